@@ -1,0 +1,120 @@
+"""The two parents of every object, durations, and the one way to write JSON that is digested.
+
+`Strict` is for what a person or a model says: an unknown field is a mistake to be told of.
+`Lenient` is for what comes from history: a field may have been added by a newer worker.
+"""
+
+import hashlib
+import json
+import re
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    WithJsonSchema,
+)
+from pydantic.alias_generators import to_camel
+
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = r"^(\d+(\.\d+)?(ms|s|m|h|d))+$"
+
+
+class _Said(BaseModel):
+    def to_json(self) -> dict[str, Any]:
+        """The object as others read it: camelCase, without what was left at its default."""
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+
+class Strict(_Said):
+    """An object that a person or a model writes."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
+
+
+class Lenient(_Said):
+    """An object that the engine writes and reads back, perhaps with another version's fields."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True
+    )
+
+    @classmethod
+    def read(cls, data: Any) -> Self:
+        """Read the object, and every strict object inside it, without minding unknown fields."""
+        return cls.model_validate(data, extra="ignore")
+
+
+def parse_duration(value: Any) -> timedelta:
+    """Read `"30s"`, `"24h"`, `"7d"` or `"1h30m"`.
+
+    Raises:
+        ValueError: the text is no duration, or none that Temporal can wait for.
+    """
+    if isinstance(value, timedelta):
+        return value
+    if not isinstance(value, str) or not re.match(_DURATION, value) or len(value) > 64:
+        raise ValueError('a duration is a number and a unit: "500ms", "30s", "5m", "24h", "7d"')
+    pairs = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", value)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in pairs)
+    if not 0 < seconds <= 3650 * 86400:
+        raise ValueError("a duration is more than nothing and at most 3650d")
+    return timedelta(seconds=seconds)
+
+
+def format_duration(value: timedelta) -> str:
+    """Write a duration in the largest unit that holds it without a fraction."""
+    milliseconds = round(value.total_seconds() * 1000)
+    for unit in ("d", "h", "m", "s"):
+        size = int(_SECONDS[unit] * 1000)
+        if milliseconds and milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds}ms"
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": _DURATION, "examples": ["30s", "24h", "7d"]}),
+]
+
+
+def rfc3339(moment: datetime) -> str:
+    """A moment as RFC 3339, in UTC, to the millisecond."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON with sorted keys, no white space, UTF-8: equal values give equal bytes.
+
+    Raises:
+        ValueError: the value holds a NaN or an infinity, which JSON does not have.
+    """
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode("utf-8", "surrogatepass")
+
+
+def sha256(data: bytes) -> str:
+    """The SHA-256 digest of the bytes, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def link(previous: str, entry_digest: str) -> str:
+    """The next link of a digest chain: it fixes an entry and everything before it."""
+    return sha256(f"{previous}{entry_digest}".encode())
+
+
+def json_size(value: Any) -> int:
+    """How many bytes the value takes as JSON."""
+    return len(
+        json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(
+            "utf-8", "surrogatepass"
+        )
+    )

@@ -1,0 +1,144 @@
+"""The entries of a run's log.
+
+Every entry has its number `n`, from 1, and the time when it was decided. Those in `EVENTS` are what
+the query `events` answers; the others are messages, state writes and decisions.
+"""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import JsonValue
+
+from schemas.base import Lenient
+from schemas.decision import Decided, Waiting
+from schemas.errors import CallError
+from schemas.message import ChatMessage
+from schemas.solution import Usage
+from schemas.tool import OutputMethod
+
+
+class Entry(Lenient):
+    """What all entries have. `event` names the event that an entry is, where it is one."""
+
+    event: ClassVar[bool] = True
+    type: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry as it is digested and shown: its type, and what is not at its default."""
+        return {
+            "type": self.type,
+            **self.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+        }
+
+
+class MessageEntry(Entry):
+    """A message of the conversation that the model is shown."""
+
+    event = False
+    type: Literal["message"] = "message"
+    message: ChatMessage
+
+
+class WriteEntry(Entry):
+    """A write to a value that references read: by a call, or (without `call_id`) from outside."""
+
+    event = False
+    type: Literal["write"] = "write"
+    path: str
+    method: OutputMethod = "set"
+    value: JsonValue = None
+    call_id: str | None = None
+
+
+class DecisionEntry(Entry):
+    """A decision that was counted, one that was ignored and why, or the end of a wait."""
+
+    event = False
+    type: Literal["decision"] = "decision"
+    call_id: str
+    decided: Decided | None = None
+    arguments: JsonValue = None
+    ignored: str | None = None
+    outcome: str | None = None
+
+
+class NoticeEntry(Entry):
+    """Something that whoever reads the run should know."""
+
+    event = False
+    type: Literal["notice"] = "notice"
+    text: str
+
+
+class TurnStart(Entry):
+    """A request to the model begins."""
+
+    type: Literal["turn_start"] = "turn_start"
+    turn: int
+
+
+class ToolCall(Entry):
+    """The model made a call; `arguments` as they would be carried out, where they are valid."""
+
+    type: Literal["tool_call"] = "tool_call"
+    turn: int
+    call_id: str
+    tool: str
+    label: str | None = None
+    arguments: JsonValue = None
+    reasoning: str | None = None
+
+
+class ConfirmationRequired(Entry):
+    """A call waits for a person. `reminder` counts how often it was asked again."""
+
+    type: Literal["confirmation_required"] = "confirmation_required"
+    turn: int
+    call_id: str
+    reminder: int = 0
+    approval: Waiting
+
+
+class ToolStart(Entry):
+    """A call is carried out now."""
+
+    type: Literal["tool_start"] = "tool_start"
+    turn: int
+    call_id: str
+    tool: str
+
+
+class ToolEnd(Entry):
+    """A call has its result. `value` is here only where the model is not shown all of it."""
+
+    type: Literal["tool_end"] = "tool_end"
+    turn: int
+    call_id: str
+    tool: str
+    error: CallError | None = None
+    value: JsonValue = None
+    details: JsonValue = None
+
+
+class TurnEnd(Entry):
+    """A turn is over."""
+
+    type: Literal["turn_end"] = "turn_end"
+    turn: int
+    usage: Usage = Usage()
+    iteration: bool = False
+
+
+class Done(Entry):
+    """The run ended with a result."""
+
+    type: Literal["done"] = "done"
+    status: str
+    output: JsonValue = None
+
+
+class Error(Entry):
+    """The run failed or was cancelled."""
+
+    type: Literal["error"] = "error"
+    code: str
+    message: str

@@ -1,0 +1,98 @@
+"""Messages: what people say to a run, and what a run says to a model.
+
+A person's message is `{"role", "content"}`. The conversation that a model is shown holds the same
+messages, and those that only the engine writes: an assistant's calls, a tool's result.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from schemas.base import Lenient, Strict
+
+
+class _Part(Strict):
+    type: str
+
+    @model_serializer(mode="wrap")
+    def _with_type(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A part is told by its type, so it keeps it where defaults are left out."""
+        return {"type": self.type, **handler(self)}
+
+
+class TextPart(_Part):
+    """A piece of text."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ImagePart(_Part):
+    """A picture: its base64 data with a media type, or the address of one."""
+
+    type: Literal["image"] = "image"
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "ImagePart":
+        if (self.url is None) == (self.data is None):
+            raise ValueError("an image has either `url`, or `data` (base64) with `mediaType`")
+        if self.data is not None and self.media_type is None:
+            raise ValueError("an image given as `data` needs its `mediaType`, such as image/png")
+        return self
+
+
+class DataPart(_Part):
+    """A value with a name, which calls read as `†<kind>.…`."""
+
+    type: Literal["data"] = "data"
+    kind: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
+    data: JsonValue
+    schema_: Annotated[dict[str, Any] | bool | None, Field(alias="schema")] = None
+    description: str | None = None
+
+
+Part = Annotated[TextPart | ImagePart | DataPart, Field(discriminator="type")]
+Content = str | list[Part]
+
+
+class Message(Strict):
+    """What a person says: in a run's `context`, or by the signal `message`."""
+
+    role: Literal["system", "user", "assistant", "tool"] = "user"
+    content: Content
+
+
+class Delivered(Message):
+    """A message to a run under way, and when it is to be heard."""
+
+    delivery: Literal["steer", "followUp"] = "steer"
+
+
+class AskedCall(Lenient):
+    """A call in an assistant's message, as the model is shown it again.
+
+    `arguments` is always an object: a text that did not parse is never sent to a provider again.
+    `written` is that text, kept for people. `provider_id` is what providers know the call by,
+    unique in the run.
+    """
+
+    id: str
+    provider_id: str
+    tool: str
+    arguments: dict[str, Any]
+    written: str | None = None
+
+
+class ChatMessage(Lenient):
+    """One message of the conversation that a model is shown, in no provider's format."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: Content = ""
+    calls: list[AskedCall] = []
+    call_id: str | None = None
+    provider_id: str | None = None
+    tool: str | None = None
+    is_error: bool = False

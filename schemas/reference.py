@@ -1,0 +1,104 @@
+"""References: how a value, or the place for one, is named in a text.
+
+`†state.order.id` names a place: a kind, then keys and indexes. `†a || †b` is the first that exists,
+`†a && †b` all of them. `†{state.name}` inside a longer text stands for the text of the value.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+MARK = "†"
+_KIND = r"[A-Za-z][A-Za-z0-9_-]*"
+_KEY = r"[^\s.\[\]{}|&†]{1,200}"
+_PATH = rf"{_KIND}(?:\.{_KEY}|\[[0-9]{{1,9}}\])*"
+_WHOLE = re.compile(rf"{MARK}({_PATH})\Z")
+_STEP = re.compile(rf"\.({_KEY})|\[([0-9]+)\]")
+_INSIDE = re.compile(rf"{MARK}\{{({_PATH})\}}")
+MAX_PATHS = 20
+MAX_STEPS = 64
+
+
+@dataclass(frozen=True)
+class Path:
+    """A place: in the value named `kind`, along `steps` (keys and indexes)."""
+
+    kind: str
+    steps: tuple[str | int, ...] = ()
+
+    def __str__(self) -> str:
+        return (
+            MARK
+            + self.kind
+            + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
+        )
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a text stands for: the `first` of its paths that exists, or `all`, and the last."""
+
+    paths: tuple[Path, ...]
+    choose: Literal["first", "all"] = "first"
+
+
+@dataclass(frozen=True)
+class OutputPath:
+    """Where a call's result is written, and where its error is."""
+
+    result: tuple[Path, ...]
+    error: tuple[Path, ...] = ()
+
+
+def parse_reference(text: str) -> Reference | None:
+    """The reference that the whole text is, or None where it is a text like any other."""
+    if not text.lstrip().startswith(MARK):
+        return None
+    choose: Literal["first", "all"] = "all" if "&&" in text else "first"
+    pieces = text.split("&&" if choose == "all" else "||")
+    paths = [path for piece in pieces if (path := _path(piece.strip()))]
+    if len(paths) != len(pieces) or len(paths) > MAX_PATHS:
+        return None
+    return Reference(tuple(paths), choose)
+
+
+def inside(text: str) -> list[tuple[str, Path]]:
+    """The references inside a longer text: each as it is written, and its path."""
+    return [(match.group(0), _steps(match.group(1))) for match in _INSIDE.finditer(text)]
+
+
+def parse_output_path(text: str) -> OutputPath:
+    """Read where a result is to be written: `†state.a`, `†state.a && †state.b` (both), or
+    `†state.a || †state.b` (the first for a result, the second for an error).
+
+    Raises:
+        ValueError: the text names no such place.
+    """
+    reference = parse_reference(text)
+    if reference is None or not all(path.steps for path in reference.paths):
+        raise ValueError(
+            f"`{text[:200]}` names no place to write to; write it like `{MARK}state.order.id`"
+        )
+    if any(path.kind == "input" for path in reference.paths):
+        raise ValueError(
+            f"`{text[:200]}`: a run's input is never written to; write to `{MARK}state.…`"
+        )
+    paths = reference.paths
+    if reference.choose == "all" or len(paths) == 1:
+        return OutputPath(result=paths)
+    if len(paths) > 2:
+        raise ValueError(f"`{text[:200]}`: `||` takes two places, for a result and for an error")
+    return OutputPath(result=paths[:1], error=paths[1:])
+
+
+def _path(text: str) -> Path | None:
+    match = _WHOLE.match(text)
+    path = _steps(match.group(1)) if match else None
+    return path if path is not None and len(path.steps) <= MAX_STEPS else None
+
+
+def _steps(text: str) -> Path:
+    kind = re.match(_KIND, text)
+    assert kind is not None  # every caller has matched _PATH
+    found = _STEP.findall(text, kind.end())
+    return Path(kind.group(0), tuple(key if key else int(index) for key, index in found))

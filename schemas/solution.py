@@ -1,0 +1,39 @@
+"""What a model returned in one turn, and what it cost."""
+
+from typing import Any, Literal
+
+from schemas.base import Lenient
+
+StopReason = Literal["stop", "calls", "length", "filtered"]
+
+
+class Usage(Lenient):
+    """Tokens, and their price in the currency of the endpoint's price list. `None` is unknown."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost: float | None = None
+
+
+class WrittenCall(Lenient):
+    """A call as the model wrote it: nothing in it has been checked.
+
+    `oversize_bytes` says how large the arguments were when they were too large to be kept.
+    """
+
+    provider_id: str | None = None
+    tool: str
+    arguments: dict[str, Any] | str = ""
+    oversize_bytes: int | None = None
+
+
+class Solution(Lenient):
+    """One answer of a model."""
+
+    text: str = ""
+    calls: list[WrittenCall] = []
+    stop_reason: StopReason = "stop"
+    usage: Usage = Usage()
+    model: str | None = None
+    notices: list[str] = []

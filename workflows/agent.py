@@ -1,0 +1,504 @@
+"""`AgentWorkflow`: the durable shell around a run.
+
+It asks the engine what is next, has it done, and tells the engine what came of it. Nothing is
+decided here. State is built before `run` begins, since a signal or an update may arrive first;
+validators refuse without a trace; handlers are finished before the run is left.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, assert_never
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
+    from schemas import names
+    from schemas.agent import Snapshot, WorkerFacts
+    from schemas.base import json_size, parse_duration
+    from schemas.decision import Decision
+    from schemas.entry import NoticeEntry
+    from schemas.errors import ErrorCode
+    from schemas.generate import PageOf
+    from schemas.message import Delivered
+    from schemas.run import PageRequest, RunRequest
+    from schemas.solution import Solution
+
+from workflows import carrying, screen
+from workflows.engine.approval import Desk, Question, Unacceptable
+from workflows.engine.mailbox import Mailbox
+from workflows.engine.opening import InvalidRequest
+from workflows.engine.outcome import Outcome, failed, of_failure, of_result
+from workflows.engine.run import (
+    AskModel,
+    AskPeople,
+    AwaitMessage,
+    CarryOut,
+    Fail,
+    Finish,
+    Run,
+    Step,
+)
+from workflows.engine.turn import Call, Stage, Turn
+
+MAX_UNHEARD_DECISIONS = 256
+# What one workflow task may schedule stays far under the server's bound of four megabytes.
+MAX_BYTES_IN_FLIGHT = 2_000_000
+
+# What a bug or an absurd input can raise ends the run, visibly. Not among them: Temporal's own
+# NondeterminismError. A wrong deployment is rolled back, and its runs go on.
+FAILURES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+@workflow.defn(name=names.AGENT_WORKFLOW, failure_exception_types=FAILURES)
+class AgentWorkflow:
+    """One run of one agent, from a `schemas.run.RunRequest` to a `RunResult`."""
+
+    @workflow.init
+    def __init__(self, request: Any = None) -> None:
+        self._desk = Desk()
+        self._mailbox = Mailbox()
+        self._unheard: list[Any] = []
+        self._senders: list[int] = []
+        self._run: Run | None = None
+        self._snapshot: Snapshot | None = None
+        self._shown: dict[str, Any] = {}
+        self._told: dict[str, int] = {}
+        self._bytes_in_flight = 0
+
+    @workflow.run
+    async def run(self, request: Any = None) -> dict[str, Any]:
+        """Carry the run from its first step to its end."""
+        try:
+            run = self._run = await self._begin(request)
+            for decision in self._unheard:
+                self._hear(run, decision)
+            return await self._live(run)
+        except asyncio.CancelledError:
+            if self._run is not None:
+                self._run.cancelled()
+                await self._leave(self._run)
+            raise
+
+    # What people say.
+
+    @workflow.signal(
+        name=names.APPROVE, description="Decide on a waiting call: {callId, decision, …}"
+    )
+    def approve(self, decision: Any = None) -> None:
+        """Record a decision; one that does not count is noted and ignored."""
+        if self._run is None:
+            self._unheard = [*self._unheard, decision][:MAX_UNHEARD_DECISIONS]
+        else:
+            self._hear(self._run, decision)
+
+    @workflow.signal(
+        name=names.MESSAGE, description="Say something to the run: {content, delivery}"
+    )
+    def message(self, message: Any = None) -> None:
+        """Put a message in the mailbox; one that is none is noted and ignored."""
+        try:
+            self._mailbox.put(_delivered(message))
+        except ValidationError as error:
+            self._note(f"a message was ignored: {_first(error)}")
+
+    @workflow.signal(name=names.CLOSE, description="End a conversation after its last answer")
+    def close(self) -> None:
+        """Wait for no further message."""
+        self._mailbox.closed = True
+
+    @workflow.update(name=names.DECIDE, description="Decide on a waiting call, with an answer")
+    def decide(self, decision: Any = None) -> dict[str, Any]:
+        """Count a decision; `schemas.decision.Receipt` says what it came to."""
+        assert self._run is not None  # the validator found the call
+        receipt = self._run.decide(Decision.model_validate(decision))
+        self._show(self._run)
+        return receipt.to_json()
+
+    @decide.validator
+    def _check_decide(self, decision: Any = None) -> None:
+        try:
+            self._desk.check(Decision.model_validate(decision))
+        except ValidationError as error:
+            _refuse(names.INVALID_DECISION, _first(error))
+        except Unacceptable as error:
+            _refuse(error.code, str(error))
+
+    @workflow.update(
+        name=names.SEND, description="Say something to a conversation, and get the answer"
+    )
+    async def send(self, message: Any = None) -> Any:
+        """The answer to a message of a conversation."""
+        number = self._mailbox.put(_delivered(message))
+        self._senders.append(number)
+        await workflow.wait_condition(lambda: self._has_answered(number))
+        self._senders.remove(number)
+        assert self._run is not None  # it has answered
+        if self._run.answered_up_to < number:
+            _refuse(
+                ErrorCode.CANCELLED, "the run ended before it answered; what was said is in its log"
+            )
+        return self._run.output
+
+    @send.validator
+    def _check_send(self, message: Any = None) -> None:
+        if self._run is None or not self._run.is_open:
+            _refuse(
+                names.NOT_A_CONVERSATION,
+                "the run is no open conversation: signal `message` instead",
+            )
+        try:
+            _delivered(message)
+        except ValidationError as error:
+            _refuse(names.INVALID_REQUEST, _first(error))
+
+    # What people and the worker ask.
+
+    @workflow.query(
+        name=names.STATUS, description="How the run stands: turn, usage, budget, what waits"
+    )
+    def status(self) -> dict[str, Any]:
+        """The run in short."""
+        if self._run is None:
+            return {
+                "status": "running",
+                "turn": 0,
+                "skill": None,
+                "pending": [],
+                "usage": {},
+                "budget": {},
+            }
+        run, meter = self._run, self._run.kept.meter
+        waiting = [question.waiting().to_json() for question in self._desk.open()]
+        return {
+            "status": run.status,
+            "turn": run.turn,
+            "skill": None,
+            "pending": [
+                {key: one[key] for key in ("callId", "kind", "tool", "label")} for one in waiting
+            ],
+            "usage": meter.usage().model_dump(mode="json", by_alias=True),
+            "budget": meter.view(workflow.now()),
+            "log": {"entries": len(run.kept.log), "digest": run.kept.log.digest},
+        }
+
+    @workflow.query(name=names.APPROVALS, description="The calls that wait for a person's decision")
+    def approvals(self) -> list[dict[str, Any]]:
+        """Each waiting call, whole; see `schemas.decision.Waiting`."""
+        return [question.waiting().to_json() for question in self._desk.open()]
+
+    @workflow.query(name=names.STATE, description="The value that †state reads from")
+    def state(self, instance: Any = None) -> Any:
+        """The run's state."""
+        if instance is not None:
+            raise ValueError("this run has no instances: ask for its state without one")
+        return {} if self._run is None else self._run.kept.data["state"]
+
+    @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")
+    def context(self, page: Any = None) -> list[dict[str, Any]]:
+        """Entries of the log."""
+        want = PageRequest.model_validate(page or {})
+        return [] if self._run is None else self._run.kept.log.records(want.after, want.limit)
+
+    @workflow.query(name=names.EVENTS, description="What happened, by number: {after, limit}")
+    def events(self, page: Any = None) -> list[dict[str, Any]]:
+        """Events of the log."""
+        want = PageRequest.model_validate(page or {})
+        return [] if self._run is None else self._run.kept.log.events(want.after, want.limit)
+
+    @workflow.query(
+        name=names.REQUEST, description="The worker's own: the conversation, page by page"
+    )
+    def request(self, page: Any = None) -> dict[str, Any]:
+        """A part of the conversation, for `generate`; see `schemas.generate`."""
+        if self._run is None:
+            raise ValueError("the run has not begun")
+        return self._run.page(PageOf.read(page)).to_json()
+
+    # From step to step.
+
+    async def _begin(self, request: Any) -> Run:
+        try:
+            asked = RunRequest.model_validate(request)
+        except ValidationError as error:
+            _fail(names.INVALID_REQUEST, _first(error))
+        workflow.set_current_details("The agent's definition is being read.")
+        self._snapshot = await self._resolve(request)
+        try:
+            return Run(asked, self._snapshot.agent, self._mailbox, self._desk, workflow.now)
+        except InvalidRequest as error:
+            _fail(error.code, str(error))
+
+    async def _resolve(self, request: Any) -> Snapshot:
+        try:
+            snapshot = await workflow.execute_local_activity(
+                names.RESOLVE_AGENT,
+                request,
+                schedule_to_close_timeout=parse_duration("1m"),
+                summary="read the agent's definition",
+            )
+        except ActivityError as error:
+            cause = error.__cause__
+            if isinstance(cause, ApplicationError) and cause.type == names.INVALID_REQUEST:
+                _fail(names.INVALID_REQUEST, cause.message)
+            _fail(names.INVALID_REQUEST, f"the agent cannot be read: {cause}")
+        return Snapshot.read(snapshot)
+
+    async def _live(self, run: Run) -> dict[str, Any]:
+        while True:
+            self._show(run)
+            await workflow.wait_condition(lambda: not self._answered_senders(run))
+            step = run.next()
+            if isinstance(step, Finish | Fail):
+                await self._leave(run)
+                return _result(step)
+            await self._take(run, step)
+
+    async def _take(self, run: Run, step: Step) -> None:
+        match step:
+            case AskModel():
+                await self._ask_model(run, step)
+            case CarryOut(turn):
+                with workflow.create_event_group(f"turn {turn.number}").scope():
+                    await self._carry_out(run, turn)
+                run.closed()
+            case AskPeople(question):
+                await self._until_ruled(run, question)
+                run.extended()
+            case AwaitMessage(idle):
+                await self._until_message(run, idle)
+            case Finish() | Fail():
+                raise AssertionError("the end is not a step to take")
+            case _:
+                assert_never(step)
+
+    async def _leave(self, run: Run) -> None:
+        """Nothing is left behind: handlers finish, and lists show the run as ended."""
+        self._show(run)
+        await workflow.wait_condition(workflow.all_handlers_finished)
+
+    async def _ask_model(self, run: Run, step: AskModel) -> None:
+        facts, pointer = self._facts, step.pointer
+        model = run.kept.agent.model
+        line = screen.summary(f"ask {model.name or model.endpoint}, turn {pointer.turn}")
+        config = carrying.generate(facts, line, run.kept.meter.remaining(workflow.now()))
+        with workflow.create_event_group(f"turn {pointer.turn}").scope():
+            try:
+                answer = await self._at_work(
+                    run,
+                    workflow.execute_activity(names.GENERATE, pointer.to_json(), **config),
+                )
+            except ActivityError as error:
+                if workflow.cancellation_reason() is None:
+                    run.failed(names.MODEL_ERROR, carrying.model_failure_of(error))
+                    return
+                raise asyncio.CancelledError from error
+        run.answered(Solution.read(answer))
+
+    async def _carry_out(self, run: Run, turn: Turn) -> None:
+        if turn.sequential:
+            for call in turn.calls:
+                await self._carry_out_together(run, turn, [call])
+        else:
+            await self._carry_out_together(run, turn, turn.calls)
+
+    async def _carry_out_together(self, run: Run, turn: Turn, calls: list[Call]) -> None:
+        if run.halting:
+            run.abandon(turn, "the run ended before this call")
+            return
+        run.calls.open(turn.number, calls)
+        self._show(run)
+        slots = asyncio.Semaphore(run.kept.agent.concurrency)
+        open_ = [call for call in calls if call.stage is not Stage.ENDED]
+        await asyncio.gather(*(self._see_through(run, turn, call, slots) for call in open_))
+        run.calls.close(turn.number, calls)
+
+    async def _see_through(
+        self, run: Run, turn: Turn, call: Call, slots: asyncio.Semaphore
+    ) -> None:
+        """One call, from where it stands to its end."""
+        while call.stage is not Stage.ENDED:
+            if call.stage is Stage.RUNNING:
+                async with slots:
+                    outcome = await self._execute(run, call)
+                run.calls.settle(turn.number, call, outcome)
+            else:
+                await self._until_ruled(run, run.calls.question(call))
+                run.calls.rule(turn.number, call)
+            self._show(run)
+
+    async def _execute(self, run: Run, call: Call) -> Outcome:
+        tool = call.tool
+        assert tool is not None  # it was opened
+        arguments = carrying.arguments_of(call, tool, run.kept)
+        size = json_size(arguments)
+        if size > carrying.MAX_INPUT_BYTES:
+            bound = carrying.MAX_INPUT_BYTES
+            message = f"`{tool.name}` would be given {size} bytes; at most {bound} can be sent"
+            return failed(ErrorCode.INVALID_ARGUMENTS, message)
+        await self._until_it_fits(size)
+        try:
+            result = await self._at_work(run, self._activity(run, call, arguments))
+            return of_result(tool, carrying.value_of(result))
+        except ActivityError as error:
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError from error
+            return of_failure(tool, carrying.failure_of(error))
+        except ValueError as error:
+            return failed(ErrorCode.INVALID_OUTPUT, f"`{tool.name}` was carried out; {error}")
+        finally:
+            self._bytes_in_flight -= size
+
+    def _activity(self, run: Run, call: Call, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
+        tool = call.tool
+        assert tool is not None  # it was opened
+        remaining = run.kept.meter.remaining(workflow.now())
+        line = screen.call_summary(tool.name, tool.label, call.arguments)
+        if tool.activity.local:
+            return workflow.execute_local_activity(
+                tool.activity.type,
+                args=arguments,
+                result_type=RawValue,
+                **carrying.local(call, tool, line, remaining),
+            )
+        return workflow.execute_activity(
+            tool.activity.type,
+            args=arguments,
+            result_type=RawValue,
+            **carrying.remote(call, tool, line, remaining),
+        )
+
+    async def _at_work(self, run: Run, doing: Coroutine[Any, Any, Any]) -> Any:
+        """Do something on the run's time."""
+        run.kept.meter.begin_work(workflow.now())
+        try:
+            return await doing
+        finally:
+            run.kept.meter.end_work(workflow.now())
+
+    # Waiting.
+
+    async def _until_it_fits(self, size: int) -> None:
+        while self._bytes_in_flight and self._bytes_in_flight + size > MAX_BYTES_IN_FLIGHT:
+            await workflow.wait_condition(
+                lambda: (
+                    self._bytes_in_flight == 0
+                    or self._bytes_in_flight + size <= MAX_BYTES_IN_FLIGHT
+                )
+            )
+        self._bytes_in_flight += size
+
+    async def _until_ruled(self, run: Run, question: Question) -> None:
+        """Wait for people, asking again and giving up when it is time."""
+        line = screen.summary(f"waiting for a person: {question.label}")
+        while question.ruling is None and not run.halting:
+            alarm = question.next_alarm(workflow.now())
+            if await _in_time(lambda: question.ruling is not None or run.halting, alarm, line):
+                return
+            if workflow.now() >= question.expires_at:
+                self._desk.expire(question)
+            else:
+                run.calls.remind(run.turn, question)
+            self._show(run)
+
+    async def _until_message(self, run: Run, idle: Any) -> None:
+        seconds = None if idle is None else idle.total_seconds()
+        line = "waiting for the next message"
+        if not await _in_time(
+            lambda: self._mailbox.closed or len(self._mailbox) > 0, seconds, line
+        ):
+            run.close()
+
+    def _has_answered(self, number: int) -> bool:
+        return self._run is not None and (
+            self._run.answered_up_to >= number or self._run.over is not None
+        )
+
+    def _answered_senders(self, run: Run) -> list[int]:
+        """The senders whose answer is there and who have not been given it yet."""
+        return [number for number in self._senders if run.answered_up_to >= number]
+
+    # Telling.
+
+    def _hear(self, run: Run, raw: Any) -> None:
+        try:
+            decision = Decision.model_validate(raw)
+        except ValidationError as error:
+            self._note(f"a decision was ignored: {_first(error)}")
+            return
+        if not self._desk.keep(decision):
+            run.calls.hear(decision)
+            self._show(run)
+
+    def _note(self, text: str) -> None:
+        if self._run is not None:
+            self._run.kept.log.append(NoticeEntry(text=text))
+
+    def _show(self, run: Run) -> None:
+        """Bring what lists, the UI and people's notifier show up to date."""
+        workflow.set_current_details(screen.details(run))
+        attributes = screen.attributes(run)
+        changed = screen.updates(self._shown, attributes, self._facts.search_attributes)
+        if changed:
+            workflow.upsert_search_attributes(changed)
+        self._shown = attributes
+        self._notify()
+
+    def _notify(self) -> None:
+        for question in self._desk.open() if self._facts.notify else []:
+            key = f"{question.call_id} {question.kind}"
+            if self._told.get(key) == question.reminders:
+                continue
+            self._told[key] = question.reminders
+            told = question.waiting().to_json() | {"workflowId": workflow.info().workflow_id}
+            line = screen.summary(f"tell people that {question.label} waits")
+            workflow.start_activity(self._facts.notify or "", told, **carrying.notify(line))
+
+    @property
+    def _facts(self) -> WorkerFacts:
+        assert self._snapshot is not None  # the run has begun
+        return self._snapshot.worker
+
+
+async def _in_time(condition: Callable[[], bool], seconds: float | None, line: str) -> bool:
+    """Wait for a condition; whether it came true before the time was over."""
+    try:
+        await workflow.wait_condition(condition, timeout=seconds, timeout_summary=line)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _delivered(message: Any) -> Delivered:
+    return Delivered.model_validate({"content": message} if isinstance(message, str) else message)
+
+
+def _result(step: Finish | Fail) -> dict[str, Any]:
+    if isinstance(step, Fail):
+        _fail(step.code, step.message)
+    return step.result.to_json()
+
+
+def _first(error: ValidationError) -> str:
+    """What is wrong, field by field, in one line."""
+    lines = [f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()[:5]]
+    return "; ".join(lines)[:2_000]
+
+
+def _fail(code: str, message: str) -> NoReturn:
+    raise ApplicationError(message, type=code, non_retryable=True)
+
+
+_refuse = _fail

@@ -1,0 +1,176 @@
+"""From a tool to a Temporal activity and back: options, arguments, and what a failure means."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from temporalio import exceptions, workflow
+from temporalio.common import RawValue, RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
+from temporalio.workflow import ActivityCancellationType, ActivityConfig, LocalActivityConfig
+
+with workflow.unsafe.imports_passed_through():
+    from schemas import names
+    from schemas.agent import WorkerFacts
+    from schemas.base import parse_duration
+    from schemas.tool import Retry, Tool
+
+from workflows.engine.kept import Kept
+from workflows.engine.outcome import Failure
+from workflows.engine.turn import Call
+
+START_TO_CLOSE = parse_duration("30s")
+SCHEDULE_TO_CLOSE = parse_duration("24h")
+MAX_INPUT_BYTES = 1_500_000
+
+# Errors that another attempt would only repeat.
+_FINAL_ERRORS = (names.STOP_RUN, names.ACTIVITY_NOT_FOUND, names.RESULT_TOO_LARGE)
+
+
+def arguments_of(call: Call, tool: Tool, kept: Kept) -> list[Any]:
+    """What the activity is given: the arguments, or the call, the tool and the scoped context."""
+    if tool.activity.input == "arguments":
+        return [call.arguments]
+    said = {
+        "id": call.id,
+        "tool": tool.name,
+        "arguments": call.arguments,
+        "reasoning": call.reasoning,
+    }
+    return [said, tool.to_json(), {scope: _scope(scope, kept) for scope in call.scopes}]
+
+
+def remote(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> ActivityConfig:
+    """How a tool's activity is run on a task queue.
+
+    A call that may be made only once has one attempt, and says apart whether it was ever begun.
+    """
+    binding = tool.activity
+    longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
+    config = ActivityConfig(
+        activity_id=call.id,
+        summary=line,
+        start_to_close_timeout=binding.start_to_close_timeout or _least(START_TO_CLOSE, longest),
+        retry_policy=_retry(binding.retry, once=tool.once),
+        cancellation_type=ActivityCancellationType.TRY_CANCEL,
+    )
+    if tool.once:
+        config["schedule_to_start_timeout"] = longest
+    else:
+        config["schedule_to_close_timeout"] = longest
+    if binding.task_queue is not None:
+        config["task_queue"] = binding.task_queue
+    if binding.heartbeat_timeout is not None:
+        config["heartbeat_timeout"] = binding.heartbeat_timeout
+    return config
+
+
+def local(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> LocalActivityConfig:
+    """How a short, repeatable activity of this worker is run within the workflow task."""
+    binding = tool.activity
+    longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
+    return LocalActivityConfig(
+        activity_id=call.id,
+        summary=line,
+        schedule_to_close_timeout=longest,
+        start_to_close_timeout=binding.start_to_close_timeout or _least(START_TO_CLOSE, longest),
+        retry_policy=_retry(binding.retry, once=False),
+    )
+
+
+def generate(facts: WorkerFacts, line: str, remaining: timedelta | None) -> ActivityConfig:
+    """How a request to a model is run: tried again for as long as the worker allows."""
+    return ActivityConfig(
+        summary=line,
+        schedule_to_close_timeout=_least(facts.generate_timeout, remaining),
+        heartbeat_timeout=facts.heartbeat_timeout,
+        retry_policy=RetryPolicy(
+            initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=60)
+        ),
+    )
+
+
+def notify(line: str) -> ActivityConfig:
+    """How people are told of a waiting call: some tries, and never in a run's way."""
+    return ActivityConfig(
+        summary=line,
+        start_to_close_timeout=START_TO_CLOSE,
+        retry_policy=RetryPolicy(maximum_attempts=5),
+    )
+
+
+def value_of(result: Any) -> Any:
+    """The JSON value that an activity returned.
+
+    Raises:
+        ValueError: it is none: another encoding, or broken.
+    """
+    if not isinstance(result, RawValue):
+        return result
+    try:
+        value = workflow.payload_converter().from_payload(result.payload)
+    except Exception as error:
+        raise ValueError(f"its result cannot be read: {error}") from None
+    if isinstance(value, bytes):
+        raise ValueError("its result is binary, not JSON")
+    return value
+
+
+def failure_of(error: ActivityError) -> Failure:
+    """What Temporal says of an activity that did not succeed."""
+    match error.__cause__:
+        case ApplicationError() as cause:
+            return Failure("application", cause.message, cause.type or "")
+        case exceptions.TimeoutError() as cause:
+            began = cause.type is not TimeoutType.SCHEDULE_TO_START
+            return Failure("timeout", _timeout(cause), started=began)
+        case exceptions.CancelledError():
+            return Failure("cancelled", "it was cancelled")
+        case cause:
+            return Failure("other", str(cause))
+
+
+def model_failure_of(error: ActivityError) -> str:
+    """Why a model could not be asked, in the words of what failed last."""
+    innermost: BaseException = error
+    while innermost.__cause__ is not None:
+        innermost = innermost.__cause__
+        if isinstance(innermost, ApplicationError):
+            return innermost.message
+    return f"the model did not answer in time: {innermost}"
+
+
+def _scope(scope: str, kept: Kept) -> Any:
+    if scope == "context":
+        return [
+            record for record in kept.log.records(0, len(kept.log)) if record["type"] == "message"
+        ]
+    return kept.data[scope]
+
+
+def _retry(retry: Retry, *, once: bool) -> RetryPolicy:
+    return RetryPolicy(
+        initial_interval=retry.initial_interval or timedelta(seconds=1),
+        backoff_coefficient=retry.backoff_coefficient or 2.0,
+        maximum_interval=retry.maximum_interval or timedelta(seconds=60),
+        maximum_attempts=1 if once else retry.maximum_attempts or 5,
+        non_retryable_error_types=_final(retry.non_retryable_error_types),
+    )
+
+
+def _final(own: Sequence[str]) -> list[str]:
+    return [*_FINAL_ERRORS, *(name for name in own if name not in _FINAL_ERRORS)]
+
+
+def _least(duration: timedelta, bound: timedelta | None) -> timedelta:
+    return duration if bound is None else min(duration, bound)
+
+
+def _timeout(cause: exceptions.TimeoutError) -> str:
+    match cause.type:
+        case TimeoutType.HEARTBEAT:
+            return "it was not heard of any more"
+        case TimeoutType.SCHEDULE_TO_START:
+            return "nobody began with it"
+        case _:
+            return "it took too long"

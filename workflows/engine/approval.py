@@ -1,0 +1,343 @@
+"""Approvals: which calls wait for people, what people are asked, and what their decisions come to.
+
+A `Question` is one wait. Decisions on it are checked, then counted; when enough of them say the
+same it has a `Ruling`. The `Desk` holds the questions of a run. It keeps a decision that comes
+before its question, and turns away one on a question that has its ruling: a decision counts once.
+
+Decisions say the same when they would have the same effect: to carry out these very arguments, or
+to use this very result. An edit therefore starts the count anew.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from schemas.agent import Agent
+from schemas.base import canonical_json, rfc3339, sha256
+from schemas.decision import Decided, Decision, Kind, Receipt, Waiting
+from schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
+from schemas.run import Principal
+from schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
+from workflows.engine.arguments import InvalidArguments, fits
+
+MAX_EARLY_DECISIONS = 256
+MAX_COUNTED_DECISIONS = 200
+
+# How each decision is meant where the outcome of a call is unknown.
+_RECONCILE = {"happened": "respond", "did_not_happen": "approve", "give_up": "deny"}
+
+
+class Unacceptable(Exception):
+    """A decision that does not count; `code` is a type of `schemas.names`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Approved:
+    """Carry it out, with these arguments; `by` is who changed them, where somebody did."""
+
+    arguments: dict[str, Any]
+    edited_by: str | None = None
+
+
+@dataclass(frozen=True)
+class Denied:
+    """Do not carry it out."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """Use this in place of a result."""
+
+    result: Any
+
+
+@dataclass(frozen=True)
+class Expired:
+    """Nobody decided in time."""
+
+
+Ruling = Approved | Denied | Given | Expired
+
+
+def policy_of(tool: Tool, agent: Agent) -> ApprovalPolicy:
+    """The tool's policy, over its agent's, over the defaults."""
+    return tool.approval.over(agent.approval).over(APPROVAL_DEFAULTS)
+
+
+def needs_person(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
+    """Whether a call with these arguments waits for a decision."""
+    required = policy.require == "always" or (
+        policy.require == "side_effects" and tool.side_effects
+    )
+    return required and (policy.when is None or fits(arguments, policy.when))
+
+
+def digest_of(tool: str, arguments: dict[str, Any], kind: Kind) -> str:
+    """What a decision is bound to: the tool and its arguments.
+
+    Where a call is asked about again because its end is unknown, the digest is another one: an
+    approval of the call that arrives late, or twice, must not carry it out a second time.
+    """
+    again = {} if kind == "call" else {"kind": kind}
+    return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
+
+
+@dataclass
+class Question:
+    """One wait for people's decisions."""
+
+    call_id: str
+    kind: Kind
+    tool: str
+    label: str
+    arguments: dict[str, Any]
+    reasoning: str | None
+    text: str
+    policy: ApprovalPolicy
+    requested_at: datetime
+    check_arguments: Callable[[dict[str, Any]], dict[str, Any]]
+    principal: Principal | None = None
+    counted: list[tuple[Decided, bytes]] = field(default_factory=list)
+    edited_by: str | None = None
+    reminders: int = 0
+    ruling: Ruling | None = None
+
+    @property
+    def digest(self) -> str:
+        """What a decision on it is bound to, now."""
+        return digest_of(self.tool, self.arguments, self.kind)
+
+    @property
+    def expires_at(self) -> datetime:
+        """When nobody's decision becomes the answer."""
+        assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
+        return self.requested_at + self.policy.timeout
+
+    def next_alarm(self, now: datetime) -> float:
+        """Seconds until the wait is over, or is to be asked again."""
+        alarm = self.expires_at
+        if self.policy.remind is not None and not self.counted:
+            alarm = min(alarm, self.requested_at + self.policy.remind * (self.reminders + 1))
+        return max((alarm - now).total_seconds(), 0.001)
+
+    def waiting(self) -> Waiting:
+        """The question as people are shown it."""
+        return Waiting(
+            call_id=self.call_id,
+            kind=self.kind,
+            tool=self.tool,
+            label=self.label,
+            arguments=self.arguments,
+            reasoning=self.reasoning,
+            digest=self.digest,
+            requested_at=rfc3339(self.requested_at),
+            expires_at=rfc3339(self.expires_at),
+            approvers=self.policy.approvers or [],
+            quorum=self.policy.quorum or 1,
+            decisions=[decided for decided, _ in self.counted],
+            question=self.text,
+        )
+
+    def check(self, decision: Decision) -> Decision:
+        """The decision as it is meant here.
+
+        Raises:
+            Unacceptable: it does not count, and why.
+        """
+        self._check_digest(decision)
+        self._check_person(decision)
+        meant = self._meaning(decision)
+        if meant.decision == "edit":
+            try:
+                return replace_arguments(meant, self.check_arguments(meant.arguments or {}))
+            except InvalidArguments as error:
+                raise Unacceptable(
+                    INVALID_DECISION, f"the edited arguments do not fit: {error}"
+                ) from None
+        return meant
+
+    def count(self, meant: Decision, now: datetime) -> Decided:
+        """Count a checked decision; enough of the same give the question its ruling."""
+        if meant.decision == "edit":
+            assert meant.arguments is not None  # Decision demands them
+            self.arguments, self.edited_by = meant.arguments, meant.by or "a person"
+        decided = Decided(
+            **meant.model_dump(include={"decision", "by", "groups", "reason", "remember"}),
+            at=rfc3339(now),
+            digest=self.digest,
+        )
+        self.counted.append((decided, self._effect(meant)))
+        self.ruling = self._rule(meant)
+        return decided
+
+    def missing(self) -> int:
+        """How many more decisions of the latest kind it takes."""
+        effect = self.counted[-1][1] if self.counted else b""
+        same = {decided.by for decided, other in self.counted if other == effect}
+        return 0 if self.ruling else (self.policy.quorum or 1) - len(same)
+
+    @property
+    def remembered(self) -> bool:
+        """Whether every decision that was counted wants the tool approved from now on."""
+        return isinstance(self.ruling, Approved) and all(d.remember for d, _ in self.counted)
+
+    def _check_digest(self, decision: Decision) -> None:
+        if decision.digest is not None and decision.digest != self.digest:
+            raise Unacceptable(
+                INVALID_DECISION,
+                "`digest` is not that of the call as it waits now: look at it again, then decide",
+            )
+
+    def _check_person(self, decision: Decision) -> None:
+        policy = self.policy
+        if decision.by is None and (policy.not_by or (policy.quorum or 1) > 1):
+            raise Unacceptable(INVALID_DECISION, "this call needs to know who decides: say `by`")
+        if policy.not_by and self.principal is not None and decision.by == self.principal.id:
+            raise Unacceptable(
+                INVALID_DECISION, "on whose behalf a run acts cannot decide on this call"
+            )
+        if policy.approvers and not any(group in policy.approvers for group in decision.groups):
+            wanted = ", ".join(policy.approvers)
+            raise Unacceptable(INVALID_DECISION, f"only these groups decide on this call: {wanted}")
+        if any(same_person(decided, decision) for decided, _ in self.counted):
+            raise Unacceptable(ALREADY_DECIDED, f"{decision.by} has decided on this call already")
+        if len(self.counted) >= MAX_COUNTED_DECISIONS:
+            raise Unacceptable(INVALID_DECISION, "too many decisions were given on this call")
+
+    def _meaning(self, decision: Decision) -> Decision:
+        verdict = decision.decision
+        if self.kind != "reconcile" and verdict in _RECONCILE:
+            raise Unacceptable(
+                INVALID_DECISION, f"`{verdict}` is for calls whose outcome is unknown"
+            )
+        if self.kind == "reconcile" and verdict == "edit":
+            raise Unacceptable(INVALID_DECISION, "a call that may have happened cannot be edited")
+        if self.kind == "budget" and verdict == "respond":
+            raise Unacceptable(INVALID_DECISION, "decide on a budget with approve, edit or deny")
+        if self.kind == "reconcile" and verdict == "approve" and decision.digest is None:
+            raise Unacceptable(
+                INVALID_DECISION,
+                "this call may have happened; to carry it out again say `did_not_happen`, or"
+                " `approve` with the `digest` that is shown now",
+            )
+        meant = _RECONCILE.get(verdict, verdict)
+        return decision.model_copy(update={"decision": meant})
+
+    def _effect(self, meant: Decision) -> bytes:
+        if meant.decision == "deny":
+            return b"deny"
+        if meant.decision == "respond":
+            return b"respond" + canonical_json(meant.result)
+        return b"approve" + self.digest.encode()
+
+    def _rule(self, meant: Decision) -> Ruling | None:
+        if meant.decision == "deny":
+            return Denied(meant.reason or "")
+        if self.missing() > 0:
+            return None
+        if meant.decision == "respond":
+            return Given(meant.result)
+        return Approved(self.arguments, self.edited_by)
+
+
+def same_person(decided: Decided, decision: Decision) -> bool:
+    """Whether one person would decide twice; an edit is another decision than an approval of it."""
+    return decision.by is not None and decided.by == decision.by and decision.decision != "edit"
+
+
+def replace_arguments(decision: Decision, arguments: dict[str, Any]) -> Decision:
+    """The decision with its arguments as they would be carried out."""
+    return decision.model_copy(update={"arguments": arguments})
+
+
+class Desk:
+    """The questions of one run, and the decisions that came before theirs."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Question] = {}
+        self._early: list[Decision] = []
+        self._closed: dict[str, str] = {}
+        self._remembered: dict[str, None] = {}
+
+    def open(self) -> list[Question]:
+        """The questions without a ruling, in the order in which they were asked."""
+        return list(self._open.values())
+
+    def remembers(self, tool: str) -> bool:
+        """Whether a person approved every further call of the tool."""
+        return tool in self._remembered
+
+    def ask(self, question: Question) -> list[Decision]:
+        """Put a question; the decisions that are there for it already are handed back."""
+        self._open[question.call_id] = question
+        self._closed.pop(question.call_id, None)
+        early = [decision for decision in self._early if decision.call_id == question.call_id]
+        self._early = [decision for decision in self._early if decision.call_id != question.call_id]
+        return early
+
+    def keep(self, decision: Decision) -> bool:
+        """Keep a decision whose question has not been asked yet, if it can still come."""
+        known = decision.call_id in self._open or decision.call_id in self._closed
+        if known or len(self._early) >= MAX_EARLY_DECISIONS:
+            return False
+        self._early.append(decision)
+        return True
+
+    def check(self, decision: Decision) -> tuple[Question, Decision]:
+        """The question that a decision is on, and the decision as it is meant there.
+
+        Raises:
+            Unacceptable: there is no such question, it has its ruling, or the decision is wrong.
+        """
+        question = self._open.get(decision.call_id)
+        if question is not None:
+            return question, question.check(decision)
+        if decision.call_id in self._closed:
+            said = self._closed[decision.call_id]
+            raise Unacceptable(
+                ALREADY_DECIDED, f"call {decision.call_id} is decided already: {said}"
+            )
+        waiting = ", ".join(self._open) or "none"
+        raise Unacceptable(
+            NO_SUCH_CALL, f"no call {decision.call_id} waits for a decision; waiting: {waiting}"
+        )
+
+    def count(self, decision: Decision, now: datetime) -> tuple[Receipt, Decided]:
+        """Count a decision on an open question.
+
+        Raises:
+            Unacceptable: as `check`.
+        """
+        question, meant = self.check(decision)
+        decided = question.count(meant, now)
+        if question.ruling is not None:
+            self._close(question, f"{decided.decision}{f' by {decided.by}' if decided.by else ''}")
+        receipt = Receipt(
+            call_id=question.call_id,
+            decision=decision.decision,
+            decided=question.ruling is not None,
+            missing=question.missing(),
+        )
+        return receipt, decided
+
+    def expire(self, question: Question) -> None:
+        """End a wait that nobody ended."""
+        question.ruling = Expired()
+        self._close(question, "expired")
+
+    def withdraw(self, question: Question) -> None:
+        """Ask no longer: the run ends."""
+        self._open.pop(question.call_id, None)
+
+    def _close(self, question: Question, said: str) -> None:
+        self._open.pop(question.call_id, None)
+        self._closed[question.call_id] = said
+        if question.remembered and question.kind == "call":
+            self._remembered[question.tool] = None

@@ -1,0 +1,34 @@
+"""What people say to a run under way, until the run hears it.
+
+A message waits in its place in line. One to `steer` is heard before the next request to the model;
+a `followUp` when the run would end. None is dropped: the run ends only with an empty mailbox, or
+takes what is left into its log.
+"""
+
+from schemas.message import Delivered
+
+
+class Mailbox:
+    """The messages that a run has not heard yet; each has a number, from 1."""
+
+    def __init__(self) -> None:
+        self._line: list[tuple[int, Delivered]] = []
+        self._received = 0
+        self.heard = 0
+        self.closed = False
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def put(self, message: Delivered) -> int:
+        """Put a message in line; its number."""
+        self._received += 1
+        self._line.append((self._received, message))
+        return self._received
+
+    def take(self, *, ending: bool) -> list[Delivered]:
+        """The messages to be heard now: those to steer, and all where the run would end."""
+        due = [item for item in self._line if ending or item[1].delivery == "steer"]
+        self._line = [item for item in self._line if item not in due]
+        self.heard = max([self.heard, *(number for number, _ in due)])
+        return [message for _, message in due]

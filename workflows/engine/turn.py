@@ -1,0 +1,120 @@
+"""One turn's calls, and where each of them stands.
+
+    proposed ─► waiting ─► running ─► ended
+        │          │          │
+        │          │          └─► unsure ─► running (it did not happen), or ended
+        └──────────┴─► ended (refused before it was carried out)
+
+A call moves along these lines alone; another move is a mistake of ours and raises. Whatever ended
+first, ends are told in source order: when the whole turn is done, or, in a sequential turn, each
+before the next begins.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from schemas.message import AskedCall
+from schemas.reference import OutputPath
+from schemas.solution import WrittenCall
+from schemas.tool import OutputMethod, Tool
+from workflows.engine.outcome import Answered, Failed, Final, Refused, Stopped, Succeeded
+
+
+class Stage(Enum):
+    """Where a call stands."""
+
+    PROPOSED = "proposed"
+    WAITING = "waiting"
+    RUNNING = "running"
+    UNSURE = "unsure"
+    ENDED = "ended"
+
+
+MOVES = {
+    Stage.PROPOSED: (Stage.WAITING, Stage.RUNNING, Stage.ENDED),
+    Stage.WAITING: (Stage.RUNNING, Stage.ENDED),
+    Stage.RUNNING: (Stage.UNSURE, Stage.ENDED),
+    Stage.UNSURE: (Stage.RUNNING, Stage.ENDED),
+    Stage.ENDED: (),
+}
+
+
+class IllegalMove(RuntimeError):
+    """A call was moved where it cannot go from where it stands."""
+
+
+@dataclass
+class Call:
+    """One use of a tool: as it was written, as it would be carried out, and how it ended."""
+
+    id: str
+    asked: AskedCall
+    written: WrittenCall
+    tool: Tool | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+    reasoning: str | None = None
+    output_path: OutputPath | None = None
+    output_method: OutputMethod = "set"
+    scopes: list[str] = field(default_factory=list)
+    edited_by: str | None = None
+    stage: Stage = Stage.PROPOSED
+    outcome: Final | None = None
+    closed: bool = False
+
+    def move(self, stage: Stage) -> None:
+        """Go on to another stage.
+
+        Raises:
+            IllegalMove: there is no line to it.
+        """
+        if stage not in MOVES[self.stage]:
+            raise IllegalMove(f"call {self.id}: {self.stage.value} -> {stage.value}")
+        self.stage = stage
+
+    def end(self, outcome: Final) -> None:
+        """Give the call its one result."""
+        self.move(Stage.ENDED)
+        self.outcome = outcome
+
+    @property
+    def name(self) -> str:
+        """The tool's name, as it was written: the tool may not exist."""
+        return self.written.tool
+
+
+@dataclass
+class Turn:
+    """The calls of one answer, in source order."""
+
+    number: int
+    calls: list[Call]
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the calls are carried out one at a time: one such tool makes the turn so."""
+        return any(call.tool is not None and call.tool.sequential for call in self.calls)
+
+    @property
+    def asks_to_stop(self) -> bool:
+        """Whether every call was carried out and every result asks for the run to stop."""
+        return bool(self.calls) and all(
+            isinstance(call.outcome, Succeeded) and call.outcome.terminate for call in self.calls
+        )
+
+    @property
+    def stopped(self) -> str | None:
+        """What the first activity that ended the run said, where one did."""
+        for call in self.calls:
+            if isinstance(call.outcome, Stopped):
+                return call.outcome.message or f"{call.name} stopped the run"
+        return None
+
+
+def error_of(outcome: Final) -> Any:
+    """The error of an outcome, where it is one."""
+    match outcome:
+        case Refused(error) | Failed(error, _):
+            return error
+        case Succeeded() | Answered() | Stopped():
+            return None
