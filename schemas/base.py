@@ -11,9 +11,11 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    JsonValue,
     PlainSerializer,
     WithJsonSchema,
 )
@@ -21,6 +23,8 @@ from pydantic.alias_generators import to_camel
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = r"^(\d+(\.\d+)?(ms|s|m|h|d))+$"
+# Far within what can be written: a value stands deeper in an entry, and deeper still in an answer.
+MAX_JSON_DEPTH = 64
 
 
 class _Said(BaseModel):
@@ -33,7 +37,11 @@ class Strict(_Said):
     """An object that a person or a model writes."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
     )
 
 
@@ -48,6 +56,25 @@ class Lenient(_Said):
     def read(cls, data: Any) -> Self:
         """Read the object, and every strict object inside it, without minding unknown fields."""
         return cls.model_validate(data, extra="ignore")
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects stand inside each other more than `levels` times."""
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels <= 0 or any(is_deeper(item, levels - 1) for item in inner)
+
+
+def _shallow(value: Any) -> Any:
+    if is_deeper(value, MAX_JSON_DEPTH):
+        raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
+    return value
+
+
+Shallow = AfterValidator(_shallow)
+Json = Annotated[JsonValue, Shallow]
+"""A JSON value that a person writes, of a depth that can be kept and shown."""
 
 
 def parse_duration(value: Any) -> timedelta:

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, model_validator
 
-from schemas.base import Lenient, Strict
+from schemas.base import Json, Lenient, Strict
 
 Kind = Literal["call", "reconcile", "budget"]
 Verdict = Literal["approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up"]
@@ -21,8 +21,8 @@ class Decision(Strict):
 
     call_id: Annotated[str, Field(min_length=1, max_length=200)]
     decision: Verdict
-    arguments: dict[str, JsonValue] | None = None
-    result: JsonValue = None
+    arguments: dict[str, Json] | None = None
+    result: Json = None
     reason: Annotated[str, Field(max_length=10_000)] | None = None
     by: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     groups: Annotated[list[str], Field(max_length=100)] = []

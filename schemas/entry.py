@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import JsonValue
 
-from schemas.base import Lenient
+from schemas.base import Lenient, canonical_json
 from schemas.decision import Decided, Waiting
 from schemas.errors import CallError
 from schemas.message import ChatMessage
@@ -142,3 +142,21 @@ class Error(Entry):
     type: Literal["error"] = "error"
     code: str
     message: str
+
+
+def digested(record: dict[str, Any]) -> bytes:
+    """The bytes of an entry that its digest is over: canonical JSON, without the times in it.
+
+    A waiting call is digested without its decisions too: they have entries of their own.
+    """
+    timeless = _without(record, "at")
+    if "decided" in timeless:
+        timeless["decided"] = _without(timeless["decided"], "at")
+    if "approval" in timeless:
+        times = ("requestedAt", "expiresAt", "decisions")
+        timeless["approval"] = _without(timeless["approval"], *times)
+    return canonical_json(timeless)
+
+
+def _without(record: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key not in keys}

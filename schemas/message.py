@@ -6,9 +6,14 @@ messages, and those that only the engine writes: an assistant's calls, a tool's 
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
-from schemas.base import Lenient, Strict
+from schemas.base import Json, Lenient, Shallow, Strict
 
 
 class _Part(Strict):
@@ -49,8 +54,8 @@ class DataPart(_Part):
 
     type: Literal["data"] = "data"
     kind: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
-    data: JsonValue
-    schema_: Annotated[dict[str, Any] | bool | None, Field(alias="schema")] = None
+    data: Json
+    schema_: Annotated[dict[str, Any] | bool | None, Field(alias="schema"), Shallow] = None
     description: str | None = None
 
 
@@ -66,8 +71,9 @@ class Message(Strict):
 
 
 class Delivered(Message):
-    """A message to a run under way, and when it is to be heard."""
+    """A message to a run under way, and when it is to be heard. It is nobody's result."""
 
+    role: Literal["system", "user", "assistant"] = "user"
     delivery: Literal["steer", "followUp"] = "steer"
 
 

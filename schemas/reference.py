@@ -5,18 +5,19 @@
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 MARK = "†"
 _KIND = r"[A-Za-z][A-Za-z0-9_-]*"
 _KEY = r"[^\s.\[\]{}|&†]{1,200}"
-_PATH = rf"{_KIND}(?:\.{_KEY}|\[[0-9]{{1,9}}\])*"
+MAX_PATHS = 20
+MAX_STEPS = 64
+_PATH = rf"{_KIND}(?:\.{_KEY}|\[[0-9]{{1,9}}\]){{0,{MAX_STEPS}}}"
 _WHOLE = re.compile(rf"{MARK}({_PATH})\Z")
 _STEP = re.compile(rf"\.({_KEY})|\[([0-9]+)\]")
 _INSIDE = re.compile(rf"{MARK}\{{({_PATH})\}}")
-MAX_PATHS = 20
-MAX_STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -55,16 +56,16 @@ def parse_reference(text: str) -> Reference | None:
     if not text.lstrip().startswith(MARK):
         return None
     choose: Literal["first", "all"] = "all" if "&&" in text else "first"
-    pieces = text.split("&&" if choose == "all" else "||")
-    paths = [path for piece in pieces if (path := _path(piece.strip()))]
-    if len(paths) != len(pieces) or len(paths) > MAX_PATHS:
+    pieces = text.split("&&" if choose == "all" else "||", MAX_PATHS)
+    paths = [path for piece in pieces[:MAX_PATHS] if (path := _path(piece.strip()))]
+    if len(paths) != len(pieces):
         return None
     return Reference(tuple(paths), choose)
 
 
-def inside(text: str) -> list[tuple[str, Path]]:
-    """The references inside a longer text: each as it is written, and its path."""
-    return [(match.group(0), _steps(match.group(1))) for match in _INSIDE.finditer(text)]
+def replace_inside(text: str, text_at: Callable[[Path], str]) -> str:
+    """The text with each reference inside it replaced, once, by what `text_at` says of its path."""
+    return _INSIDE.sub(lambda match: text_at(_steps(match.group(1))), text)
 
 
 def parse_output_path(text: str) -> OutputPath:
@@ -93,8 +94,7 @@ def parse_output_path(text: str) -> OutputPath:
 
 def _path(text: str) -> Path | None:
     match = _WHOLE.match(text)
-    path = _steps(match.group(1)) if match else None
-    return path if path is not None and len(path.steps) <= MAX_STEPS else None
+    return _steps(match.group(1)) if match else None
 
 
 def _steps(text: str) -> Path:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue
 
 from schemas.agent import AgentDefinition, Budget, ToolChoice
-from schemas.base import Duration, Lenient, Strict
+from schemas.base import Duration, Json, Lenient, Strict
 from schemas.message import Message
 from schemas.solution import Usage
 
@@ -38,9 +38,9 @@ class RunRequest(Strict):
     """The input of `AgentWorkflow`."""
 
     agent: Annotated[str, Field(min_length=1)] | AgentDefinition
-    input: str | dict[str, JsonValue] | None = None
+    input: str | dict[str, Json] | None = None
     context: list[Message] = []
-    state: dict[str, JsonValue] | None = None
+    state: dict[str, Json] | None = None
     tool_choice: ToolChoice | None = None
     budget: Budget = Budget()
     principal: Principal | None = None

@@ -71,15 +71,20 @@ class CallLimits(Strict):
     after: list[str] = []
 
 
+def _only_known_meta(schema: Schema) -> None:
+    """Refuse unknown meta-properties; every keyword of JSON Schema stays allowed."""
+    known = "|".join(name for name in schema["properties"] if name.startswith("_"))
+    schema["patternProperties"] = {f"^(?!({known})$)_": False}
+    schema["properties"]["properties"]["propertyNames"] = {"pattern": f"^({known})$|^(?!_)"}
+
+
 class ToolDefinition(Strict):
     """A tool as a person writes it: a JSON Schema (draft 2020-12) with meta-properties.
 
     Besides the meta-properties below, every keyword of JSON Schema is allowed.
     """
 
-    model_config = ConfigDict(
-        extra="allow", frozen=True, json_schema_extra={"patternProperties": {"^_": False}}
-    )
+    model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra=_only_known_meta)
 
     tool: Annotated[
         str | None, Field(alias="_tool", pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")

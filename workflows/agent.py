@@ -7,6 +7,7 @@ validators refuse without a trace; handlers are finished before the run is left.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
 from typing import Any, NoReturn, assert_never
 
 from temporalio import workflow
@@ -68,6 +69,7 @@ class AgentWorkflow:
 
     @workflow.init
     def __init__(self, request: Any = None) -> None:
+        self._asked, self._wrong = _asked(request)
         self._desk = Desk()
         self._mailbox = Mailbox()
         self._unheard: list[Any] = []
@@ -77,6 +79,7 @@ class AgentWorkflow:
         self._shown: dict[str, Any] = {}
         self._told: dict[str, int] = {}
         self._bytes_in_flight = 0
+        self._timer: asyncio.Task[None] | None = None
 
     @workflow.run
     async def run(self, request: Any = None) -> dict[str, Any]:
@@ -154,7 +157,7 @@ class AgentWorkflow:
 
     @send.validator
     def _check_send(self, message: Any = None) -> None:
-        if self._run is None or not self._run.is_open:
+        if not self._is_open:
             _refuse(
                 names.NOT_A_CONVERSATION,
                 "the run is no open conversation: signal `message` instead",
@@ -230,14 +233,12 @@ class AgentWorkflow:
     # From step to step.
 
     async def _begin(self, request: Any) -> Run:
-        try:
-            asked = RunRequest.model_validate(request)
-        except ValidationError as error:
-            _fail(names.INVALID_REQUEST, _first(error))
+        if self._asked is None:
+            _fail(names.INVALID_REQUEST, self._wrong)
         workflow.set_current_details("The agent's definition is being read.")
         self._snapshot = await self._resolve(request)
         try:
-            return Run(asked, self._snapshot.agent, self._mailbox, self._desk, workflow.now)
+            return Run(self._asked, self._snapshot.agent, self._mailbox, self._desk, workflow.now)
         except InvalidRequest as error:
             _fail(error.code, str(error))
 
@@ -381,12 +382,23 @@ class AgentWorkflow:
         )
 
     async def _at_work(self, run: Run, doing: Coroutine[Any, Any, Any]) -> Any:
-        """Do something on the run's time."""
-        run.kept.meter.begin_work(workflow.now())
+        """Do something on the run's time; while anything is, a timer watches how much is left."""
+        meter = run.kept.meter
+        meter.begin_work(workflow.now())
+        left = meter.remaining(workflow.now())
+        if left is not None and self._timer is None:
+            self._timer = asyncio.create_task(self._run_out(run, left))
         try:
             return await doing
         finally:
-            run.kept.meter.end_work(workflow.now())
+            meter.end_work(workflow.now())
+            if self._timer is not None and not meter.at_work:
+                self._timer.cancel()
+                self._timer = None
+
+    async def _run_out(self, run: Run, left: timedelta) -> None:
+        await workflow.sleep(left, summary="the run's maxDuration")
+        run.kept.meter.out_of_time = True
 
     # Waiting.
 
@@ -404,22 +416,26 @@ class AgentWorkflow:
         """Wait for people, asking again and giving up when it is time."""
         line = screen.summary(f"waiting for a person: {question.label}")
         while question.ruling is None and not run.halting:
-            alarm = question.next_alarm(workflow.now())
+            alarm = question.alarm()
             if await _in_time(lambda: question.ruling is not None or run.halting, alarm, line):
                 return
-            if workflow.now() >= question.expires_at:
+            if question.rang(alarm):
                 self._desk.expire(question)
-            else:
+            elif not question.counted:
                 run.calls.remind(run.turn, question)
             self._show(run)
 
-    async def _until_message(self, run: Run, idle: Any) -> None:
-        seconds = None if idle is None else idle.total_seconds()
+    async def _until_message(self, run: Run, idle: timedelta | None) -> None:
         line = "waiting for the next message"
-        if not await _in_time(
-            lambda: self._mailbox.closed or len(self._mailbox) > 0, seconds, line
-        ):
+        if not await _in_time(lambda: self._mailbox.closed or len(self._mailbox) > 0, idle, line):
             run.close()
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether a further message would be answered, also before the run has begun."""
+        talks = self._asked is not None and self._asked.conversation is not False
+        over = self._run is not None and self._run.over is not None
+        return talks and not over and not self._mailbox.closed
 
     def _has_answered(self, number: int) -> bool:
         return self._run is not None and (
@@ -472,13 +488,21 @@ class AgentWorkflow:
         return self._snapshot.worker
 
 
-async def _in_time(condition: Callable[[], bool], seconds: float | None, line: str) -> bool:
+async def _in_time(condition: Callable[[], bool], longest: timedelta | None, line: str) -> bool:
     """Wait for a condition; whether it came true before the time was over."""
     try:
-        await workflow.wait_condition(condition, timeout=seconds, timeout_summary=line)
+        await workflow.wait_condition(condition, timeout=longest, timeout_summary=line)
     except TimeoutError:
         return False
     return True
+
+
+def _asked(request: Any) -> tuple[RunRequest | None, str]:
+    """The request, or what is wrong with it: what is raised while a run is made would be lost."""
+    try:
+        return RunRequest.model_validate(request), ""
+    except ValidationError as error:
+        return None, _first(error)
 
 
 def _delivered(message: Any) -> Delivered:

@@ -10,7 +10,7 @@ to use this very result. An edit therefore starts the count anew.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from schemas.agent import Agent
@@ -19,10 +19,12 @@ from schemas.decision import Decided, Decision, Kind, Receipt, Waiting
 from schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from schemas.run import Principal
 from schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
-from workflows.engine.arguments import InvalidArguments, fits
+from workflows.engine.arguments import InvalidArguments
+from workflows.engine.checking import CannotCheck, fits
 
 MAX_EARLY_DECISIONS = 256
 MAX_COUNTED_DECISIONS = 200
+MAX_REMINDERS = 100
 
 # How each decision is meant where the outcome of a call is unknown.
 _RECONCILE = {"happened": "respond", "did_not_happen": "approve", "give_up": "deny"}
@@ -72,11 +74,19 @@ def policy_of(tool: Tool, agent: Agent) -> ApprovalPolicy:
 
 
 def needs_person(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
-    """Whether a call with these arguments waits for a decision."""
+    """Whether a call with these arguments waits for a decision.
+
+    Where it cannot be said whether they fit `when`, it does.
+    """
     required = policy.require == "always" or (
         policy.require == "side_effects" and tool.side_effects
     )
-    return required and (policy.when is None or fits(arguments, policy.when))
+    if not required or policy.when is None:
+        return required
+    try:
+        return fits(arguments, policy.when)
+    except CannotCheck:
+        return True
 
 
 def digest_of(tool: str, arguments: dict[str, Any], kind: Kind) -> str:
@@ -107,6 +117,7 @@ class Question:
     counted: list[tuple[Decided, bytes]] = field(default_factory=list)
     edited_by: str | None = None
     reminders: int = 0
+    waited: timedelta = timedelta()
     ruling: Ruling | None = None
 
     @property
@@ -120,12 +131,17 @@ class Question:
         assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
         return self.requested_at + self.policy.timeout
 
-    def next_alarm(self, now: datetime) -> float:
-        """Seconds until the wait is over, or is to be asked again."""
-        alarm = self.expires_at
-        if self.policy.remind is not None and not self.counted:
-            alarm = min(alarm, self.requested_at + self.policy.remind * (self.reminders + 1))
-        return max((alarm - now).total_seconds(), 0.001)
+    def alarm(self) -> timedelta:
+        """How long to wait until the wait is over, or is to be asked again."""
+        assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
+        left = self.policy.timeout - self.waited
+        reminds = not self.counted and self.reminders < MAX_REMINDERS
+        return min(left, self.policy.remind or left) if reminds else left
+
+    def rang(self, alarm: timedelta) -> bool:
+        """An alarm rang; whether the wait is over."""
+        self.waited += alarm
+        return self.alarm() <= timedelta()
 
     def waiting(self) -> Waiting:
         """The question as people are shown it."""
@@ -155,16 +171,14 @@ class Question:
         self._check_person(decision)
         meant = self._meaning(decision)
         if meant.decision == "edit":
-            try:
-                return replace_arguments(meant, self.check_arguments(meant.arguments or {}))
-            except InvalidArguments as error:
-                raise Unacceptable(
-                    INVALID_DECISION, f"the edited arguments do not fit: {error}"
-                ) from None
+            meant = self._edited(meant)
+        if decision.by is not None and self._latest().get(decision.by) == self._effect(meant):
+            raise Unacceptable(ALREADY_DECIDED, f"{decision.by} has decided so already")
         return meant
 
     def count(self, meant: Decision, now: datetime) -> Decided:
         """Count a checked decision; enough of the same give the question its ruling."""
+        effect = self._effect(meant)
         if meant.decision == "edit":
             assert meant.arguments is not None  # Decision demands them
             self.arguments, self.edited_by = meant.arguments, meant.by or "a person"
@@ -173,20 +187,35 @@ class Question:
             at=rfc3339(now),
             digest=self.digest,
         )
-        self.counted.append((decided, self._effect(meant)))
+        self.counted.append((decided, effect))
         self.ruling = self._rule(meant)
         return decided
 
     def missing(self) -> int:
         """How many more decisions of the latest kind it takes."""
         effect = self.counted[-1][1] if self.counted else b""
-        same = {decided.by for decided, other in self.counted if other == effect}
+        same = [other for other in self._latest().values() if other == effect]
         return 0 if self.ruling else (self.policy.quorum or 1) - len(same)
 
     @property
     def remembered(self) -> bool:
-        """Whether every decision that was counted wants the tool approved from now on."""
-        return isinstance(self.ruling, Approved) and all(d.remember for d, _ in self.counted)
+        """Whether all whose decisions led to the approval want the tool approved from now on."""
+        if not isinstance(self.ruling, Approved):
+            return False
+        agreed = self.counted[-1][1]
+        return all(decided.remember for decided, effect in self.counted if effect == agreed)
+
+    def _latest(self) -> dict[str | None, bytes]:
+        """What each person decided last."""
+        return {decided.by: effect for decided, effect in self.counted}
+
+    def _edited(self, meant: Decision) -> Decision:
+        try:
+            arguments = self.check_arguments(meant.arguments or {})
+        except InvalidArguments as error:
+            message = f"the edited arguments do not fit: {error}"
+            raise Unacceptable(INVALID_DECISION, message) from None
+        return meant.model_copy(update={"arguments": arguments})
 
     def _check_digest(self, decision: Decision) -> None:
         if decision.digest is not None and decision.digest != self.digest:
@@ -206,8 +235,6 @@ class Question:
         if policy.approvers and not any(group in policy.approvers for group in decision.groups):
             wanted = ", ".join(policy.approvers)
             raise Unacceptable(INVALID_DECISION, f"only these groups decide on this call: {wanted}")
-        if any(same_person(decided, decision) for decided, _ in self.counted):
-            raise Unacceptable(ALREADY_DECIDED, f"{decision.by} has decided on this call already")
         if len(self.counted) >= MAX_COUNTED_DECISIONS:
             raise Unacceptable(INVALID_DECISION, "too many decisions were given on this call")
 
@@ -235,7 +262,8 @@ class Question:
             return b"deny"
         if meant.decision == "respond":
             return b"respond" + canonical_json(meant.result)
-        return b"approve" + self.digest.encode()
+        arguments = meant.arguments if meant.decision == "edit" else self.arguments
+        return b"approve" + digest_of(self.tool, arguments or {}, self.kind).encode()
 
     def _rule(self, meant: Decision) -> Ruling | None:
         if meant.decision == "deny":
@@ -245,16 +273,6 @@ class Question:
         if meant.decision == "respond":
             return Given(meant.result)
         return Approved(self.arguments, self.edited_by)
-
-
-def same_person(decided: Decided, decision: Decision) -> bool:
-    """Whether one person would decide twice; an edit is another decision than an approval of it."""
-    return decision.by is not None and decided.by == decision.by and decision.decision != "edit"
-
-
-def replace_arguments(decision: Decision, arguments: dict[str, Any]) -> Decision:
-    """The decision with its arguments as they would be carried out."""
-    return decision.model_copy(update={"arguments": arguments})
 
 
 class Desk:

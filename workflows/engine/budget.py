@@ -1,6 +1,7 @@
 """Budgets: what a run has used, of what it may use.
 
 The meter counts; it never acts. Time counts while something is at work: waiting for people is free.
+That the time is used up is told by a timer of the shell's, since every replay sees it fire alike.
 Tokens that a provider does not report are unknown, which is not zero: the meter says so.
 """
 
@@ -29,6 +30,7 @@ class Meter:
     tokens_unknown: bool = False
     cost_unknown: bool = False
     same_tool: tuple[str, int] = ("", 0)
+    out_of_time: bool = False
     _worked: timedelta = timedelta()
     _since: datetime | None = None
     _at_work: int = 0
@@ -53,6 +55,11 @@ class Meter:
         if self._at_work == 0 and self._since is not None:
             self._worked += now - self._since
             self._since = None
+
+    @property
+    def at_work(self) -> bool:
+        """Whether something is at work."""
+        return self._at_work > 0
 
     def worked(self, now: datetime) -> timedelta:
         """Time at work so far."""
@@ -86,7 +93,7 @@ class Meter:
             return f"`{tool}` was called {limit} times in a row, which is the run's limit"
         return None
 
-    def reached(self, now: datetime) -> BudgetName | None:
+    def reached(self) -> BudgetName | None:
         """The first limit that keeps the model from being asked again."""
         same_tool = self.same_tool[1] - 1
         used: list[tuple[BudgetName, float, float | None]] = [
@@ -94,7 +101,7 @@ class Meter:
             ("maxSameTool", same_tool, self.budget.max_same_tool),
             ("maxTokens", self.input_tokens + self.output_tokens, self.budget.max_tokens),
             ("maxCost", self.cost, self.budget.max_cost),
-            ("maxDuration", self.worked(now).total_seconds(), _seconds(self.budget.max_duration)),
+            ("maxDuration", self.out_of_time, None if self.budget.max_duration is None else 1),
             ("maxTurns", self.turns, self.budget.max_turns),
             ("maxIterations", self.iterations, self.budget.max_iterations),
         ]
@@ -103,15 +110,37 @@ class Meter:
         )
 
     def extend(self, name: BudgetName, to: Budget | None = None) -> None:
-        """Grant more of a budget: as much again as was granted first, or what a person said."""
+        """Grant more of a budget: as much again as was granted first, or what a person said.
+
+        What was used beyond the limit is granted too, or the very next step would ask again.
+        """
+        if name == "maxDuration":
+            self.out_of_time = False
+        if name == "maxSameTool":
+            self.same_tool = ("", 0)
         if to is not None:
             self.budget = to.over(self.budget)
             return
         attribute = _attribute(name)
-        more = getattr(self.budget, attribute) + getattr(self._granted, attribute)
+        limit = getattr(self.budget, attribute)
+        more = max(limit, self.used().get(name, limit)) + getattr(self._granted, attribute)
         self.budget = self.budget.model_copy(update={attribute: more})
-        if name == "maxSameTool":
-            self.same_tool = ("", 0)
+
+    def frees(self, name: BudgetName, to: Budget) -> bool:
+        """Whether the run could go on with such a limit."""
+        new, limit = (getattr(budget, _attribute(name)) for budget in (to, self.budget))
+        return name == "maxSameTool" or bool(new > self.used().get(name, limit))
+
+    def used(self) -> dict[BudgetName, Any]:
+        """What is known to be used, by budget; without time, which no two replays measure alike."""
+        return {
+            "maxIterations": self.iterations,
+            "maxTurns": self.turns,
+            "maxCalls": self.calls,
+            "maxTokens": self.input_tokens + self.output_tokens,
+            "maxCost": self.cost,
+            "maxSameTool": self.same_tool[1],
+        }
 
     def usage(self) -> Usage:
         """What the run cost, as far as it is known."""
@@ -124,15 +153,12 @@ class Meter:
 
     def view(self, now: datetime) -> dict[str, Any]:
         """Used and granted, by budget, as `status` shows them."""
-        used: dict[BudgetName, Any] = {
-            "maxIterations": self.iterations,
-            "maxTurns": self.turns,
-            "maxCalls": self.calls,
-            "maxDuration": format_duration(self.worked(now)),
-            "maxTokens": None if self.tokens_unknown else self.input_tokens + self.output_tokens,
-            "maxCost": None if self.cost_unknown else self.cost,
-            "maxSameTool": self.same_tool[1],
-        }
+        used: dict[BudgetName, Any] = self.used()
+        used["maxDuration"] = format_duration(self.worked(now))
+        if self.tokens_unknown:
+            used["maxTokens"] = None
+        if self.cost_unknown:
+            used["maxCost"] = None
         limits = self.budget.to_json()
         return {name: {"used": value, "limit": limits.get(name)} for name, value in used.items()}
 
@@ -152,7 +178,3 @@ def limit_of(budget: Budget, name: BudgetName) -> Any:
 
 def _attribute(name: BudgetName) -> str:
     return next(key for key, field_ in Budget.model_fields.items() if field_.alias == name)
-
-
-def _seconds(duration: timedelta | None) -> float | None:
-    return None if duration is None else duration.total_seconds()

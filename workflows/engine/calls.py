@@ -6,20 +6,19 @@ is running and `settle` it, and `close` them. What is told is told in source ord
 
 from typing import Any, assert_never
 
-from schemas.base import json_size
 from schemas.decision import Decision, Receipt
 from schemas.entry import (
     ConfirmationRequired,
     DecisionEntry,
     MessageEntry,
+    NoticeEntry,
     ToolCall,
     ToolEnd,
     ToolStart,
-    WriteEntry,
 )
 from schemas.errors import CallError, ErrorCode
-from schemas.message import ChatMessage
 from schemas.reference import Path
+from workflows.engine import opening
 from workflows.engine.approval import (
     Approved,
     Denied,
@@ -31,7 +30,7 @@ from workflows.engine.approval import (
     needs_person,
     policy_of,
 )
-from workflows.engine.arguments import errors
+from workflows.engine.checking import bounded
 from workflows.engine.kept import Kept
 from workflows.engine.outcome import (
     Answered,
@@ -48,8 +47,6 @@ from workflows.engine.proposal import Refusal, fit_arguments, prepare
 from workflows.engine.state import CannotWrite
 from workflows.engine.turn import Call, Stage, error_of
 
-MAX_STATE_BYTES = 4_000_000
-
 
 class Calls:
     """The calls of one run's turns."""
@@ -63,11 +60,12 @@ class Calls:
 
         They are told first, then those that wait, then those that start: each in source order.
         """
-        for call in calls:
-            self._propose(turn, call)
-        for call in calls:
-            if call.stage is Stage.PROPOSED and self._needs_person(call):
-                self._ask_about(turn, call)
+        with bounded():
+            for call in calls:
+                self._propose(turn, call)
+            for call in calls:
+                if call.stage is Stage.PROPOSED and self._needs_person(call):
+                    self._ask_about(turn, call)
         for call in calls:
             if call.stage is Stage.PROPOSED:
                 self._start(turn, call)
@@ -145,14 +143,17 @@ class Calls:
 
     def close(self, turn: int, calls: list[Call]) -> None:
         """Tell how the calls ended, and write down their results."""
-        for call in calls:
-            assert call.outcome is not None  # every call is ended before it is closed
-            outcome = self._write(call, call.outcome)
-            if isinstance(outcome, Succeeded | Answered):
-                self._kept.succeeded[call.name] = None
-            message = result_message(call, outcome, _place(call, outcome))
-            self._end(turn, call, outcome, message)
-            call.closed = True
+        with bounded():
+            for call in calls:
+                self._close(turn, call)
+
+    def _close(self, turn: int, call: Call) -> None:
+        assert call.outcome is not None  # every call is ended before it is closed
+        call.outcome = self._write(call, call.outcome)
+        if isinstance(call.outcome, Succeeded | Answered):
+            self._kept.succeeded[call.name] = None
+        self._end(turn, call, call.outcome)
+        call.closed = True
 
     def _propose(self, turn: int, call: Call) -> None:
         beyond = self._kept.meter.refuse_call(call.name)
@@ -162,11 +163,11 @@ class Calls:
             prepare(call, self._kept.agent, self._kept.data)
             self._check_limits(call)
         except Refusal as refusal:
-            self._tell(turn, call)
+            self._tell(turn, call, call.asked.arguments)
             call.end(refused(refusal.error.code, refusal.error.message))
         else:
             self._kept.started[call.name] = self._kept.started.get(call.name, 0) + 1
-            self._tell(turn, call)
+            self._tell(turn, call, call.arguments)
 
     def _check_limits(self, call: Call) -> None:
         assert call.tool is not None  # prepared
@@ -181,7 +182,7 @@ class Calls:
                 ErrorCode.BLOCKED, f"`{call.name}` may be called after {', '.join(missing)} only"
             )
 
-    def _tell(self, turn: int, call: Call) -> None:
+    def _tell(self, turn: int, call: Call, arguments: dict[str, Any]) -> None:
         tool = call.tool
         self._kept.log.append(
             ToolCall(
@@ -189,7 +190,7 @@ class Calls:
                 call_id=call.id,
                 tool=call.name,
                 label=tool.label if tool is not None else None,
-                arguments=call.arguments or call.asked.arguments,
+                arguments=arguments,
                 reasoning=call.reasoning,
             )
         )
@@ -306,30 +307,17 @@ class Calls:
         """Write the result where it belongs; a write that cannot be made is the call's error."""
         paths, value = _writes(call, outcome)
         try:
-            for path in paths:
-                self._write_at(call, path, value)
+            self._kept.write(paths, value, call.output_method, call.id)
         except CannotWrite as error:
-            return failed(ErrorCode.INVALID_OUTPUT, str(error), value)
+            if error_of(outcome) is None:
+                return failed(ErrorCode.INVALID_OUTPUT, str(error), value)
+            self._kept.log.append(NoticeEntry(text=f"the error of {call.id} was not kept: {error}"))
         return outcome
 
-    def _write_at(self, call: Call, path: Path, value: Any) -> None:
-        data, agent = self._kept.data, self._kept.agent
-        whole = data.written(path, call.output_method, value)
-        if path.kind == "state" and agent.state is not None:
-            before = list(errors(data["state"], agent.state))
-            broken = [line for line in errors(whole, agent.state) if line not in before]
-            if broken:
-                raise CannotWrite(
-                    f"{path}: the state would not fit its schema: {'; '.join(broken)}"
-                )
-        if json_size(whole) > MAX_STATE_BYTES:
-            raise CannotWrite(f"{path}: {path.kind} would be larger than {MAX_STATE_BYTES} bytes")
-        data.set(path.kind, whole)
-        entry = WriteEntry(path=str(path), method=call.output_method, value=value, call_id=call.id)
-        self._kept.log.append(entry)
-
-    def _end(self, turn: int, call: Call, outcome: Final, message: ChatMessage) -> None:
-        whole = is_shown_whole(call, outcome, message) or _place(call, outcome) is not None
+    def _end(self, turn: int, call: Call, outcome: Final) -> None:
+        place = _place(call, outcome)
+        message = result_message(call, outcome, place)
+        whole = place is not None or is_shown_whole(call, outcome, message)
         error: CallError | None = error_of(outcome)
         self._kept.log.append(
             ToolEnd(
@@ -343,10 +331,7 @@ class Calls:
         )
         self._kept.log.append(MessageEntry(message=message))
         if isinstance(outcome, Succeeded) and outcome.message is not None:
-            said = outcome.message
-            self._kept.log.append(
-                MessageEntry(message=ChatMessage(role=said.role, content=said.content))
-            )
+            opening.add(self._kept, outcome.message)
 
 
 _RECONCILE = (

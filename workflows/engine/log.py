@@ -3,20 +3,27 @@
 An entry is never changed. Its number is its place, from 1. Entries are kept as the JSON that they
 are shown and digested as; `digest` is the last link of the chain over all of them, so it fixes the
 whole log up to there. What else is known of a run is a function of these entries.
+
+Times are shown and not digested: near a local activity, a replay may see a workflow task some
+milliseconds earlier or later than its first execution did. For that reason nothing is decided by
+them either; what must happen after a time waits for a timer.
 """
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from schemas.base import canonical_json, link, rfc3339, sha256
-from schemas.entry import Entry, MessageEntry
+from schemas.base import json_size, link, rfc3339, sha256
+from schemas.entry import Entry, MessageEntry, digested
 from schemas.generate import PageOf
 from schemas.message import ChatMessage
 
 # A page stays under a megabyte: of whole entries, or of one entry's characters at four bytes each.
 PAGE_BYTES = 700_000
 PIECE_CHARACTERS = 175_000
+# Of a list or an object that is shortened, so many items are kept, where they have room.
+SHORTENED_ITEMS = 50
+SHORTENED_BYTES = 200
 
 Record = dict[str, Any]
 
@@ -38,7 +45,7 @@ class Log:
         """Write an entry, with its number and time."""
         at = rfc3339(self._clock())
         record = {"n": len(self._records) + 1, "at": at, **entry.to_json()}
-        digest = sha256(canonical_json(record))
+        digest = sha256(digested(record))
         self._records.append(record)
         self._digests.append(digest)
         self.digest = link(self.digest, digest)
@@ -49,7 +56,10 @@ class Log:
         return record
 
     def records(self, after: int, limit: int) -> list[Record]:
-        """Entries from number `after + 1` on, at most `limit` and under a megabyte in all."""
+        """Entries from number `after + 1` on, at most `limit` and under a megabyte in all.
+
+        One that is larger than that by itself is shortened, and its `cut` says how large it is.
+        """
         return list(_bounded(self._records[after : after + limit]))
 
     def events(self, after: int, limit: int) -> list[Record]:
@@ -62,7 +72,7 @@ class Log:
         room = PAGE_BYTES
         for index in range(want.after, min(want.upto, len(self._records))):
             item = self._item(index)[want.offset if index == want.after else 0 :]
-            size = len(item.encode("utf-8", "surrogatepass"))
+            size = len(item) if len(item) > PAGE_BYTES else json_size(item)
             if size > room and items:
                 break
             if size > PAGE_BYTES:
@@ -80,13 +90,56 @@ class Log:
         record = self._records[index]
         if record["type"] != "message":
             return "#" + self._digests[index]
-        return canonical_json(record).decode("utf-8", "surrogatepass")
+        return digested(record).decode("utf-8", "surrogatepass")
 
 
 def _bounded(records: list[Record]) -> Iterator[Record]:
     room = PAGE_BYTES
     for position, record in enumerate(records):
-        room -= len(canonical_json(record))
+        size = json_size(record)
+        room -= size
         if room < 0 and position:
             return
-        yield record
+        yield record if size <= PAGE_BYTES else _fitting(record) | {"cut": size}
+
+
+def _fitting(record: Record) -> Record:
+    short: Record = _shortened(record, PAGE_BYTES - 10_000)
+    if json_size(short) <= PAGE_BYTES:
+        return short
+    return {key: record[key] for key in ("n", "at", "type")}
+
+
+def _shortened(value: Any, room: int) -> Any:
+    """About as much of a value as has room, in bytes; what is small in it stays whole."""
+    if json_size(value) <= room:
+        return value
+    if room < SHORTENED_BYTES:
+        return "…"
+    match value:
+        case str():
+            return f"{_piece(value, room)} … ({len(value)} characters)"
+        case list():
+            items = value[:SHORTENED_ITEMS]
+            share = _share(items, room)
+            return [_shortened(item, share) for item in items]
+        case dict():
+            fields = dict(list(value.items())[:SHORTENED_ITEMS])
+            share = _share(list(fields.values()), room)
+            return {key: _shortened(item, share) for key, item in fields.items()}
+        case _:
+            return value
+
+
+def _share(items: list[Any], room: int) -> int:
+    """The room for each item that does not fit into an equal share of it."""
+    sizes = [json_size(item) for item in items]
+    large = [size for size in sizes if size > room // len(sizes)]
+    return (room - sum(sizes) + sum(large)) // max(len(large), 1)
+
+
+def _piece(text: str, room: int) -> str:
+    piece = text[:room]
+    while json_size(piece) > room:
+        piece = piece[: len(piece) // 2]
+    return piece

@@ -9,7 +9,10 @@ from schemas.message import Delivered
 
 
 class Mailbox:
-    """The messages that a run has not heard yet; each has a number, from 1."""
+    """The messages that a run has not heard yet; each has a number, from 1.
+
+    `heard` is the number up to which all of them are heard.
+    """
 
     def __init__(self) -> None:
         self._line: list[tuple[int, Delivered]] = []
@@ -28,7 +31,7 @@ class Mailbox:
 
     def take(self, *, ending: bool) -> list[Delivered]:
         """The messages to be heard now: those to steer, and all where the run would end."""
-        due = [item for item in self._line if ending or item[1].delivery == "steer"]
-        self._line = [item for item in self._line if item not in due]
-        self.heard = max([self.heard, *(number for number, _ in due)])
-        return [message for _, message in due]
+        due = [message for _, message in self._line if ending or message.delivery == "steer"]
+        self._line = [] if ending else [item for item in self._line if item[1].delivery != "steer"]
+        self.heard = self._line[0][0] - 1 if self._line else self._received
+        return due

@@ -1,11 +1,16 @@
 """What a run begins with, and how what people say enters its log."""
 
-from schemas.entry import MessageEntry, WriteEntry
+from typing import Any
+
+from schemas.base import json_size
+from schemas.entry import MessageEntry, NoticeEntry, WriteEntry
 from schemas.message import ChatMessage, DataPart, Message
 from schemas.names import INVALID_REQUEST
-from schemas.run import RunRequest
-from workflows.engine.arguments import errors
-from workflows.engine.kept import Kept
+from schemas.reference import Path
+from schemas.run import Conversation, RunRequest
+from workflows.engine.checking import errors
+from workflows.engine.kept import MAX_STATE_BYTES, Kept
+from workflows.engine.state import CannotWrite
 
 
 class InvalidRequest(ValueError):
@@ -34,12 +39,33 @@ def begin(request: RunRequest, kept: Kept) -> None:
 
 def add(kept: Kept, message: Message) -> None:
     """Write what somebody said into the log; data in it can be referred to from now on."""
-    if isinstance(message.content, list):
-        for part in message.content:
-            if isinstance(part, DataPart):
-                kept.data.set(part.kind, part.data)
     said = ChatMessage(role=message.role, content=message.content)
     kept.log.append(MessageEntry(message=said))
+    for part in message.content if isinstance(message.content, list) else []:
+        if isinstance(part, DataPart):
+            _take(kept, part.kind, part.data)
+
+
+def conversation(request: RunRequest) -> Conversation | None:
+    """How long the run stays open for further messages, where it does."""
+    match request.conversation:
+        case Conversation() as asked:
+            return asked
+        case True:
+            return Conversation()
+        case False:
+            return None
+
+
+def _take(kept: Kept, kind: str, data: Any) -> None:
+    """Let data be referred to. A new state is a write like any other, bounded and logged."""
+    if kind != "state":
+        kept.data.set(kind, data)
+        return
+    try:
+        kept.write([Path("state")], data)
+    except CannotWrite as error:
+        kept.log.append(NoticeEntry(text=f"the state in a message was not taken: {error}"))
 
 
 def _check(request: RunRequest, kept: Kept) -> None:
@@ -50,12 +76,14 @@ def _check(request: RunRequest, kept: Kept) -> None:
         ("input", request.input, agent.input),
         ("state", request.state, agent.state),
     ):
-        wrong = [] if schema is None or value is None else list(errors(value, schema))
+        wrong = [] if schema is None or value is None else errors(value, schema)
         if wrong:
             problems = "; ".join(wrong)
             raise InvalidRequest(
                 f"`{name}` does not fit the schema of agent `{agent.name}`: {problems}"
             )
+    if json_size(request.state) > MAX_STATE_BYTES:
+        raise InvalidRequest(f"`state` is too large: at most {MAX_STATE_BYTES} bytes")
     names = [tool.name for tool in agent.tools]
     choice = request.tool_choice
     if choice is not None and not isinstance(choice, str) and choice.name not in names:

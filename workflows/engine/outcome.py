@@ -4,6 +4,7 @@ The shell describes what Temporal said of an activity as a `Failure`; `of_failur
 turn it, or what the activity returned, into an outcome.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,10 +14,17 @@ from schemas import names
 from schemas.errors import CallError, ErrorCode
 from schemas.message import Content, Message
 from schemas.tool import Envelope, Tool
-from workflows.engine.arguments import errors
+from workflows.engine.checking import errors
+from workflows.engine.reading import sound
 
 MAX_MESSAGE_CHARACTERS = 4_000
 _CONTENT: TypeAdapter[Content] = TypeAdapter(Content)
+# What workers of several languages say of an activity that they do not have. They go on to list
+# those that they have, which is not for a model.
+_NOT_REGISTERED = re.compile(
+    r"is not registered (on|with)|unable to find activityType|available activities|known types are",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -94,11 +102,15 @@ def failed(code: ErrorCode, message: str, value: Any = None) -> Failed:
 
 def of_result(tool: Tool, value: Any) -> Outcome:
     """What an activity returned, taken apart and checked against the tool's `_output`."""
+    try:
+        sound(value)
+    except ValueError as error:
+        return _misfit(f"the result of `{tool.name}` is no JSON that can be kept: {error}")
     match value:
         case {"_message": said} if len(value) == 1:
             return _of_message(said)
         case {"_result": dict(envelope)} if len(value) == 1:
-            return _of_envelope(tool, Envelope.read(envelope))
+            return _of_envelope(tool, envelope)
         case _:
             return _checked(tool, Succeeded(value))
 
@@ -107,12 +119,12 @@ def of_failure(tool: Tool, failure: Failure) -> Outcome:
     """What became of a call whose activity did not succeed."""
     match failure:
         case Failure(kind="application", type=names.STOP_RUN):
-            return Stopped(failure.message)
-        case Failure(kind="application", type=names.ACTIVITY_NOT_FOUND):
-            # The text of this failure lists every activity of the worker: not for a model.
+            return Stopped(failure.message[:MAX_MESSAGE_CHARACTERS])
+        case Failure(kind="application", message=said) if _NOT_REGISTERED.search(said):
             return failed(ErrorCode.TOOL_ERROR, f"The tool `{tool.name}` is not available now.")
         case Failure(kind="application"):
-            return failed(ErrorCode.TOOL_ERROR, failure.message)
+            said = failure.message or f"`{tool.name}` failed, and did not say why."
+            return failed(ErrorCode.TOOL_ERROR, said)
         case Failure(started=False):
             return failed(
                 ErrorCode.TIMEOUT, f"`{tool.name}` was not begun in time: nothing was done."
@@ -131,25 +143,34 @@ def of_failure(tool: Tool, failure: Failure) -> Outcome:
 
 def _of_message(said: Any) -> Outcome:
     try:
-        return Succeeded(None, message=Message.model_validate(said))
+        message = Message.model_validate(said)
     except ValidationError as error:
-        return failed(
-            ErrorCode.INVALID_OUTPUT, f"the tool's `_message` is no message: {_why(error)}", said
-        )
+        return _misfit(f"the tool's `_message` is no message: {_why(error)}", said)
+    if message.role == "tool":
+        return _misfit("the tool's `_message` has the role `tool`: return the result itself", said)
+    return Succeeded(None, message=message)
 
 
-def _of_envelope(tool: Tool, envelope: Envelope) -> Outcome:
+def _of_envelope(tool: Tool, said: dict[str, Any]) -> Outcome:
+    try:
+        envelope = Envelope.read(said)
+    except ValidationError as error:
+        return _misfit(f"the tool's `_result` cannot be taken apart: {_why(error)}", said)
     return _checked(tool, Succeeded(envelope.content, envelope.details, envelope.terminate))
+
+
+def _misfit(message: str, value: Any = None) -> Failed:
+    return failed(ErrorCode.INVALID_OUTPUT, message, value)
 
 
 def _checked(tool: Tool, result: Succeeded) -> Outcome:
     if tool.output is None:
         return result
-    problems = list(errors(result.value, tool.output))
+    problems = errors(result.value, tool.output)
     if not problems:
         return result
     message = f"the result of `{tool.name}` does not fit its `_output`: {'; '.join(problems)}"
-    return failed(ErrorCode.INVALID_OUTPUT, message, result.value)
+    return _misfit(message, result.value)
 
 
 def parts(value: Any) -> Content | None:

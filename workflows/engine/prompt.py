@@ -10,7 +10,7 @@ from typing import Any
 from schemas.agent import Agent, ToolChoice
 from schemas.base import canonical_json
 from schemas.generate import Ask, ToolOffer
-from schemas.message import ChatMessage, Content, TextPart
+from schemas.message import ChatMessage, Content, ImagePart, TextPart
 from schemas.tool import REASONING, Tool
 from workflows.engine.outcome import Answered, Failed, Final, Refused, Stopped, Succeeded, parts
 from workflows.engine.turn import Call
@@ -143,20 +143,28 @@ def _content(call: Call, outcome: Final, path: str | None) -> tuple[Content, boo
 
 
 def _shown(call: Call, value: Any, path: str | None) -> Content:
+    place = f" Its whole value is kept at {path}." if path else ""
+    if call.tool is not None and call.tool.show == "none":
+        return f"Done.{place}"
     content: Content = parts(value) or as_text(value)
     if call.tool is not None and call.tool.untrusted:
-        content = as_text({"tool": call.name, "trusted": False, "value": value})
+        content = _from_outside(call, content, value)
     if not isinstance(content, str):
         return content
-    place = f" Its whole value is kept at {path}." if path else ""
-    match _how(call.tool, content, path):
-        case "none":
-            return f"Done.{place}"
-        case "preview" if len(content) > PREVIEW_CHARACTERS:
-            size = f"{len(content)} characters; these are the first {PREVIEW_CHARACTERS}."
-            return f"{size}{place}\n{content[:PREVIEW_CHARACTERS]}"
-        case _:
-            return content
+    if _how(call.tool, content, path) == "full" or len(content) <= PREVIEW_CHARACTERS:
+        return content
+    size = f"{len(content)} characters; these are the first {PREVIEW_CHARACTERS}."
+    return f"{size}{place}\n{content[:PREVIEW_CHARACTERS]}"
+
+
+def _from_outside(call: Call, content: Content, value: Any) -> Content:
+    """A value that is not to be trusted, said to be so; pictures stay pictures."""
+    if isinstance(content, str):
+        return as_text({"tool": call.name, "trusted": False, "value": value})
+    pictures = [part for part in content if isinstance(part, ImagePart)]
+    others = [part.to_json() for part in content if not isinstance(part, ImagePart)]
+    said = as_text({"tool": call.name, "trusted": False, "value": others})
+    return [TextPart(text=said), *pictures] if pictures else said
 
 
 def _how(tool: Tool | None, content: str, path: str | None) -> str:
@@ -167,7 +175,7 @@ def _how(tool: Tool | None, content: str, path: str | None) -> str:
 
 def _after_edit(call: Call, content: Content) -> Content:
     changed = canonical_json(call.arguments).decode("utf-8", "surrogatepass")
-    note = f"A person changed the arguments of this call, and it was carried out with {changed}."
+    note = f"A person changed the arguments of this call to {changed}."
     if isinstance(content, str):
         return f"{note}\n{content}"
     return [TextPart(text=note), *content]

@@ -14,7 +14,8 @@ from schemas.names import call_id
 from schemas.reference import parse_output_path
 from schemas.solution import Solution, WrittenCall
 from schemas.tool import REASONING, OutputMethod, Tool
-from workflows.engine.arguments import InvalidArguments, coerce, errors, fit, read_arguments
+from workflows.engine.arguments import InvalidArguments, fit, read_arguments
+from workflows.engine.reading import sound
 from workflows.engine.references import Unresolved, resolve
 from workflows.engine.state import Data
 from workflows.engine.turn import Call
@@ -32,8 +33,8 @@ class Refusal(Exception):
         self.error = CallError(code=code, message=message)
 
 
-def calls_of(solution: Solution, turn: int, seen: dict[str, None]) -> list[Call]:
-    """The calls of an answer, with ids by position.
+def calls_of(solution: Solution, turn: int, agent: Agent, seen: dict[str, None]) -> list[Call]:
+    """The calls of an answer, with ids by position, and the tools of those that have one.
 
     A provider's id is kept for the provider's sake where it is new in the run; `seen` holds those
     that are not, and grows.
@@ -46,8 +47,9 @@ def calls_of(solution: Solution, turn: int, seen: dict[str, None]) -> list[Call]
         while provider_id in seen:
             provider_id += "x"
         seen[provider_id] = None
+        tool = next((tool for tool in agent.tools if tool.name == written.tool), None)
         written = written.model_copy(update={"tool": written.tool[:MAX_TOOL_NAME_CHARACTERS]})
-        calls.append(Call(own, _asked(own, provider_id, written), written))
+        calls.append(Call(own, _asked(own, provider_id, written), written, tool))
     return calls
 
 
@@ -57,12 +59,11 @@ def prepare(call: Call, agent: Agent, data: Data) -> None:
     Raises:
         Refusal: it cannot be.
     """
-    call.tool = _allowed(call, agent)
+    tool = _allowed(call, agent)
     try:
         written = _read(call.written)
-        _set_apart(call, call.tool, written)
-        resolved = resolve(written, data)
-        call.arguments = fit_arguments(call.tool, resolved)
+        _set_apart(call, tool, written)
+        call.arguments = fit_arguments(tool, resolve(written, data))
     except InvalidArguments as error:
         raise Refusal(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}") from None
     except Unresolved as error:
@@ -79,6 +80,10 @@ def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     size = json_size(fitted)
     if size > MAX_ARGUMENT_BYTES:
         raise InvalidArguments(f"{size} bytes in all; at most {MAX_ARGUMENT_BYTES}")
+    try:
+        sound(fitted)
+    except ValueError as error:
+        raise InvalidArguments(str(error)) from None
     return fitted
 
 
@@ -97,9 +102,8 @@ def _asked(own: str, provider_id: str, written: WrittenCall) -> AskedCall:
 
 
 def _allowed(call: Call, agent: Agent) -> Tool:
-    for tool in agent.tools:
-        if tool.name == call.name:
-            return tool
+    if call.tool is not None:
+        return call.tool
     allowed = ", ".join(tool.name for tool in agent.tools)
     raise Refusal(
         ErrorCode.TOOL_NOT_ALLOWED,
@@ -130,11 +134,10 @@ def _set_apart(call: Call, tool: Tool, written: dict[str, Any]) -> None:
 
 
 def _chosen(tool: Tool, key: str, value: Any) -> Any:
-    value = coerce(value, tool.chosen[key])
-    problems = list(errors(value, tool.chosen[key]))
-    if problems:
-        raise InvalidArguments(f"{key}: {'; '.join(problems)}")
-    return value
+    try:
+        return fit(value, tool.chosen[key])
+    except InvalidArguments as error:
+        raise InvalidArguments(f"{key}: {error}") from None
 
 
 def _method(value: Any) -> OutputMethod:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from schemas import names
 from schemas.agent import Agent, Budget, BudgetName, Forced, ToolChoice
 from schemas.base import Duration
 from schemas.decision import Decision, Receipt
@@ -24,14 +23,14 @@ from schemas.entry import Done, Error, MessageEntry, NoticeEntry, TurnEnd, TurnS
 from schemas.errors import ErrorCode
 from schemas.generate import Ask, Page, PageOf, Pointer
 from schemas.message import ChatMessage
-from schemas.run import Conversation, RunRequest, RunResult, RunStatus
+from schemas.run import RunRequest, RunResult, RunStatus
 from schemas.solution import Solution
-from schemas.tool import APPROVAL_DEFAULTS
 from workflows.engine import opening, prompt
+from workflows.engine.answer import NoOutput, output_of
 from workflows.engine.approval import Approved, Desk, Question
-from workflows.engine.arguments import InvalidArguments, fit, read_json
-from workflows.engine.budget import Meter, limit_of
+from workflows.engine.budget import Meter
 from workflows.engine.calls import Calls
+from workflows.engine.extension import question_on
 from workflows.engine.kept import Kept
 from workflows.engine.log import Log
 from workflows.engine.mailbox import Mailbox
@@ -116,12 +115,14 @@ class Run:
         self.answered_up_to = 0
         self._offers = prompt.offers(agent)
         self._choice: ToolChoice = request.tool_choice or agent.tool_choice
-        self._conversation = _conversation(request)
+        self._conversation = opening.conversation(request)
         self._seen_ids: dict[str, None] = {}
         self._turn: Turn | None = None
         self._question: tuple[Question, BudgetName] | None = None
         self._asking: AskModel | None = None
-        self._finalizing = False
+        # The turns that were taken when the model was told to finish, once it was.
+        self._finalizing: int | None = None
+        self._said: str | None = None
         self._unknown_told = False
         self._ending: Literal["completed", "stopped", "budget_exceeded"] | None = None
         self._over: Finish | Fail | None = None
@@ -149,7 +150,8 @@ class Run:
         for notice in solution.notices:
             self.kept.log.append(NoticeEntry(text=notice))
         self._tell_unknown()
-        calls = calls_of(solution, meter.turns, self._seen_ids)
+        self._said = solution.text or self._said
+        calls = calls_of(solution, meter.turns, self.kept.agent, self._seen_ids)
         self.kept.log.append(
             MessageEntry(
                 message=ChatMessage(
@@ -157,7 +159,7 @@ class Run:
                 )
             )
         )
-        if calls and not self._finalizing:
+        if calls and self._may_call:
             self._turn = Turn(meter.turns, calls)
         else:
             self._refuse(calls)
@@ -175,7 +177,7 @@ class Run:
         elif turn.stopped is not None:
             self.output, self._ending = turn.stopped, "stopped"
         elif turn.asks_to_stop:
-            self.output, self._ending = _last_text(self.kept.log), "stopped"
+            self.output, self._ending = self._said, "stopped"
 
     def extended(self) -> None:
         """Let people's ruling on a budget take effect."""
@@ -238,11 +240,6 @@ class Run:
         return stopped or self.kept.ended_with is not None
 
     @property
-    def is_open(self) -> bool:
-        """Whether a further message would be answered."""
-        return self._conversation is not None and not self.mailbox.closed and self._over is None
-
-    @property
     def over(self) -> Finish | Fail | None:
         """How the run ended, once it has."""
         return self._over
@@ -273,7 +270,7 @@ class Run:
 
     def _go_on(self) -> Step:
         self._hear(ending=False)
-        limit = None if self._finalizing else self.kept.meter.reached(self.kept.clock())
+        limit = self._reached()
         if limit is not None:
             self._limit(limit)
             return self.next()
@@ -282,61 +279,50 @@ class Run:
         self._asking = AskModel(Pointer(turn=turn, entries=len(log), digest=log.digest))
         return self._asking
 
+    def _reached(self) -> BudgetName | None:
+        """The limit that stands in the way of a request.
+
+        The request for a final answer is made all the same. What is wrong with that answer may be
+        mended, within every limit but that of iterations.
+        """
+        limit = self.kept.meter.reached()
+        if self._finalizing is None:
+            return limit
+        first = self._finalizing == self.kept.meter.turns
+        return None if first or limit == "maxIterations" else limit
+
     def _limit(self, name: BudgetName) -> None:
         """A limit is reached: finish the answer, end the run, or ask people."""
         action = self.kept.meter.action(name)
         if action == "ask" and self.kept.asks_people:
-            self._question = (self._ask_for(name), name)
+            self._question = (question_on(self.kept, name), name)
             self.calls.ask(self.kept.meter.turns, self._question[0])
-        elif action == "finalize":
-            self._finalizing = True
+        elif action == "finalize" and self._finalizing is None:
+            self._finalizing = self.kept.meter.turns
             self._say(prompt.FINALIZE)
         else:
             self.kept.log.append(NoticeEntry(text=f"the budget {name} is used up"))
             self._ending = "budget_exceeded"
 
-    def _ask_for(self, name: BudgetName) -> Question:
-        limit = limit_of(self.kept.meter.budget, name)
-        policy = self.kept.agent.approval.over(APPROVAL_DEFAULTS)
-        return Question(
-            call_id=names.budget_id(self.kept.meter.turns, name),
-            kind="budget",
-            tool=name,
-            label=f"budget {name}",
-            arguments={name: limit},
-            reasoning=None,
-            text=f"The run has used up its {name} of {limit}. `approve` grants as much again,"
-            " `edit` sets it, `deny` ends the run.",
-            policy=policy,
-            requested_at=self.kept.clock(),
-            check_arguments=lambda arguments: _budget_arguments(name, arguments),
-            principal=self.kept.principal,
-        )
-
     def _conclude(self, solution: Solution, *, called: bool) -> None:
         """An answer without calls to carry out: the output, or a mistake that costs a turn."""
-        wrong = self._wrong(solution, called)
-        if wrong is None:
+        try:
+            if self._demands_call and not called:
+                raise NoOutput("A call of a tool was required, and none was made. Call one.")
+            last = self._finalizing is not None
+            self.output = output_of(solution.text, self.kept.agent.output, last=last)
+        except NoOutput as error:
+            self._say(str(error))
+        else:
             self.answered_up_to = self.mailbox.heard
             self._ending = "completed"
-        else:
-            self._say(wrong)
         self._turn_end()
 
-    def _wrong(self, solution: Solution, called: bool) -> str | None:
-        """Why an answer is no output, for the model to read; else the output is taken in."""
-        if self._demands_call and not called:
-            return "A call of a tool was required, and none was made. Call one."
-        if not solution.text.strip() and not self._finalizing:
-            return "The answer was empty. Call a tool, or answer."
-        if self.kept.agent.output is None:
-            self.output = solution.text
-            return None
-        try:
-            self.output = fit(read_json(solution.text), self.kept.agent.output)
-        except (ValueError, InvalidArguments) as error:
-            return f"invalid_output: {error}. Answer with JSON alone that fits the schema."
-        return None
+    @property
+    def _may_call(self) -> bool:
+        """Whether calls are carried out: a server may hand on calls that it was told not to ask
+        for."""
+        return self._finalizing is None and self._choice != "none"
 
     @property
     def _demands_call(self) -> bool:
@@ -345,18 +331,17 @@ class Run:
         return forced and self.kept.meter.turns == 1 and bool(self._offers)
 
     def _refuse(self, calls: list[Call]) -> None:
-        """Calls in the answer that was to be the last are not carried out."""
+        """Calls in an answer that was to have none are not carried out."""
+        why = "this run makes none" if self._finalizing is None else prompt.FINALIZE
         for call in calls:
             self.kept.meter.refuse_call(call.name)
-            call.end(
-                refused(ErrorCode.BLOCKED, "no more calls are carried out: " + prompt.FINALIZE)
-            )
+            call.end(refused(ErrorCode.BLOCKED, f"no call is carried out: {why}"))
         self.calls.close(self.kept.meter.turns, calls)
 
     def _end(self, status: Literal["completed", "stopped", "budget_exceeded"]) -> Step:
         """End the run, unless somebody has said something, or still may."""
         if status == "completed" and self._hear(ending=True):
-            self._ending, self._finalizing = None, False
+            self._ending, self._finalizing = None, None
             if self._conversation is not None:
                 self.kept.meter.iterations = 0
             return self._go_on()
@@ -402,37 +387,8 @@ class Run:
 
     def _ask(self) -> Ask:
         choice: ToolChoice = "auto"
-        if self._finalizing:
+        if self._finalizing is not None:
             choice = "none"
         elif self.kept.meter.turns == 0 or self._choice == "none":
             choice = self._choice
         return prompt.ask(self.kept.agent, self._offers, choice, self.kept.data["state"])
-
-
-def _conversation(request: RunRequest) -> Conversation | None:
-    match request.conversation:
-        case Conversation() as conversation:
-            return conversation
-        case True:
-            return Conversation()
-        case False:
-            return None
-
-
-def _budget_arguments(name: BudgetName, arguments: dict[str, Any]) -> dict[str, Any]:
-    try:
-        budget = Budget.model_validate(arguments).to_json()
-    except ValueError as error:
-        raise InvalidArguments(f"no budget: {error}") from None
-    if list(budget) != [name]:
-        raise InvalidArguments(f"say the new {name}, and nothing else")
-    return arguments
-
-
-def _last_text(log: Log) -> Any:
-    """What the model said last, where a tool asked for the run to stop."""
-    for record in reversed(log.records(max(len(log) - 1000, 0), 1000)):
-        message = record.get("message")
-        if message and message["role"] == "assistant" and message.get("content"):
-            return message["content"]
-    return None

@@ -35,6 +35,12 @@ class Data:
     def __contains__(self, kind: str) -> bool:
         return kind in self._values
 
+    def copy(self) -> "Data":
+        """The same values, to be written to apart from these."""
+        copied = Data()
+        copied._values = dict(self._values)
+        return copied
+
     def set(self, kind: str, value: Any) -> None:
         """Put a whole value in place."""
         self._values[kind] = value

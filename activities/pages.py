@@ -1,0 +1,112 @@
+"""Reading a run's conversation, page by page: only what is not held yet is asked for.
+
+What was read is right when the digest chain over it ends in the digest that the request was made
+with. Where it does not, what was held is dropped and all is read anew, once.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from activities.conversation import Conversation, Conversations, Encode, Run
+from activities.providers.base import Provider
+from schemas.generate import Ask, Page, PageOf, Pointer
+
+MAX_PAGES = 10_000
+
+
+class RunGone(Exception):
+    """The run is not there any more, or is over."""
+
+
+class RunSilent(Exception):
+    """The run did not answer, though asked several times."""
+
+
+class ConversationChanged(Exception):
+    """What the run says of its conversation is not what it was to be."""
+
+
+class Pages(Protocol):
+    """Answers for runs."""
+
+    async def page(self, run: Run, want: PageOf) -> Page:
+        """What `run` answers to `want`.
+
+        Raises:
+            RunGone, RunSilent: it does not answer.
+        """
+
+
+class Reader:
+    """Reads conversations up to a pointer: what is held already, and the rest from the run."""
+
+    def __init__(self, pages: Pages, conversations: Conversations) -> None:
+        self._pages = pages
+        self._conversations = conversations
+
+    async def read(
+        self, run: Run, pointer: Pointer, provider_of: Callable[[Ask], Provider]
+    ) -> tuple[tuple[bytes, ...], Ask]:
+        """The conversation's fragments up to the pointer, and how the model is to be asked.
+
+        Raises:
+            RunGone, RunSilent: the run does not answer.
+            ConversationChanged: read all anew, it still does not have the pointer's digest.
+        """
+        for conversation in (self._conversations.take(run), Conversation()):
+            ask = await self._extend(run, conversation, pointer, provider_of)
+            if ask is not None and conversation.digest == pointer.digest:
+                self._conversations.keep(run, conversation)
+                return conversation.fragments(), ask
+        raise ConversationChanged(
+            "the conversation's digest does not match that of the request: the run's log up to"
+            f" entry {pointer.entries} is not what it was when the request was made"
+        )
+
+    async def _extend(
+        self,
+        run: Run,
+        conversation: Conversation,
+        pointer: Pointer,
+        provider_of: Callable[[Ask], Provider],
+    ) -> Ask | None:
+        """Read on from what is held; None where that cannot lead to the pointer."""
+        if conversation.entries > pointer.entries:
+            return None
+        page = await self._pages.page(run, _want(conversation, pointer))
+        if page.ask is None:
+            return None
+        provider = provider_of(page.ask)
+        if conversation.kind not in ("", provider.kind):
+            return None
+        conversation.kind = provider.kind
+        try:
+            await self._fill(run, conversation, pointer, page, provider.encode)
+        except ValueError:
+            return None
+        return page.ask
+
+    async def _fill(
+        self, run: Run, conversation: Conversation, pointer: Pointer, page: Page, encode: Encode
+    ) -> None:
+        begun = ""
+        for _ in range(MAX_PAGES):
+            begun = _take(page, begun, conversation, encode)
+            if conversation.entries >= pointer.entries or not any(page.items):
+                return
+            page = await self._pages.page(run, _want(conversation, pointer, len(begun)))
+
+
+def _want(conversation: Conversation, pointer: Pointer, offset: int = 0) -> PageOf:
+    return PageOf(after=conversation.entries, upto=pointer.entries, offset=offset)
+
+
+def _take(page: Page, begun: str, conversation: Conversation, encode: Encode) -> str:
+    """Append a page's entries, the first of which has begun already; what it cuts off its last."""
+    items = list(page.items)
+    if items:
+        items[0] = begun + items[0]
+    cut = items.pop() if page.cut and items else ""
+    for item in items:
+        conversation.append(item, encode)
+    return cut

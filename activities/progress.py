@@ -1,0 +1,86 @@
+"""What a model has said so far, in the heartbeat of the activity that asks it.
+
+Whoever describes the run reads it there, and history does not grow. The heartbeat also says that
+the worker is alive, and brings back that the run was cancelled.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+from temporalio import activity
+
+from activities.providers.answer import sound
+
+MAX_TEXT_CHARACTERS = 16_000
+MAX_ARGUMENTS_CHARACTERS = 2_000
+MAX_SHOWN_CALLS = 20
+MIN_PAUSE_SECONDS = 0.2
+# How often an activity without a heartbeat timeout tells that it is there.
+DEFAULT_PAUSE_SECONDS = 10.0
+
+
+class Progress:
+    """A sink that keeps the end of what was said."""
+
+    def __init__(self, attempt: int) -> None:
+        self._attempt = attempt
+        self._text = ""
+        self._offset = 0
+        self._calls: dict[int, tuple[str, str]] = {}
+        self.changed = asyncio.Event()
+
+    def text(self, piece: str) -> None:
+        """More of the answer's text."""
+        text = self._text + piece
+        self._text = text[-MAX_TEXT_CHARACTERS:]
+        self._offset += len(text) - len(self._text)
+        self.changed.set()
+
+    def call(self, index: int, tool: str, piece: str) -> None:
+        """More of the arguments of a call."""
+        _, arguments = self._calls.get(index, ("", ""))
+        self._calls[index] = (tool, (arguments + piece)[-MAX_ARGUMENTS_CHARACTERS:])
+        if len(self._calls) > MAX_SHOWN_CALLS:
+            del self._calls[min(self._calls)]
+        self.changed.set()
+
+    def details(self) -> dict[str, Any]:
+        """The heartbeat: the end of the text and the characters before it, the last calls."""
+        calls = [
+            {"tool": sound(tool), "arguments": sound(arguments)}
+            for _, (tool, arguments) in sorted(self._calls.items())
+        ]
+        return {
+            "text": sound(self._text),
+            "offset": self._offset,
+            "calls": calls,
+            "attempt": self._attempt,
+        }
+
+
+@contextlib.asynccontextmanager
+async def beating(progress: Progress, timeout: timedelta | None) -> AsyncIterator[None]:
+    """Send heartbeats of the running activity: soon after there is news, and often enough for its
+    heartbeat `timeout`."""
+    pause_seconds = timeout.total_seconds() / 3 if timeout else DEFAULT_PAUSE_SECONDS
+    activity.heartbeat(progress.details())
+    task = asyncio.create_task(_beat(progress, pause_seconds))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def _beat(progress: Progress, pause_seconds: float) -> None:
+    shortest_seconds = min(MIN_PAUSE_SECONDS, pause_seconds)
+    while True:
+        await asyncio.sleep(shortest_seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_seconds - shortest_seconds):
+                await progress.changed.wait()
+        progress.changed.clear()
+        activity.heartbeat(progress.details())

@@ -1,0 +1,116 @@
+"""What every provider of models is: its shape, what it is asked, and how it fails.
+
+A further provider is one more file with a class of this shape. It holds one conversation with the
+world, never tries a request again by itself (Temporal does), and raises what stands here or what
+`httpx` raises; `activities.failures` decides what becomes of it.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from schemas.generate import Ask, ToolOffer
+from schemas.message import ChatMessage
+from schemas.solution import Solution
+
+_PLAIN = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+_SHORTENED_CHARACTERS = 55
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A message as the bytes that a provider is sent.
+
+    `later` must not stand between the results of one turn: it goes behind the last of them.
+    """
+
+    now: tuple[bytes, ...] = ()
+    later: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request to a model: its settings, and the conversation as the provider encoded it."""
+
+    ask: Ask
+    fragments: tuple[bytes, ...]
+
+
+class Sink(Protocol):
+    """Who hears what a model says while it says it."""
+
+    def text(self, piece: str) -> None:
+        """More of the answer's text."""
+
+    def call(self, index: int, tool: str, piece: str) -> None:
+        """More of the arguments' text of the call at `index`, from 0, of `tool`."""
+
+
+class Provider(Protocol):
+    """A format in which models are asked, at one endpoint.
+
+    Messages that two providers of one `kind` encode are the same bytes. `encode` is a function of
+    the message alone, so that what was sent is never rendered differently later.
+    """
+
+    kind: str
+
+    def encode(self, message: ChatMessage) -> Encoded:
+        """The message as this kind of provider is sent it."""
+
+    async def solve(self, request: Request, sink: Sink) -> Solution:
+        """Ask the model, and tell the sink what it says.
+
+        Raises:
+            ProviderError, httpx.HTTPError: it gave no solution.
+        """
+
+
+class ProviderError(Exception):
+    """Why a model gave no solution. The text may quote the provider, secrets not yet taken out."""
+
+
+@dataclass(eq=False)
+class Refused(ProviderError):
+    """The provider answered with an error. `message` is its own."""
+
+    status: int
+    message: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class CutOff(ProviderError):
+    """The answer ended before its end."""
+
+
+class Unreadable(ProviderError):
+    """The answer is not of the provider's format."""
+
+
+class Unanswerable(ProviderError):
+    """Nothing was asked: a setting is wrong, or there is nothing more to answer."""
+
+
+class ToolNames:
+    """The names of the tools of one request as a provider takes them, and back."""
+
+    def __init__(self, tools: Iterable[ToolOffer]) -> None:
+        self._ours = {sent_name(tool.name): tool.name for tool in tools}
+
+    def ours(self, said: str) -> str:
+        """The tool's name that the model means; what it made up itself stays as it is."""
+        return self._ours.get(said, said)
+
+
+def sent_name(name: str) -> str:
+    """A tool's name in the characters that every provider takes.
+
+    It depends on the name alone, not on the tools around it: a name already sent stays the same.
+    The digest keeps `a.b` and `a_b` apart.
+    """
+    if _PLAIN.match(name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:_SHORTENED_CHARACTERS]}_{digest}"

@@ -1,0 +1,94 @@
+"""Where an endpoint is and what its requests carry: the only place that reads a key.
+
+A key is read when a request is made and is kept nowhere, so nothing can print it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import httpx
+
+from activities.providers.base import Unanswerable
+from schemas.endpoint import Endpoint
+
+# Shorter values are no secrets, and blanking them would garble any text.
+MIN_SECRET_CHARACTERS = 4
+MAX_CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """An endpoint by its name, and the environment in which its key stands."""
+
+    name: str
+    endpoint: Endpoint = field(repr=False)
+    environ: Mapping[str, str] = field(repr=False)
+
+    def url(self, path: str) -> httpx.URL:
+        """The address of `path`, such as `/chat/completions`, at the endpoint."""
+        return self._base.copy_with(path=self._base.path.rstrip("/") + path)
+
+    @property
+    def shown(self) -> str:
+        """The endpoint as errors name it: without user, password and query of its address."""
+        if self.endpoint.base_url is None:
+            return f"endpoint `{self.name}`"
+        port = f":{self._base.port}" if self._base.port else ""
+        where = f"{self._base.scheme}://{self._base.host}{port}{self._base.path}"
+        return f"endpoint `{self.name}` ({where})"
+
+    @property
+    def host(self) -> str:
+        """The host of the endpoint's address."""
+        return self._base.host
+
+    @property
+    def timeout(self) -> httpx.Timeout:
+        """How long a silence may be."""
+        seconds = self.endpoint.timeout.total_seconds()
+        return httpx.Timeout(seconds, connect=min(seconds, MAX_CONNECT_SECONDS))
+
+    @property
+    def missing_key(self) -> str | None:
+        """The environment variable that should hold the key and does not."""
+        variable = self.endpoint.api_key_env
+        return variable if variable is not None and self._key is None else None
+
+    def headers(self) -> dict[str, str]:
+        """The headers of a request: the key, where the endpoint has one, and its own.
+
+        Raises:
+            Unanswerable: the key is not there, or is none.
+        """
+        if self.missing_key is not None:
+            raise Unanswerable(
+                f"{self.shown} has no key: set the environment variable {self.missing_key}"
+                " and start the worker again"
+            )
+        key = self._key
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise Unanswerable(
+                f"{self.shown}: the value of {self.endpoint.api_key_env} holds characters that no"
+                " key has; copy it again"
+            )
+        bearer = {"authorization": f"Bearer {key}"} if key is not None else {}
+        return bearer | {name.lower(): value for name, value in self.endpoint.headers.items()}
+
+    def clean(self, text: str) -> str:
+        """The text with everything taken out of it that the endpoint's requests keep secret."""
+        secrets = {self._key or "", self._base.password, self._base.query.decode()}
+        for value in self.endpoint.headers.values():
+            secrets |= {value, value.rpartition(" ")[2]}  # `Bearer KEY` holds KEY
+        for secret in sorted(secrets, key=len, reverse=True):
+            if len(secret) >= MIN_SECRET_CHARACTERS:
+                text = text.replace(secret, "[secret]")
+        return text
+
+    @property
+    def _base(self) -> httpx.URL:
+        return httpx.URL(self.endpoint.base_url or "")
+
+    @property
+    def _key(self) -> str | None:
+        variable = self.endpoint.api_key_env
+        return (self.environ.get(variable, "").strip() or None) if variable else None

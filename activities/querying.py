@@ -1,0 +1,97 @@
+"""Asking a run for a page of its log, by query: nothing of it enters history."""
+
+import asyncio
+from datetime import timedelta
+
+from pydantic import ValidationError
+from temporalio.api.common.v1 import Payloads, WorkflowExecution
+from temporalio.api.enums.v1 import QueryRejectCondition
+from temporalio.api.query.v1 import WorkflowQuery
+from temporalio.api.workflowservice.v1 import QueryWorkflowRequest, QueryWorkflowResponse
+from temporalio.client import Client
+from temporalio.converter import DataConverter, WorkflowSerializationContext
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.conversation import Run
+from activities.pages import RunGone, RunSilent
+from schemas.generate import Page, PageOf
+from schemas.names import REQUEST
+
+# How long each query may take, and the pause behind it. The server holds back very few queries at a
+# time and refuses more, for as long as a workflow task takes: a moment. And a worker that puts a
+# run out of its cache loses the query that arrives just then: the first is not waited for long.
+TRIES_SECONDS = (
+    (2, 0.0),
+    (4, 0.02),
+    (8, 0.05),
+    (20, 0.1),
+    (20, 0.2),
+    (20, 0.5),
+    (20, 1.0),
+    (20, 2.0),
+)
+
+_NOT_RETRIED = (
+    RPCStatusCode.INVALID_ARGUMENT,  # the run's own answer: its query failed
+    RPCStatusCode.UNAUTHENTICATED,
+    RPCStatusCode.PERMISSION_DENIED,
+    RPCStatusCode.UNIMPLEMENTED,
+)
+
+
+class QueriedPages:
+    """Asks runs through a Temporal client.
+
+    The client's own retries are off: after a refused query they would wait for a second.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def page(self, run: Run, want: PageOf) -> Page:
+        """What `run` answers to `want`.
+
+        Raises:
+            RunGone: it is not there, or is over.
+            RunSilent: it does not answer, though asked several times.
+        """
+        refusal = ""
+        for timeout_seconds, pause_seconds in TRIES_SECONDS:
+            try:
+                return await self._query(run, want, timedelta(seconds=timeout_seconds))
+            except RPCError as error:
+                refusal = f"{error.status.name}: {error.message}"
+                if error.status == RPCStatusCode.NOT_FOUND:
+                    raise RunGone("the run is not there any more") from None
+                if error.status in _NOT_RETRIED:
+                    break
+            await asyncio.sleep(pause_seconds)
+        raise RunSilent(refusal)
+
+    async def _query(self, run: Run, want: PageOf, timeout: timedelta) -> Page:
+        context = WorkflowSerializationContext(self._client.namespace, run.workflow_id)
+        converter = self._client.data_converter.with_context(context)
+        response = await self._client.workflow_service.query_workflow(
+            QueryWorkflowRequest(
+                namespace=self._client.namespace,
+                execution=WorkflowExecution(workflow_id=run.workflow_id, run_id=run.run_id),
+                query_reject_condition=QueryRejectCondition.QUERY_REJECT_CONDITION_NOT_OPEN,
+                query=WorkflowQuery(
+                    query_type=REQUEST,
+                    query_args=Payloads(payloads=await converter.encode([want.to_json()])),
+                ),
+            ),
+            retry=False,
+            timeout=timeout,
+        )
+        return await _page(response, converter)
+
+
+async def _page(response: QueryWorkflowResponse, converter: DataConverter) -> Page:
+    if response.HasField("query_rejected"):
+        raise RunGone("the run is over")
+    try:
+        values = await converter.decode(response.query_result.payloads)
+        return Page.read(values[0] if values else None)
+    except ValidationError:
+        raise RunSilent("its answer is no page of a log") from None

@@ -1,0 +1,70 @@
+"""`holdfast decide`: one decision on one waiting call."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio.exceptions import ApplicationError
+
+from cli.answers import user_name
+from cli.connection import connect
+from cli.errors import (
+    DONE,
+    NO_SUCH,
+    RUN_FAILED,
+    WRONG_COMMAND,
+    CommandError,
+    first_problem,
+    wrong_command,
+)
+from cli.remote import RemoteRun
+from cli.story import DECIDED
+from cli.text import clean, command
+from schemas import names
+from schemas.decision import Decision
+
+_REFUSALS = {
+    names.NO_SUCH_CALL: (NO_SUCH, "holdfast approvals shows what waits"),
+    names.INVALID_DECISION: (WRONG_COMMAND, "holdfast approvals shows the call"),
+    names.ALREADY_DECIDED: (RUN_FAILED, "nothing was changed"),
+}
+
+
+async def decide(
+    *, run: str, call: str, decision: str, by: str | None, groups: Sequence[str], **said: Any
+) -> int:
+    """Decide on a call; `said` are the fields of `Decision` that were given.
+
+    Raises:
+        CommandError: the decision is wrong or refused, or there is no such run or call.
+    """
+    given = {"call_id": call, "decision": decision, "by": by or user_name(), "groups": groups}
+    meant = _decision({**given, **said})
+    remote = RemoteRun(await connect(), run)
+    await remote.look()
+    try:
+        receipt = await remote.decide(meant)
+    except ApplicationError as refusal:
+        raise _refused(run, refusal) from refusal
+    if receipt.decided:
+        print(f"{clean(receipt.call_id)}: {DECIDED[receipt.decision]}. See {command('watch', run)}")
+    else:
+        print(f"{clean(receipt.call_id)}: counted; {receipt.missing} more must agree.")
+    return DONE
+
+
+def _decision(given: dict[str, Any]) -> Decision:
+    # An option that was not given is None; a result is only there when it was, and may be null.
+    said = {name: value for name, value in given.items() if value is not None or name == "result"}
+    try:
+        return Decision.model_validate(said)
+    except ValidationError as error:
+        problem = first_problem(error)
+        raise wrong_command(
+            f"that is no decision: {problem}", "see holdfast decide --help"
+        ) from error
+
+
+def _refused(run_id: str, refusal: ApplicationError) -> CommandError:
+    code, todo = _REFUSALS.get(refusal.type or "", (RUN_FAILED, "see the worker's log"))
+    return CommandError(f"run {run_id} refuses: {refusal.message}", todo, code)

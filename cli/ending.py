@@ -1,0 +1,63 @@
+"""How a run ended, as its caller is told: the status, the result or the error, the exit code."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+from temporalio import exceptions
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
+
+from cli.errors import DONE, RUN_FAILED
+from schemas.run import RunResult
+
+_GOOD: Final = ("completed", "stopped")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The end of a run. `code` and `message` are there for a run that failed, `result` for one
+    that did not."""
+
+    status: str
+    code: str | None = None
+    message: str = ""
+    result: RunResult | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 for a run that completed or stopped, 1 for every other."""
+        return DONE if self.status in _GOOD else RUN_FAILED
+
+    def event(self) -> dict[str, Any]:
+        """The event that the run would have left, had it been able to."""
+        if self.result is not None:
+            return {"type": "done", "status": self.status, "output": self.result.output}
+        return {"type": "error", "code": self.code or self.status, "message": self.message}
+
+
+def of_result(value: Any) -> Ending:
+    """The end of a run that returned."""
+    try:
+        result = RunResult.read(value)
+    except ValidationError:
+        # Somebody else's workflow under our name, or a future one: say what there is.
+        status = value.get("status", "completed") if isinstance(value, Mapping) else "completed"
+        return Ending(str(status), message="its result cannot be read by this version")
+    return Ending(result.status, result=result)
+
+
+def of_failure(error: WorkflowFailureError) -> Ending:
+    """The end of a run that did not return."""
+    match error.cause:
+        case ApplicationError(type=str() as code, message=message):
+            return Ending("failed", code, message)
+        case CancelledError():
+            return Ending("cancelled", "cancelled", "the run was cancelled")
+        case TerminatedError(message=message):
+            return Ending("terminated", "terminated", message or "the run was terminated")
+        case exceptions.TimeoutError():
+            return Ending("timed_out", "timed_out", "the run took longer than it was given")
+        case cause:
+            return Ending("failed", "failed", str(cause))

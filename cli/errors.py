@@ -1,0 +1,83 @@
+"""What a command says when it cannot go on: one line and an exit code.
+
+Every error line reads `holdfast: what is wrong; what to do`. The exit codes are part of the
+contract with whoever calls the command from a script.
+"""
+
+from typing import Final
+
+from pydantic import ValidationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from cli.text import one_line
+
+DONE: Final = 0
+RUN_FAILED: Final = 1
+WRONG_COMMAND: Final = 2
+UNREACHABLE: Final = 3
+NO_SUCH: Final = 4
+# What shells report for a program that SIGINT or a closed pipe ended.
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+
+_LINE_CHARS = 2000
+
+
+class CommandError(Exception):
+    """A command that cannot go on: `wrong` says what is the matter, `todo` what mends it."""
+
+    def __init__(self, wrong: str, todo: str, code: int) -> None:
+        super().__init__(f"{wrong}; {todo}")
+        self.code = code
+
+    def line(self) -> str:
+        """The one line for standard error."""
+        return f"holdfast: {one_line(str(self), _LINE_CHARS)}"
+
+
+class NoWorkerError(CommandError):
+    """The run exists, and nobody answers for it."""
+
+    def __init__(self, task_queue: str) -> None:
+        super().__init__(
+            f"no worker answers queries on task queue {task_queue}",
+            f"start one: python worker.py --task-queue {task_queue}",
+            UNREACHABLE,
+        )
+
+
+def wrong_command(wrong: str, todo: str) -> CommandError:
+    """The command itself is at fault: exit code 2."""
+    return CommandError(wrong, todo, WRONG_COMMAND)
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first thing that a value's schema finds wrong, with the place where it stands."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in problem["loc"])
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message
+
+
+def rpc_problem(error: RPCError, run_id: str | None = None) -> CommandError:
+    """What an answer of the Temporal server means to the person who typed the command."""
+    message = error.message
+    match error.status:
+        case RPCStatusCode.NOT_FOUND if message.startswith("Namespace"):
+            return CommandError(message.rstrip("."), "set TEMPORAL_NAMESPACE", UNREACHABLE)
+        case RPCStatusCode.NOT_FOUND if "already completed" in message:
+            return CommandError(f"run {run_id} has ended", f"see holdfast show {run_id}", NO_SUCH)
+        case RPCStatusCode.NOT_FOUND:
+            return CommandError(
+                f"there is no run {run_id}", "holdfast list shows the runs", NO_SUCH
+            )
+        case RPCStatusCode.PERMISSION_DENIED | RPCStatusCode.UNAUTHENTICATED:
+            todo = "check TEMPORAL_API_KEY, TEMPORAL_NAMESPACE and the TLS settings"
+            return CommandError(f"Temporal refuses: {message}", todo, UNREACHABLE)
+        case RPCStatusCode.UNAVAILABLE | RPCStatusCode.DEADLINE_EXCEEDED | RPCStatusCode.CANCELLED:
+            todo = "check that the server runs, and TEMPORAL_ADDRESS"
+            return CommandError(f"Temporal does not answer: {message}", todo, UNREACHABLE)
+        case RPCStatusCode.INVALID_ARGUMENT:
+            return wrong_command(f"Temporal refuses: {message}", "see holdfast --help")
+        case _:
+            return CommandError(f"Temporal refuses: {message}", "see its log", RUN_FAILED)

@@ -1,0 +1,156 @@
+"""Following a run: what happens is drawn as it happens, and people are asked there and then.
+
+    async def follow(
+        client: Client,
+        run_id: str,
+        *,
+        out: Screen,
+        ask: Answers | None = None,
+        keep_following: bool = True,
+    ) -> int
+
+`out` is where the run is drawn: `screen_for(sys.stdout, run_id)`. `ask` is who answers for its
+waiting calls: `Answers.from_stdin()` (a terminal, or a pipe whose lines answer the questions in
+order), or `None` to ask nobody. When the answers end, the way to decide is said, and then
+`keep_following` says whether the run is followed on or left waiting. The result is the exit code:
+0 for a run that completed or stopped, 1 for any other end and for a run that was left waiting.
+
+Temporal is looked at every 150 ms while something moves, and less and less often, down to every
+2 s, while nothing does. The run itself is asked only when it has moved.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from temporalio.client import Client
+
+from cli.answers import Answers
+from cli.errors import RUN_FAILED, UNREACHABLE, CommandError
+from cli.people import People
+from cli.remote import Look, RemoteRun
+from cli.screen import Screen
+from cli.text import clean, command
+from schemas.decision import Waiting
+
+_FASTEST_SECONDS: Final = 0.15
+_BUSY_SECONDS: Final = 0.5
+_SLOWEST_SECONDS: Final = 2.0
+_SLOWER_BY: Final = 1.4
+# Each look is retried by the SDK for ten seconds before it counts as one of these.
+_MAX_LOST_LOOKS: Final = 6
+
+
+async def follow(
+    client: Client,
+    run_id: str,
+    *,
+    out: Screen,
+    ask: Answers | None = None,
+    keep_following: bool = True,
+) -> int:
+    """Follow a run to its end; see the top of this module.
+
+    Raises:
+        CommandError: there is no such run, or Temporal does not answer for a minute.
+    """
+    run = RemoteRun(client, run_id)
+    await run.look()  # what cannot be reached at first is not waited for
+    with out.live():
+        return await _Follower(run, out, People(run, out, ask), keep_following).follow()
+
+
+@dataclass
+class _Pace:
+    """How long to wait before the next look."""
+
+    seconds: float = _FASTEST_SECONDS
+
+    def next(self, *, moved: bool, busy: bool) -> float:
+        """Fast after something moved, then slower; not so slow while an activity runs."""
+        slower = min(self.seconds * _SLOWER_BY, _BUSY_SECONDS if busy else _SLOWEST_SECONDS)
+        self.seconds = _FASTEST_SECONDS if moved else slower
+        return self.seconds
+
+
+@dataclass
+class _Follower:
+    """One run being followed. `_seen` is the place up to which it was drawn, `_last` the number of
+    the last entry."""
+
+    run: RemoteRun
+    screen: Screen
+    people: People
+    keep_following: bool
+    _pace: _Pace = field(default_factory=_Pace)
+    _seen: tuple[object, ...] = ()
+    _last: int = 0
+    _waiting: list[Waiting] = field(default_factory=list)
+    _silent: bool = False
+    _listens: bool = False
+
+    async def follow(self) -> int:
+        """Look, draw and ask until the run has ended or is left."""
+        while True:
+            look = await self._look()
+            moved = await self._catch_up(look)
+            if look.closed:
+                return await self._end()
+            # Where something was drawn, the message may be in it that the heartbeat was part of.
+            self.screen.stream(None if moved else look.streaming)
+            answered = await self.people.put(self._waiting)
+            if not answered and not self.keep_following:
+                self.screen.say(f"To come back: {command('watch', self.run.id)}")
+                return RUN_FAILED
+            moved = moved or look.streaming is not None
+            await asyncio.sleep(self._pace.next(moved=moved, busy=look.busy))
+
+    async def _look(self) -> Look:
+        for _ in range(_MAX_LOST_LOOKS - 1):
+            try:
+                return await self.run.look()
+            except CommandError as error:
+                if error.code != UNREACHABLE:
+                    raise
+                self.screen.say(f"{clean(str(error))}; still trying")
+                await asyncio.sleep(_SLOWEST_SECONDS)
+        return await self.run.look()
+
+    async def _catch_up(self, look: Look) -> bool:
+        """Draw what was written since the last time; whether there was anything."""
+        if look.place == self._seen:
+            return False
+        before = self._last
+        try:
+            await self._draw(look)
+        except CommandError as error:
+            self._tell_silence(error)
+        else:
+            self._silent, self._seen = False, look.place
+        return self._last > before
+
+    async def _draw(self, look: Look) -> None:
+        async for entry in self.run.entries(self.screen.log, self._last):
+            self._last = entry["n"]
+            self.screen.entry(entry)
+        if not look.closed:
+            await self._see_what_waits()
+
+    async def _see_what_waits(self) -> None:
+        status = await self.run.status()
+        self._waiting = await self.run.waiting() if status.get("pending") else []
+        listens = status.get("status") == "awaiting_message"
+        if listens and not self._listens:
+            self.screen.say(f"It waits for a message: {command('send', self.run.id)} TEXT")
+        self._listens = listens
+
+    def _tell_silence(self, error: CommandError) -> None:
+        """Say once that the run does not answer; it is asked again at every look."""
+        if not self._silent:
+            self.screen.say(clean(str(error)))
+        self._silent = True
+
+    async def _end(self) -> int:
+        ending = await self.run.ended()
+        self.screen.ended(ending)
+        return ending.exit_code

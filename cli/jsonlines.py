@@ -1,0 +1,73 @@
+"""A run as one JSON object a line, for programs.
+
+`holdfast run` begins with `{"type": "run", "run": ID}`. Then come the run's events as they are,
+with `token` and `tool_call_delta` between them, and last either `done` or `error`. A delta has the
+characters from `offset` on of what the model has said in this `attempt`; a new attempt starts anew.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from cli.ending import Ending
+from cli.remote import Streaming
+from cli.text import as_json
+from cli.tokens import Tokens
+from schemas import names
+from schemas.decision import Waiting
+
+
+class JsonScreen:
+    """Writes JSON lines; what is meant for people alone is left out."""
+
+    log = names.EVENTS
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._tokens = Tokens()
+        self._turn = 0
+        self._over = False
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Nothing to set up."""
+        yield
+
+    def entry(self, entry: Mapping[str, Any]) -> None:
+        """Write an event as it is."""
+        self._turn = entry.get("turn", self._turn)
+        self._over = entry["type"] in ("done", "error")
+        self._write(entry)
+
+    def stream(self, streaming: Streaming | None) -> None:
+        """Write what the model has said since the last time."""
+        if streaming is None:
+            return
+        said = {"turn": self._turn, "attempt": streaming.attempt}
+        offset, text = self._tokens.new(streaming)
+        if text:
+            self._write({"type": "token", **said, "offset": offset, "text": text})
+        if calls := self._tokens.new_calls(streaming):
+            self._write({"type": "tool_call_delta", **said, "calls": calls})
+
+    def waiting(self, waiting: Waiting, *, asked: bool) -> None:
+        """The event `confirmation_required` has said it."""
+
+    def say(self, text: str) -> None:
+        """A remark for people."""
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """A program is asked nothing."""
+        yield
+
+    def prompt(self, text: str) -> None:
+        """A program is asked nothing."""
+
+    def ended(self, ending: Ending) -> None:
+        """Write the end, where the run could not write it itself."""
+        if not self._over:
+            self._write(ending.event())
+
+    def _write(self, value: Mapping[str, Any]) -> None:
+        print(as_json(value), file=self._stream, flush=True)

@@ -1,0 +1,120 @@
+"""Putting a run's questions to the person in front of the screen, each of them once.
+
+A question stands only until somebody has decided, here or elsewhere: the run is looked at every
+second while a person thinks.
+"""
+
+import asyncio
+from typing import Final
+
+from temporalio.exceptions import ApplicationError
+
+from cli.answers import Answers, InputEndedError
+from cli.asking import ask
+from cli.errors import CommandError, NoWorkerError
+from cli.question import how_to_decide, title
+from cli.remote import RemoteRun
+from cli.screen import Screen
+from cli.text import clean
+from schemas import names
+from schemas.decision import Decision, Waiting
+
+_LOOK_SECONDS: Final = 1.0
+
+Key = tuple[str, ...]
+
+
+class People:
+    """Draws what waits, and asks about it while there is somebody to answer."""
+
+    def __init__(self, run: RemoteRun, screen: Screen, answers: Answers | None) -> None:
+        self._run = run
+        self._screen = screen
+        self._answers = answers
+        self._put: set[Key] = set()
+
+    async def put(self, waiting: list[Waiting]) -> bool:
+        """Put what has come to wait; false when it turned out that nobody answers any more."""
+        new = [one for one in waiting if _key(one) not in self._put]
+        self._put.update(map(_key, new))
+        for one in new:
+            if self._answers is None:
+                self._screen.waiting(one, asked=False)
+                continue
+            try:
+                await self._ask(one, self._answers)
+            except InputEndedError:
+                self._answers = None
+                self._tell_how(waiting)
+                return False
+        return True
+
+    def _tell_how(self, waiting: list[Waiting]) -> None:
+        self._screen.say("\nNobody is left to answer. To decide:")
+        for one in waiting:
+            self._screen.say(f"  {how_to_decide(self._run.id, one)}")
+
+    async def _ask(self, waiting: Waiting, answers: Answers) -> None:
+        """Ask, unless and until it is decided elsewhere."""
+        if any(decided.by == answers.by for decided in waiting.decisions if decided.by):
+            return
+        asking = asyncio.ensure_future(ask(waiting, answers, self._screen))
+        watching = asyncio.ensure_future(self._until_decided(waiting))
+        try:
+            await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                watching.result()
+                self._screen.say(f"\n{title(waiting)} waits no longer: it was decided elsewhere.")
+                return
+            decision = asking.result()
+        finally:
+            await _stop(asking, watching)
+        await self._act_on(decision, waiting)
+
+    async def _until_decided(self, waiting: Waiting) -> None:
+        """Return when a call waits no longer, or not as it was shown."""
+        seen: object = None
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                look = await self._run.look()
+                if look.closed:
+                    return
+                if look.place != seen and _key(waiting) not in map(_key, await self._run.waiting()):
+                    return
+            except CommandError:
+                continue  # nobody can be asked; the person's decision will meet the same
+            seen = look.place
+
+    async def _act_on(self, decision: Decision | None, waiting: Waiting) -> None:
+        if decision is None:
+            self._screen.say(f"Put off. To decide: {how_to_decide(self._run.id, waiting)}")
+            return
+        try:
+            receipt = await self._run.decide(decision)
+        except ApplicationError as refusal:
+            self._refused(refusal, waiting)
+        except NoWorkerError as error:
+            self._screen.say(f"{clean(str(error))}, then {how_to_decide(self._run.id, waiting)}")
+        except CommandError as error:
+            self._screen.say(clean(str(error)))  # it has ended: the next look draws how
+        else:
+            if not receipt.decided:
+                self._screen.say(f"Counted: {receipt.missing} more must agree.")
+
+    def _refused(self, refusal: ApplicationError, waiting: Waiting) -> None:
+        """Say why a decision did not count, and ask again where another one can."""
+        self._screen.say(f"That did not count: {clean(refusal.message)}")
+        if refusal.type == names.INVALID_DECISION:
+            self._put.discard(_key(waiting))
+
+
+def _key(waiting: Waiting) -> Key:
+    """What tells one question from another; an edit under a quorum makes a new one."""
+    return (waiting.call_id, waiting.kind, waiting.requested_at, waiting.digest)
+
+
+async def _stop(*tasks: asyncio.Task[object]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

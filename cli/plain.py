@@ -1,0 +1,91 @@
+"""A run as plain lines, one for each thing that happens: for pipes, files and logs.
+
+A line is the local time, a word, and what it is about. Words, order and separators are stable.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from cli import question
+from cli.ending import Ending
+from cli.remote import Streaming
+from cli.story import Line, Story
+from cli.summary import ending_lines
+from cli.text import clock, one_line
+from schemas import names
+from schemas.decision import Waiting
+
+_WORD_COLUMNS = 10
+_BODY_CHARS = 500
+_NAME_CHARS = 80
+_ARGUMENT_CHARS = 2_000
+
+
+class PlainScreen:
+    """Writes lines without colours; tokens are left to the message that they end up in."""
+
+    log = names.CONTEXT
+
+    def __init__(self, stream: TextIO, run_id: str) -> None:
+        self._stream = stream
+        self._run_id = run_id
+        self._story = Story()
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Nothing to set up."""
+        yield
+
+    def entry(self, entry: Mapping[str, Any]) -> None:
+        """Write a line for what happened."""
+        for line in self._story.tell(entry):
+            self._write(_folded(line))
+
+    def stream(self, streaming: Streaming | None) -> None:
+        """The message, when it is there, has all of it in one line."""
+
+    def waiting(self, waiting: Waiting, *, asked: bool) -> None:
+        """Write the command that decides it, and all of what waits to the person who is asked."""
+        name = one_line(f"{waiting.call_id} {waiting.label}", _NAME_CHARS)
+        text = f"{name}: {question.how_to_decide(self._run_id, waiting)}"
+        self._write(_folded(Line(clock(waiting.requested_at), "waits", text)))
+        if asked:
+            self._describe(waiting)
+
+    def say(self, text: str) -> None:
+        """Write a remark of ours."""
+        self._write(text)
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Lines do not move."""
+        yield
+
+    def prompt(self, text: str) -> None:
+        """Write the question; the answer follows on its line."""
+        print(text, end="", file=self._stream, flush=True)
+
+    def ended(self, ending: Ending) -> None:
+        """Write the output, the state and what the run used."""
+        for name, text in ending_lines(ending):
+            self._write(f"{name}: {text}")
+
+    def _describe(self, waiting: Waiting) -> None:
+        if why := question.reasoning(waiting):
+            self._write(f"    because: {one_line(why, _ARGUMENT_CHARS)}")
+        for name, value in question.arguments(waiting):
+            self._write(f"    {name}: {one_line(value, _ARGUMENT_CHARS)}")
+        self._write(f"    {one_line(question.question(waiting), _BODY_CHARS)}")
+        for text in (question.effects(waiting), question.terms(waiting)):
+            if text:
+                self._write(f"    {text}")
+
+    def _write(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+def _folded(line: Line) -> str:
+    body = one_line(line.body, _BODY_CHARS)
+    text = "  ".join(part for part in (line.text, body) if part)
+    return f"{line.at} {line.word.ljust(_WORD_COLUMNS)} {text}".rstrip()

@@ -1,0 +1,134 @@
+"""A call that waits, put to a person: what it is, what may be decided, and how to decide it later.
+
+A terminal shows the keys of the choices; away from it the same choices are `holdfast decide`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from cli.text import cell, clean, command, date, one_line, since
+from schemas.decision import Decided, Kind, Verdict, Waiting
+
+_LABEL_CHARS = 60
+_VALUE_CHARS = 4_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One thing that a person may do: its key, its word with the key marked, what is decided.
+
+    `others` are further ways to say it. Without a verdict the question is put off.
+    """
+
+    key: str
+    shown: str
+    verdict: Verdict | None
+    others: tuple[str, ...] = ()
+
+    def means(self, answer: str) -> bool:
+        """Whether a person's answer is this choice."""
+        return answer in (self.key, self.shown.replace("[", "").replace("]", ""), *self.others)
+
+
+_SKIP: Final = Choice("s", "[s]kip", None)
+CHOICES: Final[dict[Kind, tuple[Choice, ...]]] = {
+    "call": (
+        Choice("a", "[a]pprove", "approve", ("y", "yes")),
+        Choice("d", "[d]eny", "deny", ("n", "no")),
+        Choice("e", "[e]dit", "edit"),
+        Choice("r", "[r]espond", "respond"),
+        _SKIP,
+    ),
+    "reconcile": (
+        Choice("h", "[h]appened", "happened", ("y", "yes")),
+        Choice("c", "[c]arry out again", "did_not_happen", ("n", "no")),
+        Choice("g", "[g]ive up", "give_up"),
+        _SKIP,
+    ),
+    "budget": (
+        Choice("e", "[e]xtend", "approve", ("a", "approve", "y", "yes")),
+        Choice("l", "set the [l]imit", "edit"),
+        Choice("f", "[f]inish the run", "deny", ("d", "deny", "n", "no")),
+        _SKIP,
+    ),
+}
+
+_QUESTIONS: Final[dict[Kind, str]] = {
+    "call": "Shall it be carried out?",
+    "reconcile": "It was started, and nobody knows how it ended. Did it happen?",
+    "budget": "The run is at a limit of its budget. Shall it go on?",
+}
+# Where the run's own words do not say it.
+_EFFECTS: Final[dict[Kind, str]] = {
+    "call": "approve: it is carried out · deny: the model reads why not · edit: it is carried out"
+    " with your arguments · respond: your answer is its result",
+    "reconcile": "",
+    "budget": "",
+}
+# What `holdfast decide` is told where the key's word is not a verdict.
+_COMMANDS: Final[dict[Kind, str]] = {
+    "call": "approve|deny|edit|respond",
+    "reconcile": "happened|did_not_happen|give_up",
+    "budget": "approve|edit|deny",
+}
+
+
+def title(waiting: Waiting) -> str:
+    """What waits: `Refund an order (t2c1)`."""
+    return f"{one_line(waiting.label or waiting.tool, _LABEL_CHARS)} ({clean(waiting.call_id)})"
+
+
+def question(waiting: Waiting) -> str:
+    """What the person is asked, in the run's own words where it has some."""
+    return clean(waiting.question) or _QUESTIONS[waiting.kind]
+
+
+def effects(waiting: Waiting) -> str:
+    """What each decision does; empty where the question says it."""
+    return _EFFECTS[waiting.kind]
+
+
+def prompt(waiting: Waiting) -> str:
+    """The line that asks for a key."""
+    keys = "  ".join(choice.shown for choice in CHOICES[waiting.kind])
+    return f"{clean(waiting.call_id)}:  {keys}  > "
+
+
+def arguments(waiting: Waiting) -> list[tuple[str, str]]:
+    """The arguments by name, as a person checks them. A long one says how much is not shown."""
+    return [
+        (one_line(name, _LABEL_CHARS), _bounded(cell(value).rstrip("\n")))
+        for name, value in waiting.arguments.items()
+    ]
+
+
+def reasoning(waiting: Waiting) -> str:
+    """Why the model makes the call; empty where it did not say."""
+    return clean(waiting.reasoning or "")
+
+
+def terms(waiting: Waiting) -> str:
+    """Until when, by whom, and who has decided already."""
+    parts = [f"until {date(waiting.expires_at)} (asked {since(waiting.requested_at)} ago)"]
+    if waiting.approvers:
+        parts.append(f"decided by {one_line(', '.join(waiting.approvers), 200)}")
+    if waiting.quorum > 1:
+        parts.append(f"{waiting.quorum} people must agree")
+    parts += [_given(decided) for decided in waiting.decisions]
+    return " · ".join(parts)
+
+
+def how_to_decide(run_id: str, waiting: Waiting) -> str:
+    """The command that decides it, with its choices."""
+    return f"{command('decide', run_id, waiting.call_id)} {_COMMANDS[waiting.kind]}"
+
+
+def _given(decided: Decided) -> str:
+    return f"{one_line(decided.by or 'somebody', _LABEL_CHARS)} said {decided.decision}"
+
+
+def _bounded(text: str) -> str:
+    hidden = len(text) - _VALUE_CHARS
+    if hidden <= 0:
+        return text
+    return f"{text[:_VALUE_CHARS]}\n… {hidden} more characters: see holdfast approvals --json"

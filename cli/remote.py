@@ -1,0 +1,239 @@
+"""One run, as a client far from it sees it: what Temporal knows, and what the run itself answers.
+
+`look` asks the server alone and works with every worker gone. The queries and updates are
+answered by a worker; where none answers within 10 s, `NoWorkerError` says so.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+    WorkflowUpdateStage,
+)
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from cli import ending
+from cli.ending import Ending
+from cli.errors import NO_SUCH, RUN_FAILED, CommandError, NoWorkerError, rpc_problem
+from schemas import names
+from schemas.decision import Decision, Receipt, Waiting
+
+_PAGE_ENTRIES = 200
+NO_WORKER_SECONDS = 10.0
+# A query can get lost when a worker lets go of a run: it is asked again before the time is over.
+_QUERY_TRIES: Final = (0.2, 0.3, 0.5)
+_CLOSED: Final = frozenset(WorkflowExecutionStatus) - {
+    WorkflowExecutionStatus.RUNNING,
+    WorkflowExecutionStatus.CONTINUED_AS_NEW,
+}
+# Statuses of an RPC that ran out of its time.
+_LATE: Final = (RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED)
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """What a model has said so far, from the heartbeat of the activity that asks it.
+
+    `text` is the last part of it; `offset` characters stand before that part. `calls` are those
+    that it is writing. `key` differs for each request and each attempt at it.
+    """
+
+    key: str
+    attempt: int
+    text: str
+    offset: int
+    calls: list[Any]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What Temporal knows of a run. `place` changes whenever the run has moved on."""
+
+    place: tuple[str, int]
+    closed: bool
+    task_queue: str
+    busy: bool
+    streaming: Streaming | None
+
+
+class RemoteRun:
+    """A run by its id, through continue-as-new."""
+
+    def __init__(self, client: Client, run_id: str) -> None:
+        self.id = run_id
+        self._client = client
+        self._handle = client.get_workflow_handle(run_id)
+        self._task_queue = names.TASK_QUEUE
+
+    async def look(self) -> Look:
+        """What the server knows of the run.
+
+        Raises:
+            CommandError: there is no such run, it is no agent's, or Temporal does not answer.
+        """
+        description = await self.describe()
+        raw = description.raw_description
+        return Look(
+            place=(description.run_id, description.history_length),
+            closed=description.status in _CLOSED,
+            task_queue=self._task_queue,
+            busy=bool(raw.pending_activities),
+            streaming=await self._streaming(list(raw.pending_activities)),
+        )
+
+    async def describe(self) -> WorkflowExecutionDescription:
+        """Temporal's own description of the run; raises as `look` does."""
+        try:
+            description = await self._handle.describe()
+        except RPCError as error:
+            raise rpc_problem(error, self.id) from error
+        if description.workflow_type != names.AGENT_WORKFLOW:
+            wrong = f"{self.id} is a {description.workflow_type}, not an agent's run"
+            raise CommandError(wrong, "holdfast list shows the runs", NO_SUCH)
+        self._task_queue = description.task_queue
+        return description
+
+    async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
+        """The entries of a log (`context` or `events`) after number `after`, to its present end.
+
+        Raises:
+            NoWorkerError: nobody answers.
+            CommandError: the run does not answer, or there is none.
+        """
+        while page := await self._query(log, {"after": after, "limit": _PAGE_ENTRIES}):
+            for entry in page:
+                after = entry["n"]
+                yield entry
+
+    async def waiting(self) -> list[Waiting]:
+        """The calls that wait for a person; raises as `entries` does."""
+        return [Waiting.read(item) for item in await self._query(names.APPROVALS)]
+
+    async def status(self) -> dict[str, Any]:
+        """Status, turn, pending calls, usage and budget; raises as `entries` does."""
+        answer: dict[str, Any] = await self._query(names.STATUS)
+        return answer
+
+    async def state(self) -> Any:
+        """The run's state; raises as `entries` does."""
+        return await self._query(names.STATE)
+
+    async def ended(self) -> Ending:
+        """How a closed run ended. The server knows it: no worker is needed."""
+        try:
+            return ending.of_result(await self._handle.result())
+        except WorkflowFailureError as error:
+            return ending.of_failure(error)
+        except RPCError as error:
+            raise rpc_problem(error, self.id) from error
+
+    async def decide(self, decision: Decision) -> Receipt:
+        """Send a decision, and have the answer.
+
+        Raises:
+            ApplicationError: the run refuses it; `type` is one of `names`.
+            NoWorkerError: nobody answers.
+            CommandError: there is no such run, or it has ended.
+        """
+        # What was set is sent, also where it is the default: a result may well be null.
+        said = decision.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        answer = await self._update(names.DECIDE, said, WorkflowUpdateStage.COMPLETED)
+        return Receipt.read(answer)
+
+    async def send(self, message: dict[str, Any]) -> Any:
+        """Send a conversation its next message and wait for the answer; raises as `decide`."""
+        return await self._update(names.SEND, message, WorkflowUpdateStage.ACCEPTED)
+
+    async def signal(self, name: str, *args: Any) -> None:
+        """Signal the run.
+
+        Raises:
+            CommandError: there is no such run, or it has ended.
+        """
+        try:
+            await self._handle.signal(name, args=args)
+        except RPCError as error:
+            raise rpc_problem(error, self.id) from error
+
+    async def cancel(self) -> None:
+        """Ask the run to end; raises as `signal` does."""
+        try:
+            await self._handle.cancel()
+        except RPCError as error:
+            raise rpc_problem(error, self.id) from error
+
+    async def _query(self, name: str, *args: Any) -> Any:
+        for share in _QUERY_TRIES:
+            limit = timedelta(seconds=NO_WORKER_SECONDS * share)
+            try:
+                return await self._handle.query(name, args=args, rpc_timeout=limit)
+            except WorkflowQueryFailedError as error:
+                wrong = f"run {self.id} does not answer `{name}`: {error.message}"
+                raise CommandError(wrong, "see the worker's log", RUN_FAILED) from error
+            except RPCError as error:
+                if error.status not in _LATE:
+                    raise self._unanswered(error) from error
+        raise NoWorkerError(self._task_queue)
+
+    async def _update(self, name: str, argument: Any, stage: WorkflowUpdateStage) -> Any:
+        limit = timedelta(seconds=NO_WORKER_SECONDS)
+        try:
+            handle = await self._handle.start_update(
+                name, argument, wait_for_stage=stage, rpc_timeout=limit
+            )
+            return await handle.result()
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            if isinstance(error.__cause__, asyncio.CancelledError):
+                raise asyncio.CancelledError from error  # it was Ctrl-C, not the worker
+            raise NoWorkerError(self._task_queue) from error
+        except WorkflowUpdateFailedError as error:
+            raise self._refused(error) from error
+        except RPCError as error:
+            raise self._unanswered(error) from error
+
+    def _refused(self, error: WorkflowUpdateFailedError) -> Exception:
+        if isinstance(error.cause, ApplicationError):
+            return error.cause
+        return CommandError(
+            f"run {self.id} ended before it answered: {error.cause}",
+            f"see holdfast show {self.id}",
+            RUN_FAILED,
+        )
+
+    def _unanswered(self, error: RPCError) -> CommandError:
+        # A run that no worker has taken up yet, or never will, is not ready for a query.
+        if error.status in (*_LATE, RPCStatusCode.FAILED_PRECONDITION):
+            return NoWorkerError(self._task_queue)
+        return rpc_problem(error, self.id)
+
+    async def _streaming(self, activities: list[PendingActivityInfo]) -> Streaming | None:
+        asking = [one for one in activities if one.activity_type.name == names.GENERATE]
+        if not asking or not asking[0].heartbeat_details.payloads:
+            return None
+        [details, *_] = await self._client.data_converter.decode(
+            asking[0].heartbeat_details.payloads
+        )
+        return _streaming(asking[0].activity_id, details)
+
+
+def _streaming(activity_id: str, details: Any) -> Streaming | None:
+    """Read the details of a heartbeat; `None` where another version's worker wrote them."""
+    match details:
+        case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
+            key = f"{activity_id}/{attempt}"
+            return Streaming(key, attempt, text, offset, list(details.get("calls") or []))
+    return None

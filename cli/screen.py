@@ -1,0 +1,58 @@
+"""Where a run is drawn: what every screen can do, and which screen fits an output.
+
+A terminal gets a live display, anything else plain lines, and a program one JSON object a line.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TextIO
+
+from cli.console import is_terminal
+from cli.ending import Ending
+from cli.jsonlines import JsonScreen
+from cli.live import LiveScreen
+from cli.plain import PlainScreen
+from cli.remote import Streaming
+from schemas.decision import Waiting
+
+
+class Screen(Protocol):
+    """Draws what happens in one run. Use `live()` around everything that is drawn."""
+
+    @property
+    def log(self) -> str:
+        """Which of the run's logs it draws: `context` or `events`."""
+
+    def live(self) -> AbstractContextManager[None]:
+        """The time in which the run is drawn."""
+
+    def entry(self, entry: Mapping[str, Any]) -> None:
+        """Draw an entry of the log."""
+
+    def stream(self, streaming: Streaming | None) -> None:
+        """Draw what the model has said so far; `None` when none is answering."""
+
+    def waiting(self, waiting: Waiting, *, asked: bool) -> None:
+        """Draw a call that waits for a person now, and how to decide it. `asked`: the person in
+        front of the screen is asked next."""
+
+    def say(self, text: str) -> None:
+        """Tell the person something that is not from the run; `text` is safe to print."""
+
+    def asking(self) -> AbstractContextManager[None]:
+        """The time in which the person types: nothing moves meanwhile."""
+
+    def prompt(self, text: str) -> None:
+        """Show what is asked, and stay on the line."""
+
+    def ended(self, ending: Ending) -> None:
+        """Draw how the run ended."""
+
+
+def screen_for(stream: TextIO, run_id: str, *, as_json: bool = False) -> Screen:
+    """The screen that fits the stream."""
+    if as_json:
+        return JsonScreen(stream)
+    if is_terminal(stream):
+        return LiveScreen(stream, run_id)
+    return PlainScreen(stream, run_id)

@@ -1,0 +1,89 @@
+"""`holdfast show`: a whole run, from its log, as a person reads it."""
+
+import sys
+from textwrap import indent
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from cli.connection import connect
+from cli.console import console_for
+from cli.errors import DONE
+from cli.live import drawn
+from cli.remote import Entry, RemoteRun
+from cli.story import Line, Story
+from cli.summary import ending_lines, tokens
+from cli.text import as_json, as_text, clean, command, date, one_line
+from schemas import names
+from schemas.solution import Usage
+
+
+async def show(*, run: str, json: bool) -> int:
+    """Print a run's messages, calls, decisions, results and writes, and where it stands.
+
+    Raises:
+        CommandError: there is no such run, or no worker answers for it.
+    """
+    remote = RemoteRun(await connect(), run)
+    look = await remote.look()
+    entries = [entry async for entry in remote.entries(names.CONTEXT)]
+    if json:
+        print(as_json(entries, indent=2))
+        return DONE
+    console = console_for(sys.stdout)
+    await _heading(console, remote)
+    _log(console, entries)
+    await (_ended(console, remote) if look.closed else _standing(console, remote))
+    return DONE
+
+
+async def _heading(console: Console, remote: RemoteRun) -> None:
+    description = await remote.describe()
+    summary = await description.static_summary()
+    _field(console, "run", clean(remote.id))
+    if summary:
+        _field(console, "summary", one_line(summary, 200))
+    _field(console, "started", date(description.start_time))
+
+
+def _log(console: Console, entries: list[Entry]) -> None:
+    story = Story(whole=True)
+    for line in (line for entry in entries for line in story.tell(entry)):
+        if console.is_terminal:
+            console.print(drawn(line))
+        else:
+            print(_written(line))
+
+
+def _written(line: Line) -> str:
+    head = f"{line.at} {line.word} {line.text}".rstrip()
+    return f"{head}\n{indent(line.body, '  ')}" if line.body else head
+
+
+async def _ended(console: Console, remote: RemoteRun) -> None:
+    console.print()
+    for name, text in ending_lines(await remote.ended()):
+        _field(console, name, text)
+
+
+async def _standing(console: Console, remote: RemoteRun) -> None:
+    """Where a run stands that has not ended: state, status, usage, and what it waits for."""
+    status = await remote.status()
+    state = await remote.state()
+    console.print()
+    if state:
+        _field(console, "state", as_text(state))
+    _field(console, "status", _status(status))
+    for pending in status.get("pending", []):
+        name = one_line(f"{pending['callId']} {pending.get('label') or pending['tool']}", 100)
+        _field(console, "waits", f"{name}: {command('decide', remote.id, pending['callId'])} …")
+
+
+def _status(status: dict[str, Any]) -> str:
+    used = ", ".join(tokens(Usage.read(status.get("usage") or {})))
+    return f"{clean(str(status.get('status')))}, turn {status.get('turn')}, {used}"
+
+
+def _field(console: Console, name: str, text: str) -> None:
+    console.print(Text.assemble((name, "bold"), "  ", text), soft_wrap=True)

@@ -1,0 +1,172 @@
+"""A run's log told to a person: each entry in the words of somebody who was there.
+
+A `Line` is one thing that happened. The screens draw lines in their own ways and decide on nothing
+else. Every text in a line is clean: see `cli.text`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from cli.text import arguments_line, as_json, as_text, clean, clock, one_line
+
+Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
+Entry = Mapping[str, Any]
+
+_NAME_CHARS = 80
+DECIDED: Final = {
+    "approve": "approved",
+    "deny": "denied",
+    "edit": "approved with other arguments",
+    "respond": "answered",
+    "happened": "said to have happened",
+    "did_not_happen": "said not to have happened",
+    "give_up": "given up",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that happened: when, what in a word, on what, and at length.
+
+    What is `minor` shows in the lines around it too, and can be left out where room is scarce.
+    """
+
+    at: str
+    word: str
+    text: str = ""
+    body: str = ""
+    tone: Tone = "plain"
+    minor: bool = False
+
+
+class Story:
+    """Tells the entries of one run, in order. It remembers the calls, to name them later.
+
+    `whole` tells all arguments of every call, however long they are.
+    """
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self._whole = whole
+        self._labels: dict[str, str] = {}
+        self._failed: dict[str, None] = {}
+
+    def tell(self, entry: Entry) -> list[Line]:
+        """The lines of an entry; none for one that tells a person nothing new."""
+        telling = _TELLINGS.get(str(entry.get("type")))
+        return telling(self, clock(entry.get("at")), entry) if telling else []
+
+    def name(self, entry: Entry) -> str:
+        """A call by its id and the name that people know its tool by: `t2c1 Refund an order`."""
+        call_id = str(entry.get("callId", ""))
+        label = self._labels.get(call_id) or str(entry.get("tool") or "")
+        return one_line(f"{call_id} {label}", _NAME_CHARS)
+
+    def _message(self, at: str, entry: Entry) -> list[Line]:
+        message = entry["message"]
+        body = _content(message.get("content", ""))
+        match message["role"]:
+            case "tool" if message.get("callId") in self._failed:
+                return []
+            case "tool":
+                tone: Tone = "bad" if message.get("isError") else "quiet"
+                return [Line(at, "result", self.name(message), body, tone)]
+            case "assistant":
+                return [Line(at, "model", "", body, "said")] if body else []
+            case role:
+                return [Line(at, clean(role), "", body, "said")]
+
+    def _turn(self, at: str, entry: Entry) -> list[Line]:
+        return [Line(at, "turn", str(entry["turn"]), tone="turn")]
+
+    def _call(self, at: str, entry: Entry) -> list[Line]:
+        self._labels[entry["callId"]] = entry.get("label") or entry.get("tool") or ""
+        short, why = arguments_line(entry.get("arguments")), _because(entry.get("reasoning"))
+        if self._whole and "…" in short:
+            why = "\n".join(filter(None, [why, as_json(entry["arguments"], indent=2)]))
+            short = ""
+        return [Line(at, "call", f"{self.name(entry)}  {short}".rstrip(), why)]
+
+    def _asked(self, at: str, entry: Entry) -> list[Line]:
+        self._labels.setdefault(entry["callId"], entry["approval"].get("label", ""))
+        if reminder := entry.get("reminder"):
+            return [Line(at, "reminds", f"{self.name(entry)} ({reminder})", tone="asks")]
+        return [Line(at, "asks", self.name(entry), tone="asks", minor=True)]
+
+    def _decision(self, at: str, entry: Entry) -> list[Line]:
+        name = self.name(entry)
+        if ignored := entry.get("ignored"):
+            return [Line(at, "ignored", f"{name}: {one_line(ignored, 300)}", tone="bad")]
+        if (decided := entry.get("decided")) is None:
+            outcome = one_line(str(entry.get("outcome") or "the wait is over"), 300)
+            return [Line(at, "decided", f"{name}: {outcome}")]
+        verdict = DECIDED.get(decided["decision"], clean(decided["decision"]))
+        by = f" by {one_line(decided['by'], _NAME_CHARS)}" if decided.get("by") else ""
+        tone: Tone = "bad" if decided["decision"] in ("deny", "give_up") else "good"
+        return [Line(at, "decided", f"{name}: {verdict}{by}", _changed(entry, decided), tone)]
+
+    def _start(self, at: str, entry: Entry) -> list[Line]:
+        return [Line(at, "starts", self.name(entry), tone="quiet", minor=True)]
+
+    def _end(self, at: str, entry: Entry) -> list[Line]:
+        if (error := entry.get("error")) is None:
+            shown = [entry[key] for key in ("value", "details") if entry.get(key) is not None]
+            body = "\n".join(map(as_text, shown))
+            return [Line(at, "ends", self.name(entry), body, "good", minor=not shown)]
+        self._failed[entry["callId"]] = None
+        code = one_line(str(error.get("code")), _NAME_CHARS)
+        message = clean(str(error.get("message", "")))
+        return [Line(at, "ends", f"{self.name(entry)}: {code}", message, "bad")]
+
+    def _write(self, at: str, entry: Entry) -> list[Line]:
+        how = "" if entry.get("method", "set") == "set" else f" ({clean(entry['method'])})"
+        text = f"{one_line(entry['path'], 200)}{how} = {one_line(as_json(entry.get('value')), 300)}"
+        return [Line(at, "writes", text, tone="quiet")]
+
+    def _notice(self, at: str, entry: Entry) -> list[Line]:
+        return [Line(at, "notice", one_line(entry["text"], 1000), tone="asks")]
+
+
+_TELLINGS: Final[dict[str, Callable[[Story, str, Entry], list[Line]]]] = {
+    "message": Story._message,
+    "write": Story._write,
+    "decision": Story._decision,
+    "notice": Story._notice,
+    "turn_start": Story._turn,
+    "tool_call": Story._call,
+    "confirmation_required": Story._asked,
+    "tool_start": Story._start,
+    "tool_end": Story._end,
+}
+
+
+def _because(reasoning: Any) -> str:
+    return f"because: {clean(reasoning)}" if isinstance(reasoning, str) and reasoning else ""
+
+
+def _changed(entry: Entry, decided: Mapping[str, Any]) -> str:
+    parts = [f"reason: {clean(decided['reason'])}"] if decided.get("reason") else []
+    if entry.get("arguments") is not None:
+        parts.append(f"arguments: {as_json(entry['arguments'])}")
+    if decided.get("remember"):
+        parts.append("and every further call of this tool in this run")
+    return "\n".join(parts)
+
+
+def _content(content: Any) -> str:
+    """The content of a message as text; what is no text is named."""
+    if isinstance(content, str):
+        return clean(content)
+    return "\n".join(_part(part) for part in content or [])
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    match part:
+        case {"kind": kind, "data": data}:
+            return f"{one_line(str(kind), _NAME_CHARS)}: {as_json(data)}"
+        case {"text": text}:
+            return clean(str(text))
+        case {"url": url}:
+            return f"[image {one_line(str(url), 200)}]"
+        case _:
+            return f"[{one_line(str(part.get('mediaType', 'image')), _NAME_CHARS)}]"

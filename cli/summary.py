@@ -1,0 +1,48 @@
+"""The end of a run in a few words: what came of it, what it left, what it used."""
+
+from collections.abc import Iterator
+
+from cli.ending import Ending
+from cli.text import as_text, clean
+from schemas.run import RunResult
+from schemas.solution import Usage
+
+
+def ending_lines(ending: Ending) -> Iterator[tuple[str, str]]:
+    """Name and text of what is to be said at the end: output, state, status; or the error."""
+    if ending.result is not None:
+        if ending.result.output is not None:
+            yield "output", as_text(ending.result.output)
+        if ending.result.state:
+            yield "state", as_text(ending.result.state)
+    yield ending.status, detail(ending)
+
+
+def detail(ending: Ending) -> str:
+    """What belongs to the status: what the run used, or why it failed."""
+    if ending.result is not None:
+        return used(ending.result)
+    message = clean(ending.message).strip()
+    return message if ending.code in (None, ending.status) else f"{ending.code}: {message}"
+
+
+def used(result: RunResult) -> str:
+    """`3 turns, 4 calls, 1,234 tokens in, 220 out`."""
+    parts = [_count(result.turns, "turn"), _count(result.calls, "call"), *tokens(result.usage)]
+    return ", ".join(parts)
+
+
+def tokens(usage: Usage) -> Iterator[str]:
+    """Tokens and cost, as far as they are known."""
+    if usage.input_tokens is None or usage.output_tokens is None:
+        yield "tokens unknown"
+    else:
+        cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+        yield f"{usage.input_tokens:,} tokens in{cached}"
+        yield f"{usage.output_tokens:,} out"
+    if usage.cost is not None:
+        yield f"cost {usage.cost:.4f}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

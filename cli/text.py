@@ -1,0 +1,128 @@
+"""Text that others wrote, made fit for a person's terminal.
+
+Models, tools and the starters of runs are strangers: what they wrote may hold escape sequences
+that move the cursor, retitle the window, or turn a line round so that it reads as another. None of
+it reaches a terminal or a log. What is left out for its length is said to be left out.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+# Whole escape sequences first (strings such as OSC, then CSI, then the short ones), so that
+# their printable remains do not stay behind.
+_ESCAPES = re.compile(
+    r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|\x1b[ -/]*[0-~]"
+)
+# C0 but tab and newline, DEL, C1; marks that reorder or hide text; halves of characters.
+_UNSEEN = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ud800-\udfff\U000e0000-\U000e007f"
+)
+_CONTROL = re.compile(f"[{_UNSEEN}]")
+_ARGUMENT_CHARS = 60
+_ARGUMENTS_CHARS = 200
+
+
+def clean(text: str) -> str:
+    """The text with nothing in it that a terminal obeys; line breaks and tabs stay."""
+    text = re.sub(r"\r\n?", "\n", _ESCAPES.sub("", text))
+    return _CONTROL.sub("", text)
+
+
+def shorten(text: str, limit_chars: int) -> str:
+    """At most `limit_chars` characters, the last one `…` where something was left out."""
+    return text if len(text) <= limit_chars else f"{text[: limit_chars - 1]}…"
+
+
+def one_line(text: str, limit_chars: int) -> str:
+    """The text in one line, clean and short."""
+    return shorten(" ".join(clean(text[: 8 * limit_chars]).split()), limit_chars)
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON that is safe to print: what a terminal would obey stands there as `\\uXXXX`."""
+    written = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _CONTROL.sub(_escaped, written)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    # The one of them that JSON leaves as it is.
+    return r"\u007f" if match.group() == "\x7f" else json.dumps(match.group())[1:-1]
+
+
+def as_text(value: Any) -> str:
+    """A value as a person reads it: a text as it is, anything else as indented JSON."""
+    return clean(value) if isinstance(value, str) else as_json(value, indent=2)
+
+
+def cell(value: Any) -> str:
+    """An argument as a person checks it: a text of one line is quoted where it could be taken for
+    another type, or begins or ends with white space."""
+    if isinstance(value, str):
+        return as_json(value) if _ambiguous(value) else clean(value)
+    short = as_json(value)
+    return short if len(short) <= _ARGUMENT_CHARS else as_json(value, indent=2)
+
+
+def _ambiguous(text: str) -> bool:
+    if not text.strip() or (text != text.strip() and "\n" not in text):
+        return True
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def arguments_line(arguments: Any) -> str:
+    """A call's arguments in one short line: `order_id="A-1001" amount=120`."""
+    if not isinstance(arguments, Mapping):
+        return "" if arguments is None else shorten(as_json(arguments), _ARGUMENTS_CHARS)
+    pairs = (
+        f"{one_line(str(name), 40)}={shorten(as_json(value), _ARGUMENT_CHARS)}"
+        for name, value in arguments.items()
+    )
+    return shorten(" ".join(pairs), _ARGUMENTS_CHARS)
+
+
+def command(*words: str) -> str:
+    """A `holdfast` command that can be copied into a shell."""
+    return shlex.join(["holdfast", *(clean(word) for word in words)])
+
+
+def moment(at: Any) -> datetime | None:
+    """A time of a run's log, in the local zone; `None` where it is no time."""
+    try:
+        return datetime.fromisoformat(str(at)).astimezone()
+    except ValueError:
+        return None
+
+
+def clock(at: Any) -> str:
+    """The local time of day, `14:03:07`."""
+    time = moment(at)
+    return time.strftime("%H:%M:%S") if time else "        "
+
+
+def date(at: Any) -> str:
+    """The local date and time, `2026-03-01 14:03`."""
+    time = moment(at)
+    return time.strftime("%Y-%m-%d %H:%M") if time else "-"
+
+
+def since(at: Any) -> str:
+    """How long ago a moment was, or how far off it is: `3 min`, `2 h`, `5 d`."""
+    time = moment(at)
+    if time is None:
+        return "-"
+    seconds = abs((datetime.now(UTC) - time).total_seconds())
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

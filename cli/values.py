@@ -1,0 +1,85 @@
+"""What stands behind the options of a command: texts, JSON, files and standard input.
+
+Each function is an argparse `type`: it raises `ArgumentTypeError` with what is wrong.
+"""
+
+import json
+import sys
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+MAX_FILE_BYTES = 2_000_000
+
+
+def text(given: str) -> str:
+    """A text, the content of `@FILE`, or with `-` of standard input."""
+    if given == "-":
+        return sys.stdin.read(MAX_FILE_BYTES)
+    return _file(given[1:]) if given.startswith("@") else given
+
+
+def run_input(given: str) -> str | dict[str, Any]:
+    """The input of a run: a text, or the object that the text is as JSON."""
+    said = text(given)
+    try:
+        value = json.loads(said) if said.lstrip().startswith("{") else said
+    except ValueError:
+        return said  # a text may well begin with a brace
+    return value if isinstance(value, dict) else said
+
+
+def json_object(given: str) -> dict[str, Any]:
+    """A JSON object, in the argument itself or in `@FILE`."""
+    try:
+        value = json.loads(text(given))
+    except ValueError as error:
+        raise ArgumentTypeError(f"that is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ArgumentTypeError('a JSON object is wanted, such as \'{"order_id": "A-1"}\'')
+    return value
+
+
+def json_or_text(given: str) -> Any:
+    """The value that a text (or `@FILE`) is as JSON, else the text itself."""
+    said = text(given)
+    try:
+        return json.loads(said)
+    except ValueError:
+        return said
+
+
+def agent(given: str) -> str | dict[str, Any]:
+    """The name of an agent, or `@FILE` with the definition of one in JSON."""
+    return json_object(given) if given.startswith("@") else given
+
+
+def principal(given: str) -> dict[str, Any]:
+    """The id of a principal without scopes, or `{"id", "scopes"}` as JSON or `@FILE`."""
+    return json_object(given) if given.lstrip().startswith(("{", "@")) else {"id": given}
+
+
+def groups(given: str) -> list[str]:
+    """Groups with commas between them."""
+    return [name.strip() for name in given.split(",") if name.strip()]
+
+
+def number(given: str) -> int:
+    """How many, at least one."""
+    if not given.isdecimal() or int(given) < 1:
+        raise ArgumentTypeError("a whole number from 1 on is wanted")
+    return int(given)
+
+
+def _file(name: str) -> str:
+    try:
+        with Path(name).open(encoding="utf-8") as file:
+            said = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise ArgumentTypeError(f"{name} cannot be read: {reason}") from error
+    if len(said) > MAX_FILE_BYTES:
+        raise ArgumentTypeError(
+            f"{name} is over {MAX_FILE_BYTES:,} bytes, more than a run can take"
+        )
+    return said

@@ -1,0 +1,229 @@
+"""The `holdfast` command: start runs, watch them, decide on what waits.
+
+It is a Temporal client like anybody else's. This file owns the words of the command line; what
+each command does is in `cli`.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from io import TextIOWrapper
+from typing import Any, NoReturn, get_args
+
+from temporalio.service import RPCError
+
+from cli import deciding, listing, messages, running, showing, values
+from cli.errors import (
+    INTERRUPTED,
+    PIPE_CLOSED,
+    WRONG_COMMAND,
+    CommandError,
+    rpc_problem,
+    wrong_command,
+)
+from schemas import names
+from schemas.decision import Verdict
+from schemas.run import RunStatus
+
+_DEFAULT_LIMIT_RUNS = 50
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        problem = wrong_command(message, f"see {self.prog} --help")
+        self.exit(WRONG_COMMAND, f"{problem.line()}\n")
+
+
+def main() -> NoReturn:
+    """The command itself: it carries out what the command line says, and exits."""
+    # What ends a program politely leaves the terminal as it was, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    code = command_line()
+    # Temporal's client has threads of its own, which abort a Python that tidies up under them
+    # (temporalio/sdk-python issue 300). Everything is flushed, so there is nothing to tidy up.
+    os._exit(code)
+
+
+def command_line(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one command; the result is the exit code (see `cli.errors`)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    options = vars(_parser().parse_args(arguments))
+    try:
+        code = _carry_out(**options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = PIPE_CLOSED  # whoever read us has enough
+    sys.stderr.flush()
+    return code
+
+
+def _carry_out(command: Callable[..., Coroutine[Any, Any, int]], **options: Any) -> int:
+    try:
+        return asyncio.run(command(**options))
+    except CommandError as error:
+        problem = error
+    except RPCError as error:
+        problem = rpc_problem(error, options.get("run"))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    print(problem.line(), file=sys.stderr)
+    return problem.code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="holdfast", description="Durable, approval-gated agents on Temporal.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_run(commands)
+    _add_watch(commands)
+    _add_show(commands)
+    _add_approvals(commands)
+    _add_decide(commands)
+    _add_messages(commands)
+    _add_list(commands)
+    return parser
+
+
+# What `add_subparsers` returns has no public name.
+_Commands = Any
+
+
+def _add_run(commands: _Commands) -> None:
+    parser = commands.add_parser("run", help="start a run and follow it")
+    add = parser.add_argument
+    add("agent", metavar="AGENT", type=values.agent, help="its name, or @FILE with its JSON")
+    add("--input", metavar="TEXT", type=values.run_input, help="text, a JSON object, @FILE, or -")
+    add(
+        "--state",
+        metavar="JSON",
+        type=values.json_object,
+        help="the state it begins with, or @FILE",
+    )
+    add(
+        "--principal",
+        metavar="ID",
+        type=values.principal,
+        help='on whose behalf: id or {"id","scopes"}',
+    )
+    add("--budget", metavar="JSON", type=values.json_object, help="such as '{\"maxTurns\": 4}'")
+    add("--approvals", choices=["ask", "deny"], help="deny: never wait for a person")
+    add("--conversation", action="store_true", default=None, help="stay open for `holdfast send`")
+    add(
+        "--id", metavar="ID", dest="run_id", help="the run's id (default: the agent's and 8 digits)"
+    )
+    add("--task-queue", metavar="NAME", default=names.TASK_QUEUE, help="default: %(default)s")
+    add("--detach", action="store_true", help="print the id and leave it")
+    _add_following(parser)
+    parser.set_defaults(command=running.run)
+
+
+def _add_watch(commands: _Commands) -> None:
+    parser = commands.add_parser("watch", help="follow a run; Ctrl-C leaves it alone")
+    parser.add_argument("run", metavar="RUN")
+    _add_following(parser)
+    parser.set_defaults(command=running.watch)
+
+
+def _add_show(commands: _Commands) -> None:
+    parser = commands.add_parser("show", help="the whole run")
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--json", action="store_true", help="its context as a JSON array")
+    parser.set_defaults(command=showing.show)
+
+
+def _add_approvals(commands: _Commands) -> None:
+    parser = commands.add_parser("approvals", help="every call that waits for a person")
+    parser.add_argument("--json", action="store_true", help="as a JSON array")
+    parser.set_defaults(command=listing.approvals)
+
+
+def _add_decide(commands: _Commands) -> None:
+    parser = commands.add_parser("decide", help="decide on a waiting call")
+    add = parser.add_argument
+    add("run", metavar="RUN")
+    add("call", metavar="CALL")
+    add(
+        "decision", choices=get_args(Verdict), metavar="DECISION", help=", ".join(get_args(Verdict))
+    )
+    add("--reason", metavar="TEXT", help="the model reads it after a denial")
+    add(
+        "--arguments",
+        metavar="JSON",
+        type=values.json_object,
+        help="for edit: all of them, or @FILE",
+    )
+    add(
+        "--result",
+        metavar="VALUE",
+        type=values.json_or_text,
+        default=argparse.SUPPRESS,
+        help="for respond and happened: JSON, text or @FILE",
+    )
+    add(
+        "--remember", action="store_true", help="approve every further call of the tool in this run"
+    )
+    add("--digest", metavar="HEX", help="decide only if the call is still the one with this digest")
+    _add_person(parser)
+    parser.set_defaults(command=deciding.decide)
+
+
+def _add_messages(commands: _Commands) -> None:
+    send = commands.add_parser("send", help="say something to a run")
+    send.add_argument("run", metavar="RUN")
+    send.add_argument("text", metavar="TEXT", type=values.text, help="a text, @FILE, or -")
+    send.add_argument(
+        "--steer", action="store_true", help="to any run, before its next turn; no answer"
+    )
+    send.set_defaults(command=messages.send)
+    for name, command, text in (
+        ("close", messages.close, "end a conversation"),
+        ("cancel", messages.cancel, "end a run"),
+    ):
+        parser = commands.add_parser(name, help=text)
+        parser.add_argument("run", metavar="RUN")
+        parser.set_defaults(command=command)
+
+
+def _add_list(commands: _Commands) -> None:
+    parser = commands.add_parser("list", help="the newest runs")
+    parser.add_argument(
+        "--status",
+        choices=get_args(RunStatus),
+        metavar="STATUS",
+        help=", ".join(get_args(RunStatus)),
+    )
+    parser.add_argument(
+        "--limit",
+        type=values.number,
+        default=_DEFAULT_LIMIT_RUNS,
+        metavar="N",
+        help="at most so many (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="as a JSON array")
+    parser.set_defaults(command=listing.list_runs)
+
+
+def _add_following(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    _add_person(parser)
+
+
+def _add_person(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--by", metavar="NAME", help="who decides (default: you)")
+    parser.add_argument(
+        "--groups",
+        metavar="A,B",
+        type=values.groups,
+        default=[],
+        help="the groups that you decide for",
+    )
+
+
+if __name__ == "__main__":
+    main()

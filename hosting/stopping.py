@@ -1,0 +1,58 @@
+"""How a worker is stopped: at a first signal with patience, at a second one at once."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any, Final, NoReturn
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Besides the time that activities are given to finish, and to heed that they are cancelled.
+PATIENCE = timedelta(seconds=10)
+CUT_OFF: Final = 1
+
+
+async def until_stopped(
+    work: Coroutine[Any, Any, None], graceful: timedelta, abandon: Callable[[], None]
+) -> None:
+    """Do the work until it ends or a signal cancels it.
+
+    A tool can ignore that it is cancelled, and hold up the process for ever. So after `graceful`
+    and `PATIENCE`, or at a second signal, `abandon` is called and the process ends, with code 1.
+    """
+    task = asyncio.create_task(work)
+
+    def stop() -> None:
+        if task.cancelling():
+            cut_off()
+        task.cancel()
+        timer = threading.Timer((graceful + PATIENCE).total_seconds(), cut_off)
+        timer.daemon = True
+        timer.start()
+
+    def cut_off() -> NoReturn:
+        said = "holdfast: something did not end in time; stopped all the same, Temporal goes on"
+        print(said, file=sys.stderr, flush=True)
+        abandon()
+        os._exit(CUT_OFF)
+
+    for number in SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
+
+
+def leave(code: int) -> NoReturn:
+    """End the process, all said and done, without Python's own clearing up.
+
+    The SDK's core has threads of its own; one that is still busy with the last answer of the
+    server aborts, now and then, a Python that is being cleared up.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

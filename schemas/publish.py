@@ -1,0 +1,103 @@
+"""Writes the published JSON Schemas, `schemas/*.schema.json`, from the models: `make schemas`.
+
+They are for editors, and for clients in other languages. What others write is described as it is
+read here; what a run answers, as it is written.
+"""
+
+import json
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from schemas import entry
+from schemas.agent import AgentDefinition
+from schemas.decision import Decision, Receipt, Waiting
+from schemas.endpoint import Endpoints
+from schemas.message import Delivered
+from schemas.run import PageRequest, RunRequest, RunResult
+from schemas.tool import Envelope, ToolDefinition
+
+FOLDER = Path(__file__).parent
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Untitled(GenerateJsonSchema):
+    """Without the titles that pydantic makes of field names: they say nothing new."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+class Published(NamedTuple):
+    """One published schema: whether it describes what others write, or what they are answered."""
+
+    title: str
+    type: Any
+    mode: Literal["validation", "serialization"]
+
+
+def _is_event(value: Any) -> bool:
+    is_entry = isinstance(value, type) and issubclass(value, entry.Entry)
+    return is_entry and value is not entry.Entry and value.event
+
+
+EVENTS = tuple(value for value in vars(entry).values() if _is_event(value))
+
+PUBLISHED = {
+    "tool": Published("Tool", ToolDefinition, "validation"),
+    "agent": Published("Agent", AgentDefinition, "validation"),
+    "endpoints": Published("Endpoints", Endpoints, "validation"),
+    "run-request": Published("Run request", RunRequest, "validation"),
+    "run-result": Published("Run result", RunResult, "serialization"),
+    "message": Published("Message", Delivered, "validation"),
+    "decision": Published("Decision", Decision, "validation"),
+    "receipt": Published("Receipt", Receipt, "serialization"),
+    "waiting": Published("Waiting call", Waiting, "serialization"),
+    "page-request": Published("Page request", PageRequest, "validation"),
+    "event": Published("Event", reduce(or_, EVENTS), "validation"),
+    "result-envelope": Published("Result envelope", Envelope, "validation"),
+}
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """The published schema of that name."""
+    title, kind, mode = PUBLISHED[name]
+    made = TypeAdapter(kind).json_schema(mode=mode, schema_generator=_Untitled)
+    if name == "event":
+        made = {**_NUMBERED, **made}
+    return {"$schema": DRAFT, "$id": f"urn:holdfast:{name}", **made, "title": title}
+
+
+# What the log adds to every entry; `result` is the content that the model was shown of a result.
+_NUMBERED: dict[str, Any] = {
+    "description": "An event of a run, as the query `events` answers it.",
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer", "minimum": 1},
+        "at": {"type": "string", "format": "date-time"},
+        "type": {"type": "string"},
+        "result": True,
+    },
+    "required": ["n", "at", "type"],
+}
+
+
+def text_of(name: str) -> str:
+    """The published schema of that name, as its file holds it."""
+    return json.dumps(schema_of(name), indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    """Write every file, and remove those of schemas that are no longer published."""
+    for old in FOLDER.glob("*.schema.json"):
+        old.unlink()
+    for name in PUBLISHED:
+        (FOLDER / f"{name}.schema.json").write_text(text_of(name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

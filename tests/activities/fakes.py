@@ -1,0 +1,202 @@
+"""What tests of `generate` and of providers stand on: a model's server, a run's log, a sink."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from openai.types.chat import ChatCompletionChunk
+from pydantic import TypeAdapter
+
+from activities.conversation import Run
+from activities.providers.base import Request
+from activities.providers.openai import OpenAI
+from activities.providers.target import Target
+from schemas.base import canonical_json, link, sha256
+from schemas.endpoint import Endpoint
+from schemas.generate import Ask, Page, PageOf, Pointer
+from schemas.message import ChatMessage
+
+KEY = "sk-test-1234567890"
+RUN = Run("agent-1", "run-1")
+TOOLS = [
+    {"name": "rag.query", "description": "Search.", "parameters": {"type": "object"}},
+    {"name": "refund", "description": "", "parameters": {"type": "object"}},
+]
+
+
+def ask(**changes: Any) -> Ask:
+    """An ask of the model `gpt-test` at the endpoint `openai`; `changes` replace its fields."""
+    model = {"endpoint": "openai", "name": "gpt-test", **changes.pop("model", {})}
+    return Ask.read({"model": model, "instructions": "Be brief.", **changes})
+
+
+def said(role: str, content: Any = "", **more: Any) -> ChatMessage:
+    """A message of a conversation."""
+    return ChatMessage.read({"role": role, "content": content, **more})
+
+
+def target(**endpoint: Any) -> Target:
+    """An endpoint with a key."""
+    settings = {"provider": "openai", "baseUrl": "https://api.openai.com/v1", **endpoint}
+    settings.setdefault("apiKeyEnv", "TEST_KEY")
+    return Target("openai", Endpoint.model_validate(settings), {"TEST_KEY": KEY})
+
+
+class Heard:
+    """A sink that remembers."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.calls: list[tuple[int, str, str]] = []
+
+    def text(self, piece: str) -> None:
+        self.texts.append(piece)
+
+    def call(self, index: int, tool: str, piece: str) -> None:
+        self.calls.append((index, tool, piece))
+
+
+def chunk(
+    delta: dict[str, Any] | None = None, finish: str | None = None, **more: Any
+) -> dict[str, Any]:
+    """A chunk as OpenAI's own server sends it; its package's type vouches for that."""
+    choices = [{"index": 0, "delta": delta or {}, "finish_reason": finish}]
+    whole = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000,
+        "model": "gpt-test-2026",
+        "choices": [] if "usage" in more else choices,
+        **more,
+    }
+    TypeAdapter(ChatCompletionChunk).validate_python(whole, strict=True)
+    return whole
+
+
+def calls(*pieces: tuple[int, str | None, str | None, str]) -> dict[str, Any]:
+    """A chunk with pieces of calls: index, id, name, arguments."""
+    return chunk(
+        {
+            "tool_calls": [
+                {"index": index, "id": own, "function": {"name": name, "arguments": arguments}}
+                for index, own, name, arguments in pieces
+            ]
+        }
+    )
+
+
+def stream(chunks: Iterable[Any], end: str = "data: [DONE]\n\n") -> bytes:
+    """Chunks as server-sent events."""
+    return "".join(f"data: {json.dumps(each)}\n\n" for each in chunks).encode() + end.encode()
+
+
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+def answering(*bodies: bytes) -> tuple[Handler, list[dict[str, Any]]]:
+    """A handler that answers with one body after the other, and what it was asked."""
+    asked: list[dict[str, Any]] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        asked.append(json.loads(request.content))
+        body = bodies[min(len(asked), len(bodies)) - 1]
+        return httpx.Response(200, content=body)
+
+    return handle, asked
+
+
+def provider(handler: Handler, at: Target | None = None) -> OpenAI:
+    """The provider `openai`, asking a function in place of a network."""
+    return OpenAI(at or target(), httpx.AsyncClient(transport=httpx.MockTransport(handler)))
+
+
+def request(asked: Ask | None = None, *messages: ChatMessage) -> Request:
+    """A request with a conversation, encoded for `openai`."""
+    openai = provider(lambda _: httpx.Response(500))
+    encoded = [openai.encode(message) for message in messages or [said("user", "Hello")]]
+    fragments = [part for each in encoded for part in (*each.now, *each.later)]
+    return Request(asked or ask(), tuple(fragments))
+
+
+class LoggedRun:
+    """A run's log, and the pages that it answers: of `size` characters at most."""
+
+    def __init__(self, asked: Ask | None = None, size: int = 1_000_000) -> None:
+        self.ask = asked or ask()
+        self.size = size
+        self.items: list[str] = []
+        self.wanted: list[PageOf] = []
+        self.error: Exception | None = None
+
+    def say(self, *messages: ChatMessage) -> None:
+        """Append messages."""
+        for message in messages:
+            entry = {"type": "message", "n": len(self.items) + 1, "message": message.to_json()}
+            self.items.append(canonical_json(entry).decode())
+
+    def note(self) -> None:
+        """Append an entry that the model does not see."""
+        self.items.append("#" + sha256(f"{len(self.items)}".encode()))
+
+    def pointer(self, entries: int | None = None) -> Pointer:
+        """The place after `entries` entries; without, the end."""
+        digest = ""
+        for item in self.items[:entries]:
+            own = item[1:] if item.startswith("#") else sha256(item.encode())
+            digest = link(digest, own)
+        return Pointer(turn=1, entries=len(self.items[:entries]), digest=digest)
+
+    async def page(self, run: Run, want: PageOf) -> Page:
+        """As the run's query answers."""
+        assert run == RUN
+        self.wanted.append(want)
+        if self.error is not None:
+            raise self.error
+        items, room = [], self.size
+        cut = False
+        for index in range(want.after, min(want.upto, len(self.items))):
+            item = self.items[index][want.offset if index == want.after else 0 :]
+            cut = len(item) > room
+            items.append(item[:room])
+            room -= len(items[-1])
+            if room == 0:
+                break
+        return Page(items=items, cut=cut, ask=self.ask if want.offset == 0 else None)
+
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(serve: Serve) -> AsyncIterator[str]:
+    """A server on loopback that reads one request a connection and then does as `serve` says."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        await reader.readexactly(length)
+        try:
+            await serve(reader, writer)
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    finally:
+        server.close()
+
+
+def head(status: str = "200 OK", **headers: str) -> bytes:
+    """The beginning of an event stream over HTTP/1.1, sent in chunks."""
+    lines = {"content-type": "text/event-stream", "transfer-encoding": "chunked", **headers}
+    fields = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"HTTP/1.1 {status}\r\n{fields}\r\n".encode()
+
+
+def http_chunk(data: bytes) -> bytes:
+    """One chunk of a body."""
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"

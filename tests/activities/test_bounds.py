@@ -1,0 +1,87 @@
+"""However much a model says, what is kept of it fits into a history and says what is missing."""
+
+import json
+from typing import Any
+
+import pytest
+
+from activities.providers.answer import MAX_ARGUMENTS_BYTES, MAX_TEXT_BYTES, Answer
+from activities.providers.base import ToolNames
+from activities.providers.bounds import MAX_SOLUTION_BYTES, size_bytes
+from schemas.solution import Solution
+from tests.activities.fakes import Heard
+
+
+def answer(text: str = "", *calls: tuple[str, str]) -> Solution:
+    """What is kept of an answer: its text, and its calls' tools and arguments."""
+    made = Answer(Heard(), ToolNames([]))
+    made.say(text)
+    for tool, arguments in calls:
+        draft = made.call(tool, None)
+        for start in range(0, len(arguments), 50_000):
+            made.argue(draft, arguments[start : start + 50_000])
+    solution = made.solution("stop")
+    assert size_bytes(solution.to_json()) <= MAX_SOLUTION_BYTES
+    return solution
+
+
+def test_arguments_too_large_to_be_kept_are_told_by_their_size() -> None:
+    arguments = json.dumps({"text": "x" * 5_000_000})
+    [call] = answer("", ("write", arguments)).calls
+    assert call.arguments == ""
+    assert call.oversize_bytes == len(arguments)
+
+
+def test_arguments_just_within_the_bound_are_kept() -> None:
+    arguments = json.dumps({"text": "x" * (MAX_ARGUMENTS_BYTES - 12)})
+    assert len(arguments) == MAX_ARGUMENTS_BYTES
+    [call] = answer("", ("write", arguments)).calls
+    assert call.arguments == json.loads(arguments)
+    assert call.oversize_bytes is None
+
+
+def test_a_text_too_large_keeps_its_beginning_and_says_so() -> None:
+    solution = answer("x" * (MAX_TEXT_BYTES + 1))
+    assert len(solution.text) == MAX_TEXT_BYTES
+    assert solution.stop_reason == "length"
+    assert solution.notices == [f"the text was cut after {MAX_TEXT_BYTES} bytes"]
+
+
+@pytest.mark.parametrize("character", ["é", "\x00", "😀", '"'])
+def test_a_text_that_grows_in_history_is_kept_within_the_bound(character: str) -> None:
+    solution = answer(character * (MAX_TEXT_BYTES // len(character.encode())))
+    assert solution.text.startswith(character)
+    if solution.stop_reason == "length":
+        assert "the text was cut" in solution.notices[0]
+    else:
+        assert solution.notices == []
+
+
+def test_of_many_large_calls_the_largest_lose_their_arguments() -> None:
+    sizes = [240_000 + 1_000 * n for n in range(6)]
+    solution = answer("", *(("write", json.dumps({"t": "x" * size})) for size in sizes))
+    blank = [call.oversize_bytes is not None for call in solution.calls]
+    assert blank == [False, False, False, False, True, True]
+    assert all(call.oversize_bytes or isinstance(call.arguments, dict) for call in solution.calls)
+
+
+def test_a_thousand_calls_are_all_kept() -> None:
+    solution = answer("", *(("refund", '{"n": 1}') for _ in range(1_000)))
+    assert len(solution.calls) == 1_000
+    assert solution.notices == []
+
+
+@pytest.mark.parametrize("calls", [60_000, 20_000])
+def test_calls_that_do_not_fit_are_left_out_and_counted(calls: int) -> None:
+    named: list[tuple[str, Any]] = [("a_tool_with_a_longer_name" * 2, "")] * calls
+    solution = answer("", *named)
+    assert 10_000 < len(solution.calls) < calls
+    assert "calls" in solution.notices[0]
+
+
+def test_names_and_ids_are_bounded() -> None:
+    made = Answer(Heard(), ToolNames([]))
+    made.call("x" * 5_000_000, "y" * 5_000_000)
+    [call] = made.solution("calls").calls
+    assert len(call.tool) == 256
+    assert call.provider_id is None

@@ -1,0 +1,142 @@
+"""Agents of a catalog: what a run keeps of them, and what a worker refuses at start."""
+
+import pytest
+
+from tests.activities.catalog_folder import Folder
+
+MINIMAL = "model: {endpoint: m}\n"
+
+
+def test_an_agent_is_kept_with_its_tools_resolved_and_its_defaults_filled_in(shop: Folder) -> None:
+    shop.write(
+        "agents/desk.md",
+        """
+        ---
+        model: {endpoint: m, name: small}
+        tools: [look_up, {_tool: inline, _activity: charge}]
+        budget: {maxTurns: 3}
+        onLimit: {maxTurns: ask}
+        approval: {timeout: 2h, auto: [inline]}
+        ---
+        Be kind.
+        """.replace("\n        ", "\n"),
+    )
+    agent = shop.load().agents["desk"]
+    assert agent.instructions == "Be kind."
+    assert [tool.name for tool in agent.tools] == ["look_up", "inline"]
+    assert agent.budget.model_dump(by_alias=True, exclude_none=True) == {
+        "maxIterations": 6,
+        "maxTurns": 3,
+        "maxCalls": 32,
+    }
+    assert agent.on_limit == {"maxIterations": "finalize", "maxTurns": "ask"}
+    assert agent.approval.to_json() == {
+        "require": "side_effects",
+        "timeout": "2h",
+        "onTimeout": "deny",
+        "quorum": 1,
+        "approvers": [],
+        "auto": ["inline"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", '{"name": "n", "model": {"endpoint": "m"}, "instructions": "x"}'),
+        ("a.yaml", "name: n\nmodel: {endpoint: m}\ninstructions: x"),
+        ("a.yml", "name: n\nmodel: {endpoint: m}\ninstructions: x"),
+        ("sub/n.md", "---\nmodel: {endpoint: m}\n---\nx"),
+    ],
+)
+def test_json_yaml_and_markdown_say_the_same(shop: Folder, name: str, text: str) -> None:
+    shop.write(f"agents/{name}", text)
+    agent = shop.load().agents["n"]
+    assert (agent.name, agent.instructions, agent.model.endpoint) == ("n", "x", "m")
+
+
+REFUSED = [
+    ("model: {endpoint: nope}", "1: there is no endpoint `nope`; known: `m`"),
+    ("name: x", "1: `model` is missing; add it"),
+    (MINIMAL + "tols: []", "2: unknown field `tols`; did you mean `tools`"),
+    (MINIMAL + "tool_choice: none", "2: unknown field `tool_choice`; did you mean `toolChoice`"),
+    (
+        MINIMAL + "tools:\n- look_up\n- lookup",
+        "4: there is no tool `lookup`; did you mean `look_up`?",
+    ),
+    (MINIMAL + "tools: [look_up, look_up]", "2: it has `look_up` twice"),
+    (MINIMAL + "tools:\n- _activity: charge", "3: the tool has no name"),
+    (MINIMAL + "tools:\n- _tool: a\n  _activity: chrge", "4: this worker has no activity `chrge`"),
+    (
+        MINIMAL + "tools:\n- _tool: a\n  _activity: charge\n  _foo: 1",
+        "5: unknown meta-property `_foo`",
+    ),
+    (MINIMAL + "tools: [5]", "2: this is no tool"),
+    (MINIMAL + "tools: look_up", "2: `look_up` does not fit; write a valid list"),
+    (MINIMAL + "tools: [look_up]\ntoolChoice: {name: x}", "3: the agent has no tool `x`"),
+    (MINIMAL + "toolChoice: sometimes", "2: `sometimes` does not fit; write 'auto', 'none'"),
+    (
+        MINIMAL + "tools: [look_up]\napproval:\n  auto: [x]",
+        "4: `approval.auto` names `x`, which is not",
+    ),
+    (MINIMAL + "approval:\n  when: {type: strin}", "3: no valid JSON Schema"),
+    (MINIMAL + "input: {type: strin}", "2: no valid JSON Schema"),
+    (MINIMAL + "output:\n  $ref: http://x/y", "3: `http://x/y` is outside of this schema"),
+    (MINIMAL + "state: 5", "2: `5` does not fit; write an object or a valid boolean"),
+    (MINIMAL + "budget:\n  maxTurns: 0", "3: `0` does not fit"),
+    (MINIMAL + "onLimit: {maxFun: ask}", "2: `maxFun` does not fit; write 'maxIterations'"),
+    (MINIMAL + "calling: composed", "2: `composed` does not fit; write 'native'"),
+    (MINIMAL + "name: the agent", "2: `the agent` is no good name"),
+    ("model: {endpoint: m, temperature: hot}", "1: `hot` does not fit; write a valid number"),
+    ("[]", "1: this is no agent; write an object with `model`"),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), REFUSED)
+def test_an_agent_that_does_not_load_is_told_by_its_line(
+    shop: Folder, text: str, problem: str
+) -> None:
+    shop.write("agents/a.yaml", text)
+    [said] = shop.problems()
+    assert said.startswith(f"agents/a.yaml:{problem}")
+
+
+def test_in_markdown_the_line_is_that_of_the_file(shop: Folder) -> None:
+    shop.write("agents/a.md", "---\nmodel:\n  endpoint: nope\ntools: [nope]\n---\nBe kind.\n")
+    assert [said.split(": ")[0] for said in shop.problems()] == ["agents/a.md:4", "agents/a.md:3"]
+
+
+def test_a_name_taken_twice_is_told_with_both_places(shop: Folder) -> None:
+    shop.write("agents/a.yaml", MINIMAL)
+    shop.write("agents/b.yaml", MINIMAL + "name: a")
+    [said] = shop.problems()
+    assert said.startswith("agents/b.yaml:1: the agent name `a` is taken by agents/a.yaml:1; ")
+
+
+def test_a_file_whose_name_is_no_name_needs_one_inside(shop: Folder) -> None:
+    shop.write("agents/my agent.yaml", MINIMAL)
+    [said] = shop.problems()
+    assert said.startswith("agents/my agent.yaml:1: `my agent` is no good name; ")
+
+
+def test_a_tool_that_did_not_load_is_not_told_again_by_those_who_name_it(shop: Folder) -> None:
+    shop.write("tools/broken.yaml", "_activity: chrge")
+    shop.write("agents/a.yaml", MINIMAL + "tools: [broken]")
+    [said] = shop.problems()
+    assert said.startswith("tools/broken.yaml:1: ")
+
+
+def test_a_tool_that_waits_for_one_that_the_agent_lacks_is_refused(shop: Folder) -> None:
+    shop.write("tools/pay.yaml", "_activity: charge\n_limits: {after: [look_up]}")
+    shop.write("agents/good.yaml", MINIMAL + "tools: [pay, look_up]")
+    shop.write("agents/bad.yaml", MINIMAL + "tools: [pay]")
+    [said] = shop.problems()
+    assert said.startswith("agents/bad.yaml:2: `pay` is only carried out after `look_up`")
+
+
+def test_an_agent_is_of_a_size_that_a_run_can_take(shop: Folder) -> None:
+    for n in range(5):
+        shop.write(f"tools/t{n}.yaml", f"_activity: charge\ndescription: {'x' * 250_000}")
+    shop.write("agents/a.yaml", MINIMAL + "tools: [t0, t1, t2, t3, t4]")
+    [said] = shop.problems()
+    assert said.startswith("agents/a.yaml:1: the agent has 125")

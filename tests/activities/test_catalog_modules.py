@@ -1,0 +1,201 @@
+"""Python modules as tools: what is derived from them, and what a worker refuses at start."""
+
+import pytest
+
+from activities.catalog import CatalogError, load_catalog
+from schemas.tool import Tool
+from tests.activities.catalog_folder import Folder
+
+HEAD = """\
+from datetime import date
+from enum import Enum
+from pydantic import BaseModel, ConfigDict, Field
+from temporalio import activity
+"""
+WHOLE = (
+    HEAD
+    + '''
+class Reason(str, Enum):
+    BROKEN = "broken"
+    LATE = "late"
+
+class Refund(BaseModel):
+    """What the model's own text says is not what the tool says."""
+
+    model_config = ConfigDict(json_schema_extra={
+        "_sideEffects": True,
+        "_idempotent": True,
+        "_approval": {"when": {"properties": {"amount": {"exclusiveMinimum": 100}}}},
+        "_activity": {"startToCloseTimeout": "5s"},
+    })
+    order_id: str = Field(description="The order")
+    amount: float = Field(gt=0)
+    reason: Reason = Reason.BROKEN
+    on: date | None = None
+
+@activity.defn(name="shop.refund")
+def refund(refund: Refund) -> str:
+    """Refund an order.
+
+    In full or in part.
+    """
+    return "refunded"
+'''
+)
+
+
+def derived(folder: Folder, text: str) -> Tool:
+    folder.module("module.py", text)
+    [tool] = folder.load().world.tools.values()
+    return tool
+
+
+def test_an_activity_with_a_model_is_a_tool(folder: Folder) -> None:
+    tool = derived(folder, WHOLE)
+    assert tool.to_json() == {
+        "name": "shop.refund",
+        "description": "Refund an order.\n\nIn full or in part.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "order_id": {"type": "string", "description": "The order"},
+                "amount": {"type": "number", "exclusiveMinimum": 0},
+                "reason": {"$ref": "#/$defs/Reason", "default": "broken"},
+                "on": {
+                    "anyOf": [{"type": "string", "format": "date"}, {"type": "null"}],
+                    "default": None,
+                },
+            },
+            "required": ["order_id", "amount"],
+            "$defs": {"Reason": {"type": "string", "title": "Reason", "enum": ["broken", "late"]}},
+        },
+        "activity": {"type": "shop.refund", "startToCloseTimeout": "5s"},
+        "sideEffects": True,
+        "approval": {"when": {"properties": {"amount": {"exclusiveMinimum": 100}}}},
+    }
+
+
+def test_a_field_with_a_default_is_not_required(folder: Folder) -> None:
+    assert derived(folder, WHOLE).parameters["required"] == ["order_id", "amount"]
+
+
+def test_a_model_that_holds_itself_is_a_tool_like_any_other(folder: Folder) -> None:
+    tool = derived(
+        folder,
+        HEAD
+        + """
+class Node(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_sideEffects": True})
+    name: str
+    children: "list[Node]" = []
+
+@activity.defn
+def walk(node: Node) -> None:
+    "Walk."
+""",
+    )
+    assert tool.side_effects
+    assert set(tool.parameters["properties"]) == {"name", "children"}
+    assert "_sideEffects" not in tool.parameters["$defs"]["Node"]
+
+
+def test_other_activities_are_registered_and_are_no_tools(shop: Folder) -> None:
+    catalog = shop.load()
+    assert set(catalog.world.activities) == {"look_up", "charge"}
+    assert set(catalog.world.tools) == {"look_up"}
+    assert len(catalog.activities) == 2
+
+
+def test_a_module_is_found_by_dotted_name(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write("pkg_of_tools/__init__.py", "")
+    folder.write("pkg_of_tools/more.py", WHOLE)
+    monkeypatch.chdir(folder.path)
+    monkeypatch.syspath_prepend(str(folder.path))
+    assert set(load_catalog(None, ["pkg_of_tools.more"]).world.tools) == {"shop.refund"}
+
+
+def test_a_module_imports_what_stands_beside_it(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend("/nowhere")  # puts the search path back at the end
+    folder.write("beside_the_tools.py", "NAME = 'named.beside'\n")
+    text = WHOLE.replace('"shop.refund"', "NAME")
+    assert derived(folder, "from beside_the_tools import NAME\n" + text).name == "named.beside"
+
+
+REFUSED = [
+    ("import nothing_like_this", "m.py:1: it cannot be imported: ModuleNotFoundError"),
+    ("x = 1\nraise SystemExit(3)", "m.py:2: it cannot be imported: SystemExit: 3"),
+    ("x = (1,\n", "m.py:1: it cannot be imported: SyntaxError"),
+    ("x = 1", "m.py: it has no activities"),
+    (
+        HEAD + "@activity.defn(name='generate')\ndef f(a: int) -> None: ...",
+        "m.py:5: the activity name `generate` is the worker's own",
+    ),
+    (
+        HEAD + "@activity.defn\ndef f(a: 'Nope') -> None: ...",
+        "m.py:5: it cannot be imported: NameError: name 'Nope' is not defined",
+    ),
+    (
+        HEAD
+        + "@activity.defn\ndef f(a: int) -> None: ...\n"
+        + "@activity.defn(name='f')\ndef g(a: int) -> None: ...",
+        "m.py:7: the activity name `f` is taken by ",
+    ),
+    (
+        HEAD + "class A(BaseModel):\n  model_config = {'json_schema_extra': {'_foo': 1}}\n"
+        "@activity.defn\ndef f(a: A) -> None: ...",
+        "m.py:7: unknown meta-property `_foo`",
+    ),
+    (
+        HEAD + "class A(BaseModel):\n  model_config = {'json_schema_extra': {'_activity': 'x'}}\n"
+        "@activity.defn\ndef f(a: A) -> None: ...",
+        "m.py:7: `_activity` of `f` names an activity, but the function is the activity",
+    ),
+    (
+        HEAD
+        + "class A(BaseModel):\n"
+        + "  model_config = {'json_schema_extra': {'_activity': {'input': 'call'}}}\n"
+        "@activity.defn\ndef f(a: A) -> None: ...",
+        "m.py:7: `f` takes one parameter, and `input: call` passes three",
+    ),
+    (
+        HEAD + "from typing import Callable\nclass A(BaseModel):\n  x: Callable[[], int]\n"
+        "@activity.defn\ndef f(a: A) -> None: ...",
+        "m.py:8: `A` has no JSON Schema",
+    ),
+    (
+        HEAD + "from pydantic import RootModel\nclass A(RootModel[list[int]]): ...\n"
+        "@activity.defn\ndef f(a: A) -> None: ...",
+        "m.py:7: `array` does not fit; write 'object'",
+    ),
+    (
+        HEAD + "from collections.abc import Sequence\nfrom temporalio.common import RawValue\n"
+        "@activity.defn(dynamic=True)\ndef f(a: Sequence[RawValue]) -> None: ...",
+        "m.py:7: this activity is dynamic",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), REFUSED)
+def test_a_module_that_does_not_load_is_told_by_its_line(
+    folder: Folder, text: str, problem: str
+) -> None:
+    folder.module("m.py", text)
+    [said] = folder.problems()
+    assert said.startswith(problem)
+
+
+@pytest.mark.parametrize("name", ["no_such_module_here", "no/such/file.py"])
+def test_a_module_that_is_not_there_is_told_by_its_name(name: str) -> None:
+    with pytest.raises(CatalogError, match=rf"^{name}: there is no such (module|file); check"):
+        load_catalog(None, [name])
+
+
+def test_activities_of_a_broken_module_are_not_told_again_by_those_who_name_them(
+    folder: Folder,
+) -> None:
+    folder.module("m.py", "x = (")
+    folder.write("tools/t.yaml", "_activity: in_the_broken_module")
+    [said] = folder.problems()
+    assert said.startswith("m.py:1: ")

@@ -1,0 +1,295 @@
+"""Tools of a catalog: what a run keeps of them, and what a worker refuses at start."""
+
+import json
+from typing import Any
+
+import pytest
+
+from schemas.reference import parse_output_path
+from schemas.tool import Tool
+from tests.activities.catalog_folder import Folder
+
+REFUND = """
+    {
+      "_tool": "refund",
+      "description": "Refund an order, in full or in part.",
+      "type": "object",
+      "properties": {
+        "order_id": {"type": "string"},
+        "amount": {"$ref": "#/$defs/money"},
+        "_output": {"type": "object", "required": ["refund_id"]},
+        "_outputPath": {"const": "†state.refund"}
+      },
+      "required": ["order_id", "amount", "_outputPath"],
+      "additionalProperties": false,
+      "$defs": {"money": {"type": "number", "exclusiveMinimum": 0}},
+      "_activity": {"type": "RefundOrder", "taskQueue": "payments", "startToCloseTimeout": "30s"},
+      "_sideEffects": true,
+      "_idempotent": true,
+      "_approval": {
+        "when": {"properties": {"amount": {"exclusiveMinimum": 100}}}, "timeout": "24h"
+      },
+      "_requires": ["orders:refund"]
+    }
+"""
+
+
+def tool(folder: Folder, text: str, name: str = "tools/t.yaml") -> Tool:
+    """The only tool of the file."""
+    before = set(folder.load().world.tools)
+    folder.write(name, text)
+    tools = folder.load().world.tools
+    [new] = set(tools) - before
+    return tools[new]
+
+
+def test_the_contracts_example_is_kept_whole(folder: Folder) -> None:
+    assert tool(folder, REFUND, "tools/a.json").to_json() == {
+        "name": "refund",
+        "description": "Refund an order, in full or in part.",
+        "parameters": {
+            "type": "object",
+            "properties": {"order_id": {"type": "string"}, "amount": {"$ref": "#/$defs/money"}},
+            "required": ["order_id", "amount"],
+            "additionalProperties": False,
+            "$defs": {"money": {"type": "number", "exclusiveMinimum": 0}},
+        },
+        "output": {"type": "object", "required": ["refund_id"]},
+        "outputPath": "†state.refund",
+        "activity": {
+            "type": "RefundOrder",
+            "taskQueue": "payments",
+            "startToCloseTimeout": "30s",
+        },
+        "sideEffects": True,
+        "approval": {
+            "when": {"properties": {"amount": {"exclusiveMinimum": 100}}},
+            "timeout": "1d",
+        },
+        "requires": ["orders:refund"],
+    }
+
+
+def test_a_meta_property_means_the_same_at_the_top_and_fixed_under_properties(shop: Folder) -> None:
+    shop.write("tools/a.yaml", "_tool: a\n_activity: charge\n_sideEffects: true\n_show: none\n")
+    shop.write(
+        "tools/b.yaml",
+        """
+        properties:
+          _tool: {const: b}
+          _activity: {const: charge}
+          _sideEffects: {const: true}
+          _show: {const: none}
+        """,
+    )
+    tools = shop.load().world.tools
+    assert {**tools["a"].to_json(), "name": "b"} == tools["b"].to_json()
+
+
+def test_some_meta_properties_may_be_left_to_the_model(shop: Folder) -> None:
+    chosen = {
+        "_outputPath": {"enum": ["†state.a", "†state.b"]},
+        "_outputMethod": {"enum": ["set", "push"]},
+        "_scopes": {"type": "array"},
+    }
+    text = json.dumps({"properties": {"x": {}, **chosen}, "_activity": "charge"})
+    kept = tool(shop, text)
+    assert kept.chosen == chosen
+    assert kept.parameters["properties"] == {"x": {}}
+    assert kept.output_path is None
+
+
+def test_a_tool_is_named_by_itself_or_by_its_file(shop: Folder) -> None:
+    shop.write("tools/deep/rag.query.yaml", "_activity: charge")
+    shop.write(
+        "tools/many.yaml", "[{_tool: one, _activity: charge}, {_tool: two, _activity: charge}]"
+    )
+    assert {"rag.query", "one", "two"} <= set(shop.load().world.tools)
+
+
+def test_the_activity_of_a_tools_own_name_carries_it_out(shop: Folder) -> None:
+    assert tool(shop, "{}", "tools/charge.yaml").activity.type == "charge"
+
+
+@pytest.mark.parametrize(
+    ("written", "idempotent"),
+    [
+        ({}, True),
+        ({"_sideEffects": True}, False),
+        ({"_sideEffects": True, "_idempotent": True}, True),
+        ({"_idempotent": False}, False),
+    ],
+)
+def test_a_tool_may_be_repeated_unless_it_has_side_effects(
+    shop: Folder, written: dict[str, Any], idempotent: bool
+) -> None:
+    assert tool(shop, json.dumps({"_activity": "charge", **written})).idempotent is idempotent
+
+
+def test_what_is_not_a_tools_file_is_left_alone(shop: Folder) -> None:
+    shop.write("tools/README.md", "Our tools.")
+    shop.write("tools/.draft.yaml", "{{{")
+    shop.write("tools/.git/a.json", "{{{")
+    assert set(shop.load().world.tools) == {"look_up"}
+
+
+def _nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels // 2):
+        schema = {"properties": {"a": schema}}
+    return schema
+
+
+def _row(length: int) -> dict[str, Any]:
+    """Schemas of which each is nothing but the next."""
+    row = {f"s{n}": {"$ref": f"#/$defs/s{n + 1}"} for n in range(length)}
+    return {"_activity": "charge", "$defs": {**row, f"s{length}": {}}}
+
+
+REFUSED = [
+    (
+        "{_activity: charge, _activty: x}",
+        "1: unknown meta-property `_activty`; did you mean `_activity`?",
+    ),
+    ("properties:\n  _tol: {const: x}\n_activity: charge", "2: unknown meta-property `_tol`"),
+    (
+        "_activity: charge\nproperties:\n  _sideEffects: {type: boolean}",
+        "3: `_sideEffects` is not for",
+    ),
+    (
+        "_activity: charge\n_show: full\nproperties:\n  _show: {const: none}",
+        "4: `_show` stands here and",
+    ),
+    (
+        "_activity: charge\n_sideEffects: perhaps",
+        "2: `perhaps` does not fit; write a valid boolean",
+    ),
+    ("_activity: charge\n_tool: 9lives", "2: `9lives` is no good name"),
+    (
+        "_activity: charge\n_approval:\n  requre: always",
+        "3: unknown field `requre`; did you mean `require`",
+    ),
+    (
+        "_activity: charge\n_approval:\n  timeout: soon",
+        "3: `soon` does not fit; a duration is a number",
+    ),
+    ("_activity: charge\n_approval:\n  when: {type: strin}", "3: no valid JSON Schema: 'strin'"),
+    (
+        "_activity: charge\nproperties:\n  a: {}\n  b: {type: strin}",
+        "4: no valid JSON Schema: 'strin'",
+    ),
+    (
+        "_activity: charge\nproperties:\n  a: {pattern: '('}",
+        "3: no valid JSON Schema: '(' is not a 'regex'",
+    ),
+    ("_activity: charge\nproperties:\n  a: 5", "3: `5` does not fit"),
+    ("_activity: charge\ntype: array", "2: `array` does not fit; write 'object'"),
+    ("_activity: charge\nrequired: a", "2: `a` does not fit; write a valid list"),
+    ("_activity: charge\n_output:\n  type: strin", "3: no valid JSON Schema"),
+    ("_activity: charge\n_outputPath: state.a", "2: `state.a` names no place to write to"),
+    ("_activity: charge\nproperties:\n  _outputPath:\n    const: †", "4: `†` names no place"),
+    ("_activity: charge\nproperties:\n  _outputPath: 5", "3: this is no schema"),
+    ("_activity: charge\nproperties:\n  _scopes: {type: strin}", "3: no valid JSON Schema"),
+    ("_activity: chrge", "1: this worker has no activity `chrge`; did you mean `charge`?"),
+    (
+        "description: x",
+        "1: this worker has no activity `t`, which would carry out the tool; name one",
+    ),
+    (
+        "_activity: {type: x, taskQueue: holdfast}",
+        "1: this worker has no activity `x`; known: `charge`",
+    ),
+    ("_activity: generate", "1: the activity name `generate` is the worker's own"),
+    ("_activity:\n  taskQueue: q", "1: `type` is missing; add it"),
+    (
+        "_activity: {type: x, local: true, taskQueue: q}",
+        "1: a local activity runs on the run's own",
+    ),
+    ("_sideEffects: true\n_activity:\n  type: charge\n  local: true", "4: a local activity may be"),
+    (
+        "_activity: charge\n$schema: http://json-schema.org/draft-07/schema#",
+        "2: `http://json-schema",
+    ),
+    ("_activity: charge\nproperties:\n  a: {$ref: 'http://x/y'}", "3: `http://x/y` is outside"),
+    ("_activity: charge\nproperties:\n  a: {$ref: '#/$defs/n'}", "3: `#/$defs/n` is nowhere"),
+    (
+        "_activity: charge\nproperties:\n  a: {$ref: '#/properties/a'}",
+        "3: checking with this schema",
+    ),
+    ("_activity: charge\nallOf:\n- $ref: '#'", "1: checking with this schema would never end"),
+    ("_activity: charge\nanyOf:\n- anyOf: [$ref: '#', $ref: '#']", "1: checking with this schema"),
+    (json.dumps(_row(100)), "1: checking with this schema would never end, or too late"),
+    (json.dumps({"_activity": "charge", "$defs": _nested(70)}), "1: the schema is nested too deep"),
+    (json.dumps({"_activity": "charge", "enum": ["x" * 260_000]}), "1: the schema has 2600"),
+    ("5", "1: this is no tool; write a JSON Schema object"),
+    ("", "1: this is no tool"),
+    ("[{_activity: charge}]", "1: the tool has no name; give it one"),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), REFUSED)
+def test_a_tool_that_does_not_load_is_told_by_its_line(
+    shop: Folder, text: str, problem: str
+) -> None:
+    shop.write("tools/t.yaml", text)
+    [said] = shop.problems()
+    assert said.startswith(f"tools/t.yaml:{problem}")
+    assert "; " in said, "a problem says what to do"
+
+
+def test_everything_that_is_wrong_is_told_at_once(shop: Folder) -> None:
+    shop.write(
+        "tools/a.yaml", "_foo: 1\n_show: everything\nproperties:\n  _label: {type: string}\n"
+    )
+    shop.write("tools/b.json", "{")
+    shop.write("tools/c.yaml", "_activity: chrge\n_outputPath: x\n_output: {type: strin}\n")
+    problems = [said.split(": ")[0] for said in shop.problems()]
+    assert problems == [
+        *("tools/a.yaml:1", "tools/a.yaml:4", "tools/a.yaml:2"),
+        "tools/b.json:1",
+        *("tools/c.yaml:3", "tools/c.yaml:2", "tools/c.yaml:1"),
+    ]
+
+
+def test_a_name_taken_twice_is_told_with_both_places(shop: Folder) -> None:
+    shop.write("tools/a.yaml", "_activity: charge")
+    shop.write("tools/b.yaml", "\n\n_tool: a\n_activity: charge")
+    shop.write(
+        "tools/c.json",
+        '[{"_tool": "c", "_activity": "charge"}, {"_tool": "c", "_activity": "charge"}]',
+    )
+    shop.write("tools/look_up.yaml", "{}")
+    first, second, third = shop.problems()
+    assert first.startswith("tools/b.yaml:2: the tool name `a` is taken by tools/a.yaml:1; ")
+    assert second.startswith("tools/c.json:1: the tool name `c` is taken by tools/c.json:1; ")
+    assert third.startswith("tools/look_up.yaml:1: the tool name `look_up` is taken by shop.py:7; ")
+
+
+def test_a_schema_may_hold_itself_where_a_value_comes_to_an_end(shop: Folder) -> None:
+    text = "_activity: charge\nproperties:\n  child: {$ref: '#'}\n  all: {items: {$ref: '#'}}"
+    assert tool(shop, text).parameters["properties"]["child"] == {"$ref": "#"}
+
+
+def test_a_schema_may_go_through_others(shop: Folder) -> None:
+    tool(shop, json.dumps(_row(50)))
+
+
+def test_a_property_may_be_called_like_a_keyword(shop: Folder) -> None:
+    properties = {"$ref": {"type": "string"}, "default": {"$ref": "#/$defs/a"}}
+    text = json.dumps({"_activity": "charge", "properties": properties, "$defs": {"a": {}}})
+    assert set(tool(shop, text).parameters["properties"]) == {"$ref", "default"}
+
+
+def test_a_folder_without_tools_or_agents_is_no_catalog(folder: Folder) -> None:
+    (folder.path / "tools").rmdir()
+    [said] = folder.problems()
+    assert "neither a folder `tools` nor a folder `agents`" in said
+
+
+@pytest.mark.parametrize(
+    "path", ["†state.refunds[0].id", "†state.a && †state.b", "†state.a || †note.b"]
+)
+def test_a_fixed_output_path_names_where_results_go(shop: Folder, path: str) -> None:
+    kept = tool(shop, json.dumps({"_activity": "charge", "_outputPath": path}))
+    assert kept.output_path == path
+    assert parse_output_path(path).result

@@ -1,0 +1,101 @@
+"""A worker holds conversations as bytes that only grow, and no more of them than it may."""
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from activities.conversation import Conversation, Conversations, Run
+from activities.providers.base import Encoded
+from schemas.base import link, sha256
+from schemas.message import ChatMessage
+
+
+def encode(message: ChatMessage) -> Encoded:
+    """A provider's encoding, with something that has to wait for the last result."""
+    text = str(message.content).encode()
+    return Encoded((text,), (text + b" later",) if message.tool == "map" else ())
+
+
+def item(role: str, content: str, tool: str | None = None) -> str:
+    """An entry as a run sends it."""
+    message = {"role": role, "content": content, "tool": tool}
+    return json.dumps({"type": "message", "message": message})
+
+
+def of_size(size_bytes: int) -> Conversation:
+    """A conversation that takes about so much."""
+    conversation = Conversation()
+    conversation.append(item("user", "x" * (size_bytes - conversation.size_bytes - 64)), encode)
+    assert conversation.size_bytes == size_bytes
+    return conversation
+
+
+def test_its_digest_is_the_chain_over_all_entries_seen_by_the_model_or_not() -> None:
+    conversation = Conversation()
+    first, second = item("user", "†"), "#" + "ab" * 32
+    conversation.append(first, encode)
+    conversation.append(second, encode)
+    assert conversation.entries == 2
+    assert conversation.digest == link(link("", sha256(first.encode())), "ab" * 32)
+    assert conversation.fragments() == ("†".encode(),)
+
+
+def test_what_waits_for_the_last_result_goes_behind_it() -> None:
+    conversation = Conversation()
+    conversation.append(item("tool", "1", "map"), encode)
+    conversation.append(item("tool", "2"), encode)
+    assert conversation.fragments() == (b"1", b"2", b"1 later")
+    conversation.append(item("assistant", "3"), encode)
+    assert conversation.fragments() == (b"1", b"2", b"1 later", b"3")
+
+
+ROLES = st.sampled_from(["user", "assistant"])
+RESULTS = st.lists(st.sampled_from(["map", "mail"]))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(ROLES, RESULTS), max_size=8))
+def test_the_bytes_of_one_turn_begin_those_of_the_next(turns: list[tuple[str, list[str]]]) -> None:
+    conversation, before = Conversation(), b""
+    for number, (role, results) in enumerate(turns):
+        conversation.append(item(role, f"said {number}"), encode)
+        for result in results:
+            conversation.append(item("tool", f"result {number}", result), encode)
+        now = b"\n".join(conversation.fragments())
+        assert now.startswith(before)
+        before = now
+
+
+def test_what_was_kept_is_taken_again_by_one_alone() -> None:
+    held, run, kept = Conversations(), Run("a", "1"), of_size(2_000)
+    held.keep(run, kept)
+    assert held.take(run) is kept
+    assert held.take(run).entries == 0
+    assert held.size_bytes == 0
+
+
+def test_the_oldest_go_when_there_are_too_many_bytes() -> None:
+    held = Conversations(limit_bytes=10_000)
+    runs = [Run("a", str(number)) for number in range(4)]
+    for run in runs[:3]:
+        held.keep(run, of_size(3_000))
+    held.keep(runs[0], held.take(runs[0]))
+    held.keep(runs[3], of_size(3_000))
+    assert held.size_bytes == 9_000
+    assert [held.take(run).entries for run in runs] == [1, 0, 1, 1]
+
+
+def test_one_too_large_alone_is_not_kept_and_nothing_goes_for_it() -> None:
+    held = Conversations(limit_bytes=10_000)
+    held.keep(Run("a", "1"), of_size(3_000))
+    held.keep(Run("b", "1"), of_size(10_001))
+    assert held.take(Run("b", "1")).entries == 0
+    assert held.take(Run("a", "1")).entries == 1
+
+
+def test_keeping_a_run_twice_counts_it_once() -> None:
+    held = Conversations()
+    held.keep(Run("a", "1"), of_size(3_000))
+    held.keep(Run("a", "1"), of_size(4_000))
+    assert held.size_bytes == 4_000

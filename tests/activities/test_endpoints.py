@@ -1,0 +1,157 @@
+"""Endpoints are checked at start, told with file, line and mend, and keep their keys."""
+
+import asyncio
+import contextlib
+import textwrap
+from pathlib import Path
+
+import httpx
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.endpoints import EndpointsError, Models, http_client, load_models
+from activities.providers.openai import OpenAI
+from activities.providers.script import Script
+from tests.activities.fakes import KEY
+
+
+def load(folder: Path, text: str, **environ: str) -> Models:
+    """The endpoints of a file with this text."""
+    file = folder / "endpoints.yaml"
+    file.write_text(textwrap.dedent(text))
+    return load_models(file, environ, http_client())
+
+
+def refused(folder: Path, text: str) -> str:
+    """Why a file with this text does not load."""
+    with pytest.raises(EndpointsError) as error:
+        load(folder, text)
+    return str(error.value).replace(str(folder), "")
+
+
+def test_a_file_s_endpoints_are_found_by_name(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text("- text: Hello")
+    text = """
+        local: {provider: openai, baseUrl: "http://localhost:8080/v1", timeout: 90s}
+        demo: {provider: script, file: script.yaml}
+    """
+    models = load(tmp_path, text)
+    assert models.names == ["demo", "local"]
+    assert isinstance(models.find("local").provider, OpenAI)
+    assert isinstance(models.find("demo").provider, Script)
+    assert models.find("local").target.timeout == httpx.Timeout(90, connect=10)
+    assert models.warnings() == []
+
+
+def test_json_does_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "endpoints.json"
+    file.write_text('{\n\t"local": {"provider": "openai", "baseUrl": "http://localhost"}\n}')
+    assert load_models(file, {}, http_client()).names == ["local"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("a:\n  provider: openai\n", 1, "needs `baseUrl`"),
+        ("a:\n  provider: script\n", 1, "needs `file`"),
+        ("a:\n  provider: gemini\n  baseUrl: http://x\n", 2, "'openai' or 'script'"),
+        ("a:\n  provider: openai\n  baseURL: http://x\n", 3, "did you mean `baseUrl`"),
+        ("a:\n  provider: openai\n  baseUrl: localhost:80\n", 3, "write it like https://"),
+        ("a:\n  provider: openai\n  baseUrl: http://x\n  timeout: 5\n", 4, "a duration is"),
+        ("a:\n  provider: openai\n  baseUrl: http://x\n  price: {input: -1}\n", 4, "output"),
+        ('a:\n  provider: openai\n  baseUrl: http://x\n  headers: {"x": "a\\nb"}\n', 4, "one line"),
+        ("a: {\n", 2, "this is no YAML"),
+        ("", 1, "does not fit"),
+    ],
+)
+def test_what_does_not_load_is_told_with_its_line(
+    tmp_path: Path, text: str, line: int, reason: str
+) -> None:
+    told = refused(tmp_path, text)
+    assert told.startswith(f"/endpoints.yaml:{line}: ")
+    assert reason in told
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(EndpointsError, match=r"nowhere.yaml"):
+        load_models(tmp_path / "nowhere.yaml", {}, http_client())
+
+
+def test_a_script_that_does_not_load_is_told_by_its_own_line(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text("- text: Hello\n- txt: Hello\n")
+    told = refused(tmp_path, "demo: {provider: script, file: script.yaml}")
+    assert told.startswith("/script.yaml:2: unknown field `txt`; did you mean `text`?")
+
+
+@pytest.mark.parametrize("field", ["apiKeyEnv", "apiKey"])
+def test_a_key_in_the_file_is_refused_and_not_repeated(tmp_path: Path, field: str) -> None:
+    text = f"a:\n  provider: openai\n  baseUrl: http://x\n  {field}: {KEY}\n"
+    told = refused(tmp_path, text)
+    assert told.startswith("/endpoints.yaml:4: ")
+    assert KEY not in told
+
+
+def test_without_a_file_openai_is_there_where_its_key_is() -> None:
+    assert load_models(None, {}, http_client()).names == []
+    models = load_models(None, {"OPENAI_API_KEY": KEY}, http_client())
+    target = models.find("openai").target
+    assert target.url("/chat/completions") == "https://api.openai.com/v1/chat/completions"
+    assert target.headers()["authorization"] == f"Bearer {KEY}"
+
+
+def test_without_a_file_openai_is_where_its_variable_says() -> None:
+    environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://localhost:9/v1/"}
+    target = load_models(None, environ, http_client()).find("openai").target
+    assert target.url("/x") == "http://localhost:9/v1/x"
+    with pytest.raises(EndpointsError, match="the environment"):
+        load_models(None, {**environ, "OPENAI_BASE_URL": "localhost"}, http_client())
+
+
+def test_what_an_address_asks_for_stays_behind_its_path(tmp_path: Path) -> None:
+    models = load(tmp_path, "a: {provider: openai, baseUrl: 'http://x/v1?api-version=3'}")
+    address = models.find("a").target.url("/chat/completions")
+    assert address == "http://x/v1/chat/completions?api-version=3"
+
+
+def test_a_missing_key_is_a_warning_at_start(tmp_path: Path) -> None:
+    text = "a: {provider: openai, baseUrl: http://x, apiKeyEnv: MY_KEY}"
+    assert "MY_KEY is not set" in load(tmp_path, text).warnings()[0]
+    assert load(tmp_path, text, MY_KEY=KEY).warnings() == []
+
+
+def test_an_unknown_endpoint_is_told_with_those_there_are() -> None:
+    models = load_models(None, {"OPENAI_API_KEY": KEY}, http_client())
+    with pytest.raises(ApplicationError, match="`nowhere`; it has `openai`") as error:
+        models.find("nowhere")
+    assert error.value.non_retryable
+    with pytest.raises(ApplicationError, match="it has none at all"):
+        Models({}).find("nowhere")
+
+
+async def test_a_connection_is_not_used_again_when_the_server_may_be_closing_it() -> None:
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server, http_client() as http:
+        for _ in range(3):
+            await http.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+    assert connections == 3
+
+
+def test_nothing_that_is_printed_shows_a_key(tmp_path: Path) -> None:
+    text = """
+        a: {provider: openai, baseUrl: "http://me:hunter2@x/v1?t=abcdef", apiKeyEnv: MY_KEY,
+            headers: {X-Secret: team-secret}}
+    """
+    served = load(tmp_path, text, MY_KEY=KEY).find("a")
+    shown = f"{served!r} {served} {served.target!r} {served.target.shown} {vars(served.provider)}"
+    for secret in (KEY, "hunter2", "abcdef", "team-secret"):
+        assert secret not in shown

@@ -1,0 +1,261 @@
+"""The activity, from pointer to solution: what it asks, shows, costs, and how it fails."""
+
+import asyncio
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.conversation import Conversations
+from activities.endpoints import Models, Served
+from activities.generate import Generate, price_of
+from activities.pages import RunGone, RunSilent
+from activities.providers.base import Encoded, Provider, Request, Sink
+from activities.providers.openai import OpenAI
+from schemas.endpoint import Price
+from schemas.message import ChatMessage
+from schemas.solution import Solution, Usage
+from tests.activities.fakes import (
+    KEY,
+    RUN,
+    TOOLS,
+    Handler,
+    LoggedRun,
+    answering,
+    ask,
+    calls,
+    chunk,
+    said,
+    stream,
+    target,
+)
+
+USAGE = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_100}
+HELLO = stream([chunk({"content": "Hello"}), chunk(finish="stop"), chunk(usage=USAGE)])
+
+
+class Setting:
+    """A worker with one endpoint, a run, and the heartbeats of the activity."""
+
+    def __init__(
+        self, provider: Provider | None = None, handler: Handler | None = None, **endpoint: Any
+    ) -> None:
+        at = target(**endpoint)
+        transport = httpx.MockTransport(handler or answering(HELLO)[0])
+        openai = OpenAI(at, httpx.AsyncClient(transport=transport))
+        self.run = LoggedRun(ask(tools=TOOLS))
+        self.run.say(said("user", "Hi"))
+        models = Models({"openai": Served(at, provider or openai)})
+        self.activity = Generate(models, self.run, Conversations())
+        self.heartbeats: list[dict[str, Any]] = []
+        self.environment = ActivityEnvironment()
+        self.environment.on_heartbeat = self.heartbeats.append
+        self.environment.info = dataclasses.replace(
+            self.environment.info,
+            workflow_id=RUN.workflow_id,
+            workflow_run_id=RUN.run_id,
+            heartbeat_timeout=timedelta(seconds=60),
+            attempt=2,
+        )
+
+    async def generate(self) -> dict[str, Any]:
+        """Run the activity for the run's whole log."""
+        pointer = self.run.pointer().to_json()
+        return await self.environment.run(self.activity.generate, pointer)
+
+    async def failure(self) -> ApplicationError:
+        """The error that the activity fails with."""
+        with pytest.raises(ApplicationError) as error:
+            await self.generate()
+        assert error.value.__cause__ is None
+        assert KEY not in str(error.value)
+        return error.value
+
+
+class Speaker:
+    """A provider that says a piece each time it is let."""
+
+    kind = "openai"
+
+    def __init__(self, *pieces: str) -> None:
+        self.pieces = pieces
+        self.said = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    def encode(self, message: ChatMessage) -> Encoded:
+        return Encoded((str(message.content).encode(),))
+
+    async def solve(self, request: Request, sink: Sink) -> Solution:
+        for piece in self.pieces:
+            sink.text(piece)
+        sink.call(0, "refund", '{"n": ')
+        self.said.set()
+        await self.go_on.wait()
+        return Solution(text="".join(self.pieces))
+
+
+async def test_a_pointer_becomes_a_solution_and_nothing_at_its_default_is_recorded() -> None:
+    handler, asked = answering(HELLO)
+    solution = await Setting(handler=handler).generate()
+    assert solution == {
+        "text": "Hello",
+        "usage": {"inputTokens": 1_000, "outputTokens": 100},
+        "model": "gpt-test-2026",
+    }
+    assert [message["content"] for message in asked[0]["messages"]] == ["Be brief.", "Hi"]
+    assert asked[0]["model"] == "gpt-test"
+
+
+async def test_calls_are_recorded_under_the_tools_own_names() -> None:
+    made = stream([calls((0, "c", "refund", '{"n": 1}')), chunk(finish="tool_calls")])
+    solution = await Setting(handler=answering(made)[0]).generate()
+    assert solution["calls"] == [{"providerId": "c", "tool": "refund", "arguments": {"n": 1}}]
+    assert solution["stopReason"] == "calls"
+
+
+async def test_the_next_turn_sends_the_same_bytes_and_more() -> None:
+    bodies: list[bytes] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        bodies.append(request.content.partition(b'],"model"')[0])
+        return httpx.Response(200, content=HELLO)
+
+    setting = Setting(handler=handler)
+    await setting.generate()
+    setting.run.say(said("assistant", "Hello"), said("user", "Go on"))
+    await setting.generate()
+    assert bodies[1].startswith(bodies[0])
+    assert len(setting.run.wanted) == 2
+
+
+async def test_it_beats_from_the_start_and_shows_what_was_said() -> None:
+    speaker = Speaker("Guten ", "Tag")
+    setting = Setting(speaker)
+    running = asyncio.ensure_future(setting.generate())
+    await speaker.said.wait()
+    async with asyncio.timeout(5):
+        while len(setting.heartbeats) < 2:
+            await asyncio.sleep(0.01)
+    speaker.go_on.set()
+    await running
+    assert setting.heartbeats[0] == {"text": "", "offset": 0, "calls": [], "attempt": 2}
+    assert setting.heartbeats[1] == {
+        "text": "Guten Tag",
+        "offset": 0,
+        "calls": [{"tool": "refund", "arguments": '{"n": '}],
+        "attempt": 2,
+    }
+
+
+async def test_it_beats_while_nothing_is_said() -> None:
+    speaker = Speaker()
+    setting = Setting(speaker)
+    setting.environment.info = dataclasses.replace(
+        setting.environment.info, heartbeat_timeout=timedelta(milliseconds=60)
+    )
+    running = asyncio.ensure_future(setting.generate())
+    async with asyncio.timeout(5):
+        while len(setting.heartbeats) < 4:
+            await asyncio.sleep(0.01)
+    speaker.go_on.set()
+    await running
+
+
+async def test_cancellation_ends_it() -> None:
+    speaker = Speaker("Guten ")
+    setting = Setting(speaker)
+    running = asyncio.ensure_future(setting.generate())
+    await speaker.said.wait()
+    setting.environment.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    beats = len(setting.heartbeats)
+    await asyncio.sleep(0)
+    assert len(setting.heartbeats) == beats
+
+
+async def test_a_refusal_fails_as_a_model_error() -> None:
+    def handler(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(401, json={"error": {"message": f"Bad key {KEY}"}})
+
+    error = await Setting(handler=handler).failure()
+    assert (error.type, error.non_retryable) == ("model_error", True)
+    assert "TEST_KEY" in error.message
+
+
+async def test_a_rate_limit_is_tried_again_when_the_provider_says() -> None:
+    def handler(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(429, headers={"retry-after": "4"})
+
+    error = await Setting(handler=handler).failure()
+    assert not error.non_retryable
+    assert error.next_retry_delay == timedelta(seconds=4)
+
+
+async def test_a_broken_connection_is_tried_again() -> None:
+    def handler(_: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("All connection attempts failed")
+
+    error = await Setting(handler=handler).failure()
+    assert not error.non_retryable
+    assert "cannot be reached" in error.message
+
+
+async def test_an_endpoint_that_this_worker_lacks_is_told_with_those_it_has() -> None:
+    setting = Setting()
+    setting.run.ask = ask(model={"endpoint": "nowhere"})
+    error = await setting.failure()
+    assert error.non_retryable
+    assert error.message == "this worker has no endpoint `nowhere`; it has `openai`"
+
+
+async def test_a_missing_key_is_told_when_it_is_needed() -> None:
+    error = await Setting(apiKeyEnv="OTHER_KEY").failure()
+    assert error.non_retryable
+    assert "OTHER_KEY" in error.message
+
+
+async def test_a_conversation_that_does_not_match_is_final() -> None:
+    setting = Setting()
+    pointer = {**setting.run.pointer().to_json(), "digest": "f" * 64}
+    with pytest.raises(ApplicationError, match="digest does not match") as error:
+        await setting.environment.run(setting.activity.generate, pointer)
+    assert error.value.non_retryable
+
+
+@pytest.mark.parametrize(("error", "final"), [(RunGone("over"), True), (RunSilent("busy"), False)])
+async def test_a_run_that_does_not_answer_fails_it(error: Exception, final: bool) -> None:
+    setting = Setting()
+    setting.run.error = error
+    assert (await setting.failure()).non_retryable is final
+
+
+async def test_what_it_cost_is_told_where_there_is_a_price() -> None:
+    solution = await Setting(price={"input": 2, "output": 10}).generate()
+    assert solution["usage"]["cost"] == 0.003
+
+
+@pytest.mark.parametrize(
+    ("usage", "cost"),
+    [
+        (Usage(input_tokens=1_000_000, output_tokens=0), 2.0),
+        (Usage(input_tokens=1_000_000, output_tokens=100_000, cached_tokens=400_000), 2.4),
+        (Usage(input_tokens=10, output_tokens=0, cached_tokens=99), 0.000005),
+        (Usage(input_tokens=10), None),
+        (Usage(output_tokens=10), None),
+        (Usage(), None),
+    ],
+)
+def test_cached_tokens_are_some_of_the_input_and_what_is_unknown_costs_nothing_known(
+    usage: Usage, cost: float | None
+) -> None:
+    assert price_of(usage, Price(input=2, output=10, cached=0.5)) == cost
+
+
+def test_cached_tokens_without_a_price_of_their_own_cost_what_others_do() -> None:
+    usage = Usage(input_tokens=1_000_000, output_tokens=0, cached_tokens=500_000)
+    assert price_of(usage, Price(input=2, output=10)) == 2.0

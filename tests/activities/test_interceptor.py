@@ -1,0 +1,203 @@
+"""What every activity of a worker returns or raises: measured before it is sent.
+
+Each case runs as an activity and as a local activity of a workflow on a real server: unmeasured,
+the local ones would fail the workflow task for ever.
+"""
+
+import uuid
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from temporalio import activity, workflow
+from temporalio.client import Client
+from temporalio.common import RawValue, RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.worker import Worker
+
+from activities.interceptor import MAX_RESULT_BYTES, SizeInterceptor
+from schemas import names
+from tests.activities.catalog_folder import Folder
+
+STRICT = """
+from datetime import date
+from pydantic import BaseModel, field_validator
+from temporalio import activity
+
+class Order(BaseModel):
+    order_id: str
+    on: date
+
+    @field_validator("order_id")
+    @classmethod
+    def known(cls, value: str) -> str:
+        if not value.startswith("o-"):
+            raise ValueError("an order's id begins with o-")
+        return value
+
+@activity.defn
+async def look_up(order: Order) -> str:
+    return f"{order.order_id} on {order.on:%d.%m.%Y}"
+
+@activity.defn
+def look_up_in_a_thread(order: Order) -> str:
+    return f"{order.order_id} on {order.on:%d.%m.%Y}"
+"""
+
+
+class Dated(BaseModel):
+    on: date
+
+
+@activity.defn
+async def long_text(characters: int) -> str:
+    return "x" * characters
+
+
+@activity.defn
+async def long_error(characters: int) -> None:
+    raise RuntimeError("x" * characters)
+
+
+@activity.defn
+async def long_final_error(characters: int) -> None:
+    raise ApplicationError("it is gone", "x" * characters, type="Gone", non_retryable=True)
+
+
+@activity.defn
+async def no_json(kind: str) -> Any:
+    return {"object": object(), "nan": [1.5, float("nan")], "infinity": -float("inf")}[kind]
+
+
+@activity.defn
+async def json_of_all_kinds(kind: str) -> Any:
+    raw = RawValue(activity.payload_converter().to_payload({"a": 1}))
+    model = Dated(on=date(2026, 1, 2))
+    return {"none": None, "raw": raw, "model": model, "text": "NaN, Infinity", "bytes": b"\xffNaN"}[
+        kind
+    ]
+
+
+@workflow.defn(sandboxed=False)
+class Carry:
+    """Carries one activity out and says how it ended."""
+
+    @workflow.run
+    async def run(self, name: str, argument: Any, local: bool) -> Any:
+        execute: Any = workflow.execute_local_activity if local else workflow.execute_activity
+        retry = RetryPolicy(maximum_attempts=2, initial_interval=timedelta(milliseconds=1))
+        timeout = timedelta(seconds=20)
+        try:
+            return await execute(name, argument, start_to_close_timeout=timeout, retry_policy=retry)
+        except (ActivityError, ApplicationError) as error:
+            # A local activity's failure comes as it is, any other inside of one more.
+            failed = error.cause if isinstance(error, ActivityError) else error
+            assert isinstance(failed, ApplicationError)
+            return {
+                "type": failed.type,
+                "message": failed.message,
+                "final": failed.non_retryable,
+            }
+
+
+class Carrier:
+    """Runs an activity in a workflow."""
+
+    def __init__(self, client: Client, queue: str, local: bool) -> None:
+        self._client, self._queue, self._local = client, queue, local
+
+    async def __call__(self, name: str, argument: Any) -> Any:
+        return await self._client.execute_workflow(
+            "Carry",
+            args=[name, argument, self._local],
+            id=f"carry-{uuid.uuid4().hex}",
+            task_queue=self._queue,
+            execution_timeout=timedelta(seconds=30),
+        )
+
+
+@pytest.fixture(params=[False, True], ids=["remote", "local"])
+async def carry(
+    client: Client, folder: Folder, request: pytest.FixtureRequest
+) -> AsyncIterator[Carrier]:
+    """An activity's end, as a workflow sees it."""
+    folder.module("strict.py", STRICT)
+    queue = f"queue-{uuid.uuid4().hex[:8]}"
+    with ThreadPoolExecutor(100) as threads:
+        async with Worker(
+            client,
+            task_queue=queue,
+            workflows=[Carry],
+            activities=[
+                *(long_text, long_error, long_final_error, no_json, json_of_all_kinds),
+                *folder.load().activities,
+            ],
+            activity_executor=threads,
+            interceptors=[SizeInterceptor()],
+        ):
+            yield Carrier(client, queue, request.param)
+
+
+async def test_a_result_up_to_the_bound_is_kept(carry: Carrier) -> None:
+    characters = MAX_RESULT_BYTES - len('""')
+    assert len(await carry("long_text", characters)) == characters
+
+
+async def test_a_result_over_the_bound_is_a_final_error_that_says_what_to_do(
+    carry: Carrier,
+) -> None:
+    assert await carry("long_text", 3_000_000) == {
+        "type": names.RESULT_TOO_LARGE,
+        "message": "the result has 3000002 bytes, and at most 2000000 can be kept: "
+        "return less of it, or store it and return where it is",
+        "final": True,
+    }
+
+
+async def test_a_long_error_is_shortened_and_stays_what_it_was(carry: Carrier) -> None:
+    said = await carry("long_error", 3_000_000)
+    assert said["type"] == "RuntimeError"
+    assert said["message"] == "x" * 10_000 + "… (3000000 characters)"
+    assert not said["final"]
+
+
+async def test_long_details_of_an_error_are_left_out(carry: Carrier) -> None:
+    said = await carry("long_final_error", 3_000_000)
+    assert said == {"type": "Gone", "message": "it is gone", "final": True}
+
+
+@pytest.mark.parametrize("kind", ["object", "nan", "infinity"])
+async def test_a_result_that_is_no_json_is_a_final_error(carry: Carrier, kind: str) -> None:
+    said = await carry("no_json", kind)
+    assert said["final"]
+    assert said["message"].startswith("it was carried out, but its result is no JSON value: ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("none", None),
+        ("raw", {"a": 1}),
+        ("model", {"on": "2026-01-02"}),
+        ("text", "NaN, Infinity"),
+        ("bytes", b"\xffNaN"),
+    ],
+)
+async def test_any_other_result_is_sent_as_it_is(carry: Carrier, kind: str, value: Any) -> None:
+    assert await carry("json_of_all_kinds", kind) == value
+
+
+@pytest.mark.parametrize("name", ["look_up", "look_up_in_a_thread"])
+async def test_arguments_that_a_tools_own_model_refuses_are_a_final_error(
+    carry: Carrier, name: str
+) -> None:
+    assert await carry(name, {"order_id": "o-1", "on": "2026-01-02"}) == "o-1 on 02.01.2026"
+    assert await carry(name, {"order_id": "1", "on": "soon"}) == {
+        "type": "invalid_arguments",
+        "message": "`order_id`: Value error, an order's id begins with o-; "
+        "`on`: Input should be a valid date or datetime, input is too short",
+        "final": True,
+    }

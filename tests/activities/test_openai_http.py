@@ -1,0 +1,306 @@
+"""One conversation with a server, over real connections: streams, cuts, silence and refusals."""
+
+import asyncio
+import contextlib
+import json
+from asyncio import StreamReader, StreamWriter
+from typing import Any
+
+import httpx
+import pytest
+
+from activities.providers.base import CutOff, Refused, Unanswerable, Unreadable
+from activities.providers.openai import MAX_ANSWER_BYTES, OpenAI
+from activities.providers.target import Target
+from schemas.generate import Ask
+from schemas.solution import Solution
+from tests.activities.fakes import (
+    KEY,
+    TOOLS,
+    Handler,
+    Heard,
+    Serve,
+    answering,
+    ask,
+    calls,
+    chunk,
+    head,
+    http_chunk,
+    provider,
+    request,
+    serving,
+    stream,
+    target,
+)
+
+HELLO = stream([chunk({"content": "Hello"}), chunk(finish="stop")])
+
+
+async def solve(handler: Handler, asked: Ask | None = None, at: Target | None = None) -> Solution:
+    """What the provider makes of a server that is a function."""
+    return await provider(handler, at).solve(request(asked), Heard())
+
+
+async def solve_from(serve: Serve, heard: Heard | None = None, **endpoint: Any) -> Solution:
+    """What the provider makes of a server on loopback."""
+    async with serving(serve) as url, httpx.AsyncClient() as http:
+        openai = OpenAI(target(baseUrl=url, **endpoint), http)
+        return await openai.solve(request(), heard or Heard())
+
+
+def saying(*data: bytes, end: bytes = b"0\r\n\r\n") -> Serve:
+    """A server that sends these chunks of a stream, and its end or what stands for it."""
+
+    async def serve(_: StreamReader, writer: StreamWriter) -> None:
+        writer.write(head() + b"".join(http_chunk(each) for each in data) + end)
+        await writer.drain()
+
+    return serve
+
+
+async def test_a_stream_is_heard_while_it_is_said() -> None:
+    go_on = asyncio.Event()
+
+    async def serve(_: StreamReader, writer: StreamWriter) -> None:
+        writer.write(head() + http_chunk(stream([chunk({"content": "Guten"})], end="")))
+        await go_on.wait()
+        rest = stream([chunk({"content": " Tag"}), chunk(finish="stop")])
+        writer.write(http_chunk(rest) + b"0\r\n\r\n")
+
+    class Listening(Heard):
+        def text(self, piece: str) -> None:
+            super().text(piece)
+            go_on.set()
+
+    heard = Listening()
+    assert (await solve_from(serve, heard)).text == "Guten Tag"
+    assert heard.texts == ["Guten", " Tag"]
+
+
+async def test_any_cut_of_the_bytes_is_put_together() -> None:
+    body = stream([chunk({"content": "†ü😀"}), chunk(finish="stop")])
+    assert (await solve_from(saying(*(bytes([byte]) for byte in body)))).text == "†ü😀"
+
+
+@pytest.mark.parametrize("end", [b"0\r\n\r\n", b""], ids=["ended early", "connection closed"])
+async def test_a_cut_stream_is_no_answer(end: bytes) -> None:
+    with pytest.raises((CutOff, httpx.RemoteProtocolError)):
+        await solve_from(saying(stream([chunk({"content": "Hel"})], end=""), end=end))
+
+
+async def test_a_stream_cut_in_the_middle_of_an_event_is_no_answer() -> None:
+    with pytest.raises(CutOff):
+        await solve_from(saying(stream([chunk({"content": "Hel"})], end='data: {"cho')))
+
+
+async def test_a_connection_that_breaks_after_the_end_loses_the_usage_alone() -> None:
+    body = stream([chunk({"content": "Hello"}), chunk(finish="stop")], end="")
+    solution = await solve_from(saying(body, end=b""))
+    assert solution.text == "Hello"
+    assert solution.usage.input_tokens is None
+
+
+async def test_a_server_that_keeps_the_line_open_after_the_end_is_not_waited_for() -> None:
+    left = asyncio.Event()
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        writer.write(head() + http_chunk(HELLO))
+        await reader.read()
+        left.set()
+
+    async with asyncio.timeout(10):
+        assert (await solve_from(serve)).text == "Hello"
+        await left.wait()
+
+
+async def test_a_silence_longer_than_the_timeout_is_noticed() -> None:
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        writer.write(head() + http_chunk(stream([chunk({"content": "Hel"})], end="")))
+        await reader.read()
+
+    with pytest.raises(httpx.ReadTimeout):
+        await solve_from(serve, timeout="200ms")
+
+
+async def test_cancelling_ends_the_request_at_once() -> None:
+    asked, left = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        writer.write(head())
+        asked.set()
+        await reader.read()
+        left.set()
+
+    async with serving(serve) as url, httpx.AsyncClient() as http:
+        task = asyncio.create_task(OpenAI(target(baseUrl=url), http).solve(request(), Heard()))
+        await asked.wait()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        async with asyncio.timeout(5):
+            await left.wait()
+
+
+async def test_an_answer_without_end_is_read_up_to_a_bound() -> None:
+    piece = stream([chunk({"content": "x" * 1_000})], end="") * 500
+
+    async def serve(_: StreamReader, writer: StreamWriter) -> None:
+        writer.write(head())
+        with contextlib.suppress(ConnectionError):
+            for _count in range(10 * MAX_ANSWER_BYTES // len(piece)):
+                writer.write(http_chunk(piece))
+                await writer.drain()
+
+    solution = await solve_from(serve)
+    assert solution.stop_reason == "length"
+    assert "larger than 16777216 bytes" in solution.notices[0]
+
+
+async def test_nobody_there_is_a_broken_connection() -> None:
+    async with httpx.AsyncClient() as http:
+        openai = OpenAI(target(baseUrl="http://127.0.0.1:9/v1"), http)
+        with pytest.raises(httpx.ConnectError):
+            await openai.solve(request(), Heard())
+
+
+async def test_the_key_and_the_endpoint_s_headers_are_sent_and_nothing_is_compressed() -> None:
+    seen: list[httpx.Request] = []
+
+    def handle(asked: httpx.Request) -> httpx.Response:
+        seen.append(asked)
+        return httpx.Response(200, content=HELLO)
+
+    at = target(baseUrl="http://localhost:8080/v1/", headers={"X-Team": "a"})
+    await solve(handle, at=at)
+    assert seen[0].url == "http://localhost:8080/v1/chat/completions"
+    assert seen[0].headers["authorization"] == f"Bearer {KEY}"
+    assert seen[0].headers["x-team"] == "a"
+    assert seen[0].headers["accept-encoding"] == "identity"
+
+
+async def test_without_a_key_none_is_sent() -> None:
+    def handle(asked: httpx.Request) -> httpx.Response:
+        assert "authorization" not in asked.headers
+        return httpx.Response(200, content=HELLO)
+
+    assert (await solve(handle, at=target(apiKeyEnv=None))).text == "Hello"
+
+
+@pytest.mark.parametrize("key", ["", "two\nlines", "naïve"])
+async def test_a_key_that_is_missing_or_none_is_told_by_its_variable(key: str) -> None:
+    at = Target("openai", target().endpoint, {"TEST_KEY": key})
+    with pytest.raises(Unanswerable, match="TEST_KEY") as error:
+        await solve(answering(HELLO)[0], at=at)
+    assert not key or key not in str(error.value)
+
+
+GARBAGE = [b"<html>Welcome</html>", b"garbage\n\n", b'{"ok": true}', b"[]", b"data: x\n\n"]
+
+
+@pytest.mark.parametrize("body", GARBAGE)
+async def test_garbage_in_place_of_an_answer_is_told_as_such(body: bytes) -> None:
+    with pytest.raises(Unreadable, match="it begins: "):
+        await solve(answering(body)[0])
+
+
+@pytest.mark.parametrize("body", [b"", b"\n", b": still thinking\n\n", b'{"choices": ['])
+async def test_nothing_yet_is_a_cut_answer(body: bytes) -> None:
+    with pytest.raises(CutOff):
+        await solve(answering(body)[0])
+
+
+async def test_a_server_that_ignores_stream_is_understood() -> None:
+    choice = {"message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}
+    body = json.dumps({"choices": [choice]}, indent=2).encode()
+    assert (await solve(answering(body)[0])).text == "Hello"
+
+
+def refusing(status: int, message: str, *without: str) -> tuple[Handler, list[dict[str, Any]]]:
+    """A server that refuses a request as long as it has one of the fields `without`."""
+    asked: list[dict[str, Any]] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        asked.append(body)
+        if any(field in body for field in without):
+            return httpx.Response(status, json={"error": {"message": message}})
+        return httpx.Response(200, content=HELLO)
+
+    return handle, asked
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "registry/library/tiny does not support tools"),
+        (500, "Unsupported param: tools"),
+        (404, "No endpoints found that support tool use"),
+    ],
+)
+async def test_a_server_without_tools_is_asked_without(status: int, message: str) -> None:
+    handle, asked = refusing(status, message, "tools")
+    solution = await solve(handle, ask(tools=TOOLS))
+    assert (solution.text, solution.notices) == ("Hello", [])
+    assert ["tools" in body for body in asked] == [True, False]
+    assert "tool_choice" not in asked[1]
+
+
+@pytest.mark.parametrize("choice", ["required", {"name": "refund"}])
+async def test_a_call_that_cannot_be_had_is_told_of(choice: Any) -> None:
+    handle, _ = refusing(400, "this model does not support tools", "tools")
+    solution = await solve(handle, ask(tools=TOOLS, toolChoice=choice))
+    assert "no tools" in solution.notices[0]
+
+
+async def test_a_model_that_takes_no_temperature_is_asked_without() -> None:
+    said = "Unsupported value: 'temperature' does not support 0.7 with this model."
+    handle, asked = refusing(400, said, "temperature")
+    solution = await solve(handle, ask(tools=TOOLS))
+    assert solution.text == "Hello"
+    assert "temperature" in solution.notices[0]
+    assert len(asked) == 2
+
+
+async def test_what_is_left_out_is_left_out_once() -> None:
+    handle, asked = refusing(400, "we do not support tools here", "messages")
+    with pytest.raises(Refused):
+        await solve(handle, ask(tools=TOOLS))
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        "Invalid schema for function 'refund'",
+    ],
+)
+async def test_tools_that_are_only_set_up_wrongly_are_not_left_out(message: str) -> None:
+    handle, asked = refusing(400, message, "tools")
+    with pytest.raises(Refused) as refused:
+        await solve(handle, ask(tools=TOOLS))
+    assert refused.value.message == message
+    assert len(asked) == 1
+
+
+async def test_an_option_that_is_the_engine_s_own_is_told_of() -> None:
+    handle, _ = answering(HELLO)
+    solution = await solve(handle, ask(model={"options": {"stream": False}}))
+    assert "`stream`" in solution.notices[0]
+
+
+async def test_a_refusal_has_the_server_s_status_and_words() -> None:
+    def handle(_: httpx.Request) -> httpx.Response:
+        error = {"error": {"message": "Rate limit", "type": "requests"}}
+        return httpx.Response(429, json=error, headers={"Retry-After": "3"})
+
+    with pytest.raises(Refused) as refused:
+        await solve(handle)
+    assert (refused.value.status, refused.value.message) == (429, "Rate limit")
+    assert refused.value.headers["retry-after"] == "3"
+
+
+async def test_calls_are_made_in_a_stream_too() -> None:
+    body = stream([calls((0, "call_1", "refund", '{"n": 1}')), chunk(finish="tool_calls")])
+    solution = await solve(answering(body)[0], ask(tools=TOOLS))
+    assert [(call.tool, call.arguments) for call in solution.calls] == [("refund", {"n": 1})]

@@ -1,0 +1,220 @@
+"""What chat completions are sent, checked against the types of the `openai` package."""
+
+import json
+from typing import Any
+
+import pytest
+from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+from pydantic import TypeAdapter
+
+from activities.conversation import Conversation
+from activities.providers.base import Request, ToolNames, sent_name
+from activities.providers.openai_request import body, encode
+from schemas.base import canonical_json
+from schemas.message import ChatMessage
+from tests.activities.fakes import TOOLS, ask, said
+
+OFFICIAL = "api.openai.com"
+PARAMS: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)
+PICTURE = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
+CALL = {"id": "t1c1", "providerId": "call_9", "tool": "rag.query", "arguments": {"q": "†ü"}}
+
+
+def conversation(*messages: ChatMessage) -> Conversation:
+    """A conversation that holds these messages."""
+    held = Conversation()
+    for message in messages:
+        item = canonical_json({"message": message.to_json()})
+        held.append(item.decode("utf-8", "surrogatepass"), encode)
+    return held
+
+
+def sent(*messages: ChatMessage, host: str = OFFICIAL, **asked: Any) -> dict[str, Any]:
+    """The body of a request, once the package's types have accepted it."""
+    request = Request(ask(**asked), conversation(*messages or [said("user", "Hi")]).fragments())
+    made: dict[str, Any] = json.loads(body(request, host))
+    checked = PARAMS.validate_json(json.dumps(made))
+    assert set(checked) == set(made), "there are fields that the format does not have"
+    # Pydantic reads the lists of these types lazily: reading them is what checks them.
+    assert len(list(checked["messages"])) == len(made["messages"])
+    assert len(list(checked.get("tools", []))) == len(made.get("tools", []))
+    return made
+
+
+def test_instructions_come_first_and_the_tail_comes_last() -> None:
+    messages = sent(said("user", "Hi"), tail="The state: {}")["messages"]
+    assert messages == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+        {"role": "user", "content": "The state: {}"},
+    ]
+
+
+def test_it_streams_and_asks_for_the_usage() -> None:
+    made = sent()
+    assert made["stream"] is True
+    assert made["stream_options"] == {"include_usage": True}
+
+
+def test_a_call_and_its_result_go_out_under_the_provider_s_id_with_a_name_that_it_takes() -> None:
+    error = '{"error": {"code": "denied", "message": "no"}}'
+    asked = said("assistant", calls=[CALL])
+    result = said("tool", error, callId="t1c1", providerId="call_9", isError=True)
+    _, assistant, tool = sent(asked, result)["messages"]
+    function = {"name": sent_name("rag.query"), "arguments": '{"q": "†ü"}'}
+    assert assistant == {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "call_9", "type": "function", "function": function}],
+    }
+    assert tool == {"role": "tool", "content": error, "tool_call_id": "call_9"}
+
+
+def test_text_beside_calls_is_sent_with_them() -> None:
+    assistant = sent(said("assistant", "Let me look.", calls=[CALL]))["messages"][1]
+    assert assistant["content"] == "Let me look."
+
+
+@pytest.mark.parametrize("name", ["rag.query", "a" * 100, "naïve", "", "x y", "\ud83d"])
+def test_a_name_that_no_provider_takes_is_mapped_there_and_back(name: str) -> None:
+    mapped = sent_name(name)
+    assert mapped.isascii()
+    assert 0 < len(mapped) <= 64
+    assert all(character.isalnum() or character in "_-" for character in mapped)
+    offer = ask(tools=[{"name": name, "description": "", "parameters": {}}]).tools
+    assert ToolNames(offer).ours(mapped) == name
+
+
+def test_names_stay_apart_and_good_ones_stay_as_they_are() -> None:
+    names = ["a.b", "a_b", "a-b", "a..b", "x" * 64, "x" * 65, "x" * 66]
+    assert len({sent_name(name) for name in names}) == len(names)
+    assert [sent_name(name) for name in names[1:3]] == ["a_b", "a-b"]
+
+
+def test_a_name_that_the_model_made_up_is_not_mapped_back() -> None:
+    assert ToolNames(ask(tools=TOOLS).tools).ours("nonsense") == "nonsense"
+
+
+def test_tools_are_offered_with_their_parameters() -> None:
+    tools = sent(tools=TOOLS)["tools"]
+    assert [tool["function"]["name"] for tool in tools] == [sent_name("rag.query"), "refund"]
+    assert tools[0]["function"]["description"] == "Search."
+    assert "description" not in tools[1]["function"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        ("auto", "auto"),
+        ("none", "none"),
+        ("required", "required"),
+        (
+            {"name": "rag.query"},
+            {"type": "function", "function": {"name": sent_name("rag.query")}},
+        ),
+    ],
+)
+def test_each_tool_choice_has_its_form(choice: Any, expected: Any) -> None:
+    assert sent(tools=TOOLS, toolChoice=choice)["tool_choice"] == expected
+
+
+def test_without_tools_there_is_no_tool_choice() -> None:
+    made = sent(toolChoice="required")
+    assert "tool_choice" not in made
+    assert "tools" not in made
+
+
+def test_an_output_schema_is_asked_for_as_a_response_format() -> None:
+    schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+    assert sent(output=schema)["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "output", "schema": schema, "strict": False},
+    }
+    assert "response_format" not in sent()
+
+
+def test_a_user_s_picture_is_a_content_part() -> None:
+    content = [
+        {"type": "text", "text": "What is it?"},
+        PICTURE,
+        {"type": "image", "url": "https://x"},
+    ]
+    parts = sent(said("user", content))["messages"][1]["content"]
+    assert [part["type"] for part in parts] == ["text", "image_url", "image_url"]
+    assert parts[1]["image_url"]["url"] == "data:image/png;base64,iVBORw0KGgo="
+    assert parts[2]["image_url"]["url"] == "https://x"
+
+
+def test_pictures_of_results_follow_the_last_result_of_the_turn() -> None:
+    second = {**CALL, "providerId": "call_10"}
+    pictured = said(
+        "tool", [{"type": "text", "text": "a map"}, PICTURE], tool="map", providerId="call_9"
+    )
+    plain = said("tool", "ok", providerId="call_10")
+    messages = sent(said("assistant", calls=[CALL, second]), pictured, plain)["messages"]
+    assert [each["role"] for each in messages] == ["system", "assistant", "tool", "tool", "user"]
+    assert messages[2]["content"].startswith("a map")
+    assert [part["type"] for part in messages[4]["content"]] == ["text", "image_url"]
+
+
+def test_data_is_sent_as_its_json() -> None:
+    part = {"type": "data", "kind": "order", "data": {"id": 7}, "description": "The order"}
+    content = sent(said("user", [{"type": "text", "text": "See:"}, part]))["messages"][1]["content"]
+    assert content == 'See:\n\n{"kind": "order", "data": {"id": 7}, "description": "The order"}'
+
+
+def test_a_result_of_no_call_is_sent_as_what_a_user_says() -> None:
+    assert sent(said("tool", "12 °C"))["messages"][1] == {"role": "user", "content": "12 °C"}
+
+
+def test_half_a_character_does_not_spoil_the_request() -> None:
+    assert sent(said("user", "a\ud83db"))["messages"][1]["content"] == "a?b"
+
+
+def test_only_openai_s_own_server_gets_the_newer_name_of_the_length() -> None:
+    model = {"maxOutputTokens": 50}
+    assert sent(model=model)["max_completion_tokens"] == 50
+    made = sent(model=model, host="localhost")
+    assert made["max_tokens"] == 50
+    assert "max_completion_tokens" not in made
+
+
+def test_options_have_the_last_word_but_for_what_is_the_engine_s() -> None:
+    options: dict[str, Any] = {
+        "top_p": 0.5,
+        "max_tokens": 9,
+        "temperature": None,
+        "stream": False,
+        "messages": [],
+        "tools": [],
+    }
+    made = sent(model={"maxOutputTokens": 50, "options": options}, tools=TOOLS)
+    assert made["top_p"] == 0.5
+    assert made["max_tokens"] == 9
+    assert "max_completion_tokens" not in made
+    assert "temperature" not in made
+    assert made["stream"] is True
+    assert len(made["messages"]) == 2
+    assert len(made["tools"]) == 2
+
+
+def test_no_temperature_is_sent_where_there_is_none() -> None:
+    assert sent()["temperature"] == 0.7
+    assert "temperature" not in sent(model={"temperature": None})
+
+
+def test_the_messages_of_one_turn_begin_those_of_the_next_byte_for_byte() -> None:
+    turns = [
+        [said("user", "Grüße †")],
+        [said("assistant", calls=[CALL]), said("tool", [PICTURE], providerId="call_9")],
+        [said("assistant", "Look."), said("user", [PICTURE])],
+        [said("system", "Be kind."), said("assistant", "Done.")],
+    ]
+    before = b""
+    for count in range(1, len(turns) + 1):
+        messages = [message for turn in turns[:count] for message in turn]
+        now = b",".join(conversation(*messages).fragments())
+        whole = body(Request(ask(), conversation(*messages).fragments()), OFFICIAL)
+        assert now.startswith(before)
+        assert now in whole
+        before = now

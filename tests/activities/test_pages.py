@@ -1,0 +1,175 @@
+"""The conversation is read from the run: only what is new, whole, and with the right digest."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from activities.conversation import Conversations, Run
+from activities.pages import ConversationChanged, Reader
+from activities.providers.base import Encoded, Provider
+from activities.providers.openai import OpenAI
+from schemas.entry import MessageEntry, TurnStart
+from schemas.generate import Ask, Page, PageOf, Pointer
+from schemas.message import ChatMessage
+from tests.activities.fakes import RUN, LoggedRun, ask, said, target
+from workflows.engine.log import Log
+
+NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
+
+
+class Counting(OpenAI):
+    """A provider that counts what it encodes."""
+
+    encoded = 0
+
+    def encode(self, message: ChatMessage) -> Encoded:
+        self.encoded += 1
+        return super().encode(message)
+
+
+class Pair:
+    """A run, and a worker that reads it."""
+
+    def __init__(self, size: int = 1_000_000, limit_bytes: int = 1_000_000) -> None:
+        self.run = LoggedRun(size=size)
+        self.model = Counting(target(), NO_NETWORK)
+        self.reader = Reader(self.run, Conversations(limit_bytes))
+
+    def provider(self, _: Ask) -> Provider:
+        """The provider, whatever is asked."""
+        return self.model
+
+    async def read(self, entries: int | None = None) -> list[bytes]:
+        """Read up to an entry, as a turn that begins there does."""
+        self.run.wanted.clear()
+        fragments, _ = await self.reader.read(RUN, self.run.pointer(entries), self.provider)
+        return list(fragments)
+
+
+async def test_a_later_turn_asks_for_what_is_new_alone_and_encodes_nothing_twice() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"))
+    pair.run.note()
+    first = await pair.read()
+    pair.run.say(said("assistant", "two"), said("user", "three"))
+    second = await pair.read()
+    assert second[: len(first)] == first
+    assert pair.run.wanted == [PageOf(after=2, upto=4)]
+    assert pair.model.encoded == 3
+
+
+async def test_a_second_attempt_asks_for_the_settings_alone() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"))
+    assert await pair.read() == await pair.read()
+    assert pair.run.wanted == [PageOf(after=1, upto=1)]
+    assert pair.model.encoded == 1
+
+
+async def test_what_is_said_meanwhile_is_not_read() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"), said("user", "too late"))
+    assert len(await pair.read(1)) == 1
+    assert pair.run.wanted == [PageOf(after=0, upto=1)]
+
+
+@settings(deadline=None)
+@given(size=st.integers(1, 400))
+async def test_entries_are_whole_however_the_pages_cut_them(size: int) -> None:
+    messages = [said("user", "†" * 70), said("assistant", "😀é" * 30), said("user", "end")]
+    whole, cut = Pair(), Pair(size)
+    for pair in (whole, cut):
+        pair.run.say(messages[0])
+        pair.run.note()
+        pair.run.say(*messages[1:])
+    assert await cut.read() == await whole.read()
+
+
+async def test_a_conversation_that_does_not_match_is_read_again_from_its_beginning() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"), said("assistant", "two"))
+    await pair.read()
+    pair.run.items.clear()
+    pair.run.say(said("user", "another"), said("assistant", "two"), said("user", "three"))
+    fragments = await pair.read()
+    assert b"another" in fragments[0]
+    assert pair.run.wanted == [PageOf(after=2, upto=3), PageOf(after=0, upto=3)]
+
+
+async def test_a_digest_that_never_matches_fails_after_the_second_reading() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"))
+    pointer = Pointer(turn=1, entries=1, digest="f" * 64)
+    with pytest.raises(ConversationChanged, match="digest does not match"):
+        await pair.reader.read(RUN, pointer, pair.provider)
+    assert len(pair.run.wanted) == 2
+
+
+async def test_holding_more_than_the_pointer_says_reads_again() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"), said("user", "two"))
+    await pair.read()
+    assert len(await pair.read(1)) == 1
+    assert pair.run.wanted == [PageOf(after=0, upto=1)]
+
+
+async def test_a_conversation_encoded_for_another_kind_of_provider_is_read_again() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"))
+    await pair.read()
+    pair.model.kind = "other"
+    await pair.read()
+    assert pair.run.wanted == [PageOf(after=1, upto=1), PageOf(after=0, upto=1)]
+
+
+async def test_a_conversation_too_large_to_be_held_is_used_and_read_whole_each_time() -> None:
+    pair = Pair(limit_bytes=2_000)
+    pair.run.say(said("user", "x" * 3_000))
+    assert await pair.read() == await pair.read()
+    assert pair.run.wanted == [PageOf(after=0, upto=1)]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        Page(items=[], ask=ask()),
+        Page(items=[""], cut=True, ask=ask()),
+        Page(items=["no JSON"], ask=ask()),
+        Page(items=["[1]"], ask=ask()),
+        Page(items=['{"message": {"role": "nobody"}}'], ask=ask()),
+        Page(items=[]),
+    ],
+)
+async def test_a_run_that_answers_nonsense_does_not_hang_the_reader(page: Page) -> None:
+    class Nonsense:
+        async def page(self, *_: Any) -> Page:
+            return page
+
+    pair = Pair()
+    pair.run.say(said("user", "one"))
+    with pytest.raises(ConversationChanged):
+        await Reader(Nonsense(), Conversations()).read(RUN, pair.run.pointer(), pair.provider)
+
+
+async def test_the_log_of_a_run_answers_as_is_asked() -> None:
+    """The one counterpart that there is, with pages cut where it cuts them."""
+    log = Log(lambda: datetime(2026, 3, 1, tzinfo=UTC))
+    log.append(MessageEntry(message=said("user", "Grüße")))
+    log.append(TurnStart(turn=1))
+    log.append(MessageEntry(message=said("user", [{"type": "text", "text": "😀†" * 500_000}])))
+
+    class Queried:
+        async def page(self, _: Run, want: PageOf) -> Page:
+            items, cut = log.page(want)
+            page = Page(items=items, cut=cut, ask=ask() if want.offset == 0 else None)
+            return Page.read(json.loads(json.dumps(page.to_json())))
+
+    pointer = Pointer(turn=1, entries=3, digest=log.digest)
+    reader = Reader(Queried(), Conversations())
+    fragments, _ = await reader.read(RUN, pointer, Pair().provider)
+    assert [json.loads(each)["content"] for each in fragments] == ["Grüße", "😀†" * 500_000]

@@ -1,0 +1,43 @@
+"""The heartbeat shows the end of what was said, and stays small however much that is."""
+
+import json
+
+from activities.progress import MAX_SHOWN_CALLS, Progress
+
+
+def test_the_end_of_a_long_text_is_shown_with_what_stands_before_it() -> None:
+    progress = Progress(attempt=1)
+    for number in range(10_000):
+        progress.text(f"{number:04} ")
+    details = progress.details()
+    assert len(details["text"]) == 16_000
+    assert details["text"].endswith("9998 9999 ")
+    assert details["offset"] == 50_000 - 16_000
+
+
+def test_of_each_call_the_end_of_its_arguments_is_shown() -> None:
+    progress = Progress(attempt=1)
+    progress.call(0, "refund", '{"n": 1}')
+    for _ in range(100):
+        progress.call(1, "mail", "x" * 99 + "y")
+    first, second = progress.details()["calls"]
+    assert first == {"tool": "refund", "arguments": '{"n": 1}'}
+    assert second == {"tool": "mail", "arguments": ("x" * 99 + "y") * 20}
+
+
+def test_of_many_calls_the_last_are_shown() -> None:
+    progress = Progress(attempt=3)
+    for index in range(1_000):
+        progress.call(index, f"tool_{index}", "€" * 3_000)
+    details = progress.details()
+    assert [call["tool"] for call in details["calls"]][-1] == "tool_999"
+    assert len(details["calls"]) == MAX_SHOWN_CALLS
+    assert len(json.dumps(details)) < 500_000
+
+
+def test_half_a_character_is_shown_as_such_until_the_other_half_comes() -> None:
+    progress = Progress(attempt=1)
+    progress.text("\ud83d")
+    assert progress.details()["text"] == "�"
+    progress.text("\ude00")
+    assert progress.details()["text"] == "😀"

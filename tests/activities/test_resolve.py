@@ -1,0 +1,129 @@
+"""`resolve_agent`: what a run is given when it starts, and what it is refused with."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.resolve import AgentResolver
+from schemas import names
+from schemas.agent import Snapshot, WorkerFacts
+from tests.activities.catalog_folder import Folder
+
+FACTS = WorkerFacts(
+    search_attributes=["AgentName"],
+    notify="tell",
+    generate_timeout=timedelta(hours=1),
+    heartbeat_timeout=timedelta(seconds=5),
+)
+INLINE = {"model": {"endpoint": "m"}}
+
+
+@pytest.fixture
+def resolver(shop: Folder) -> AgentResolver:
+    """The worker's answers: one agent `desk`, one tool `look_up`."""
+    shop.write("agents/desk.md", "---\nmodel: {endpoint: m}\ntools: [look_up]\n---\nBe kind.")
+    return AgentResolver(shop.load(), FACTS)
+
+
+def resolved(resolver: AgentResolver, agent: Any) -> Snapshot:
+    return Snapshot.read(resolver.resolve_agent({"agent": agent, "input": "go"}))
+
+
+def refusal(resolver: AgentResolver, request: Any) -> str:
+    with pytest.raises(ApplicationError) as refused:
+        resolver.resolve_agent(request)
+    assert refused.value.type == names.INVALID_REQUEST
+    assert refused.value.non_retryable
+    return refused.value.message
+
+
+def test_an_agent_of_the_catalog_is_given_whole(resolver: AgentResolver) -> None:
+    snapshot = resolved(resolver, "desk")
+    assert snapshot.agent.instructions == "Be kind."
+    assert [tool.name for tool in snapshot.agent.tools] == ["look_up"]
+    assert snapshot.agent.tools[0].parameters["required"] == ["order_id"]
+    assert snapshot.agent.budget.max_turns == 8
+
+
+def test_a_run_learns_what_its_worker_has(resolver: AgentResolver) -> None:
+    assert resolved(resolver, "desk").worker == FACTS
+
+
+def test_an_inline_agent_may_name_tools_of_the_catalog_and_hold_its_own(
+    resolver: AgentResolver,
+) -> None:
+    own = {
+        "_tool": "pay",
+        "_activity": "charge",
+        "_sideEffects": True,
+        "properties": {"amount": {"type": "number"}},
+    }
+    agent = resolved(resolver, {**INLINE, "tools": ["look_up", own]}).agent
+    assert agent.name == "inline"
+    assert [tool.name for tool in agent.tools] == ["look_up", "pay"]
+    assert agent.tools[1].once
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"agent": "dosk"}, "`agent`: there is no agent `dosk`; did you mean `desk`?"),
+        ({}, "`agent` is missing; add it"),
+        ({"agent": 5}, "`agent`: `5` does not fit; write a valid string or an object"),
+        (
+            {"agent": "desk", "inputs": "x"},
+            "`inputs`: unknown field `inputs`; did you mean `input`",
+        ),
+        (
+            {"agent": {**INLINE, "tools": ["look_ap"]}},
+            "`agent.tools[0]`: there is no tool `look_ap`; did you mean `look_up`?",
+        ),
+        (
+            {"agent": {"model": {"endpoint": "n"}}},
+            "`agent.model.endpoint`: there is no endpoint `n`; known: `m`",
+        ),
+        (
+            {"agent": {**INLINE, "tools": [{"_tool": "pay", "_activity": "chrge"}]}},
+            "`agent.tools[0]._activity`: this worker has no activity `chrge`; did you mean",
+        ),
+        (
+            {
+                "agent": {
+                    **INLINE,
+                    "tools": [{"_tool": "pay", "_activity": {"type": "x", "local": 1}}],
+                }
+            },
+            "`agent.tools[0]._activity.type`: this worker has no activity `x`",
+        ),
+        (
+            {"agent": {**INLINE, "output": {"$ref": "http://x/y"}}},
+            "`agent.output.$ref`: `http://x/y` is outside of this schema",
+        ),
+    ],
+)
+def test_what_cannot_be_had_is_refused_with_the_reason(
+    resolver: AgentResolver, request_: dict[str, Any], message: str
+) -> None:
+    assert refusal(resolver, request_).startswith(message)
+
+
+def test_of_many_faults_the_first_are_told(resolver: AgentResolver) -> None:
+    said = refusal(resolver, {"agent": {**INLINE, "tools": [f"t{n}" for n in range(9)]}})
+    assert said.count("there is no tool") == 5
+    assert said.endswith("And 4 more")
+
+
+def test_a_request_with_a_thousand_faults_is_refused_at_once(resolver: AgentResolver) -> None:
+    assert "more" in refusal(resolver, {"agent": {**INLINE, "tools": [5] * 20_000}})
+
+
+def test_an_agent_over_a_megabyte_is_refused(resolver: AgentResolver) -> None:
+    said = refusal(resolver, {"agent": {**INLINE, "instructions": "x" * 1_000_001}})
+    assert said.startswith("`agent`: the agent has 1000")
+
+
+def test_the_secrets_of_an_endpoint_are_in_no_snapshot(resolver: AgentResolver) -> None:
+    answer = resolver.resolve_agent({"agent": "desk", "input": "go"})
+    assert answer["agent"]["model"] == {"endpoint": "m"}

@@ -1,0 +1,103 @@
+"""The command as a process, on pipes or on a terminal, as a person meets it."""
+
+import asyncio
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+COLUMNS, LINES = 80, 24
+CURSOR_UP, HIDE_CURSOR, SHOW_CURSOR = "\x1b[1A", "\x1b[?25l", "\x1b[?25h"
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\r")
+
+
+class Program:
+    """A running command. What it prints on both streams is gathered in `seen`."""
+
+    def __init__(self, words: Sequence[str], *, terminal: bool = False, **env: str) -> None:
+        self.seen = ""
+        environment = {**os.environ, "TERM": "xterm", "PYTHONUNBUFFERED": "1", **env}
+        command = [sys.executable, str(ROOT / "client.py"), *words]
+        self._end, theirs = pty.openpty() if terminal else os.pipe()
+        if terminal:
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        self.process = subprocess.Popen(
+            command,
+            env=environment,
+            cwd=ROOT,
+            stdin=theirs if terminal else subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if terminal else None,
+        )
+        os.close(theirs)
+
+    @property
+    def text(self) -> str:
+        """What was printed, without what moves the cursor and colours the text."""
+        return _CONTROL.sub("", self.seen)
+
+    @property
+    def lines(self) -> list[str]:
+        """What was printed, line by line, whether or not it was overwritten."""
+        return re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]", "", self.seen))
+
+    async def until(self, text: str, timeout_seconds: float = 30) -> str:
+        """Wait until a text was printed since the last one that was waited for.
+
+        Raises:
+            AssertionError: the program ended, or took too long, without it.
+        """
+        while text not in self.text:
+            assert await self._read(timeout_seconds), f"no {text!r} in:\n{self.text}"
+        before, _, rest = self.text.partition(text)
+        self.seen = rest
+        return before + text
+
+    async def ended(self, timeout_seconds: float = 30) -> int:
+        """Wait until it has ended; its exit code."""
+        while await self._read(timeout_seconds):
+            pass
+        return await asyncio.to_thread(self.process.wait, timeout_seconds)
+
+    @property
+    def echoes(self) -> bool:
+        """Whether its terminal shows the keys that are pressed."""
+        return bool(termios.tcgetattr(self._end)[3] & termios.ECHO)
+
+    def type(self, text: str) -> None:
+        """Press keys on its terminal."""
+        os.write(self._end, text.encode())
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does away from a terminal."""
+        self.process.send_signal(signal.SIGINT)
+
+    def close(self) -> None:
+        """End it, if it has not ended."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self._end)
+
+    async def _read(self, timeout_seconds: float) -> bool:
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._end, ready.set)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await ready.wait()
+            data = os.read(self._end, 65536)
+        except (TimeoutError, OSError):  # a terminal whose program has gone is an error to read
+            return False
+        finally:
+            loop.remove_reader(self._end)
+        self.seen += data.decode(errors="replace")
+        return bool(data)

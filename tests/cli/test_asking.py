@@ -1,0 +1,222 @@
+"""A person is asked about a call, and what they answer becomes a decision."""
+
+import asyncio
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.answers import Answers, InputEndedError
+from cli.asking import ask
+from cli.plain import PlainScreen
+from schemas.decision import Decision, Waiting
+
+Typing = Callable[[str], Answers]
+
+
+@pytest.fixture
+def typing() -> Iterator[Typing]:
+    """Answers from a pipe into which a text was written before its end was closed."""
+    ends: list[int] = []
+
+    def typed(text: str) -> Answers:
+        reading, writing = os.pipe()
+        os.write(writing, text.encode())
+        os.close(writing)
+        ends.append(reading)
+        return Answers(reading, by="anna", groups=["finance"])
+
+    yield typed
+    for end in ends:
+        os.close(end)
+
+
+def waiting(kind: str = "call", **more: Any) -> Waiting:
+    call = {
+        "callId": "t2c1",
+        "kind": kind,
+        "tool": "refund",
+        "label": "Refund an order",
+        "arguments": {"order_id": "A-1001", "amount": 120},
+        "reasoning": "Charged twice.",
+        "digest": "d1",
+        "requestedAt": "2026-01-01T10:00:00Z",
+        "expiresAt": "2026-01-08T10:00:00Z",
+        "question": "Shall it be carried out?",
+    }
+    return Waiting.read({**call, **more})
+
+
+async def decided(answers: Answers, call: Waiting) -> tuple[Decision | None, str]:
+    """The decision, and what was written meanwhile."""
+    out = io.StringIO()
+    decision = await ask(call, answers, PlainScreen(out, "run-1"))
+    return decision, out.getvalue()
+
+
+async def test_the_person_sees_why_with_what_and_on_what_terms(typing: Typing) -> None:
+    call = waiting(approvers=["finance"], quorum=2)
+
+    _, seen = await decided(typing("s\n"), call)
+
+    for text in (
+        "Refund an order",
+        "because: Charged twice.",
+        "order_id: A-1001",
+        "amount: 120",
+        "Shall it be carried out?",
+        "deny: the model reads why not",
+        "decided by finance",
+        "2 people must agree",
+        "holdfast decide run-1 t2c1 approve|deny|edit|respond",
+        "[a]pprove  [d]eny  [e]dit  [r]espond  [s]kip",
+    ):
+        assert text in seen
+
+
+@pytest.mark.parametrize("word", ["a", "y", "yes", "approve", " A "])
+async def test_approving_binds_the_decision_to_what_was_shown(typing: Typing, word: str) -> None:
+    decision, _ = await decided(typing(f"{word}\n"), waiting())
+
+    assert decision == Decision(
+        call_id="t2c1", decision="approve", digest="d1", by="anna", groups=["finance"]
+    )
+
+
+async def test_denying_asks_for_a_reason(typing: Typing) -> None:
+    decision, _ = await decided(typing("n\nthe order is too old\n"), waiting())
+
+    assert decision is not None
+    assert (decision.decision, decision.reason) == ("deny", "the order is too old")
+
+
+async def test_a_denial_counts_when_the_answers_end_before_the_reason(typing: Typing) -> None:
+    decision, _ = await decided(typing("d\n"), waiting())
+
+    assert decision is not None
+    assert (decision.decision, decision.reason) == ("deny", None)
+
+
+async def test_an_edit_takes_json_in_a_line(typing: Typing) -> None:
+    decision, seen = await decided(typing('e\n{"order_id": "A-1001", "amount": 60}\n'), waiting())
+
+    assert decision is not None
+    assert decision.arguments == {"order_id": "A-1001", "amount": 60}
+    assert 'Arguments now: {"order_id": "A-1001", "amount": 120}' in seen
+
+
+@pytest.mark.parametrize("edit", ["{broken", "[1]", "", '{"order_id": "A-1001", "amount": 120}'])
+async def test_an_edit_that_does_not_do_leads_back_to_the_question(
+    typing: Typing, edit: str
+) -> None:
+    decision, _ = await decided(typing(f"e\n{edit}\na\n"), waiting())
+
+    assert decision is not None
+    assert decision.decision == "approve"
+
+
+@pytest.mark.parametrize(
+    ("typed", "result"),
+    [('{"ok": true}', {"ok": True}), ("it is done", "it is done"), ("null", None)],
+)
+async def test_a_response_is_json_or_text(typing: Typing, typed: str, result: object) -> None:
+    decision, _ = await decided(typing(f"r\n{typed}\n"), waiting())
+
+    assert decision is not None
+    assert (decision.decision, decision.result) == ("respond", result)
+    assert "result" in decision.model_fields_set
+
+
+async def test_a_call_can_be_put_off(typing: Typing) -> None:
+    assert (await decided(typing("s\n"), waiting()))[0] is None
+
+
+async def test_an_answer_that_means_nothing_is_asked_again(typing: Typing) -> None:
+    decision, seen = await decided(typing("\nwhat?\na\n"), waiting())
+
+    assert decision is not None
+    assert seen.count("Answer with one letter") == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "verdict", "result"),
+    [
+        ('h\n{"id": 7}\n', "happened", {"id": 7}),
+        ("c\n", "did_not_happen", None),
+        ("n\n", "did_not_happen", None),
+        ("g\n", "give_up", None),
+    ],
+)
+async def test_a_call_whose_end_is_unknown_is_asked_about_in_its_own_words(
+    typing: Typing, typed: str, verdict: str, result: object
+) -> None:
+    decision, seen = await decided(typing(typed), waiting("reconcile", question=""))
+
+    assert decision is not None
+    assert (decision.decision, decision.result, decision.digest) == (verdict, result, "d1")
+    assert "Did it happen?" in seen
+    assert "[a]pprove" not in seen
+
+
+@pytest.mark.parametrize(
+    ("typed", "verdict"), [("e\n", "approve"), ("f\n\n", "deny"), ('l\n{"maxTurns": 9}\n', "edit")]
+)
+async def test_a_budget_is_extended_set_or_ended(typing: Typing, typed: str, verdict: str) -> None:
+    decision, _ = await decided(typing(typed), waiting("budget", arguments={"maxTurns": 8}))
+
+    assert decision is not None
+    assert decision.decision == verdict
+
+
+async def test_nothing_that_a_model_wrote_moves_the_terminal(typing: Typing) -> None:
+    call = waiting(
+        label="\x1b[2Jpay",
+        reasoning="\x1b]0;title\x07trust me",
+        arguments={"to\x1b[1A": "a\u202eb"},
+    )
+
+    _, seen = await decided(typing("s\n"), call)
+
+    assert not {"\x1b", "\x07", "\u202e"} & set(seen)
+
+
+async def test_the_end_of_the_answers_is_no_decision(typing: Typing) -> None:
+    with pytest.raises(InputEndedError):
+        await decided(typing(""), waiting())
+
+
+async def test_answers_may_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "answers"
+    file.write_text("a\n")
+    opened = os.open(file, os.O_RDONLY)
+    try:
+        decision, _ = await decided(Answers(opened, by="anna"), waiting())
+    finally:
+        os.close(opened)
+
+    assert decision is not None
+
+
+async def test_reading_an_answer_can_be_given_up() -> None:
+    reading, writing = os.pipe()
+    try:
+        asking = asyncio.ensure_future(decided(Answers(reading, by="anna"), waiting()))
+        await asyncio.wait({asking}, timeout=0.05)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+async def test_an_endless_line_is_not_read_for_ever() -> None:
+    endless = os.open("/dev/zero", os.O_RDONLY)
+    try:
+        with pytest.raises(InputEndedError):
+            await Answers(endless, by="anna").line()
+    finally:
+        os.close(endless)

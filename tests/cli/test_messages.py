@@ -1,0 +1,101 @@
+"""What is said to a run under way."""
+
+import threading
+
+from tests.cli.conftest import Holdfast, Start
+from tests.support.eventually import eventually
+from tests.support.house import OpenHouse, Run
+from tests.support.model_server import Answer, call
+
+
+async def listening(run: Run) -> Run:
+    """The run, once it waits for a message."""
+
+    async def listens() -> bool:
+        status = await run.status()
+        return bool(status["status"] == "awaiting_message")
+
+    await eventually(listens)
+    return run
+
+
+async def test_a_conversation_answers_until_it_is_closed(
+    open_house: OpenHouse, holdfast: Holdfast
+) -> None:
+    house = await open_house([Answer("Hello."), Answer("Fine, thanks.")])
+    run = await listening(await house.start(conversation=True))
+
+    answered = await holdfast("send", run.id, "How are you?")
+    closed = await holdfast("close", run.id)
+
+    assert (answered.code, answered.out) == (0, "Fine, thanks.\n")
+    assert closed.code == 0
+    assert (await run.result())["status"] == "completed"
+
+
+async def test_a_run_that_is_no_conversation_says_how_to_be_told(
+    open_house: OpenHouse, holdfast: Holdfast
+) -> None:
+    house = await open_house([Answer("", [call("pay", amount=5)]), Answer("Paid.")])
+    run = await house.start(["pay"])
+    await run.waiting()
+
+    refused = await holdfast("send", run.id, "Hurry.")
+    steered = await holdfast("send", run.id, "Hurry.", "--steer")
+    await run.decide("t1c1", "deny")
+    await run.result()
+
+    assert refused.code == 2
+    assert f"holdfast send {run.id} TEXT --steer" in refused.err
+    assert steered.code == 0
+    said = [entry["message"].get("content") for entry in await run.context() if "message" in entry]
+    assert "Hurry." in said
+
+
+async def test_a_watch_says_how_to_go_on_with_a_conversation(
+    open_house: OpenHouse, holdfast: Holdfast
+) -> None:
+    house = await open_house([Answer("Hello.")])
+    run = await listening(await house.start(conversation={"idleTimeout": "2s"}))
+
+    said = await holdfast("watch", run.id)
+
+    assert said.code == 0
+    assert f"It waits for a message: holdfast send {run.id} TEXT" in said.out
+
+
+async def test_no_such_run_is_4_for_every_message(holdfast: Holdfast) -> None:
+    for words in (("send", "nothing", "x"), ("close", "nothing"), ("cancel", "nothing")):
+        said = await holdfast(*words)
+        assert (said.code, said.err) == (
+            4,
+            "holdfast: there is no run nothing; holdfast list shows the runs\n",
+        )
+
+
+async def test_cancelling_an_ended_run_says_so(open_house: OpenHouse, holdfast: Holdfast) -> None:
+    house = await open_house([Answer("Done.")])
+    run = await house.start()
+    await run.result()
+
+    assert (await holdfast("cancel", run.id)).out == f"{run.id} has ended already.\n"
+    assert (await holdfast("close", run.id)).code == 4
+
+
+async def test_ctrl_c_leaves_the_message_with_the_run(open_house: OpenHouse, start: Start) -> None:
+    thinks = threading.Event()
+    house = await open_house([Answer("Hello."), Answer("Fine, thanks.", hold=thinks)])
+    run = await listening(await house.start(conversation=True))
+    sending = start("send", run.id, "How are you?")
+
+    async def asked() -> bool:
+        return house.model.asked(2) > 0
+
+    await eventually(asked)
+    sending.interrupt()
+
+    assert await sending.ended() == 130
+    assert f"holdfast watch {run.id}" in sending.seen
+    thinks.set()
+    await run.handle.signal("close")
+    assert (await run.result())["output"] == "Fine, thanks."

@@ -1,0 +1,178 @@
+"""A run is started and followed from the command line; its exit code is the run's."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from tests.cli.conftest import Holdfast
+from tests.support.house import House, OpenHouse
+from tests.support.model_server import Answer, call
+
+LOOKS = [Answer("I look.", [call("look_up", id=7)]), Answer("It is item 7.")]
+PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
+
+
+@pytest.fixture
+def clerk(tmp_path: Path) -> str:
+    """An inline agent in a file, as `holdfast run` takes it."""
+    path = tmp_path / "clerk.json"
+    model = {"endpoint": "fake", "name": "fake"}
+    path.write_text(json.dumps({"name": "clerk", "model": model, "tools": ["look_up", "pay"]}))
+    return f"@{path}"
+
+
+def on(house: House, *more: str) -> list[str]:
+    """Options that start a run there, with an id of its own."""
+    run_id = f"run-of-{house.task_queue}"
+    return ["--task-queue", house.task_queue, "--id", run_id, "--input", "go", *more]
+
+
+async def test_a_run_is_started_and_told_line_by_line(
+    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+) -> None:
+    house = await open_house(LOOKS)
+
+    said = await holdfast("run", clerk, *on(house), "--input", "Which item?")
+
+    assert (said.code, said.err) == (0, "")
+    told = said.out.splitlines()
+    assert told[0] == f"run run-of-{house.task_queue}"
+    assert [line.split()[1] for line in told[1:11]] == (
+        ["user", "turn", "model", "call", "starts", "writes", "ends", "result", "turn", "model"]
+    )
+    assert 't1c1 look_up  {"id": 7, "name": "item 7"}' in said.out
+    assert "output: It is item 7." in said.out
+    assert "completed: 2 turns, 1 call, 20 tokens in, 10 out" in said.out
+    assert "\x1b" not in said.out
+
+
+async def test_a_run_is_found_by_its_agent_and_the_first_line_of_its_input(
+    open_house: OpenHouse, holdfast: Holdfast, client: Client, clerk: str
+) -> None:
+    house = await open_house(LOOKS)
+
+    said = await holdfast(
+        "run", clerk, "--task-queue", house.task_queue, "--detach", "--input", "Which?\nPlease."
+    )
+
+    run_id = said.out.strip()
+    assert run_id.startswith("clerk-")
+    assert len(run_id) == len("clerk-") + 8
+    handle = client.get_workflow_handle(run_id)
+    assert await (await handle.describe()).static_summary() == "clerk: Which?"
+    assert (await handle.result())["status"] == "completed"
+
+
+async def test_everything_that_a_run_is_given_reaches_it(
+    open_house: OpenHouse, holdfast: Holdfast, client: Client, clerk: str
+) -> None:
+    house = await open_house(LOOKS)
+    said = await holdfast(
+        "run", clerk, *on(house), "--detach", "--input", '{"id": 7}', "--state", '{"seen": 1}',
+        "--principal", "anna", "--budget", '{"maxTurns": 3}', "--approvals", "deny",
+        "--conversation",
+    )  # fmt: skip
+
+    history = await client.get_workflow_handle(said.out.strip()).fetch_history()
+    started = history.events[0].workflow_execution_started_event_attributes
+    [request] = await client.data_converter.decode(started.input.payloads)
+    assert isinstance(request.pop("agent"), dict)
+    assert request == {
+        "input": {"id": 7},
+        "state": {"seen": 1},
+        "principal": {"id": "anna"},
+        "budget": {"maxTurns": 3},
+        "approvals": "deny",
+        "conversation": True,
+    }
+
+
+async def test_a_second_run_of_an_open_id_is_refused(
+    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+) -> None:
+    house = await open_house(PAYS)
+    await holdfast("run", clerk, *on(house), "--detach")
+
+    again = await holdfast("run", clerk, *on(house), "--detach")
+
+    assert (again.code, again.out) == (1, "")
+    assert again.err.startswith(f"holdfast: a run with the id run-of-{house.task_queue} is open; ")
+
+
+async def test_a_run_that_cannot_begin_fails_with_the_reason(
+    open_house: OpenHouse, holdfast: Holdfast
+) -> None:
+    house = await open_house(LOOKS)
+
+    said = await holdfast("run", "nobody", *on(house))
+
+    assert said.code == 1
+    assert "failed: invalid_request: " in said.out
+    assert "nobody" in said.out
+
+
+async def test_a_model_that_refuses_fails_the_run(
+    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+) -> None:
+    house = await open_house([Answer(status=401, body={"error": {"message": "wrong key"}})])
+
+    said = await holdfast("run", clerk, *on(house))
+
+    assert said.code == 1
+    assert "failed: model_error: " in said.out
+    assert "wrong key" in said.out
+
+
+async def test_a_run_without_people_is_told_what_was_denied(
+    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+) -> None:
+    house = await open_house(PAYS)
+
+    said = await holdfast("run", clerk, *on(house), "--approvals", "deny")
+
+    assert said.code == 0
+    assert "t1c1 Pay: denied" in said.out
+
+
+async def test_a_program_reads_one_json_object_a_line(
+    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+) -> None:
+    house = await open_house(LOOKS)
+
+    said = await holdfast("run", clerk, *on(house), "--json")
+
+    events: list[dict[str, Any]] = [json.loads(line) for line in said.out.splitlines()]
+    assert events[0] == {"type": "run", "run": f"run-of-{house.task_queue}"}
+    assert [event["type"] for event in events if "token" not in event["type"]][1:] == [
+        *("turn_start", "tool_call", "tool_start", "tool_end", "turn_end"),
+        *("turn_start", "turn_end", "done"),
+    ]
+    assert events[-1]["output"] == "It is item 7."
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run",),
+        ("run", "x", "--budget", '{"maxTurns": 0}'),
+        ("run", "x", "--budget", '{"turns": 1}'),
+        ("run", "x", "--state", "[1]"),
+        ("run", "x", "--input", "@/no/such/file"),
+        ("run", "@/no/such/agent.json"),
+        ("run", "x", "--approvals", "maybe"),
+        ("fly",),
+        (),
+    ],
+)
+async def test_a_wrong_command_is_told_in_one_line_before_anything_is_done(
+    holdfast: Holdfast, words: tuple[str, ...]
+) -> None:
+    said = await holdfast(*words)
+
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("holdfast: ")
+    assert said.err.count("\n") == 1
+    assert "; see holdfast" in said.err

@@ -1,0 +1,229 @@
+"""On a terminal a person sees what happens, is asked, and answers there."""
+
+import asyncio
+import os
+import pty
+import stat
+import sys
+import threading
+from asyncio.subprocess import PIPE
+from contextlib import suppress
+from pathlib import Path
+
+from cli.live import LiveScreen
+from cli.remote import Streaming
+from tests.cli.conftest import Start
+from tests.cli.program import COLUMNS, CURSOR_UP, HIDE_CURSOR, ROOT, SHOW_CURSOR
+from tests.support.house import OpenHouse
+from tests.support.model_server import Answer, call
+
+PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
+
+
+async def test_a_person_is_asked_and_approves_there_and_then(
+    open_house: OpenHouse, start: Start
+) -> None:
+    house = await open_house(PAYS)
+    run = await house.start(["pay"])
+    terminal = start("watch", run.id, "--by", "anna", terminal=True)
+
+    panel = await terminal.until("[s]kip  > ")
+    terminal.type("y\r")
+    after = await terminal.until("completed  2 turns")
+
+    assert "Pay (t1c1) waits for a decision" in panel
+    assert "amount  5" in panel
+    assert "t1c1 Pay: approved by anna" in after
+    assert await terminal.ended() == 0
+
+
+async def test_what_was_typed_before_the_question_is_no_answer_to_it(
+    open_house: OpenHouse, start: Start
+) -> None:
+    thinks = threading.Event()
+    house = await open_house(
+        [Answer("I think.", [call("pay", amount=5)], hold=thinks), Answer("Ok.")]
+    )
+    run = await house.start(["pay"])
+    terminal = start("watch", run.id, "--by", "anna", terminal=True)
+
+    await terminal.until("the model answers")
+    terminal.type("y\r")
+    thinks.set()
+    await terminal.until("[s]kip  > ")
+    terminal.type("d\r")
+    await terminal.until("Reason, for the model to read: ")
+    terminal.type("too much\r")
+    await terminal.until("completed")
+
+    assert "too much" in (await run.results())["t1c1"]
+
+
+async def test_the_answer_of_the_model_is_seen_as_it_grows(
+    open_house: OpenHouse, start: Start
+) -> None:
+    more = threading.Event()
+    house = await open_house([Answer("Thinking about it, and then some.", hold=more)])
+    run = await house.start()
+    terminal = start("watch", run.id, terminal=True)
+
+    seen = await terminal.until("the model answers")
+    more.set()
+
+    assert "Thinking"[:4] in seen
+    assert await terminal.ended() == 0
+
+
+def test_what_moved_before_a_question_does_not_erase_it() -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal:
+        screen = LiveScreen(terminal, "run-1")
+        with screen.live():
+            screen.stream(Streaming("7/1", 1, "alpha\nbeta\ngamma", 0, []))
+            with screen.asking():
+                screen.prompt("What now? > ")
+    drawn = b""
+    with suppress(OSError):  # the end of a terminal
+        while data := os.read(ours, 65536):
+            drawn += data
+    os.close(ours)
+
+    after = drawn.decode().partition("What now? > ")[2]
+    assert "alpha" in after
+    assert CURSOR_UP not in after.partition("alpha")[0]
+
+
+async def test_arguments_are_edited_in_the_persons_editor(
+    open_house: OpenHouse, start: Start, tmp_path: Path
+) -> None:
+    house = await open_house(PAYS)
+    run = await house.start(["pay"])
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\necho 'editing…'\nsed -i 's/5/4/' \"$1\"\n")
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+    terminal = start("watch", run.id, terminal=True, EDITOR=str(editor), VISUAL="")
+
+    await terminal.until("[s]kip  > ")
+    terminal.type("e\r")
+    await terminal.until("editing…")
+
+    assert await terminal.ended() == 0
+    assert '{"paid": 4' in (await run.results())["t1c1"]
+
+
+async def test_an_editor_that_cannot_be_started_leads_back_to_the_question(
+    open_house: OpenHouse, start: Start
+) -> None:
+    house = await open_house(PAYS)
+    run = await house.start(["pay"])
+    terminal = start("watch", run.id, terminal=True, EDITOR="/no/such/editor", VISUAL="")
+
+    await terminal.until("[s]kip  > ")
+    terminal.type("e\r")
+    await terminal.until("cannot be started")
+    await terminal.until("[s]kip  > ")
+    terminal.type("a\r")
+
+    assert await terminal.ended() == 0
+
+
+async def test_nothing_is_wider_than_80_columns(open_house: OpenHouse, start: Start) -> None:
+    text = "A long answer. " * 20
+    house = await open_house([Answer(text, [call("echo", text="word " * 60)]), Answer("Done.")])
+    run = await house.start(["echo"])
+    await run.result()
+    terminal = start("watch", run.id, terminal=True)
+
+    assert await terminal.ended() == 0
+    lines = terminal.lines
+    assert len(lines) > 10
+    assert max(map(len, lines)) <= COLUMNS
+
+
+async def test_ctrl_c_leaves_the_run_alone_and_says_how_to_come_back(
+    open_house: OpenHouse, start: Start
+) -> None:
+    house = await open_house(PAYS)
+    run = await house.start(["pay"])
+    terminal = start("watch", run.id, terminal=True)
+
+    await terminal.until("[s]kip  > ")
+    terminal.type("\x03")
+    told = await terminal.until(f"holdfast watch {run.id}")
+
+    assert "The run goes on without you" in told
+    assert await terminal.ended() == 130
+    assert len(await run.waiting()) == 1
+    assert "Traceback" not in terminal.seen
+
+
+async def test_ctrl_c_away_from_a_terminal_does_the_same(
+    open_house: OpenHouse, start: Start
+) -> None:
+    house = await open_house(PAYS)
+    run = await house.start(["pay"])
+    program = start("watch", run.id)
+
+    await program.until("approve|deny")
+    program.interrupt()
+
+    assert await program.ended() == 130
+    assert f"holdfast watch {run.id}" in program.seen
+
+
+async def test_away_from_a_terminal_nobody_is_asked(open_house: OpenHouse, start: Start) -> None:
+    house = await open_house(PAYS)
+    run = await house.start(["pay"])
+    program = start("watch", run.id)
+
+    told = await program.until("approve|deny|edit|respond")
+    await run.decide("t1c1", "approve")
+
+    assert await program.ended() == 0
+    assert "[a]pprove" not in told + program.seen
+
+
+async def test_a_reader_that_has_enough_is_no_error(open_house: OpenHouse) -> None:
+    house = await open_house([Answer("Done.")])
+    run = await house.start()
+    await run.result()
+    command = [sys.executable, str(ROOT / "client.py"), "show", run.id]
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    program = await asyncio.create_subprocess_exec(*command, stdout=writing, stderr=PIPE)
+    os.close(writing)
+    _, said = await program.communicate()
+
+    assert (program.returncode, said) == (141, b"")
+
+
+async def test_keys_are_not_drawn_into_what_moves(open_house: OpenHouse, start: Start) -> None:
+    thinks = threading.Event()
+    house = await open_house([Answer("I think.", hold=thinks)])
+    run = await house.start()
+    terminal = start("watch", run.id, terminal=True)
+
+    await terminal.until("the model answers")
+    assert not terminal.echoes
+    thinks.set()
+
+    assert await terminal.ended() == 0
+    assert terminal.echoes
+
+
+async def test_a_program_that_is_ended_leaves_the_terminal_as_it_was(
+    open_house: OpenHouse, start: Start
+) -> None:
+    thinks = threading.Event()
+    house = await open_house([Answer("I think.", hold=thinks)])
+    run = await house.start()
+    terminal = start("watch", run.id, terminal=True)
+
+    await terminal.until("the model answers")
+    terminal.process.terminate()
+
+    assert await terminal.ended() == 130
+    assert terminal.echoes
+    assert terminal.seen.rindex(SHOW_CURSOR) > terminal.seen.rfind(HIDE_CURSOR)
+    thinks.set()

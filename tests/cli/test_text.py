@@ -1,0 +1,96 @@
+"""What strangers wrote is printed so that no terminal obeys it, and so that people can read it."""
+
+import json
+import unicodedata
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli import text
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;a title\x07after", "after"),
+        ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bPdevice control\x1b\\after", "after"),
+        ("\x9b2Jcleared", "cleared"),
+        ("\x1b]0;never ended", "0;never ended"),
+        ("\x1b\x1b[2Jtwice", "twice"),
+        ("back\x08\x08\x08over", "backover"),
+        ("line\rhidden", "line\nhidden"),
+        ("amount \u202e001\u202c", "amount 001"),
+        ("in\u200bvisible\U000e0041", "invisible"),
+        ("half \ud800 a character", "half  a character"),
+        ("tab\tand\nline stay", "tab\tand\nline stay"),
+        ("[bold]no markup[/bold] 漢字 é 👩‍💻", "[bold]no markup[/bold] 漢字 é 👩‍💻"),
+    ],
+)
+def test_escape_sequences_and_hidden_characters_are_removed(written: str, printed: str) -> None:
+    assert text.clean(written) == printed
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=[])))
+def test_no_control_character_is_left_in_any_text(written: str) -> None:
+    left = {char for char in text.clean(written) if unicodedata.category(char) in ("Cc", "Cs")}
+
+    assert left <= {"\n", "\t"}
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.text(st.characters(exclude_categories=[])), st.lists
+    )
+)
+def test_json_is_safe_to_print_and_still_the_same_value(value: object) -> None:
+    written = text.as_json(value)
+
+    assert text.clean(written) == written
+    assert json.loads(written) == value
+
+
+def test_a_long_text_says_that_it_was_shortened() -> None:
+    assert text.one_line("one\n  two\x1b[1m three", 40) == "one two three"
+    assert text.one_line("a" * 50, 10) == "aaaaaaaaa…"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("A-1001", "A-1001"),
+        ("00123", "00123"),
+        ("123", '"123"'),
+        ("true", '"true"'),
+        (" padded", '" padded"'),
+        ("", '""'),
+        (123, "123"),
+        (None, "null"),
+        (["a", 1], '["a", 1]'),
+        ("two\nlines\n", "two\nlines\n"),
+    ],
+)
+def test_an_argument_shows_its_type_where_it_could_be_mistaken(value: object, shown: str) -> None:
+    assert text.cell(value) == shown
+
+
+def test_arguments_in_one_line_are_told_apart_and_bounded() -> None:
+    assert text.arguments_line({"id": "A-1", "n": 2}) == 'id="A-1" n=2'
+    assert len(text.arguments_line({str(n): "x" * 500 for n in range(100)})) <= 200
+    assert text.arguments_line(None) == ""
+    assert text.arguments_line("{broken") == '"{broken"'
+
+
+def test_a_command_can_be_copied_into_a_shell() -> None:
+    assert text.command("watch", "my run; rm -rf /") == "holdfast watch 'my run; rm -rf /'"
+
+
+def test_times_are_local_and_a_bad_one_is_no_error() -> None:
+    hours_ago = datetime.now(UTC) - timedelta(hours=3)
+
+    assert text.since(hours_ago.isoformat()) == "3 h"
+    assert text.clock(hours_ago.isoformat()) == hours_ago.astimezone().strftime("%H:%M:%S")
+    assert text.date("nonsense") == "-"

@@ -1,0 +1,70 @@
+"""What a model says is shown once, however the looks at it fall."""
+
+from typing import Any
+
+from cli.activity import Activity
+from cli.remote import Streaming
+from cli.tokens import Tokens
+
+
+def said(text: str, offset: int = 0, key: str = "7/1", calls: list[Any] | None = None) -> Streaming:
+    return Streaming(key, int(key[-1]), text, offset, calls or [])
+
+
+def test_only_what_is_new_is_told() -> None:
+    tokens = Tokens()
+
+    assert tokens.new(said("I will")) == (0, "I will")
+    assert tokens.new(said("I will")) == (6, "")
+    assert tokens.new(said("I will look")) == (6, " look")
+
+
+def test_a_heartbeat_that_holds_the_end_alone_goes_on_where_the_last_one_stopped() -> None:
+    tokens = Tokens()
+    tokens.new(said("abcdef"))
+
+    assert tokens.new(said("defghi", offset=3)) == (6, "ghi")
+    assert tokens.new(said("xyz", offset=20)) == (20, "xyz")
+
+
+def test_a_new_attempt_starts_anew() -> None:
+    tokens = Tokens()
+    tokens.new(said("I will look"))
+
+    assert tokens.new(said("I", key="7/2")) == (0, "I")
+
+
+def test_calls_are_told_when_they_have_grown() -> None:
+    tokens = Tokens()
+    call = {"tool": "pay", "arguments": '{"amo'}
+
+    assert tokens.new_calls(said("", calls=[call])) == [call]
+    assert tokens.new_calls(said("", calls=[call])) == []
+    assert tokens.new_calls(said("", calls=[{**call, "arguments": '{"amount": 1}'}])) != []
+
+
+def test_the_end_of_the_answer_fits_the_terminal() -> None:
+    activity = Activity()
+    activity.streaming = said(
+        "word " * 1000 + "\x1b[2Jend", calls=[{"tool": "pay", "arguments": "{"}]
+    )
+
+    lines = activity.last_lines(width=40, height=8)
+
+    assert len(lines) <= 5
+    assert all(len(line) <= 40 for line in lines)
+    assert lines[-2].endswith("end")
+    assert lines[-1] == "pay {"
+
+
+def test_it_is_said_what_is_going_on() -> None:
+    activity = Activity()
+    assert activity.now() == "starting"
+    activity.entry({"type": "turn_start", "turn": 2})
+    activity.streaming = said("x", key="7/3")
+    assert activity.now() == "turn 2: the model answers (attempt 3)"
+    activity.entry({"type": "tool_start", "callId": "t2c1", "tool": "pay"})
+    assert activity.now() == "carrying out pay (t2c1)"
+    activity.entry({"type": "tool_end", "callId": "t2c1", "tool": "pay"})
+    activity.entry({"type": "confirmation_required", "callId": "t2c2"})
+    assert activity.now() == "waiting for a person's decision"

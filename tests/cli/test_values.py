@@ -1,0 +1,70 @@
+"""What may stand behind the options of a command."""
+
+import io
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+import pytest
+
+from cli import values
+
+
+def test_a_text_may_stand_in_a_file_or_come_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "input.txt"
+    file.write_text("from a file")
+    monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe"))
+
+    assert values.text(f"@{file}") == "from a file"
+    assert values.text("-") == "from a pipe"
+    assert values.text("itself") == "itself"
+
+
+def test_an_input_that_is_a_json_object_is_sent_as_one() -> None:
+    assert values.run_input(' {"order": 1}') == {"order": 1}
+    assert values.run_input("{not JSON") == "{not JSON"
+    assert values.run_input("[1]") == "[1]"
+
+
+def test_a_result_is_json_or_text() -> None:
+    assert values.json_or_text('{"ok": true}') == {"ok": True}
+    assert values.json_or_text("null") is None
+    assert values.json_or_text("it worked") == "it worked"
+
+
+def test_a_principal_is_an_id_or_an_object() -> None:
+    assert values.principal("anna") == {"id": "anna"}
+    assert values.principal('{"id": "anna", "scopes": ["a"]}') == {"id": "anna", "scopes": ["a"]}
+
+
+def test_an_agent_is_a_name_or_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "agent.json"
+    file.write_text('{"name": "x"}')
+
+    assert values.agent("support") == "support"
+    assert values.agent(f"@{file}") == {"name": "x"}
+
+
+def test_groups_are_separated_by_commas() -> None:
+    assert values.groups("finance, ops,") == ["finance", "ops"]
+
+
+@pytest.mark.parametrize("given", ["{", "[1]", "@/no/such/file", "1"])
+def test_what_is_no_json_object_is_refused(given: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        values.json_object(given)
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "1.5", "many", ""])
+def test_what_is_no_number_of_things_is_refused(given: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        values.number(given)
+
+
+def test_a_file_that_no_run_could_take_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "big.txt"
+    file.write_text("x" * (values.MAX_FILE_BYTES + 1))
+
+    with pytest.raises(ArgumentTypeError, match="more than a run can take"):
+        values.text(f"@{file}")

@@ -1,0 +1,27 @@
+"""What the whole suite shares: one real server, and a client of it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.testing import WorkflowEnvironment
+
+from hosting.dev_server import temporal_binary
+from hosting.temporal import usable_search_attributes
+
+
+@pytest.fixture(scope="session")
+async def temporal() -> AsyncIterator[WorkflowEnvironment]:
+    """A dev server for the session, with the search attributes that a worker registers."""
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=str(temporal_binary()), data_converter=pydantic_data_converter
+    ) as environment:
+        await usable_search_attributes(environment.client)
+        yield environment
+
+
+@pytest.fixture(scope="session")
+def client(temporal: WorkflowEnvironment) -> Client:
+    """A client of the session's server."""
+    return temporal.client

@@ -1,0 +1,282 @@
+"""A run without a server: the engine, and a shell of forty lines that plays a script.
+
+What the model answers, how activities end and what people decide are given beforehand, or chosen
+by a test as it goes.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from schemas.agent import BUDGET_DEFAULTS, Agent, ModelSettings
+from schemas.base import link, sha256
+from schemas.decision import Decision
+from schemas.generate import PageOf
+from schemas.message import Delivered
+from schemas.run import RunRequest
+from schemas.solution import Solution, WrittenCall
+from schemas.tool import ActivityBinding, Tool
+from workflows.engine.approval import Desk, Question, Unacceptable
+from workflows.engine.log import Log
+from workflows.engine.mailbox import Mailbox
+from workflows.engine.outcome import Outcome, of_result
+from workflows.engine.run import (
+    AskModel,
+    AskPeople,
+    AwaitMessage,
+    CarryOut,
+    Fail,
+    Finish,
+    Run,
+)
+from workflows.engine.turn import Call, Stage, Turn
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MODEL = ModelSettings(endpoint="script", name="script")
+
+
+def noon() -> datetime:
+    """A clock that stands still."""
+    return NOON
+
+
+def tool(name: str = "look", parameters: dict[str, Any] | None = None, **more: Any) -> Tool:
+    """A tool as a run keeps it; by default it takes anything and changes nothing."""
+    return Tool(
+        name=name,
+        parameters=parameters or {"type": "object"},
+        activity=ActivityBinding(type=name),
+        **more,
+    )
+
+
+def agent(*tools: Tool, **more: Any) -> Agent:
+    """An agent with these tools."""
+    budget = more.pop("budget", {})
+    return Agent(
+        name="tester",
+        model=MODEL,
+        tools=list(tools),
+        budget=BUDGET_DEFAULTS.model_validate({**dict(BUDGET_DEFAULTS), **budget}),
+        **more,
+    )
+
+
+def call(name: str, arguments: Any = None, provider_id: str | None = None) -> WrittenCall:
+    """A call as a model writes it."""
+    return WrittenCall(tool=name, arguments=arguments or {}, provider_id=provider_id)
+
+
+def says(text: str = "", *calls: WrittenCall, **more: Any) -> Solution:
+    """One answer of a model."""
+    return Solution(text=text, calls=list(calls), **more)
+
+
+class Play:
+    """One run, played to its end.
+
+    `outcomes` says how calls end, by tool or call id: an outcome, a value that was returned, a
+    function of the call, or a tuple of these, one after the other. `decisions` says what people decide, by call id: decisions, or `expire`.
+    `pick` chooses which of several open calls ends next.
+    """
+
+    def __init__(
+        self,
+        *tools: Tool,
+        model: Sequence[Solution] = (),
+        outcomes: dict[str, Any] | None = None,
+        decisions: dict[str, list[Any]] | None = None,
+        pick: Callable[[int], int] = lambda count: 0,
+        desk: Desk | None = None,
+        clock: Callable[[], datetime] = noon,
+        definition: dict[str, Any] | None = None,
+        **request: Any,
+    ) -> None:
+        asked = RunRequest.model_validate({"agent": "tester", "input": "go", **request})
+        self.desk = desk or Desk()
+        self.mailbox = Mailbox()
+        self.run = Run(asked, agent(*tools, **(definition or {})), self.mailbox, self.desk, clock)
+        self.model = list(model)
+        self.outcomes = dict(outcomes or {})
+        self.decisions = decisions or {}
+        self.refusals: list[str] = []
+        self.pick = pick
+
+    def to_end(self, steps: int = 500) -> "Play":
+        """Take every step until the run is over, or waits for a message."""
+        for _ in range(steps):
+            step = self.run.next()
+            if isinstance(step, Finish | Fail | AwaitMessage):
+                return self
+            self.take(step)
+        raise AssertionError(f"the run does not end within {steps} steps")
+
+    def take(self, step: Any) -> None:
+        """Take one step."""
+        match step:
+            case AskModel():
+                self.run.answered(self.model.pop(0))
+            case CarryOut(turn):
+                self.carry_out(turn)
+                self.run.closed()
+            case AskPeople(question):
+                self.ask(question)
+                self.run.extended()
+
+    def carry_out(self, turn: Turn) -> None:
+        """What the shell does with a turn."""
+        if turn.sequential:
+            for one in turn.calls:
+                self._together(turn, [one])
+        else:
+            self._together(turn, turn.calls)
+
+    def _together(self, turn: Turn, calls: list[Call]) -> None:
+        if self.run.halting:
+            self.run.abandon(turn, "the run ended before this call")
+            return
+        self.run.calls.open(turn.number, calls)
+        while open_ := [one for one in calls if one.stage is not Stage.ENDED]:
+            self.see_on(turn, open_[self.pick(len(open_))])
+        self.run.calls.close(turn.number, calls)
+
+    def see_on(self, turn: Turn, one: Call) -> None:
+        """Let one open call go on by one move."""
+        if one.stage is Stage.RUNNING:
+            self.run.calls.settle(turn.number, one, self.outcome(one))
+        else:
+            self.ask(self.run.calls.question(one))
+            self.run.calls.rule(turn.number, one)
+
+    def outcome(self, one: Call) -> Outcome:
+        """How a call ends."""
+        key = one.id if one.id in self.outcomes else one.name
+        said = self.outcomes.get(key, "ok")
+        if isinstance(said, tuple):
+            said, *later = said
+            self.outcomes[key] = tuple(later)
+        if callable(said):
+            said = said(one)
+        assert one.tool is not None
+        return said if isinstance(said, Outcome) else of_result(one.tool, said)
+
+    def ask(self, question: Question) -> None:
+        """Let people decide, until there is a ruling."""
+        said = self.decisions.get(question.call_id, [])
+        while question.ruling is None and not self.run.halting:
+            self.decide(said.pop(0) if said else {"decision": "approve"}, question)
+
+    def decide(self, decision: Any, question: Question) -> None:
+        """One decision on a question; what is refused is kept in `refusals`."""
+        if decision == "expire":
+            self.desk.expire(question)
+            return
+        if isinstance(decision, str):
+            decision = {"decision": decision}
+        try:
+            self.run.decide(Decision.model_validate({"callId": question.call_id, **decision}))
+        except Unacceptable as error:
+            self.refusals.append(f"{error.code}: {error}")
+
+    def hear(self, content: Any, **more: Any) -> int:
+        """Somebody says something."""
+        return self.mailbox.put(Delivered(content=content, **more))
+
+    # What came of it.
+
+    @property
+    def result(self) -> Any:
+        """The run's result, as JSON."""
+        over = self.run.over
+        assert isinstance(over, Finish), over
+        return over.result.to_json()
+
+    @property
+    def failure(self) -> Fail:
+        """How the run failed."""
+        over = self.run.over
+        assert isinstance(over, Fail), over
+        return over
+
+    @property
+    def log(self) -> Log:
+        """The run's log."""
+        return self.run.kept.log
+
+    def records(self, *types: str) -> list[dict[str, Any]]:
+        """The log's entries, or those of some types."""
+        found = everything(self.log.records, len(self.log))
+        return [record for record in found if not types or record["type"] in types]
+
+    def events(self) -> list[dict[str, Any]]:
+        """Every event."""
+        return everything(self.log.events, 1_000_000)
+
+    def told(self) -> list[str]:
+        """What happened, in short: `tool_call t1c1`, `turn_end`, …"""
+        return [" ".join(filter(None, (e["type"], e.get("callId")))) for e in self.events()]
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages of the conversation."""
+        return [record["message"] for record in self.records("message")]
+
+    def results(self) -> dict[str, Any]:
+        """What the model reads of each call; each call exactly once."""
+        found: dict[str, Any] = {}
+        for message in self.messages():
+            if message["role"] == "tool":
+                assert message["callId"] not in found, "a call has two results"
+                found[message["callId"]] = message.get("content", "")
+        return found
+
+    def errors(self) -> dict[str, str | None]:
+        """The error code of each call, by call id."""
+        ends = self.records("tool_end")
+        return {end["callId"]: end.get("error", {}).get("code") for end in ends}
+
+    def said(self) -> list[str]:
+        """What the engine said to the model, besides results."""
+        users = [message for message in self.messages() if message["role"] == "user"]
+        return [message["content"] for message in users[1:]]
+
+
+def everything(pages: Callable[[int, int], list[Any]], upto: int) -> list[dict[str, Any]]:
+    """All entries, page by page."""
+    found: list[dict[str, Any]] = []
+    while len(found) < upto and (page := pages(len(found), 1000)):
+        found += page
+    return found
+
+
+def read_again(log: Log) -> tuple[str, list[str]]:
+    """The digest of a log, recomputed from the pages that a request to a model is read from, and
+    the entries with messages."""
+    digest, entries, begun, after, offset = "", [], "", 0, 0
+    while after < len(log):
+        items, cut = log.page(PageOf(after=after, upto=len(log), offset=offset))
+        items = [begun + items[0], *items[1:]]
+        begun = items.pop() if cut else ""
+        offset = len(begun)
+        for item in items:
+            entries.append(item)
+            hashed = item[1:] if item.startswith("#") else sha256(item.encode())
+            digest = link(digest, hashed)
+        after += len(items)
+    return digest, [entry for entry in entries if not entry.startswith("#")]
+
+
+def ticking(seconds: float = 1) -> Callable[[], datetime]:
+    """A clock that goes on each time it is read."""
+    now = NOON
+
+    def clock() -> datetime:
+        nonlocal now
+        now += timedelta(seconds=seconds)
+        return now
+
+    return clock
+
+
+def names_of(entries: Iterable[dict[str, Any]]) -> list[str]:
+    """The types of entries."""
+    return [entry["type"] for entry in entries]

@@ -1,0 +1,171 @@
+"""Which calls wait for a person: the tool's policy, over its agent's, over the defaults."""
+
+from typing import Any
+
+import pytest
+
+from schemas.agent import AgentApproval
+from schemas.base import parse_duration
+from schemas.tool import ApprovalPolicy
+from tests.engine.driver import Play, agent, call, says, tool
+from workflows.engine.approval import needs_person, policy_of
+
+LARGE = {"properties": {"amount": {"exclusiveMinimum": 100}}}
+
+
+def policy(**fields: Any) -> ApprovalPolicy:
+    return ApprovalPolicy.model_validate(fields)
+
+
+@pytest.mark.parametrize(
+    ("require", "when", "amount", "harmless", "effect"),
+    [
+        ("side_effects", None, 1, False, True),
+        ("side_effects", LARGE, 1, False, False),
+        ("side_effects", LARGE, 101, False, True),
+        ("always", None, 1, True, True),
+        ("always", LARGE, 100, False, False),
+        ("always", LARGE, 101, True, True),
+        ("never", None, 101, False, False),
+        ("never", LARGE, 101, False, False),
+        ("always", True, 1, True, True),
+        ("always", False, 1, False, False),
+    ],
+)
+def test_whether_a_call_waits(
+    require: str, when: Any, amount: int, harmless: bool, effect: bool
+) -> None:
+    rule = policy(require=require, when=when)
+    arguments = {"amount": amount}
+
+    assert needs_person(tool("look"), rule, arguments) is harmless
+    assert needs_person(tool("pay", side_effects=True), rule, arguments) is effect
+
+
+@pytest.mark.parametrize("arguments", [{}, {"amount": "500"}, {"amount": None}])
+def test_where_when_says_nothing_against_it_a_person_is_asked(arguments: Any) -> None:
+    assert needs_person(
+        tool("pay", side_effects=True), policy(require="always", when=LARGE), arguments
+    )
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"$ref": "http://example.com/when.json"},
+        {"pattern": "("},
+        {"properties": {"amount": {"multipleOf": 0.01}}},
+        {"properties": {"list": {"items": {"type": "integer"}}}},
+    ],
+)
+def test_where_it_cannot_be_said_whether_when_fits_a_person_is_asked(when: Any) -> None:
+    arguments = {"amount": 10**400, "list": [1] * 200_000, "text": "x"}
+    if "pattern" in when:
+        when = {"properties": {"text": when}}
+
+    assert needs_person(
+        tool("pay", side_effects=True), policy(require="always", when=when), arguments
+    )
+
+
+def test_a_policy_falls_back_field_by_field() -> None:
+    owner = agent(
+        approval=AgentApproval.model_validate(
+            {"quorum": 2, "timeout": "1h", "approvers": ["finance"]}
+        )
+    )
+    own = policy(timeout="5m", approvers=[])
+
+    found = policy_of(tool("pay", approval=own), owner)
+    assert found.timeout == parse_duration("5m")
+    assert found.quorum == 2
+    assert found.approvers == []
+    assert (found.require, found.on_timeout) == ("side_effects", "deny")
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    found = policy_of(tool("pay"), agent()).to_json()
+
+    assert found == {
+        "require": "side_effects",
+        "timeout": "7d",
+        "onTimeout": "deny",
+        "quorum": 1,
+        "approvers": [],
+    }
+
+
+def asked(*tools: Any, **more: Any) -> Play:
+    model = [says("", *[call(one.name, {"amount": 5}) for one in tools]), says("done")]
+    return Play(*tools, model=model, **more).to_end()
+
+
+def test_a_tool_that_the_agent_lets_through_is_not_asked_about() -> None:
+    play = asked(
+        tool("pay", side_effects=True),
+        tool("mail", side_effects=True),
+        definition={"approval": AgentApproval(auto=["pay"])},
+    )
+
+    assert [one["callId"] for one in play.records("confirmation_required")] == ["t1c2"]
+
+
+def test_a_run_that_must_never_wait_denies_what_would_wait_and_carries_out_the_rest() -> None:
+    play = asked(tool("look"), tool("pay", side_effects=True), approvals="deny")
+
+    assert play.errors() == {"t1c1": None, "t1c2": "denied"}
+    assert "does not wait for anybody's approval" in play.results()["t1c2"]
+    assert play.records("confirmation_required", "decision") == []
+
+
+def test_when_looks_at_the_arguments_as_they_would_be_carried_out() -> None:
+    schema = {"type": "object", "properties": {"amount": {"type": "number"}}}
+    pay = tool("pay", schema, side_effects=True, approval=policy(when=LARGE))
+    play = Play(
+        pay,
+        model=[says("", call("pay", {"amount": "500"}), call("pay", {"amount": "5"})), says("x")],
+    ).to_end()
+
+    assert [one["callId"] for one in play.records("confirmation_required")] == ["t1c1"]
+
+
+def test_what_is_refused_before_is_not_asked_about() -> None:
+    pay = tool("pay", {"type": "object", "required": ["id"]}, side_effects=True)
+    play = asked(pay)
+
+    assert play.errors() == {"t1c1": "invalid_arguments"}
+    assert play.records("confirmation_required") == []
+
+
+def test_a_scope_is_missed_when_a_call_is_carried_out_and_not_when_it_is_asked_for() -> None:
+    pay = tool("pay", side_effects=True, requires=["money"])
+    play = asked(pay, principal={"id": "ann", "scopes": ["mail"]})
+
+    assert play.told()[1:5] == [
+        "tool_call t1c1",
+        "confirmation_required t1c1",
+        "tool_end t1c1",
+        "turn_end",
+    ]
+    assert play.errors() == {"t1c1": "token_scope_insufficient"}
+    assert "needs the scope money, which is not held here" in play.results()["t1c1"]
+
+
+@pytest.mark.parametrize(
+    ("held", "most", "code"),
+    [
+        (["money"], None, None),
+        (["money"], ["money"], None),
+        (["money"], [], "token_scope_insufficient"),
+        (["money"], ["mail"], "token_scope_insufficient"),
+        ([], None, "token_scope_insufficient"),
+        (None, None, "token_scope_insufficient"),
+    ],
+)
+def test_a_principal_holds_what_the_agent_lets_it_hold_at_most(
+    held: list[str] | None, most: list[str] | None, code: str | None
+) -> None:
+    more: dict[str, Any] = {"principal": {"id": "ann", "scopes": held}} if held is not None else {}
+    play = asked(tool("look", requires=["money"]), definition={"principal_scopes": most}, **more)
+
+    assert play.errors() == {"t1c1": code}

@@ -1,0 +1,386 @@
+"""Arguments: read leniently, coerced where no doubt is left, validated; nothing absurd is slow."""
+
+import contextlib
+import socket
+import time
+from typing import Any
+
+import pytest
+
+from workflows.engine.arguments import InvalidArguments, fit, read_arguments
+from workflows.engine.checking import bounded, errors, fits, new_errors
+from workflows.engine.coercion import coerce
+from workflows.engine.reading import read_json
+
+
+def nested(levels: int, inner: Any = 1) -> Any:
+    for _ in range(levels):
+        inner = [inner]
+    return inner
+
+
+# Reading.
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        (' \n{"a": 1}\n ', {"a": 1}),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ('```\n{"a": 1}\n```', {"a": 1}),
+        ('```JSON5 \n{"a": 1}```', {"a": 1}),
+        ('```{"a": 1}```', {"a": 1}),
+        ('```json {"a": 1} ```', {"a": 1}),
+        ('```{"a":\n1}```', {"a": 1}),
+        ('{"a": "```\\nx\\n```"}', {"a": "```\nx\n```"}),
+        ('{"a": [1, 2,], }', {"a": [1, 2]}),
+        ('{"a": "x, ]", "b": ",}",}', {"a": "x, ]", "b": ",}"}),
+        ('{"a": "\\",]",}', {"a": '",]'}),
+        ("{}", {}),
+        ("", {}),
+        ("  \n", {}),
+        ('{"a": 1e3, "b": -0.5}', {"a": 1000.0, "b": -0.5}),
+        ('{"a": "\\ud83d\\ude00"}', {"a": "😀"}),
+        ('{"a": "\\ud83d"}', {"a": "?"}),
+        ('{"a": 1, "a": 2}', {"a": 2}),
+    ],
+)
+def test_text_is_read_as_models_write_it(text: str, value: Any) -> None:
+    assert read_arguments(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "the arguments are no JSON: Expecting property name"),
+        ("I would like to refund it", "the arguments are no JSON: Expecting value"),
+        ("{'a': 1}", "the arguments are no JSON"),
+        ('{"a": "cut off by the tok', "the arguments are no JSON: Unterminated string"),
+        ("[1]", "the arguments are no JSON object"),
+        ("5", "the arguments are no JSON object"),
+        ("null", "the arguments are no JSON object"),
+        ('{"a": NaN}', "NaN is no JSON number"),
+        ('{"a": -Infinity}', "-Infinity is no JSON number"),
+        ('{"a": 1e999}', "1e999 is no JSON number"),
+        ('{"a": ' + "1" * 5000 + "}", "a number has 5000 digits; at most 1000"),
+        ('{"a": ' + "[" * 70 + "]" * 70 + "}", "nested deeper than 64 levels"),
+        ('{"a": ' + "[" * 100_000, "nested deeper than 64 levels"),
+        ('["\\ud83d",' + "[" * 900 + "]" * 900 + "]", "nested deeper than 64 levels"),
+        ({"a": nested(64)}, "nested deeper than 64 levels"),
+        ({"a": float("nan")}, "it holds NaN or an infinity, which JSON does not have"),
+    ],
+)
+def test_what_cannot_be_read_says_why(text: Any, why: str) -> None:
+    with pytest.raises(InvalidArguments) as refused:
+        read_arguments(text)
+    assert why in str(refused.value)
+
+
+# Coercion, row by row of the contract.
+
+NUMBER, INTEGER = {"type": "number"}, {"type": "integer"}
+BOOLEAN, STRING = {"type": "boolean"}, {"type": "string"}
+OBJECT, ARRAY = {"type": "object"}, {"type": "array"}
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "coerced"),
+    [
+        # a numeric text to a number
+        ("3.5", NUMBER, 3.5),
+        (" -2 ", NUMBER, -2),
+        ("1e2", NUMBER, 100.0),
+        # to an integer only without a fraction
+        ("3", INTEGER, 3),
+        ("3.0", INTEGER, 3),
+        ("3e2", INTEGER, 300),
+        (3.0, INTEGER, 3),
+        # "true" and "false", 0 and 1 to a boolean
+        ("true", BOOLEAN, True),
+        ("false", BOOLEAN, False),
+        (1, BOOLEAN, True),
+        (0, BOOLEAN, False),
+        # a number or a boolean to a string
+        (5, STRING, "5"),
+        (2.5, STRING, "2.5"),
+        (True, STRING, "true"),
+        (False, STRING, "false"),
+        # a JSON text to an object or an array
+        ('{"a": 1}', OBJECT, {"a": 1}),
+        ("[1, 2,]", ARRAY, [1, 2]),
+        ('{"n": "5"}', OBJECT | {"properties": {"n": INTEGER}}, {"n": 5}),
+        # a scalar to an array of one
+        ("x", ARRAY, ["x"]),
+        (5, ARRAY, [5]),
+        (False, ARRAY, [False]),
+        ("5", ARRAY | {"items": INTEGER}, [5]),
+        ("[draft] letter", ARRAY, ["[draft] letter"]),
+        # of anyOf, the first branch that fits; as it is, before it is turned into anything
+        ("5", {"anyOf": [INTEGER, STRING]}, "5"),
+        ("5", {"anyOf": [INTEGER, BOOLEAN]}, 5),
+        ("true", {"anyOf": [INTEGER, BOOLEAN]}, True),
+        (1, {"oneOf": [BOOLEAN, STRING]}, True),
+        ({"n": "5"}, {"anyOf": [{"properties": {"n": INTEGER}}]}, {"n": 5}),
+        # of several types, the first that it can be
+        ("5", {"type": ["integer", "null"]}, 5),
+        ("x", {"type": ["integer", "string"]}, "x"),
+        # everywhere inside
+        ({"a": [{"b": "1"}]}, {"properties": {"a": {"items": {"properties": {"b": INTEGER}}}}},
+         {"a": [{"b": 1}]}),
+        ({"x": "1"}, {"additionalProperties": INTEGER}, {"x": 1}),
+        (["1", "1"], {"prefixItems": [INTEGER], "items": STRING}, [1, "1"]),
+        ("5", {"allOf": [INTEGER, {"minimum": 1}]}, 5),
+        # through references
+        ("5", {"$ref": "#/$defs/n", "$defs": {"n": INTEGER}}, 5),
+        ("5", {"$ref": "#/$defs/a~1b", "$defs": {"a/b": INTEGER}}, 5),
+        ({"n": {"n": "5"}}, OBJECT | {"properties": {"n": {"anyOf": [INTEGER, {"$ref": "#"}]}}},
+         {"n": {"n": 5}}),
+    ],
+)  # fmt: skip
+def test_a_value_is_coerced_where_what_was_meant_is_beyond_doubt(
+    value: Any, schema: Any, coerced: Any
+) -> None:
+    found = fit(value, schema)
+
+    assert found == coerced
+    assert type(found) is type(coerced)
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        ("3.5", INTEGER),
+        (3.5, INTEGER),
+        ("three", NUMBER),
+        ("", NUMBER),
+        ("0x10", NUMBER),
+        ("1_000", NUMBER),
+        ("٣", NUMBER),
+        ("NaN", NUMBER),
+        ("1e999", NUMBER),
+        ("9" * 400, NUMBER),
+        (True, NUMBER),
+        (True, INTEGER),
+        ("yes", BOOLEAN),
+        ("True", BOOLEAN),
+        ("1", BOOLEAN),
+        (2, BOOLEAN),
+        ([1], STRING),
+        ({}, STRING),
+        ("{not json", OBJECT),
+        ("[1]", OBJECT),
+        (5, OBJECT),
+        ([], OBJECT),
+        ({}, ARRAY),
+        ([5], INTEGER),
+        ("x", {"type": "string", "enum": ["a"]}),
+        ({"x1": "5"}, {"patternProperties": {"^x": INTEGER}, "additionalProperties": STRING}),
+    ],
+)
+def test_a_value_that_leaves_doubt_stays_as_it_is_and_does_not_fit(value: Any, schema: Any) -> None:
+    assert coerce(value, schema) == value
+    with pytest.raises(InvalidArguments):
+        fit(value, schema)
+
+
+@pytest.mark.parametrize(
+    "schema", [NUMBER, INTEGER, BOOLEAN, STRING, OBJECT, ARRAY, {"anyOf": [STRING, ARRAY]}]
+)
+def test_a_null_is_never_turned_into_a_value(schema: Any) -> None:
+    assert coerce(None, schema) is None
+    assert coerce({"a": None}, {"properties": {"a": schema}}) == {"a": None}
+    with pytest.raises(InvalidArguments):
+        fit(None, schema)
+
+
+def test_what_was_written_is_not_changed_by_coercion() -> None:
+    written = {"a": ["1"], "b": {"c": "2"}}
+    schema = {"properties": {"a": {"items": INTEGER}, "b": {"properties": {"c": INTEGER}}}}
+
+    assert fit(written, schema) == {"a": [1], "b": {"c": 2}}
+    assert written == {"a": ["1"], "b": {"c": "2"}}
+
+
+# Validation.
+
+
+def test_what_is_wrong_is_said_field_by_field() -> None:
+    schema = {
+        "properties": {"order": {"properties": {"id": INTEGER, "lines": {"items": INTEGER}}}},
+        "required": ["order", "amount", "reason"],
+        "additionalProperties": False,
+    }
+    with pytest.raises(InvalidArguments) as refused:
+        fit({"order": {"id": "x", "lines": [1, "y"]}, "amuont": 5}, schema)
+
+    assert str(refused.value).split("; ") == [
+        "order.id: 'x' is not of type 'integer'",
+        "order.lines.1: 'y' is not of type 'integer'",
+        "'amount' is a required property",
+        "'reason' is a required property",
+        "Additional properties are not allowed ('amuont' was unexpected)",
+    ]
+
+
+def test_what_is_said_is_bounded_in_lines_and_in_characters() -> None:
+    lines = errors(["x" * 10_000] * 100, {"items": INTEGER})
+
+    assert len(lines) == 21
+    assert lines[-1] == "and more"
+    assert all(len(line) < 400 for line in lines)
+
+
+def test_of_a_changed_value_only_what_is_newly_wrong_is_told() -> None:
+    schema = {"required": ["a", "b"], "properties": {"list": {"minItems": 3, "items": INTEGER}}}
+
+    assert new_errors({"list": [1, 2]}, {"list": [1]}, schema) == []
+    assert new_errors({"a": 1}, {}, schema) == []
+    assert new_errors({"a": 1, "list": ["x"]}, {"b": 1}, schema) == [
+        "'b' is a required property",
+        "list: ['x'] is too short",
+        "list.0: 'x' is not of type 'integer'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("items", "unique"),
+    [
+        ([1, 2], True),
+        ([1, 1.0], False),
+        ([1, True], True),
+        ([0, False], True),
+        (["1", 1], True),
+        ([[1], [1.0]], False),
+        ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], False),
+        ([{"a": 1}, {"a": True}], True),
+        ([None, None], False),
+        ([[], {}, "", 0, False, None], True),
+    ],
+)
+def test_unique_items_are_told_apart_as_json_does(items: list[Any], unique: bool) -> None:
+    assert fits(items, {"uniqueItems": True}) is unique
+    assert fits(items, {"uniqueItems": False})
+
+
+def test_a_remote_reference_is_never_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **more: Any) -> Any:
+        raise AssertionError("a connection was tried")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    for remote in ("http://example.com/schema.json", "file:///etc/hostname", "other.json#/x"):
+        assert "the schema cannot be applied" in errors(5, {"$ref": remote})[0]
+        assert coerce("5", {"$ref": remote}) == "5"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "strng"},
+        {"properties": 5},
+        {"required": 5},
+        {"minimum": "x"},
+        {"pattern": "("},
+        {"$ref": "#/$defs/none"},
+        {"$ref": "#"},
+        {"anyOf": 5},
+        {"items": {"$ref": "#/items"}},
+        {"multipleOf": 0},
+        {"enum": 5},
+    ],
+)
+@pytest.mark.parametrize("value", [5, "x", {"a": 1}, [1], 10**400])
+def test_a_schema_that_is_none_raises_nothing_but_that_the_value_does_not_fit(
+    value: Any, schema: Any
+) -> None:
+    coerce(value, schema)
+    errors(value, schema)
+
+
+def test_a_number_too_large_to_be_divided_is_an_error_of_the_arguments() -> None:
+    with pytest.raises(InvalidArguments, match="the schema cannot be applied"):
+        fit(10**400, {"multipleOf": 0.01})
+
+
+# What is absurd is quick.
+
+TREE = {
+    "$defs": {
+        "node": {
+            "anyOf": [
+                {"properties": {"c": {"$ref": "#/$defs/node"}}, "required": ["a"]},
+                {"properties": {"c": {"$ref": "#/$defs/node"}}, "required": ["b"]},
+            ]
+        }
+    },
+    "$ref": "#/$defs/node",
+}
+
+
+def branch(levels: int) -> Any:
+    node: Any = {}
+    for _ in range(levels):
+        node = {"c": node}
+    return node
+
+
+ABSURD: dict[str, tuple[Any, Any]] = {
+    "many numbers": ([1] * 400_000, {"items": INTEGER}),
+    "many texts": (["x"] * 250_000, {"items": INTEGER}),
+    "many of anything": ([1] * 400_000, {"items": {}}),
+    "many keys": ({str(n): n for n in range(100_000)}, {"additionalProperties": INTEGER}),
+    "many different": ([{"k": n} for n in range(20_000)], {"uniqueItems": True}),
+    "choices within choices": (branch(60), TREE),
+    "a schema within itself": (
+        branch(60),
+        {"$ref": "#/$defs/x", "$defs": {"x": {"properties": {"c": {"$ref": "#/$defs/x"}}}}},
+    ),
+    "one long text": ("x" * 1_000_000, {"type": "string", "minLength": 1}),
+    "a long list as text": ("[" + "1," * 300_000 + "1]", {"type": "array", "items": INTEGER}),
+}
+
+
+@pytest.mark.parametrize("name", ABSURD)
+def test_an_absurd_value_is_checked_in_no_time_or_refused(name: str) -> None:
+    value, schema = ABSURD[name]
+    begin = time.process_time()
+    with contextlib.suppress(InvalidArguments):
+        fit(value, schema)
+    assert time.process_time() - begin < 0.9  # half a second where nothing else is at work
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```json\n" + " " * 500_000 + "x",
+        "```" + "\n" * 500_000 + "x",
+        "```" * 200_000,
+        '{"a": "' + '\\"' * 300_000 + "\\",
+        '{"a": ' + '"' * 500_001,
+        "[" + ",   " * 200_000,
+        "[" + "," * 500_000 + "]",
+        "{" * 500_000,
+        "[" * 500_000 + "]" * 500_000,
+        "\\ud800" * 100_000,
+        "1" * 500_000,
+    ],
+    ids=range(11),
+)
+def test_an_absurd_text_is_read_in_no_time(text: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(ValueError, match=r"."):
+        read_json(text)
+    assert time.process_time() - begin < 0.5
+
+
+def test_what_is_checked_together_shares_one_allowance() -> None:
+    """A turn of many large calls takes no longer than one: Temporal waits two seconds."""
+    value, schema = [1] * 20_000, {"items": INTEGER}
+    assert errors(value, schema) == []
+
+    with bounded():
+        found = [errors(value, schema) for _ in range(5)]
+    assert found[0] == []
+    assert found[-1] == ["too large to be checked: that takes more than 50000 steps"]
+    assert errors(value, schema) == []

@@ -1,0 +1,389 @@
+"""Budgets: what is counted, what a limit leads to, and what people may say to one."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from schemas.agent import AgentApproval, Budget
+from schemas.base import parse_duration
+from schemas.decision import Decision
+from schemas.generate import PageOf
+from schemas.solution import Solution, Usage
+from schemas.tool import ApprovalPolicy
+from tests.engine.driver import NOON, Play, call, says, tool
+from workflows.engine.approval import Unacceptable
+from workflows.engine.budget import Meter
+from workflows.engine.run import AskPeople
+
+SECOND = timedelta(seconds=1)
+
+
+def meter(**budget: Any) -> Meter:
+    return Meter(Budget.model_validate(budget))
+
+
+def used(**tokens: Any) -> Usage:
+    return Usage(**tokens)
+
+
+# Counting.
+
+
+@pytest.mark.parametrize(
+    ("name", "spend"),
+    [
+        ("maxTurns", lambda m: m.spend(used())),
+        ("maxIterations", lambda m: setattr(m, "iterations", m.iterations + 1)),
+        ("maxTokens", lambda m: m.spend(used(input_tokens=1, output_tokens=0))),
+        ("maxCost", lambda m: m.spend(used(cost=1.0))),
+    ],
+)
+def test_a_limit_is_reached_when_all_of_it_is_used(name: Any, spend: Any) -> None:
+    count = meter(**{name: 2})
+    reached = [count.reached()]
+    for _ in range(2):
+        spend(count)
+        reached.append(count.reached())
+
+    assert reached == [None, None, name]
+
+
+def test_calls_are_carried_out_up_to_the_limit_and_one_more_reaches_it() -> None:
+    count = meter(maxCalls=2)
+
+    assert [count.refuse_call("a") for _ in range(2)] == [None, None]
+    assert count.reached() is None, "the model may still answer"
+    assert count.refuse_call("a") == "the run's limit of 2 calls is reached"
+    assert count.reached() == "maxCalls"
+
+
+def test_calls_of_one_tool_in_a_row_are_counted() -> None:
+    count = meter(maxSameTool=2)
+
+    assert [count.refuse_call(name) for name in "aabab"] == [None] * 5
+    assert [count.refuse_call("b"), count.reached()] == [None, None]
+    assert count.refuse_call("b") == "`b` was called 2 times in a row, which is the run's limit"
+    assert count.reached() == "maxSameTool"
+
+
+def test_a_budget_that_is_not_set_has_no_bound() -> None:
+    count = meter()
+    for _ in range(100):
+        count.refuse_call("a")
+        count.spend(used(input_tokens=10**9, output_tokens=10**9, cost=10.0**9))
+
+    assert count.reached() is None
+    assert count.remaining(NOON) is None
+
+
+def test_the_clock_stands_while_nothing_is_at_work() -> None:
+    count = meter(maxDuration="10s")
+    count.begin_work(NOON)
+    count.begin_work(NOON + 2 * SECOND)
+    count.end_work(NOON + 3 * SECOND)
+    assert count.worked(NOON + 4 * SECOND) == 4 * SECOND
+    count.end_work(NOON + 5 * SECOND)
+
+    assert count.worked(NOON + 500 * SECOND) == 5 * SECOND
+    assert count.remaining(NOON + 500 * SECOND) == 5 * SECOND
+
+
+def test_what_is_left_of_the_time_is_never_less_than_a_second() -> None:
+    count = meter(maxDuration="10s")
+    count.begin_work(NOON)
+    count.end_work(NOON + 30 * SECOND)
+
+    assert count.remaining(NOON) == SECOND
+
+
+def test_the_time_is_used_up_when_its_timer_says_so() -> None:
+    count = meter(maxDuration="10s")
+    assert count.reached() is None
+    count.out_of_time = True
+
+    assert count.reached() == "maxDuration"
+    count.extend("maxDuration")
+    assert count.reached() is None
+    assert count.budget.max_duration == parse_duration("20s")
+
+
+def test_usage_that_is_not_reported_is_unknown_and_not_zero() -> None:
+    count = meter(maxTokens=100, maxCost=1)
+    count.spend(used(input_tokens=5, output_tokens=1, cost=0.1))
+    assert count.usage().input_tokens == 5
+    assert count.unknown() is None
+
+    count.spend(used())
+    assert (count.usage().input_tokens, count.usage().cost) == (None, None)
+    assert count.view(NOON)["maxTokens"] == {"used": None, "limit": 100}
+    assert count.unknown() == "maxTokens"
+
+
+def test_what_is_used_and_granted_is_shown_by_budget() -> None:
+    count = meter(maxTurns=8, maxDuration="1m")
+    count.spend(used(input_tokens=3, output_tokens=2))
+    count.refuse_call("a")
+    count.begin_work(NOON)
+
+    assert count.view(NOON + 1.5 * SECOND) == {
+        "maxIterations": {"used": 0, "limit": None},
+        "maxTurns": {"used": 1, "limit": 8},
+        "maxCalls": {"used": 1, "limit": None},
+        "maxDuration": {"used": "1500ms", "limit": "1m"},
+        "maxTokens": {"used": 5, "limit": None},
+        "maxCost": {"used": None, "limit": None},
+        "maxSameTool": {"used": 1, "limit": None},
+    }
+
+
+def test_a_runs_own_budget_can_only_be_tighter_than_its_agents() -> None:
+    bounds = Budget(max_turns=8, max_calls=32)
+    own = Budget(max_turns=100, max_calls=2, max_tokens=5)
+
+    assert own.within(bounds) == Budget(max_turns=8, max_calls=2, max_tokens=5)
+
+
+def test_an_extension_grants_as_much_again() -> None:
+    count = meter(maxTurns=3)
+    for limit in (6, 9):
+        count.turns = limit - 3
+        count.extend("maxTurns")
+
+        assert count.budget.max_turns == limit
+
+
+def test_an_extension_lets_the_run_go_on_however_much_was_used_beyond_the_limit() -> None:
+    count = meter(maxTokens=100, maxCalls=2)
+    count.spend(used(input_tokens=5_000, output_tokens=0))
+    for _ in range(50):
+        count.refuse_call("a")
+    count.extend("maxTokens")
+    count.extend("maxCalls")
+
+    assert count.reached() is None
+    assert (count.budget.max_tokens, count.budget.max_calls) == (5_100, 52)
+
+
+# In a run.
+
+
+def loops(turns: int = 50, **more: Any) -> list[Solution]:
+    """A model that calls the same tool for ever."""
+    return [says("", call("look"), **more) for _ in range(turns)]
+
+
+def test_rounds_of_calls_are_limited_and_the_next_answer_is_the_output() -> None:
+    play = Play(tool(), model=[*loops(6), says("so be it")]).to_end()
+
+    assert (play.result["status"], play.result["output"]) == ("completed", "so be it")
+    assert play.said() == ["iteration limit reached; finalise your answer"]
+    assert play.result["turns"] == 7
+
+
+def test_in_the_final_answer_no_call_is_carried_out_and_each_has_its_result() -> None:
+    play = Play(tool(), model=[*loops(6), says("well", call("look"), call("other"))]).to_end()
+
+    assert play.result["output"] == "well"
+    assert (play.errors()["t7c1"], play.errors()["t7c2"]) == ("blocked", "blocked")
+    assert len(play.results()) == 8
+
+
+def test_the_final_answer_is_asked_for_without_calls() -> None:
+    play = Play(tool(), model=loops(6))
+    while play.run.kept.meter.turns < 6:
+        play.take(play.run.next())
+        assert play.run.page(PageOf(upto=0)).ask.tool_choice == "auto"  # type: ignore[union-attr]  # the first page has it
+    play.take(play.run.next())
+    play.run.next()
+
+    assert play.run.page(PageOf(upto=0)).ask.tool_choice == "none"  # type: ignore[union-attr]  # the first page has it
+
+
+def test_a_final_answer_that_is_empty_is_the_output() -> None:
+    play = Play(tool(), model=[*loops(6), says("")]).to_end()
+
+    assert (play.result["status"], play.result["output"]) == ("completed", "")
+
+
+def test_a_final_answer_that_does_not_fit_may_be_mended_within_the_other_limits() -> None:
+    schema = {"type": "object", "required": ["x"]}
+    mended = Play(
+        tool(),
+        model=[*loops(6), says("no JSON"), says('{"x": 1}')],
+        definition={"output": schema},
+    ).to_end()
+    assert mended.result["output"] == {"x": 1}
+
+    never = Play(
+        tool(), model=[*loops(6), *[says("no JSON")] * 50], definition={"output": schema}
+    ).to_end()
+    assert never.result["status"] == "budget_exceeded"
+    assert never.result["turns"] == 8
+
+
+def test_requests_are_limited_and_then_the_run_ends() -> None:
+    play = Play(tool(), model=loops(), budget={"maxTurns": 3}).to_end()
+
+    assert (play.result["status"], play.result["output"]) == ("budget_exceeded", None)
+    assert play.result["turns"] == 3
+    assert play.records("notice")[-1]["text"] == "the budget maxTurns is used up"
+
+
+def test_a_thousand_calls_in_one_turn() -> None:
+    """32 are carried out, each has exactly one result, and the run ends."""
+    play = Play(tool(), model=[says("", *[call("look")] * 1000)]).to_end()
+    codes = list(play.errors().values())
+
+    assert codes == [None] * 32 + ["blocked"] * 968
+    assert len(play.results()) == 1000
+    assert play.result["status"] == "budget_exceeded"
+    assert play.result["calls"] == 1000
+    assert play.told().count("tool_start t1c33") == 0
+
+
+@pytest.mark.parametrize(
+    ("budget", "turns"),
+    [
+        ({"maxTokens": 25}, 3),
+        ({"maxCost": 0.5}, 2),
+        ({"maxSameTool": 2}, 3),
+        ({"maxCalls": 2}, 3),
+    ],
+)
+def test_each_limit_ends_a_run_that_would_not_end(budget: Any, turns: int) -> None:
+    spent = used(input_tokens=8, output_tokens=2, cost=0.25)
+    play = Play(tool(), model=loops(usage=spent), budget=budget).to_end()
+
+    assert (play.result["status"], play.result["turns"]) == ("budget_exceeded", turns)
+
+
+@pytest.mark.parametrize("name", ["maxTurns", "maxCalls", "maxTokens", "maxSameTool"])
+def test_each_limit_can_lead_to_a_final_answer(name: str) -> None:
+    spent = used(input_tokens=1, output_tokens=0)
+    play = Play(
+        tool(),
+        model=[*loops(3, usage=spent), says("that is all", usage=spent)],
+        budget={name: 2 if name in ("maxCalls", "maxSameTool") else 3},
+        definition={"on_limit": {name: "finalize"}},
+    ).to_end()
+
+    assert (play.result["status"], play.result["output"]) == ("completed", "that is all")
+    assert play.result["turns"] == 4
+
+
+def test_a_final_answer_is_asked_for_once_where_its_own_limit_stands_against_another() -> None:
+    play = Play(
+        tool(),
+        model=[*loops(3), *[says("no JSON")] * 50],
+        budget={"maxTurns": 3},
+        definition={"on_limit": {"maxTurns": "finalize"}, "output": {"type": "object"}},
+    ).to_end()
+
+    assert (play.result["status"], play.result["turns"]) == ("budget_exceeded", 4)
+
+
+def test_a_run_says_once_that_a_budget_cannot_be_kept_to() -> None:
+    play = Play(tool(), model=[*loops(2), says("x")], budget={"maxTokens": 100}).to_end()
+
+    assert [entry["text"] for entry in play.records("notice")] == [
+        "the provider does not report its usage: the budget maxTokens cannot be kept to"
+    ]
+    assert play.result["usage"]["inputTokens"] is None
+
+
+# Asking people.
+
+ASK: dict[str, Any] = {"definition": {"on_limit": {"maxTurns": "ask"}}, "budget": {"maxTurns": 2}}
+
+
+def asking(**more: Any) -> tuple[Play, Any]:
+    """A run that asks for more turns, and its question."""
+    play = Play(tool(), model=[*loops(2), *more.pop("then", [says("done")])], **{**ASK, **more})
+    while not isinstance(step := play.run.next(), AskPeople):
+        play.take(step)
+    return play, step.question
+
+
+def test_people_are_asked_for_more() -> None:
+    play, question = asking()
+    waiting = question.waiting()
+
+    assert (waiting.kind, waiting.call_id, waiting.tool) == ("budget", "t2-maxTurns", "maxTurns")
+    assert waiting.arguments == {"maxTurns": 2}
+    assert "has used up its maxTurns of 2" in waiting.question
+    assert play.run.status == "awaiting_approval"
+    assert play.told()[-1] == "confirmation_required t2-maxTurns"
+
+
+def test_an_approval_grants_as_much_again() -> None:
+    play, _ = asking(then=[*loops(2), says("no more")])
+    play.decisions = {"t2-maxTurns": ["approve"], "t4-maxTurns": ["deny"]}
+    play.to_end()
+
+    assert (play.result["status"], play.result["turns"]) == ("budget_exceeded", 4)
+
+
+def test_an_edit_sets_the_limit() -> None:
+    play, _ = asking(then=[says("", call("look")), says("done")])
+    play.decisions = {"t2-maxTurns": [{"decision": "edit", "arguments": {"maxTurns": 4}}]}
+    play.to_end()
+
+    assert (play.result["status"], play.result["output"]) == ("completed", "done")
+    assert play.run.kept.meter.budget.max_turns == 4
+
+
+@pytest.mark.parametrize("decision", ["deny", "expire"])
+def test_where_nobody_grants_more_the_run_ends(decision: str) -> None:
+    play, _ = asking()
+    play.decisions = {"t2-maxTurns": [decision]}
+
+    assert play.to_end().result["status"] == "budget_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("decision", "why"),
+    [
+        ({"decision": "respond", "result": 1}, "decide on a budget with approve, edit or deny"),
+        ({"decision": "happened", "result": 1}, "is for calls whose outcome is unknown"),
+        ({"decision": "edit", "arguments": {}}, "say the new `maxTurns`, and nothing else"),
+        ({"decision": "edit", "arguments": {"maxCalls": 9}}, "say the new `maxTurns`"),
+        ({"decision": "edit", "arguments": {"maxTurns": 9, "maxCalls": 9}}, "and nothing else"),
+        ({"decision": "edit", "arguments": {"maxTurns": 2}}, "more than the run has used already"),
+        ({"decision": "edit", "arguments": {"maxTurns": "many"}}, "valid integer"),
+        ({"decision": "edit", "arguments": {"maxTurns": None}}, "say the new `maxTurns`"),
+        ({"decision": "edit", "arguments": {"turns": 5}}, "not permitted"),
+    ],
+)
+def test_what_makes_no_budget_is_refused_in_one_line(decision: Any, why: str) -> None:
+    play, _ = asking()
+    with pytest.raises(Unacceptable) as refused:
+        play.run.decide(Decision.model_validate({"callId": "t2-maxTurns", **decision}))
+
+    assert why in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_second_approval_does_not_grant_twice() -> None:
+    play, question = asking()
+    for _ in range(2):
+        play.run.calls.hear(Decision(call_id=question.call_id, decision="approve"))
+    play.run.extended()
+
+    assert play.run.kept.meter.budget.max_turns == 4
+    assert "is decided already" in play.records("decision")[1]["ignored"]
+
+
+def test_a_budget_asks_those_who_approve_for_the_agent() -> None:
+    definition = {**ASK["definition"], "approval": AgentApproval(approvers=["board"], quorum=2)}
+    _, question = asking(definition=definition)
+
+    assert (question.waiting().approvers, question.waiting().quorum) == (["board"], 2)
+    assert isinstance(question.policy, ApprovalPolicy)
+
+
+def test_a_run_that_must_never_wait_ends_where_it_would_ask() -> None:
+    play = Play(tool(), model=loops(), approvals="deny", **ASK).to_end()
+
+    assert play.result["status"] == "budget_exceeded"
+    assert play.records("confirmation_required") == []

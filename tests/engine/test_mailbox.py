@@ -1,0 +1,66 @@
+"""The mailbox: nothing that was said to a run is lost, and each message is heard in its time."""
+
+import time
+
+from schemas.message import Delivered
+from workflows.engine.mailbox import Mailbox
+
+
+def box_of(*deliveries: str) -> Mailbox:
+    box = Mailbox()
+    for number, delivery in enumerate(deliveries, start=1):
+        assert box.put(Delivered(content=str(number), delivery=delivery)) == number  # type: ignore[arg-type]  # a table
+    return box
+
+
+def contents(messages: list[Delivered]) -> list[object]:
+    return [message.content for message in messages]
+
+
+def test_a_message_to_steer_is_heard_before_the_next_request() -> None:
+    box = box_of("steer", "followUp", "steer")
+
+    assert contents(box.take(ending=False)) == ["1", "3"]
+    assert len(box) == 1
+
+
+def test_a_message_to_follow_up_is_heard_when_the_run_would_end() -> None:
+    box = box_of("followUp", "steer", "followUp")
+
+    assert contents(box.take(ending=True)) == ["1", "2", "3"]
+    assert len(box) == 0
+
+
+def test_a_message_is_heard_once() -> None:
+    box = box_of("steer")
+    box.take(ending=False)
+
+    assert box.take(ending=False) == box.take(ending=True) == []
+
+
+def test_heard_is_the_number_up_to_which_all_are_heard() -> None:
+    """Else whoever sent the follow-up would be given the answer to something else."""
+    box = box_of("steer", "followUp", "steer")
+    assert box.heard == 0
+
+    box.take(ending=False)
+    assert box.heard == 1
+
+    box.take(ending=True)
+    assert box.heard == 3
+
+
+def test_two_messages_that_say_the_same_are_two() -> None:
+    box = Mailbox()
+    for _ in range(2):
+        box.put(Delivered(content="go on"))
+
+    assert contents(box.take(ending=False)) == ["go on", "go on"]
+
+
+def test_ten_thousand_messages_are_heard_in_no_time() -> None:
+    box = box_of(*["steer"] * 10_000)
+    begin = time.process_time()
+    box.take(ending=False)
+
+    assert time.process_time() - begin < 0.5

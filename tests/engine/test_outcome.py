@@ -1,0 +1,255 @@
+"""How a call ended: what activities return and how they fail, as values."""
+
+from typing import Any
+
+import pytest
+
+from schemas.errors import ErrorCode
+from schemas.names import ACTIVITY_NOT_FOUND, STOP_RUN
+from schemas.tool import Tool
+from tests.engine.driver import Play, call, says, tool
+from workflows.engine.outcome import (
+    Failed,
+    Failure,
+    Outcome,
+    Stopped,
+    Succeeded,
+    Unknown,
+    failed,
+    of_failure,
+    of_result,
+    refused,
+)
+
+AGAIN = tool("look")
+ONCE = tool("pay", side_effects=True, idempotent=False)
+
+
+def code_of(outcome: Outcome) -> str:
+    assert isinstance(outcome, Failed), outcome
+    return outcome.error.code
+
+
+def message_of(outcome: Outcome) -> str:
+    assert isinstance(outcome, Failed), outcome
+    return outcome.error.message
+
+
+def application(message: str, type_: str = "ValueError") -> Failure:
+    return Failure("application", message, type_)
+
+
+# Failures.
+
+
+@pytest.mark.parametrize(
+    ("failure", "again", "once"),
+    [
+        (application("no such order"), "tool_error", "tool_error"),
+        (Failure("timeout", "it took too long"), "timeout", Unknown),
+        (Failure("timeout", "nobody began with it", started=False), "timeout", "timeout"),
+        (Failure("cancelled", "it was cancelled"), "cancelled", Unknown),
+        (Failure("cancelled", "it was cancelled", started=False), "timeout", "timeout"),
+        (Failure("other", "the server said no"), "tool_error", Unknown),
+        (application("enough", STOP_RUN), Stopped, Stopped),
+    ],
+)
+def test_what_became_of_a_call_whose_activity_failed(
+    failure: Failure, again: Any, once: Any
+) -> None:
+    """Where a call may be made only once, an end that nobody heard of is never a mere error."""
+    for each, expected in ((AGAIN, again), (ONCE, once)):
+        outcome = of_failure(each, failure)
+        if isinstance(expected, str):
+            assert code_of(outcome) == expected
+        else:
+            assert isinstance(outcome, expected)
+
+
+@pytest.mark.parametrize("side_effects", [True, False])
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_once_is_what_has_side_effects_and_is_not_idempotent(
+    side_effects: bool, idempotent: bool
+) -> None:
+    one = tool("x", side_effects=side_effects, idempotent=idempotent)
+    outcome = of_failure(one, Failure("timeout", "it took too long"))
+
+    assert isinstance(outcome, Unknown) is (side_effects and not idempotent)
+
+
+def test_the_message_of_an_error_is_the_tools_own() -> None:
+    assert message_of(of_failure(AGAIN, application("no such order: 7"))) == "no such order: 7"
+
+
+def test_a_tool_that_did_not_say_why_it_failed_is_named() -> None:
+    assert message_of(of_failure(AGAIN, application(""))) == "`look` failed, and did not say why."
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        application(
+            "Activity function look for workflow w is not registered on this worker, available"
+            " activities: generate, transferMoney",
+            ACTIVITY_NOT_FOUND,
+        ),
+        application("unable to find activityType=look. Supported types: [transferMoney]"),
+        application('Activity Type "look" is not registered with a worker. Known types are: x'),
+    ],
+)
+def test_the_activities_of_a_worker_are_never_listed_to_a_model(failure: Failure) -> None:
+    assert message_of(of_failure(AGAIN, failure)) == "The tool `look` is not available now."
+
+
+def test_a_tools_own_not_found_error_is_shown() -> None:
+    failure = application("there is no order 7", ACTIVITY_NOT_FOUND)
+
+    assert message_of(of_failure(AGAIN, failure)) == "there is no order 7"
+
+
+def test_a_message_is_bounded() -> None:
+    assert len(message_of(of_failure(AGAIN, application("x" * 100_000)))) == 4_000
+    assert len(refused(ErrorCode.DENIED, "x" * 100_000).error.message) == 4_000
+    stopped = of_failure(AGAIN, application("x" * 100_000, STOP_RUN))
+    assert isinstance(stopped, Stopped)
+    assert len(stopped.message) == 4_000
+
+
+# Results.
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        1,
+        None,
+        "text",
+        [],
+        {},
+        {"_result": "text"},
+        {"_result": {"content": 1}, "more": 1},
+        {"_message": {}, "more": 1},
+        {"content": 1},
+    ],
+)
+def test_any_json_value_is_a_result(value: Any) -> None:
+    assert of_result(AGAIN, value) == Succeeded(value)
+
+
+@pytest.mark.parametrize(
+    ("envelope", "outcome"),
+    [
+        ({"content": [1]}, Succeeded([1])),
+        ({"content": "x", "details": {"rows": 9}}, Succeeded("x", {"rows": 9})),
+        ({"content": "x", "terminate": True}, Succeeded("x", None, True)),
+        ({"terminate": True}, Succeeded(None, None, True)),
+        ({"content": 1, "unknown": 2}, Succeeded(1)),
+        ({}, Succeeded(None)),
+    ],
+)
+def test_an_envelope_is_taken_apart(envelope: Any, outcome: Outcome) -> None:
+    assert of_result(AGAIN, {"_result": envelope}) == outcome
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"_result": {"terminate": "perhaps"}}, "cannot be taken apart: terminate:"),
+        ({"_message": 5}, "is no message"),
+        ({"_message": {"role": "boss", "content": "x"}}, "is no message: role:"),
+        ({"_message": {"content": [{"type": "image"}]}}, "is no message: content"),
+        ({"_message": {"role": "tool", "content": "x"}}, "has the role `tool`"),
+        ([float("inf")], "is no JSON that can be kept: it holds NaN or an infinity"),
+    ],
+)
+def test_what_looks_like_one_and_is_none_is_invalid_output(value: Any, why: str) -> None:
+    outcome = of_result(AGAIN, value)
+
+    assert code_of(outcome) == ErrorCode.INVALID_OUTPUT
+    assert why in message_of(outcome)
+    assert "\n" not in message_of(outcome)
+
+
+def test_a_result_that_is_too_deep_to_be_kept_is_invalid_output() -> None:
+    deep: Any = 1
+    for _ in range(500):
+        deep = {"a": deep}
+    for value in (deep, {"_result": {"details": deep}}):
+        outcome = of_result(AGAIN, value)
+
+        assert code_of(outcome) == ErrorCode.INVALID_OUTPUT
+        assert outcome == failed(
+            ErrorCode.INVALID_OUTPUT,
+            "the result of `look` is no JSON that can be kept: nested deeper than 64 levels",
+        )
+
+
+def test_a_result_is_checked_against_the_tools_output() -> None:
+    checked = tool("look", output={"type": "object", "required": ["id"]})
+
+    assert of_result(checked, {"id": 1}) == Succeeded({"id": 1})
+    assert of_result(checked, {"_result": {"content": {"id": 1}}}) == Succeeded({"id": 1})
+    for value in ({"name": "x"}, {"_result": {"content": {"name": "x"}}}):
+        outcome = of_result(checked, value)
+        assert outcome == failed(
+            ErrorCode.INVALID_OUTPUT,
+            "the result of `look` does not fit its `_output`: 'id' is a required property",
+            {"name": "x"},
+        )
+
+
+# In a run.
+
+
+def played(value: Any, **more: Any) -> Play:
+    return Play(
+        tool("look", **more), model=[says("", call("look")), says("done")], outcomes={"look": value}
+    ).to_end()
+
+
+def test_what_did_not_fit_is_kept_for_people_and_not_shown_to_the_model() -> None:
+    play = played({"secret": 1}, output={"type": "array"})
+    [end] = play.records("tool_end")
+
+    assert (end["error"]["code"], end["value"]) == ("invalid_output", {"secret": 1})
+    assert "does not fit its `_output`" in play.results()["t1c1"]
+
+
+def test_details_are_for_people_and_never_for_the_model() -> None:
+    play = played({"_result": {"content": "3 rows", "details": {"sql": "select 1"}}})
+
+    assert play.results() == {"t1c1": "3 rows"}
+    assert play.records("tool_end")[0]["details"] == {"sql": "select 1"}
+    assert "select 1" not in str(play.messages())
+
+
+def test_a_message_is_appended_as_that_message() -> None:
+    said = {"role": "assistant", "content": [{"type": "data", "kind": "order", "data": {"id": 7}}]}
+    play = played({"_message": said})
+
+    assert play.results() == {"t1c1": "The message follows."}
+    assert play.messages()[3] == said
+    assert play.run.kept.data["order"] == {"id": 7}, "calls may refer to its data"
+
+
+def test_a_result_of_three_megabytes_is_kept_and_can_be_looked_at() -> None:
+    play = played("x" * 3_000_000)
+
+    assert len(play.results()["t1c1"]) < 1_000_000, "a page of the log shows it shortened"
+    assert play.result["status"] == "completed"
+
+
+def test_every_activity_that_failed_is_an_error_that_the_model_reads() -> None:
+    play = played(lambda one: of_failure(one.tool, application("no such order")))
+
+    assert play.results() == {
+        "t1c1": '{"error": {"code": "tool_error", "message": "no such order"}}'
+    }
+    assert [m.get("isError") for m in play.messages() if m["role"] == "tool"] == [True]
+
+
+@pytest.mark.parametrize("each", [AGAIN, ONCE], ids=["again", "once"])
+def test_nothing_that_temporal_says_is_without_an_outcome(each: Tool) -> None:
+    for kind in ("application", "timeout", "cancelled", "other"):
+        for started in (True, False):
+            assert of_failure(each, Failure(kind, "", "", started)) is not None  # type: ignore[arg-type]  # a table

@@ -1,0 +1,216 @@
+"""From a call as a model wrote it to a call that could be carried out, or to why it cannot."""
+
+from typing import Any
+
+import pytest
+
+from schemas.errors import ErrorCode
+from schemas.solution import Solution, WrittenCall
+from tests.engine.driver import Play, agent, call, says, tool
+from workflows.engine.proposal import MAX_ARGUMENT_BYTES, Refusal, calls_of, fit_arguments, prepare
+from workflows.engine.state import Data
+from workflows.engine.turn import Call
+
+ORDER = {
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "note": {"type": "string"}},
+    "required": ["id"],
+    "additionalProperties": False,
+}
+LOOK, PAY = tool("look", ORDER), tool("pay")
+
+
+def proposed(written: WrittenCall, *tools: Any, state: Any = None) -> Call:
+    data = Data()
+    data.set("state", state or {})
+    owner = agent(*(tools or (LOOK, PAY)))
+    [one] = calls_of(Solution(calls=[written]), 1, owner, {})
+    prepare(one, owner, data)
+    return one
+
+
+def refusal(written: WrittenCall, *tools: Any) -> tuple[str, str]:
+    with pytest.raises(Refusal) as refused:
+        proposed(written, *tools)
+    return refused.value.error.code, refused.value.error.message
+
+
+def test_a_tool_that_the_agent_does_not_have_is_not_allowed() -> None:
+    code, message = refusal(call("delete_all"))
+
+    assert code == ErrorCode.TOOL_NOT_ALLOWED
+    assert message == "Tool 'delete_all' is not allowed for agent 'tester'. Allowed: [look, pay]"
+
+
+def test_the_name_of_an_unknown_tool_is_told_only_in_part_where_it_is_long() -> None:
+    _, message = refusal(call("x" * 5_000))
+
+    assert len(message) < 300
+
+
+def test_arguments_are_told_with_what_is_wrong_field_by_field() -> None:
+    code, message = refusal(call("look", {"id": "x", "nmae": 1}))
+
+    assert code == ErrorCode.INVALID_ARGUMENTS
+    assert message == (
+        "invalid_arguments: id: 'x' is not of type 'integer';"
+        " Additional properties are not allowed ('nmae' was unexpected)"
+    )
+
+
+def test_arguments_are_coerced_and_the_call_as_the_model_wrote_it_is_kept() -> None:
+    one = proposed(call("look", '{"id": "7",}'))
+
+    assert one.arguments == {"id": 7}
+    assert one.asked.arguments == {"id": "7"}
+    assert one.asked.written is None
+
+
+def test_a_text_that_is_no_json_is_kept_for_people_and_never_sent_again() -> None:
+    written = call("look", '{"id": 7, "note": "cut o')
+    [one] = calls_of(Solution(calls=[written]), 1, agent(LOOK), {})
+
+    assert one.asked.arguments == {}
+    assert one.asked.written == written.arguments
+    assert refusal(written)[1].startswith("invalid_arguments: the arguments are no JSON")
+
+
+def test_meta_properties_are_set_apart_from_the_arguments() -> None:
+    one = proposed(call("look", {"id": 7, "_reasoningForCall": "to see it", "_sideEffects": True}))
+
+    assert one.arguments == {"id": 7}
+    assert one.reasoning == "to see it"
+
+
+@pytest.mark.parametrize("reasoning", [5, None, ["a"], {}])
+def test_a_reasoning_that_is_no_text_is_left_out(reasoning: Any) -> None:
+    assert proposed(call("look", {"id": 7, "_reasoningForCall": reasoning})).reasoning is None
+
+
+def test_a_reasoning_is_bounded() -> None:
+    one = proposed(call("look", {"id": 7, "_reasoningForCall": "x" * 10_000}))
+
+    assert len(one.reasoning or "") == 4_000
+
+
+def test_what_the_model_may_choose_of_the_meta_properties_is_checked() -> None:
+    free = tool(
+        "look",
+        chosen={
+            "_outputMethod": {"enum": ["push", "set"]},
+            "_scopes": {"type": "array", "items": {"enum": ["state"]}},
+        },
+    )
+    chosen = {"_outputMethod": "push", "_scopes": "state"}
+
+    one = proposed(call("look", chosen), free)
+    assert (one.output_method, one.scopes) == ("push", ["state"])
+
+    code, message = refusal(call("look", {"_scopes": ["context"]}), free)
+    assert code == ErrorCode.INVALID_ARGUMENTS
+    assert message.startswith("invalid_arguments: _scopes: 0: 'context' is not one of ['state']")
+    assert "_outputMethod" in refusal(call("look", {"_outputMethod": "drop"}), free)[1]
+
+
+@pytest.mark.parametrize("value", ["drop", 5, None, [5]])
+def test_a_choice_is_checked_although_its_schema_allows_anything(value: Any) -> None:
+    free = tool("look", chosen={"_outputMethod": True, "_scopes": True})
+    method = refusal(call("look", {"_outputMethod": value}), free)[1]
+    scopes = refusal(call("look", {"_scopes": value}), free)[1]
+
+    assert method == "invalid_arguments: _outputMethod: one of set, merge, assign, push, concat"
+    assert scopes == "invalid_arguments: _scopes: a list of names"
+
+
+def test_references_are_read_before_arguments_are_checked() -> None:
+    one = proposed(call("look", {"id": "†state.order.id"}), state={"order": {"id": "7"}})
+
+    assert one.arguments == {"id": 7}
+
+
+def test_a_reference_to_nothing_is_unresolved() -> None:
+    code, message = refusal(call("look", {"id": "†state.order.id"}))
+
+    assert (code, message) == (
+        ErrorCode.UNRESOLVED_REFERENCE,
+        "nothing stands at †state.order.id",
+    )
+
+
+def test_arguments_too_large_to_be_sent_are_refused() -> None:
+    code, message = refusal(call("pay", {"note": "x" * MAX_ARGUMENT_BYTES}))
+
+    assert code == ErrorCode.INVALID_ARGUMENTS
+    assert message == f"invalid_arguments: {MAX_ARGUMENT_BYTES + 11} bytes in all; at most 1000000"
+
+
+def test_arguments_that_were_too_large_to_be_kept_are_refused() -> None:
+    written = WrittenCall(tool="pay", oversize_bytes=5_000_000)
+
+    assert refusal(written)[1] == "invalid_arguments: 5000000 bytes were written; write far less"
+
+
+def test_arguments_that_grew_too_deep_by_their_references_are_refused() -> None:
+    deep: Any = 1
+    for _ in range(60):
+        deep = [deep]
+    with pytest.raises(Refusal, match="nested deeper than 64 levels"):
+        proposed(call("pay", {"a": {"b": {"c": {"d": {"e": "†state"}}}}}), state=deep)
+
+
+def test_a_persons_arguments_are_checked_like_a_models() -> None:
+    assert fit_arguments(LOOK, {"id": "7"}) == {"id": 7}
+
+
+# Ids.
+
+
+def ids_of(*given: str | None, turn: int = 1, seen: dict[str, None] | None = None) -> list[str]:
+    written = [call("look", provider_id=one) for one in given]
+    calls = calls_of(Solution(calls=written), turn, agent(LOOK), {} if seen is None else seen)
+    assert [one.id for one in calls] == [f"t{turn}c{n + 1}" for n in range(len(given))]
+    return [one.asked.provider_id for one in calls]
+
+
+def test_a_providers_id_is_kept_where_it_is_new() -> None:
+    assert ids_of("a", "b") == ["a", "b"]
+
+
+def test_an_id_that_is_missing_repeated_or_absurd_is_replaced() -> None:
+    assert ids_of(None, "", "a", "a", "x" * 201) == ["t1c1", "t1c2", "a", "t1c4", "t1c5"]
+
+
+def test_an_id_is_repeated_also_in_a_later_turn() -> None:
+    seen: dict[str, None] = {}
+
+    assert ids_of("a", seen=seen) == ["a"]
+    assert ids_of("a", turn=2, seen=seen) == ["t2c1"]
+
+
+def test_an_id_that_looks_like_ours_makes_no_two_alike() -> None:
+    found = ids_of("t1c2", None, "t1c2", "t1c2x", "t1c3")
+
+    assert len(set(found)) == len(found)
+
+
+def test_repeated_ids_of_a_provider_are_two_calls_with_two_results() -> None:
+    play = Play(
+        LOOK,
+        model=[
+            says("", call("look", {"id": 1}, "same"), call("look", {"id": 2}, "same")),
+            says("", call("look", {"id": 3}, "same")),
+            says("done"),
+        ],
+        outcomes={"look": lambda one: one.arguments},
+    ).to_end()
+
+    assert play.results() == {"t1c1": '{"id": 1}', "t1c2": '{"id": 2}', "t2c1": '{"id": 3}'}
+    sent = [message["providerId"] for message in play.messages() if message["role"] == "tool"]
+    assert len(set(sent)) == 3
+
+
+def test_a_call_without_parameters_is_told_with_none() -> None:
+    play = Play(PAY, model=[says("", call("pay", {"_reasoningForCall": "why"})), says("done")])
+    [told] = play.to_end().records("tool_call")
+
+    assert (told["arguments"], told["reasoning"]) == ({}, "why")

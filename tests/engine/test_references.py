@@ -1,0 +1,100 @@
+"""Reading references: every one gives way to the value that it names."""
+
+import time
+from typing import Any
+
+import pytest
+
+from workflows.engine.references import MAX_RESOLVED_BYTES, Unresolved, resolve
+from workflows.engine.state import Data
+
+STATE = {
+    "name": "Ann",
+    "order": {"id": 7, "items": [{"sku": "x"}, {"sku": "y"}]},
+    "nothing": None,
+    "sly": "†{state.name} †state.name",
+}
+
+
+@pytest.fixture
+def data() -> Data:
+    found = Data()
+    found.set("state", STATE)
+    found.set("input", "refund it")
+    found.set("customer", {"vip": True})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("†state.order.id", 7),
+        ("†state.order.items[1].sku", "y"),
+        ("†state.order", STATE["order"]),
+        ("†state", STATE),
+        ("†input", "refund it"),
+        ("†customer.vip", True),
+        ("†state.nothing", None),
+        ("†state.none || †state.name", "Ann"),
+        ("†state.name || †state.none", "Ann"),
+        ("†state.name && †state.order.id", 7),
+        ("order †{state.order.id} of †{state.name}", "order 7 of Ann"),
+        ("†{state.order.items}", '[{"sku": "x"}, {"sku": "y"}]'),
+        ("†{customer.vip} †{state.nothing}", "true null"),
+        ("an † alone", "an † alone"),
+        (5, 5),
+        (None, None),
+    ],
+)
+def test_a_reference_stands_for_the_value_with_its_type(
+    written: Any, value: Any, data: Data
+) -> None:
+    assert resolve(written, data) == value
+    assert resolve({"a": [written]}, data) == {"a": [value]}
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ("†state.none", "nothing stands at †state.none"),
+        ("†nobody.name", "nothing stands at †nobody.name"),
+        ("†state.order.items[2]", "nothing stands at †state.order.items[2]"),
+        ("†state.order.items.sku", "nothing stands at †state.order.items.sku"),
+        ("†state.name[0]", "nothing stands at †state.name[0]"),
+        ("†state.none || †state.no", "nothing stands at †state.none or †state.no"),
+        ("†state.name && †state.no", "nothing stands at †state.no"),
+        ("Dear †{state.no}", "nothing stands at †state.no"),
+    ],
+)
+def test_a_reference_to_nothing_says_where_nothing_stands(
+    written: str, why: str, data: Data
+) -> None:
+    with pytest.raises(Unresolved) as unresolved:
+        resolve({"a": written}, data)
+    assert str(unresolved.value) == why
+
+
+def test_a_value_that_took_a_references_place_is_not_looked_through_again(data: Data) -> None:
+    sly = STATE["sly"]
+
+    assert resolve("†state.sly", data) == sly
+    assert resolve("†{state.sly} †{state.name}", data) == f"{sly} Ann"
+    assert resolve("†{state.name} †{state.sly}", data) == f"Ann {sly}"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        ["†state.big"] * 50_000,
+        "†{state.big}" * 50_000,
+        {str(n): "†state.big && †state.big" for n in range(10_000)},
+    ],
+    ids=["list", "text", "object"],
+)
+def test_what_the_references_of_a_call_stand_for_is_bounded(written: Any) -> None:
+    data = Data()
+    data.set("state", {"big": "x" * (MAX_RESOLVED_BYTES // 2)})
+    begin = time.perf_counter()
+    with pytest.raises(Unresolved, match="stand for more than 1000000 bytes in all"):
+        resolve(written, data)
+    assert time.perf_counter() - begin < 0.5

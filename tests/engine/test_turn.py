@@ -1,0 +1,108 @@
+"""A call moves along the lines of its table, and along no other."""
+
+import itertools
+
+import pytest
+
+from schemas.errors import CallError, ErrorCode
+from schemas.message import AskedCall
+from schemas.solution import WrittenCall
+from tests.engine.driver import tool
+from workflows.engine.outcome import Answered, Failed, Final, Refused, Stopped, Succeeded
+from workflows.engine.turn import MOVES, Call, IllegalMove, Stage, Turn, error_of
+
+P, W, R, U, E = Stage.PROPOSED, Stage.WAITING, Stage.RUNNING, Stage.UNSURE, Stage.ENDED
+LEGAL = [(P, W), (P, R), (P, E), (W, R), (W, E), (R, U), (R, E), (U, R), (U, E)]
+ERROR = CallError(code=ErrorCode.TOOL_ERROR, message="no")
+
+
+def a_call(stage: Stage = P, name: str = "look", *, sequential: bool = False) -> Call:
+    asked = AskedCall(id="t1c1", provider_id="a", tool=name, arguments={})
+    return Call(
+        "t1c1",
+        asked,
+        WrittenCall(tool=name),
+        tool(name, sequential=sequential),
+        stage=stage,
+    )
+
+
+@pytest.mark.parametrize(("start", "end"), LEGAL)
+def test_a_legal_move_is_made(start: Stage, end: Stage) -> None:
+    one = a_call(start)
+    one.move(end)
+
+    assert one.stage is end
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [pair for pair in itertools.product(Stage, Stage) if pair not in LEGAL]
+)
+def test_an_illegal_move_raises_and_changes_nothing(start: Stage, end: Stage) -> None:
+    one = a_call(start)
+    with pytest.raises(IllegalMove) as refused:
+        one.move(end)
+
+    assert str(refused.value) == f"call t1c1: {start.value} -> {end.value}"
+    assert one.stage is start
+
+
+def test_every_stage_is_in_the_table() -> None:
+    assert {(start, end) for start, ends in MOVES.items() for end in ends} == set(LEGAL)
+    assert set(MOVES) == set(Stage)
+
+
+@pytest.mark.parametrize("start", [P, W, R, U])
+def test_a_call_has_one_result(start: Stage) -> None:
+    one = a_call(start)
+    one.end(Succeeded(1))
+    with pytest.raises(IllegalMove):
+        one.end(Succeeded(2))
+
+    assert one.outcome == Succeeded(1)
+
+
+def test_one_sequential_tool_makes_a_turn_so() -> None:
+    unknown = a_call()
+    unknown.tool = None
+
+    assert Turn(1, [a_call(), unknown, a_call(sequential=True)]).sequential
+    assert not Turn(1, [a_call(), unknown]).sequential
+
+
+def turn_of(*outcomes: Final) -> Turn:
+    calls = [a_call() for _ in outcomes]
+    for one, outcome in zip(calls, outcomes, strict=True):
+        one.end(outcome)
+    return Turn(1, calls)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "stops"),
+    [
+        ([Succeeded(1, terminate=True)], True),
+        ([Succeeded(1, terminate=True), Succeeded(2, terminate=True)], True),
+        ([Succeeded(1, terminate=True), Succeeded(2)], False),
+        ([Succeeded(1, terminate=True), Refused(ERROR)], False),
+        ([Succeeded(1, terminate=True), Failed(ERROR)], False),
+        ([Succeeded(1, terminate=True), Answered(2)], False),
+        ([Succeeded(1, terminate=True), Stopped("x")], False),
+        ([], False),
+    ],
+)
+def test_a_turn_asks_to_stop_only_where_every_result_does(
+    outcomes: list[Final], stops: bool
+) -> None:
+    assert turn_of(*outcomes).asks_to_stop is stops
+
+
+def test_the_first_call_that_stopped_the_run_says_why() -> None:
+    assert turn_of(Succeeded(1), Stopped("enough"), Stopped("more")).stopped == "enough"
+    assert turn_of(Stopped("")).stopped == "look stopped the run"
+    assert turn_of(Succeeded(1)).stopped is None
+
+
+def test_an_outcome_has_an_error_where_the_call_was_refused_or_failed() -> None:
+    found = [error_of(o) for o in (Refused(ERROR), Failed(ERROR), Succeeded(1), Answered(1))]
+
+    assert found == [ERROR, ERROR, None, None]

@@ -1,0 +1,148 @@
+"""`kill -9` of the worker, wherever a run may be: it goes on, nothing is lost, nothing is twice."""
+
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import TOOLS, House, Run
+from tests.support.model_server import Answer, ModelServer, call, serve
+from tests.support.worker_process import WorkerProcess
+
+
+class Scene:
+    """A worker that can be killed, and a model that counts how often it was asked."""
+
+    def __init__(self, house: House, worker: WorkerProcess) -> None:
+        self.house = house
+        self.worker = worker
+
+    @property
+    def model(self) -> ModelServer:
+        """The model's server."""
+        return self.house.model
+
+    def restart(self) -> None:
+        """Kill the worker and start another."""
+        self.worker.kill()
+        self.worker.start()
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the tools of the killed and the new worker write down what they did."""
+    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
+
+
+@pytest.fixture
+def scene(client: Client, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """The worker is a process; the answers are the test's parameter."""
+    queue = f"faults-{uuid.uuid4().hex[:8]}"
+    with serve(request.param) as model:
+        endpoints = tmp_path / "endpoints.yaml"
+        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}', timeout: 60s}}\n")
+        options = ["--tools", str(TOOLS), "--endpoints", str(endpoints), "--task-queue", queue]
+        address = client.service_client.config.target_host
+        with WorkerProcess(address, *options, "--heartbeat-timeout", "2s") as worker:
+            yield Scene(House(client, queue, model), worker)
+
+
+def answers(*given: Answer) -> Any:
+    """The answers that a test's scene gives."""
+    return pytest.mark.parametrize("scene", [list(given)], indirect=True)
+
+
+async def _said(line: str) -> bool:
+    return any(found.startswith(line) for found in tools.read())
+
+
+async def _ends(run: Run, output: str) -> dict[str, Any]:
+    result = await run.result()
+    assert result["status"] == "completed"
+    assert result["output"] == output
+    return result
+
+
+@answers(Answer(calls=[call("held", name="a")]), Answer("done"))
+async def test_while_a_call_runs(scene: Scene) -> None:
+    run = await scene.house.start(["held"])
+    await eventually(lambda: _said("begun a"))
+    scene.restart()
+    tools.write("open a")
+    await _ends(run, "done")
+    assert [scene.model.asked(turn) for turn in (1, 2)] == [1, 1]
+    assert tools.read().count("ended a") == 1
+
+
+GATE = threading.Event()
+
+
+@answers(Answer(calls=[call("look_up", id=1)]), Answer("done", hold=GATE))
+async def test_while_the_model_answers(scene: Scene) -> None:
+    run = await scene.house.start(["look_up"])
+
+    async def answering() -> bool:
+        return scene.model.asked(2) > 0
+
+    await eventually(answering)
+    scene.restart()
+    GATE.set()
+    await _ends(run, "done")
+    assert scene.model.asked(1) == 1
+    assert scene.model.asked(2) == 2
+
+
+@answers(Answer(calls=[call("pay", amount=7)]), Answer("paid"))
+async def test_while_an_approval_waits(scene: Scene) -> None:
+    run = await scene.house.start(["pay"])
+    await run.waiting()
+    scene.worker.kill()
+    await run.signal("t1c1", "approve", by="ada")
+    scene.worker.start()
+    await _ends(run, "paid")
+    assert tools.read() == [f"pay 7 {run.id}/t1c1"]
+    assert [scene.model.asked(turn) for turn in (1, 2)] == [1, 1]
+
+
+@answers(Answer(calls=[call("pay", amount=7)]), Answer("paid"))
+async def test_an_approval_is_not_asked_for_again(scene: Scene) -> None:
+    run = await scene.house.start(["pay"])
+    [before] = await run.waiting()
+    scene.restart()
+    [after] = await run.waiting()
+    assert after == before
+    await run.decide("t1c1", "approve")
+    await _ends(run, "paid")
+    asked = [event for event in await run.events() if event["type"] == "confirmation_required"]
+    assert len(asked) == 1
+
+
+@answers(Answer(calls=[call("held_payment", name="rent")]), Answer("done"))
+async def test_a_payment_cut_off_is_asked_about_and_never_repeated(scene: Scene) -> None:
+    run = await scene.house.start(["held_payment"])
+    await eventually(lambda: _said("paid rent"))
+    scene.restart()
+    [waiting] = await run.waiting()
+    assert waiting["kind"] == "reconcile"
+    await run.decide("t1c1", "happened", result="rent")
+    await _ends(run, "done")
+    assert tools.read() == [f"paid rent {run.id}/t1c1"]
+
+
+@answers(Answer(calls=[call("refund", amount=50), call("held", name="a")]), Answer("done"))
+async def test_an_idempotent_effect_happens_once(scene: Scene) -> None:
+    run = await scene.house.start(["refund", "held"])
+    await eventually(lambda: _said("refund"))
+    await eventually(lambda: _said("begun a"))
+    scene.restart()
+    tools.write("open a")
+    await _ends(run, "done")
+    refunds = [line for line in tools.read() if line.startswith("refund")]
+    assert refunds == [f"refund 50 {run.id}/t1c1"]
+    assert scene.model.asked(1) == 1

@@ -1,0 +1,79 @@
+"""What a run decided, read off while its stored history is replayed.
+
+Replaying compares kinds and order of commands, not what is in them. This reads the rest: every
+activity with its input and options, and the whole log. It runs in the workflow's sandbox and hands
+what it saw out through an extern function.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from temporalio import workflow
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    StartActivityInput,
+    StartLocalActivityInput,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
+)
+
+SAW = "holdfast_test_saw"
+_OPTIONS = (
+    "activity_id",
+    "task_queue",
+    "schedule_to_close_timeout",
+    "schedule_to_start_timeout",
+    "start_to_close_timeout",
+    "heartbeat_timeout",
+    "summary",
+)
+
+
+class Reader(Interceptor):
+    """Reads off what the workflows of a replayer decide."""
+
+    def __init__(self) -> None:
+        self.decided: list[dict[str, Any]] = []
+
+    def workflow_interceptor_class(
+        self, input: WorkflowInterceptorClassInput
+    ) -> type[WorkflowInboundInterceptor]:
+        """Let what is seen inside the sandbox out."""
+        input.unsafe_extern_functions[SAW] = self.decided.append
+        return _Inbound
+
+
+class _Inbound(WorkflowInboundInterceptor):
+    def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+        super().init(_Outbound(outbound))
+
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
+        try:
+            result = await super().execute_workflow(input)
+            _saw({"result": result})
+            return result
+        finally:
+            _saw({"log": workflow.instance().context({"limit": 1000})})
+
+
+class _Outbound(WorkflowOutboundInterceptor):
+    def start_activity(self, input: StartActivityInput) -> Any:
+        _saw(_told("activity", input.activity, input.args, vars(input)))
+        return super().start_activity(input)
+
+    def start_local_activity(self, input: StartLocalActivityInput) -> Any:
+        _saw(_told("local", input.activity, input.args, vars(input)))
+        return super().start_local_activity(input)
+
+
+def _saw(what: dict[str, Any]) -> None:
+    workflow.extern_functions()[SAW](what)
+
+
+def _told(kind: str, name: str, args: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    said = {key: str(options[key]) for key in _OPTIONS if options.get(key) is not None}
+    policy = options.get("retry_policy")
+    attempts = {"attempts": policy.maximum_attempts} if policy is not None else {}
+    return {kind: name, "input": list(args), **said, **attempts}

@@ -1,0 +1,187 @@
+"""The paths through a run of which a history is stored: each a model's answers and what people do."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio.client import WorkflowFailureError
+
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import Run
+from tests.support.model_server import Answer, call
+
+DONE = Answer("done")
+People = Callable[[Run], Awaitable[Any]]
+
+
+@dataclass
+class Path:
+    """One path: what the model says, the run's request, and what people do meanwhile."""
+
+    answers: list[Answer]
+    tools: list[Any] = field(default_factory=list)
+    request: dict[str, Any] = field(default_factory=dict)
+    people: People | None = None
+
+    async def walk(self, run: Run) -> None:
+        """Do what people do, and see the run to its end."""
+        if self.people is not None:
+            await self.people(run)
+        with suppress(WorkflowFailureError):
+            await run.result()
+
+
+def decides(*decisions: dict[str, Any]) -> People:
+    """People who decide, one after the other, once all calls wait."""
+
+    async def people(run: Run) -> None:
+        await run.waiting(len({decision["callId"] for decision in decisions}))
+        for decision in decisions:
+            await run.handle.execute_update("decide", decision)
+
+    return people
+
+
+def says(call_id: str, decision: str, **more: Any) -> dict[str, Any]:
+    """A decision."""
+    return {"callId": call_id, "decision": decision, **more}
+
+
+async def early(run: Run) -> None:
+    """Somebody decides before anything waits."""
+    await run.signal("t1c1", "approve", by="ada")
+
+
+async def cancel(run: Run) -> None:
+    """Somebody cancels the run while a call waits and another runs."""
+    await run.waiting()
+
+    async def begun() -> bool:
+        return "begun a" in tools.read()
+
+    await eventually(begun)
+    await run.handle.cancel()
+
+
+async def converse(run: Run) -> None:
+    """Somebody talks, and hangs up."""
+
+    async def idle() -> bool:
+        return bool((await run.status())["status"] == "awaiting_message")
+
+    await eventually(idle)
+    await run.handle.execute_update("send", "and two?")
+    await run.handle.signal("message", {"content": "and three?", "delivery": "followUp"})
+
+    async def answered() -> bool:
+        status = await run.status()
+        return bool(status["turn"] == 3 and status["status"] == "awaiting_message")
+
+    await eventually(answered)
+    await run.handle.signal("close")
+
+
+async def budget(run: Run) -> None:
+    """Somebody extends a budget, then ends the run."""
+    await eventually(lambda: _waits(run, "t1-maxTurns"))
+    await run.decide("t1-maxTurns", "approve")
+    await eventually(lambda: _waits(run, "t2-maxTurns"))
+    await run.decide("t2-maxTurns", "deny", reason="enough")
+
+
+async def pays_again(run: Run) -> None:
+    """Somebody has seen that a payment was not made; the second time it goes through."""
+    await run.waiting()
+    tools.write("open rent")
+    await run.decide("t1c1", "did_not_happen")
+
+
+async def _waits(run: Run, call_id: str) -> bool:
+    return call_id in [one["callId"] for one in await run.waiting()]
+
+
+PAYS = [Answer(calls=[call("pay", amount=5, _reasoningForCall="they asked")]), DONE]
+TWO_PAYMENTS = [Answer(calls=[call("pay", amount=1), call("pay", amount=2)]), DONE]
+LOST = [Answer(calls=[call("held_payment", name="rent")]), DONE]
+LOOK = Answer(calls=[call("look_up", id=1)])
+ASKS = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
+QUORUM = {"approval": {"approvers": ["finance"], "quorum": 2}}
+
+PATHS: dict[str, Path] = {
+    "text": Path([Answer("hello")]),
+    "calls_together": Path(
+        [Answer("let me see", calls=[call("look_up", id=1), call("echo", text="hi")]), DONE],
+        ["look_up", "echo"],
+    ),
+    "calls_in_order": Path(
+        [Answer(calls=[call("look_up", id=1), call("in_order", name="a")]), DONE],
+        ["look_up", "in_order"],
+    ),
+    "local_call": Path([Answer(calls=[call("quick", text="x")]), DONE], ["quick"]),
+    "whole_call": Path([Answer(calls=[call("whole", text="x")]), DONE], ["whole"]),
+    "references": Path(
+        [LOOK, Answer(calls=[call("echo", text="†state.item.name")]), DONE], ["look_up", "echo"]
+    ),
+    "refused_calls": Path(
+        [Answer(calls=[call("nothing"), ("look_up", '{"id": '), call("look_up")]), DONE], ["look_up"]
+    ),
+    "failed_calls": Path(
+        [Answer(calls=[call("raises"), call("never_ends"), call("misfit")]), DONE],
+        ["raises", "never_ends", "misfit"],
+    ),
+    "approved": Path(PAYS, ["pay"], people=decides(says("t1c1", "approve", by="ada"))),
+    "denied": Path(PAYS, ["pay"], people=decides(says("t1c1", "deny", reason="no"))),
+    "edited": Path(PAYS, ["pay"], people=decides(says("t1c1", "edit", arguments={"amount": 3}))),
+    "answered": Path(PAYS, ["pay"], people=decides(says("t1c1", "respond", result="cash"))),
+    "remembered": Path(
+        [PAYS[0], PAYS[0], DONE], ["pay"], people=decides(says("t1c1", "approve", remember=True))
+    ),
+    "quorum": Path(
+        PAYS,
+        ["pay"],
+        {"agent": QUORUM},
+        decides(
+            says("t1c1", "approve", by="ada", groups=["finance"]),
+            says("t1c1", "approve", by="eve", groups=["finance"]),
+        ),
+    ),
+    "two_decided_backwards": Path(
+        TWO_PAYMENTS, ["pay"], people=decides(says("t1c2", "approve"), says("t1c1", "deny"))
+    ),
+    "decided_early": Path(PAYS, ["pay"], people=early),
+    "nobody_decided": Path(PAYS, ["pay"], {"agent": {"approval": {"timeout": "50ms"}}}),
+    "reminded": Path(
+        PAYS, ["pay"], {"agent": {"approval": {"timeout": "300ms", "remind": "100ms"}}}
+    ),
+    "must_not_wait": Path(PAYS, ["pay"], {"approvals": "deny"}),
+    "happened": Path(LOST, ["held_payment"], people=decides(says("t1c1", "happened", result="x"))),
+    "did_not_happen": Path(
+        LOST,
+        ["held_payment"],
+        people=pays_again,
+    ),
+    "given_up": Path(LOST, ["held_payment"], people=decides(says("t1c1", "give_up"))),
+    "budget_asks": Path([LOOK], ["look_up"], {"agent": ASKS}, budget),
+    "iterations_used_up": Path([LOOK, LOOK, DONE], ["look_up"], {"budget": {"maxIterations": 2}}),
+    "turns_used_up": Path([Answer("")], [], {"budget": {"maxTurns": 2}}),
+    "calls_used_up": Path(
+        [Answer(calls=[call("look_up", id=n) for n in range(3)])],
+        ["look_up"],
+        {"budget": {"maxCalls": 2}},
+    ),
+    "stopped": Path([Answer(calls=[call("stops")])], ["stops"]),
+    "structured_output": Path(
+        [Answer("no json"), Answer('{"n": "3"}')],
+        request={"agent": {"output": {"type": "object", "properties": {"n": {"type": "integer"}}}}},
+    ),
+    "conversation": Path(
+        [Answer("one"), Answer("two"), Answer("three")], request={"conversation": True}, people=converse
+    ),
+    "cancelled": Path(
+        [Answer(calls=[call("held", name="a"), call("pay", amount=1)])], ["held", "pay"], people=cancel
+    ),
+    "model_refused": Path([Answer(status=400, body={"error": {"message": "asleep"}})]),
+    "bad_request": Path([DONE], request={"agent": {"model": {"endpoint": "nowhere"}}}),
+}

@@ -1,0 +1,50 @@
+"""`python -m tests.replay.replay`: replay every stored history, and print what was decided.
+
+Printed is one JSON object: by the history's name, what the run decided. It is a program of its own
+so that the tests can run it under several hash seeds.
+"""
+
+import asyncio
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
+
+from tests.replay.decided import Reader
+from worker import sandbox
+from workflows.agent import AgentWorkflow
+
+HISTORIES = Path(__file__).with_name("histories")
+
+
+def stored() -> dict[str, Path]:
+    """The stored histories by name."""
+    return {path.name.removesuffix(".json.gz"): path for path in sorted(HISTORIES.glob("*.json.gz"))}
+
+
+async def replay(name: str, path: Path) -> list[dict[str, Any]]:
+    """Replay one history; what was decided in it."""
+    reader = Reader()
+    replayer = Replayer(
+        workflows=[AgentWorkflow],
+        workflow_runner=sandbox(),
+        data_converter=pydantic_data_converter,
+        interceptors=[reader],
+    )
+    history = WorkflowHistory.from_json(name, gzip.decompress(path.read_bytes()).decode())
+    await replayer.replay_workflow(history)
+    return reader.decided
+
+
+async def main() -> None:
+    """Replay all, one after the other."""
+    decided = {name: await replay(name, path) for name, path in stored().items()}
+    print(json.dumps(decided, sort_keys=True))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

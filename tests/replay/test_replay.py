@@ -1,0 +1,40 @@
+"""Stored histories of every path replay, and decide what they decided when they were recorded.
+
+`make histories` records them anew. That is for a new path, or for a change of what is decided that
+runs under way can live through; a history that no longer replays is a run that would be lost.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.replay.paths import PATHS
+from tests.replay.replay import HISTORIES, stored
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module", params=["0", "1", "4242"])
+def decided(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the stored runs decide, replayed under a hash seed."""
+    environment = {**os.environ, "PYTHONHASHSEED": request.param}
+    command = [sys.executable, "-m", "tests.replay.replay"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_every_path_has_its_history() -> None:
+    assert sorted(stored()) == sorted(PATHS)
+
+
+@pytest.mark.parametrize("name", sorted(PATHS))
+def test_it_decides_what_its_golden_record_says(decided: dict[str, Any], name: str) -> None:
+    golden = json.loads((HISTORIES / f"{name}.golden.json").read_text(encoding="utf-8"))
+    assert decided[name] == golden

@@ -1,0 +1,153 @@
+"""A worker, a model and runs: what a test of a promise needs, and nothing that decides."""
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ApplicationError
+
+from tests.support.eventually import eventually
+from tests.support.model_server import Answer, ModelServer, serve
+from worker import Settings, build_worker
+
+TOOLS = Path(__file__).with_name("tools.py")
+CATALOG = Path(__file__).with_name("catalog")
+
+
+class House:
+    """A running worker with its model, and the runs that a test starts on it."""
+
+    def __init__(self, client: Client, task_queue: str, model: ModelServer) -> None:
+        self.client = client
+        self.task_queue = task_queue
+        self.model = model
+
+    async def start(self, tools: list[Any] | None = None, **request: Any) -> "Run":
+        """Start a run of an inline agent with these tools; `agent` adds to its definition."""
+        more = request.pop("agent", {})
+        agent = {
+            "name": "tester",
+            "instructions": "Test.",
+            "model": {"endpoint": "fake", "name": "fake"},
+            "tools": tools or [],
+            **more,
+        }
+        handle = await self.client.start_workflow(
+            "AgentWorkflow",
+            {"agent": agent, "input": "go", **request},
+            id=f"run-{uuid.uuid4().hex[:12]}",
+            task_queue=self.task_queue,
+        )
+        return Run(handle)
+
+
+class Run:
+    """One run, as any client sees it."""
+
+    def __init__(self, handle: WorkflowHandle[Any, Any]) -> None:
+        self.handle = handle
+        self.id = handle.id
+
+    async def result(self) -> dict[str, Any]:
+        """The run's result."""
+        result: dict[str, Any] = await self.handle.result()
+        return result
+
+    async def failure(self) -> ApplicationError:
+        """The error that the run failed with."""
+        with pytest.raises(WorkflowFailureError) as failed:
+            await self.handle.result()
+        assert isinstance(failed.value.cause, ApplicationError)
+        return failed.value.cause
+
+    async def waiting(self, count: int = 1) -> list[dict[str, Any]]:
+        """The waiting calls, once there are so many."""
+
+        async def enough() -> list[dict[str, Any]] | None:
+            waiting: list[dict[str, Any]] = await self.handle.query("approvals")
+            return waiting if len(waiting) >= count else None
+
+        return await eventually(enough)
+
+    async def decide(self, call: str, decision: str, **more: Any) -> dict[str, Any]:
+        """Decide by the update, and get its receipt."""
+        receipt: dict[str, Any] = await self.handle.execute_update(
+            "decide", {"callId": call, "decision": decision, **more}
+        )
+        return receipt
+
+    async def signal(self, call: str, decision: str, **more: Any) -> None:
+        """Decide by the signal."""
+        await self.handle.signal("approve", {"callId": call, "decision": decision, **more})
+
+    async def status(self) -> dict[str, Any]:
+        """The query `status`."""
+        status: dict[str, Any] = await self.handle.query("status")
+        return status
+
+    async def events(self) -> list[dict[str, Any]]:
+        """Every event."""
+        return await self._all("events")
+
+    async def context(self) -> list[dict[str, Any]]:
+        """The whole log."""
+        return await self._all("context")
+
+    async def told(self) -> list[str]:
+        """What happened, in short: `tool_call t1c1`, `turn_end`, …"""
+        events = await self.events()
+        return [" ".join(filter(None, [event["type"], event.get("callId")])) for event in events]
+
+    async def results(self) -> dict[str, Any]:
+        """What the model reads of each call, by call id; each call exactly once."""
+        found: dict[str, Any] = {}
+        for entry in await self.context():
+            message = entry["message"] if entry["type"] == "message" else {}
+            if message.get("role") == "tool":
+                assert message["callId"] not in found, "a call has two results"
+                found[message["callId"]] = message.get("content", "")
+        return found
+
+    async def error(self, call: str = "t1c1") -> dict[str, Any]:
+        """The error of a call."""
+        ends = [e for e in await self.events() if e["type"] == "tool_end" and e["callId"] == call]
+        error: dict[str, Any] = ends[-1]["error"]
+        return error
+
+    async def history(self) -> list[Any]:
+        """The events of the Temporal history."""
+        return [event async for event in self.handle.fetch_history_events()]
+
+    async def _all(self, query: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        while page := await self.handle.query(query, {"after": len(found), "limit": 1000}):
+            found += page
+        return found
+
+
+Answers = list[Answer] | Callable[[int, dict[str, Any]], Answer]
+OpenHouse = Callable[..., Awaitable[House]]
+
+
+@asynccontextmanager
+async def house(client: Client, folder: Path, answers: Answers, **settings: Any) -> AsyncIterator[House]:
+    """A worker with the tools of `tests/support/tools.py`, asking a model that gives the answers."""
+    task_queue = f"queue-{uuid.uuid4().hex[:8]}"
+    with serve(answers) as model:
+        endpoints = folder / f"{task_queue}.yaml"
+        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}', timeout: 20s}}\n")
+        made = Settings(
+            catalog=CATALOG,
+            tools=[str(TOOLS)],
+            endpoints=endpoints,
+            task_queue=task_queue,
+            heartbeat_timeout=timedelta(seconds=2),
+            **{"max_cached_workflows": 0, **settings},
+        )
+        async with await build_worker(client, made):
+            yield House(client, task_queue, model)

@@ -1,0 +1,149 @@
+"""A model provider that says what a test wants: chat completions over real HTTP on loopback.
+
+It is the one fake of the tests. An answer is chosen by how many assistant messages the request
+holds, so the same request gets the same answer, whoever asks and however often.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Answer:
+    """What the model says: text, calls (`(tool, arguments)`, an object or a text), and how.
+
+    `hold` keeps the answer back, in its middle, until the event is set. `status` other than 200
+    refuses instead, with `body`.
+    """
+
+    text: str = ""
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    ids: list[str | None] | None = None
+    finish: str | None = None
+    usage: tuple[int, int] | None = (10, 5)
+    hold: threading.Event | None = None
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def call(tool: str, **arguments: Any) -> tuple[str, Any]:
+    """A call of a tool."""
+    return tool, arguments
+
+
+@dataclass
+class ModelServer:
+    """The server; `requests` are the bodies that it was sent, in order."""
+
+    answer: Callable[[int, dict[str, Any]], Answer]
+    url: str = ""
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    arrived: threading.Condition = field(default_factory=threading.Condition)
+
+    def asked(self, turn: int) -> int:
+        """How often the request of a turn was made."""
+        return sum(1 for body in self.requests if turn_of(body) == turn)
+
+
+def turn_of(body: dict[str, Any]) -> int:
+    """The turn, from 1, that a request belongs to."""
+    return 1 + sum(message["role"] == "assistant" for message in body["messages"])
+
+
+@contextmanager
+def serve(answers: list[Answer] | Callable[[int, dict[str, Any]], Answer]) -> Iterator[ModelServer]:
+    """Serve the answers, one a turn, until the block is left."""
+
+    def choose(turn: int, body: dict[str, Any]) -> Answer:
+        assert isinstance(answers, list)
+        return answers[min(turn, len(answers)) - 1]
+
+    model = ModelServer(choose if isinstance(answers, list) else answers)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(model))
+    server.daemon_threads = True
+    model.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield model
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _handler(model: ModelServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with model.arrived:
+                model.requests.append(body)
+                model.arrived.notify_all()
+            self._say(model.answer(turn_of(body), body))
+
+        def _say(self, answer: Answer) -> None:
+            try:
+                self._refuse(answer) if answer.status != 200 else self._stream(answer)
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True
+
+        def _refuse(self, answer: Answer) -> None:
+            data = json.dumps(answer.body or {"error": {"message": "refused"}}).encode()
+            self.send_response(answer.status)
+            for key, value in {**answer.headers, "Content-Length": str(len(data))}.items():
+                self.send_header(key, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def _stream(self, answer: Answer) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            for index, chunk in enumerate(_chunks(answer)):
+                self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+                self.wfile.flush()
+                if index == 0 and answer.hold is not None:
+                    answer.hold.wait(60)
+            self.wfile.write(b"data: [DONE]\n\n")
+            self.close_connection = True
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing: tests look at what was asked."""
+
+    return Handler
+
+
+def _chunks(answer: Answer) -> Iterator[dict[str, Any]]:
+    yield _chunk({"role": "assistant", "content": answer.text})
+    for index, (tool, arguments) in enumerate(answer.calls):
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        function = {"name": tool, "arguments": text}
+        given = answer.ids[index] if answer.ids is not None else f"call_{index}_{tool}"
+        yield _chunk(
+            {"tool_calls": [{"index": index, "id": given, "type": "function", "function": function}]}
+        )
+    yield _chunk({}, answer.finish or ("tool_calls" if answer.calls else "stop"))
+    if answer.usage is not None:
+        spent, said = answer.usage
+        usage = {"prompt_tokens": spent, "completion_tokens": said, "total_tokens": spent + said}
+        yield {**_chunk({}), "choices": [], "usage": usage}
+
+
+def _chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000,
+        "model": "fake",
+        "choices": [choice],
+    }

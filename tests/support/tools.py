@@ -1,0 +1,297 @@
+"""Tools that do what tools do, right and wrong; what they did stands in a ledger on disk.
+
+Like any module of tools it imports nothing of ours.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from temporalio import activity
+
+LEDGER = "HOLDFAST_TEST_LEDGER"
+MAX_WAIT_SECONDS = 25
+# The line that lets everything go that still waits when a test is over.
+RELEASE = "release"
+
+
+def write(line: str) -> None:
+    """Write a line into the ledger, in one piece."""
+    with Path(os.environ[LEDGER]).open("a", encoding="utf-8") as ledger:
+        ledger.write(line + "\n")
+
+
+def read() -> list[str]:
+    """The ledger so far."""
+    path = Path(os.environ[LEDGER])
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+async def until(line: str) -> None:
+    """Wait for a line of the ledger, for as long as a test may take at the most."""
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
+        while not {line, RELEASE} & set(read()):
+            await asyncio.sleep(0.02)
+
+
+def key() -> str:
+    """What a tool may use to act once."""
+    info = activity.info()
+    return f"{info.workflow_id}/{info.activity_id}"
+
+
+class Text(BaseModel):
+    text: str = Field(description="Any text")
+    times: int = 1
+
+
+@activity.defn
+async def echo(arguments: Text) -> str:
+    """Say a text again."""
+    return arguments.text * arguments.times
+
+
+class Item(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_outputPath": "†state.item"})
+    id: int
+
+
+@activity.defn
+async def look_up(arguments: Item) -> dict[str, Any]:
+    """Look an item up."""
+    return {"id": arguments.id, "name": f"item {arguments.id}"}
+
+
+class Payment(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={"_sideEffects": True, "_label": "Pay", "_activity": {"startToCloseTimeout": "2s"}}
+    )
+    amount: float
+
+
+@activity.defn
+async def pay(arguments: Payment) -> dict[str, Any]:
+    """Pay an amount: once, or nobody knows."""
+    write(f"pay {arguments.amount:g} {key()}")
+    return {"paid": arguments.amount}
+
+
+class Refund(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "_sideEffects": True,
+            "_idempotent": True,
+            "_approval": {"when": {"properties": {"amount": {"exclusiveMinimum": 100}}}},
+        }
+    )
+    amount: float
+
+
+@activity.defn
+async def refund(arguments: Refund) -> dict[str, Any]:
+    """Refund an amount; a second time under the same key changes nothing."""
+    line = f"refund {arguments.amount:g} {key()}"
+    if line not in read():
+        write(line)
+    return {"refunded": arguments.amount}
+
+
+class Gate(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_activity": {"startToCloseTimeout": "30s"}})
+    name: str
+
+
+@activity.defn
+async def held(arguments: Gate) -> str:
+    """Begin, then wait until the ledger opens the gate."""
+    write(f"begun {arguments.name}")
+    await until(f"open {arguments.name}")
+    write(f"ended {arguments.name}")
+    return arguments.name
+
+
+class HeldPayment(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "_sideEffects": True,
+            "_activity": {"startToCloseTimeout": "2s"},
+            "_approval": {"require": "never"},
+        }
+    )
+    name: str
+
+
+@activity.defn
+async def held_payment(arguments: HeldPayment) -> str:
+    """Pay, then wait until the ledger opens the gate: what happens in between is not known."""
+    write(f"paid {arguments.name} {key()}")
+    await until(f"open {arguments.name}")
+    return arguments.name
+
+
+class Nothing(BaseModel):
+    pass
+
+
+class Impatient(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={"_activity": {"retry": {"maximumAttempts": 2, "initialInterval": "10ms"}}}
+    )
+
+
+@activity.defn
+async def raises(arguments: Impatient) -> None:
+    """Raise."""
+    write("raised")
+    raise ValueError("the stock is empty")
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "_activity": {"startToCloseTimeout": "200ms", "retry": {"maximumAttempts": 1}}
+        }
+    )
+
+
+@activity.defn
+async def never_ends(arguments: Strict) -> None:
+    """Take longer than is allowed."""
+    await asyncio.Event().wait()
+
+
+class Bytes(BaseModel):
+    size: int
+
+
+@activity.defn
+async def big(arguments: Bytes) -> str:
+    """Return many characters."""
+    write("big")
+    return "x" * arguments.size
+
+
+class Wrong(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_output": {"type": "object", "required": ["id"]}})
+
+
+@activity.defn
+async def misfit(arguments: Wrong) -> list[int]:
+    """Return what the tool's `_output` does not allow."""
+    return [1, 2]
+
+
+class Elsewhere(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "_activity": {"taskQueue": "nobody-polls-this", "scheduleToCloseTimeout": "500ms"}
+        }
+    )
+
+
+@activity.defn
+async def elsewhere(arguments: Elsewhere) -> None:
+    """Belongs to a worker that is not there."""
+
+
+class ElsewhereOnce(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "_sideEffects": True,
+            "_approval": {"require": "never"},
+            "_activity": {"taskQueue": "nobody-polls-this", "scheduleToCloseTimeout": "500ms"},
+        }
+    )
+
+
+@activity.defn
+async def elsewhere_once(arguments: ElsewhereOnce) -> None:
+    """Would change the world, on a worker that is not there."""
+
+
+class Stubborn(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={"_activity": {"startToCloseTimeout": "30s", "heartbeatTimeout": "5s"}}
+    )
+
+
+@activity.defn
+async def stubborn(arguments: Stubborn) -> None:
+    """Go on although it is cancelled, until the ledger says otherwise."""
+    write("stubborn begun")
+    for _ in range(MAX_WAIT_SECONDS * 50):
+        if RELEASE in read():
+            return
+        activity.heartbeat()
+        try:
+            await asyncio.sleep(0.02)
+        except asyncio.CancelledError:
+            write("stubborn cancelled")
+
+
+class StopRun(Exception):
+    """Ends the run, by its name alone."""
+
+
+@activity.defn
+async def stops(arguments: Nothing) -> None:
+    """Stop the run."""
+    raise StopRun("enough")
+
+
+class Said(BaseModel):
+    result: Any
+
+
+@activity.defn
+async def says(arguments: Said) -> Any:
+    """Return what it is given."""
+    return arguments.result
+
+
+class Ordered(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_sequential": True})
+    name: str
+
+
+@activity.defn
+async def in_order(arguments: Ordered) -> str:
+    """One after the other."""
+    write(f"begun {arguments.name}")
+    write(f"ended {arguments.name}")
+    return arguments.name
+
+
+class Scoped(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_requires": ["orders:write"]})
+
+
+@activity.defn
+async def scoped(arguments: Scoped) -> str:
+    """Needs a scope."""
+    return "done"
+
+
+class Quick(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_activity": {"local": True}})
+    text: str
+
+
+@activity.defn
+async def quick(arguments: Quick) -> str:
+    """Runs as a local activity."""
+    return arguments.text.upper()
+
+
+@activity.defn
+async def whole(call: dict[str, Any], tool: dict[str, Any], scoped: dict[str, Any]) -> Any:
+    """Is given the whole call; a schema makes a tool of it."""
+    return {"call": call, "tool": tool["name"], "scoped": scoped}
+
+
+@activity.defn
+async def notify(waiting: dict[str, Any]) -> None:
+    """Tell people of a waiting call."""
+    write(f"notify {waiting['callId']} {waiting['kind']}")

@@ -1,0 +1,447 @@
+"""The worker, in the process and as a command: what it takes on, says, and leaves behind."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.service import RPCError
+
+from hosting.errors import UNREACHABLE, WRONG_SETUP, StartError
+from hosting.temporal import usable_search_attributes
+from schemas import names
+from tests.support.eventually import eventually
+from worker import Settings, build_worker, load, options
+
+ROOT = Path(__file__).parents[1]
+NOBODY = "127.0.0.1:1"
+TOOLS = """
+import asyncio
+from pathlib import Path
+from pydantic import BaseModel
+from temporalio import activity
+
+class Slow(BaseModel):
+    folder: Path
+
+@activity.defn
+async def slow(slow: Slow) -> str:
+    "Begin, wait until there is a file `go`, and end."
+    (slow.folder / "begun").touch()
+    while not (slow.folder / "go").exists():
+        await asyncio.sleep(0.02)
+    (slow.folder / "ended").touch()
+    return "slowly"
+
+class Stubborn(BaseModel):
+    folder: Path
+
+@activity.defn
+async def stubborn(stubborn: Stubborn) -> None:
+    "Heed no cancellation."
+    (stubborn.folder / "begun").touch()
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            (stubborn.folder / "cancelled").touch()
+
+@activity.defn
+async def tell(what: dict) -> None: ...
+"""
+AGENT = "---\nmodel: {endpoint: scripted}\ntools: [slow, stubborn]\n---\nBe slow.\n"
+ENDPOINTS = "scripted: {provider: script, file: script.yaml}\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A worker's files: a module of tools, a catalog with one agent, and a scripted model."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/sloth.md").write_text(AGENT)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "endpoints.yaml").write_text(ENDPOINTS)
+    answers = f"- calls: [{{tool: slow, arguments: {{folder: '{tmp_path}'}}}}]\n- text: Done.\n"
+    (tmp_path / "script.yaml").write_text(answers)
+    return tmp_path
+
+
+def settings(place: Path, **more: Any) -> Settings:
+    return Settings(
+        **{
+            "catalog": place,
+            "tools": [str(place / "tools.py")],
+            "endpoints": place / "endpoints.yaml",
+            "task_queue": f"queue-{uuid.uuid4().hex[:8]}",
+            **more,
+        }
+    )
+
+
+def flags(place: Path, queue: str = "q") -> list[str]:
+    return [
+        *("--catalog", str(place), "--tools", str(place / "tools.py")),
+        *("--endpoints", str(place / "endpoints.yaml"), "--task-queue", queue),
+    ]
+
+
+async def start(client: Client, queue: str) -> Any:
+    request = {"agent": "sloth", "input": "go"}
+    identity = f"run-{uuid.uuid4().hex[:8]}"
+    return await client.start_workflow("AgentWorkflow", request, id=identity, task_queue=queue)
+
+
+def dev(place: Path) -> list[str]:
+    """An embedded server on free ports."""
+    return ["--dev", "--dev-port", "0", "--dev-ui-port", "0", "--dev-db", str(place / "dev/t.db")]
+
+
+async def gone(address: str) -> bool:
+    """Whether no server answers there any more."""
+    try:
+        await Client.connect(address)
+    except RuntimeError:
+        return True
+    return False
+
+
+def exists(path: Path) -> Callable[[], Awaitable[bool]]:
+    async def there() -> bool:
+        return path.exists()
+
+    return there
+
+
+class Command:
+    """`python worker.py …` and what it has said so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.lines: list[str] = []
+
+    async def until(self, beginning: str) -> str:
+        """The next line that begins so."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(40):
+            while line := (await self._process.stdout.readline()).decode().rstrip("\n"):
+                self.lines.append(line)
+                if line.startswith(beginning):
+                    return line
+        raise AssertionError(f"it ended: {self.lines}, {await self.end()}")
+
+    def signal(self) -> None:
+        """Ask it to stop."""
+        self._process.send_signal(signal.SIGTERM)
+
+    async def end(self) -> tuple[int | None, list[str]]:
+        """Its exit code, and the lines on standard error."""
+        out, err = await self._process.communicate()
+        self.lines += out.decode().splitlines()
+        return self._process.returncode, err.decode().splitlines()
+
+
+@asynccontextmanager
+async def command(*arguments: str, address: str = NOBODY, **more: str) -> AsyncIterator[Command]:
+    """Run the command in this process's folder, with no settings but these."""
+    kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "LANG")}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(ROOT / "worker.py"), *arguments),
+        env={**kept, "TEMPORAL_ADDRESS": address, **more},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Command(process)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.communicate()
+
+
+def address_of(client: Client) -> str:
+    return client.service_client.config.target_host
+
+
+# In the process.
+
+
+async def test_a_run_of_a_catalogs_agent_goes_from_its_start_to_its_end(
+    client: Client, place: Path
+) -> None:
+    (place / "go").touch()
+    wanted = settings(place, max_cached_workflows=0)
+    async with await build_worker(client, wanted):
+        result = await (await start(client, wanted.task_queue)).result()
+    assert result["status"] == "completed"
+    assert result["output"] == "Done."
+    assert (place / "ended").exists()
+
+
+async def test_a_worker_comes_back_soon_after_a_crash_and_hears_from_activities_often(
+    client: Client, place: Path
+) -> None:
+    config = (await build_worker(client, settings(place))).config()
+    assert config["sticky_queue_schedule_to_start_timeout"] <= timedelta(seconds=2)
+    assert config["max_heartbeat_throttle_interval"] <= timedelta(milliseconds=200)
+    assert config["default_heartbeat_throttle_interval"] <= timedelta(milliseconds=200)
+    assert not config["disable_eager_activity_execution"]
+
+
+async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) -> None:
+    wanted = settings(
+        place,
+        notify="tell",
+        heartbeat_timeout=timedelta(seconds=3),
+        generate_timeout=timedelta(minutes=2),
+    )
+    worker = await build_worker(client, wanted)
+    resolver = next(
+        each
+        for each in worker.config()["activities"]
+        if getattr(each, "__name__", "") == names.RESOLVE_AGENT
+    )
+    facts = resolver({"agent": "sloth", "input": "go"})["worker"]
+    assert facts == {
+        "searchAttributes": list(names.SEARCH_ATTRIBUTES),
+        "notify": "tell",
+        "heartbeatTimeout": "3s",
+        "generateTimeout": "2m",
+    }
+
+
+def test_everything_that_does_not_load_is_told_at_once(place: Path) -> None:
+    (place / "endpoints.yaml").write_text("scripted: {provider: scrpt}\n")
+    (place / "agents/sloth.md").write_text(AGENT.replace("[slow,", "[slwo,"))
+    with pytest.raises(StartError) as refused:
+        load(settings(place))
+    endpoints, agent = refused.value.lines
+    assert endpoints.startswith(f"{place}/endpoints.yaml:1: ")
+    assert agent.startswith(f"{place}/agents/sloth.md:3: there is no tool `slwo`; did you mean")
+
+
+def test_notifying_needs_an_activity_that_the_worker_has(place: Path) -> None:
+    with pytest.raises(StartError, match="no activity `tel`; did you mean `tell`"):
+        load(settings(place, notify="tel"))
+
+
+# The namespace.
+
+
+async def namespace(client: Client) -> Client:
+    """A client of a namespace of the test's own."""
+    name = f"ns-{uuid.uuid4().hex[:8]}"
+    day = Duration(seconds=86_400)
+    request = RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=day)
+    await client.workflow_service.register_namespace(request)
+    inside = await Client.connect(address_of(client), namespace=name)
+
+    async def known() -> bool:
+        try:
+            return await inside.count_workflows("") is not None
+        except RPCError:
+            return False
+
+    await eventually(known)
+    return inside
+
+
+async def test_missing_search_attributes_are_registered(client: Client) -> None:
+    inside = await namespace(client)
+    assert await usable_search_attributes(inside) == list(names.SEARCH_ATTRIBUTES)
+    await inside.count_workflows(f'{names.AGENT_STATUS} = "x" AND {names.PENDING_TOOLS} = "y"')
+
+
+async def test_a_search_attribute_of_another_type_is_left_alone(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    inside = await namespace(client)
+    await inside.operator_service.add_search_attributes(
+        AddSearchAttributesRequest(
+            namespace=inside.namespace,
+            search_attributes={names.AGENT_STATUS: IndexedValueType.INDEXED_VALUE_TYPE_INT},
+        )
+    )
+    usable = await eventually(lambda: usable_search_attributes(inside))
+    assert names.AGENT_STATUS not in usable
+    assert names.AGENT_NAME in usable
+    assert "AgentStatus has another type here" in caplog.text
+
+
+async def test_where_they_may_not_be_registered_one_warning_says_so(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    nowhere = await Client.connect(address_of(client), namespace="no-such-namespace")
+    assert await usable_search_attributes(nowhere) == []
+    [record] = caplog.records
+    assert "search attributes could not be registered" in record.getMessage()
+
+
+# The command line.
+
+
+def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_TASK_QUEUE", "from-the-environment")
+    monkeypatch.setenv("HOLDFAST_HEARTBEAT_TIMEOUT", "7s")
+    given, dev = options(["--heartbeat-timeout", "2s", "--tools", "a", "--tools", "b.py"])
+    assert dev is None
+    assert given == Settings(
+        task_queue="from-the-environment",
+        heartbeat_timeout=timedelta(seconds=2),
+        tools=["a", "b.py"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--bogus"], "holdfast: unrecognized arguments: --bogus; see `python worker.py --help`"),
+        (["--heartbeat-timeout", "5"], "holdfast: argument --heartbeat-timeout: a duration is"),
+        (["--dev", "--dev-port", "70000"], "holdfast: argument --dev-port: a port is a number"),
+        (["--catalog", "/nowhere"], "/nowhere: it has neither a folder `tools` nor a folder"),
+        (["--tools", "no.such.module"], "no.such.module: there is no such module; check"),
+        (["--endpoints", "/nowhere.yaml"], "/nowhere.yaml:1: it cannot be read: No such file"),
+    ],
+)
+async def test_wrong_setup_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
+    async with command(*arguments) as running:
+        code, errors = await running.end()
+    assert code == WRONG_SETUP
+    assert len(errors) == 1
+    assert errors[0].startswith(said)
+
+
+async def test_no_temporal_is_one_line_and_exit_code_3() -> None:
+    async with command() as running:
+        code, errors = await running.end()
+    assert code == UNREACHABLE
+    assert errors == [
+        f"holdfast: no Temporal server answers at {NOBODY}; start one, set TEMPORAL_ADDRESS, "
+        "or add `--dev` for a server of its own"
+    ]
+
+
+async def test_no_such_namespace_is_one_line_and_exit_code_2(client: Client) -> None:
+    nowhere = {"TEMPORAL_NAMESPACE": "no-such-namespace"}
+    async with command(address=address_of(client), **nowhere) as running:
+        code, errors = await running.end()
+    assert code == WRONG_SETUP
+    assert errors == [
+        "holdfast: there is no namespace `no-such-namespace`; set TEMPORAL_NAMESPACE, or: "
+        "temporal operator namespace create no-such-namespace"
+    ]
+
+
+async def test_a_worker_that_is_asked_to_stop_lets_activities_finish(
+    client: Client, place: Path
+) -> None:
+    queue = f"queue-{uuid.uuid4().hex[:8]}"
+    async with command(*flags(place, queue), address=address_of(client)) as running:
+        ready = await running.until("holdfast")
+        run = await start(client, queue)
+        await eventually(exists(place / "begun"))
+        running.signal()
+        (place / "go").touch()
+        code, errors = await running.end()
+    assert ready == (
+        f"holdfast worker ready: task queue {queue}, 2 tools, 1 agent, endpoints scripted"
+    )
+    assert (code, errors) == (0, [])
+    assert running.lines == [ready], "one line, and nothing else on standard output"
+    assert (place / "ended").exists()
+    await run.terminate()
+
+
+async def test_what_a_user_can_cause_is_logged_in_a_line_without_a_stack(
+    client: Client, place: Path
+) -> None:
+    queue = f"queue-{uuid.uuid4().hex[:8]}"
+    (place / "script.yaml").write_text("[]")
+    async with command(*flags(place, queue), address=address_of(client)) as running:
+        await running.until("holdfast worker ready")
+        with pytest.raises(WorkflowFailureError):
+            await (await start(client, queue)).result()
+        running.signal()
+        _, errors = await running.end()
+    assert len(errors) == 1
+    assert "model_error: " in errors[0]
+
+
+# The embedded server.
+
+
+async def test_the_embedded_server_starts_and_stops_with_the_worker_and_keeps_its_file(
+    place: Path,
+) -> None:
+    async with command(*flags(place), *dev(place)) as running:
+        server = await running.until("temporal dev server: 127.0.0.1:")
+        await running.until("holdfast worker ready")
+        address = server.split()[3].removesuffix(",")
+        assert "UI http://127.0.0.1:" in server
+        client = await Client.connect(address)
+        run = await client.start_workflow("Kept", id="kept", task_queue="nobody-listens-here")
+        running.signal()
+        assert (await running.end())[0] == 0
+    assert await gone(address)
+
+    async with command(*flags(place), *dev(place)) as running:
+        server = await running.until("temporal dev server: 127.0.0.1:")
+        client = await Client.connect(server.split()[3].removesuffix(","))
+        description = await client.get_workflow_handle("kept").describe()
+        assert description.run_id == run.result_run_id
+
+
+async def test_a_tool_that_ignores_the_stop_is_cut_off_by_a_second_signal(place: Path) -> None:
+    script = place / "script.yaml"
+    script.write_text(script.read_text().replace("tool: slow", "tool: stubborn"))
+    async with command(*flags(place), "--graceful-timeout", "1ms", *dev(place)) as running:
+        address = (await running.until("temporal dev server")).split()[3].removesuffix(",")
+        await running.until("holdfast worker ready")
+        await start(await Client.connect(address), "q")
+        await eventually(exists(place / "begun"))
+        running.signal()
+        await eventually(exists(place / "cancelled"))
+        running.signal()
+        code, errors = await running.end()
+    assert code == 1
+    assert errors[-1].startswith("holdfast: something did not end in time; stopped all the same")
+    await eventually(lambda: gone(address))
+
+
+async def test_a_server_that_answers_already_is_used_and_left_running(
+    client: Client, place: Path
+) -> None:
+    port = address_of(client).rpartition(":")[2]
+    queue = f"queue-{uuid.uuid4().hex[:8]}"
+    async with command(*flags(place, queue), "--dev", "--dev-port", port) as running:
+        said = await running.until("temporal dev server")
+        await running.until("holdfast worker ready")
+        running.signal()
+        assert (await running.end())[0] == 0
+    assert said == f"temporal dev server: using the one that answers at 127.0.0.1:{port}"
+    assert await client.service_client.check_health()
+
+
+async def test_a_port_that_something_else_has_is_told_in_one_line(place: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        ports = ("--dev", "--dev-port", port, "--dev-ui-port", "0")
+        async with command(*ports, "--dev-db", str(place / "t.db")) as running:
+            code, errors = await running.end()
+    assert code == WRONG_SETUP
+    assert len(errors) == 1
+    assert errors[0].startswith("holdfast: the server did not start: ")
+    assert errors[0].endswith(f"; see {place}/t.log")

@@ -1,0 +1,127 @@
+"""Everything a tool can do wrong: each becomes that call's one result."""
+
+import json
+import time
+
+import pytest
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import CancelledError
+
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import OpenHouse
+from tests.support.model_server import Answer, call
+
+DONE = Answer("done")
+
+
+async def test_it_raises(open_house: OpenHouse) -> None:
+    run = await (await open_house([Answer(calls=[call("raises")]), DONE])).start(["raises"])
+    assert (await run.result())["output"] == "done"
+    assert await run.error() == {"code": "tool_error", "message": "the stock is empty"}
+    assert tools.read() == ["raised", "raised"]
+
+
+async def test_it_takes_too_long(open_house: OpenHouse) -> None:
+    run = await (await open_house([Answer(calls=[call("never_ends")]), DONE])).start(["never_ends"])
+    await run.result()
+    assert (await run.error())["code"] == "timeout"
+
+
+async def test_it_returns_three_megabytes(open_house: OpenHouse) -> None:
+    run = await (await open_house([Answer(calls=[call("big", size=3_000_000)]), DONE])).start(["big"])
+    assert (await run.result())["output"] == "done"
+    error = await run.error()
+    assert error["code"] == "tool_error"
+    assert "3000002 bytes" in error["message"]
+    assert tools.read() == ["big"]
+
+
+async def test_large_results_together_do_not_wedge_a_run(open_house: OpenHouse) -> None:
+    calls = [call("big", size=1_900_000)] * 4
+    house = await open_house([Answer(calls=calls), DONE])
+    run = await house.start(["big"])
+    assert (await run.result())["output"] == "done"
+    read = [m["content"] for m in house.model.requests[1]["messages"] if m["role"] == "tool"]
+    assert [len(text) for text in read] == [1_900_000] * 4
+
+
+async def test_it_returns_what_does_not_fit(open_house: OpenHouse) -> None:
+    run = await (await open_house([Answer(calls=[call("misfit")]), DONE])).start(["misfit"])
+    await run.result()
+    error = await run.error()
+    assert error["code"] == "invalid_output"
+    assert "object" in error["message"]
+
+
+async def test_no_worker_has_it(open_house: OpenHouse) -> None:
+    run = await (await open_house([Answer(calls=[call("elsewhere")]), DONE])).start(["elsewhere"])
+    await run.result()
+    assert (await run.error())["code"] == "timeout"
+
+
+async def test_what_was_never_begun_is_not_asked_about(open_house: OpenHouse) -> None:
+    answers = [Answer(calls=[call("elsewhere_once")]), DONE]
+    run = await (await open_house(answers)).start(["elsewhere_once"])
+    await run.result()
+    error = await run.error()
+    assert error["code"] == "timeout"
+    assert "nothing was done" in error["message"]
+
+
+async def test_its_worker_does_not_have_it_and_names_no_other(open_house: OpenHouse) -> None:
+    elsewhere = await open_house([DONE])
+    house = await open_house([Answer(calls=[call("ghost")]), DONE])
+    ghost = {"_tool": "ghost", "_activity": {"type": "Ghost", "taskQueue": elsewhere.task_queue}}
+    run = await house.start([ghost])
+    await run.result()
+    error = await run.error()
+    assert error["code"] == "tool_error"
+    assert "look_up" not in error["message"]
+    assert "Ghost" not in error["message"]
+
+
+async def test_it_hangs_at_cancellation(open_house: OpenHouse) -> None:
+    answers = [Answer(calls=[call("stubborn"), call("pay", amount=1)]), DONE]
+    run = await (await open_house(answers)).start(["stubborn", "pay"])
+    await run.waiting()
+
+    async def begun() -> bool:
+        return "stubborn begun" in tools.read()
+
+    await eventually(begun)
+    started = time.monotonic()
+    await run.handle.cancel()
+    with pytest.raises(WorkflowFailureError) as failed:
+        await run.handle.result()
+    assert isinstance(failed.value.cause, CancelledError)
+    assert time.monotonic() - started < 10
+    assert {key: json.loads(text)["error"]["code"] for key, text in (await run.results()).items()} == {
+        "t1c1": "cancelled",
+        "t1c2": "cancelled",
+    }
+    assert (await run.status())["status"] == "cancelled"
+
+
+async def test_a_payment_cut_off_by_cancelling_is_not_said_to_be_cancelled(
+    open_house: OpenHouse,
+) -> None:
+    run = await (await open_house([Answer(calls=[call("held_payment", name="rent")]), DONE])).start(
+        ["held_payment"]
+    )
+
+    async def paid() -> bool:
+        return bool(tools.read())
+
+    await eventually(paid)
+    await run.handle.cancel()
+    with pytest.raises(WorkflowFailureError):
+        await run.handle.result()
+    assert (await run.error())["code"] == "outcome_unknown"
+
+
+async def test_it_stops_the_run(open_house: OpenHouse) -> None:
+    run = await (await open_house([Answer(calls=[call("stops")]), DONE])).start(["stops"])
+    result = await run.result()
+    assert result["status"] == "stopped"
+    assert result["output"] == "enough"
