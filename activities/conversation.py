@@ -29,10 +29,11 @@ class Run(NamedTuple):
 
 
 class Conversation:
-    """A run's log from its beginning up to `entries`, as providers of one `kind` are sent it."""
+    """A run's log from its beginning up to `entries`, in one `encoding`: what providers of one
+    kind are sent, with the tools under the same names. None is none yet."""
 
-    def __init__(self, kind: str = "") -> None:
-        self.kind = kind
+    def __init__(self) -> None:
+        self.encoding: tuple[str, ...] | None = None
         self.entries = 0
         self.digest = ""
         self.size_bytes = _CONVERSATION_BYTES

@@ -5,10 +5,11 @@ with. Where it does not, what was held is dropped and all is read anew, once.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from activities.conversation import Conversation, Conversations, Encode, Run
-from activities.providers.base import Provider
+from activities.providers.base import Provider, ToolNames
 from schemas.generate import Ask, Page, PageOf, Pointer
 
 MAX_PAGES = 10_000
@@ -77,11 +78,14 @@ class Reader:
         if page.ask is None:
             return None
         provider = provider_of(page.ask)
-        if conversation.kind not in ("", provider.kind):
+        names = ToolNames(page.ask.tools)
+        encoding = (provider.kind, *names.clashes)
+        if conversation.encoding not in (None, encoding):
             return None
-        conversation.kind = provider.kind
+        conversation.encoding = encoding
+        encode = partial(provider.encode, names=names)
         try:
-            await self._fill(run, conversation, pointer, page, provider.encode)
+            await self._fill(run, conversation, pointer, page, encode)
         except ValueError:
             return None
         return page.ask

@@ -6,7 +6,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from bench.history import Figure, measure, median
-from tests.support.server import temporal_binary
+from hosting.dev_server import temporal_binary
 
 TURNS = (10, 50, 100)
 REPEATS = 3
@@ -22,7 +22,7 @@ async def main() -> None:
     """Measure and print."""
     figures: list[Figure] = []
     async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(), data_converter=pydantic_data_converter
+        dev_server_existing_path=str(temporal_binary()), data_converter=pydantic_data_converter
     ) as environment:
         for turns in TURNS:
             figures += await measure(environment.client, turns, REPEATS)
@@ -31,7 +31,10 @@ async def main() -> None:
 
 def table(figures: list[Figure]) -> str:
     """The figures as a Markdown table: medians, and ours divided by the plain workflow's."""
-    rows = ["| turns | figure | holdfast | plain workflow | ratio |", "| ---: | --- | ---: | ---: | ---: |"]
+    rows = [
+        "| turns | figure | holdfast | plain workflow | ratio |",
+        "| ---: | --- | ---: | ---: | ---: |",
+    ]
     for turns in TURNS:
         these = [figure for figure in figures if figure.turns == turns]
         for what, title in WHAT.items():

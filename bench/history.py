@@ -18,7 +18,8 @@ import httpx
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from bench.plain import PlainActivities, PlainWorkflow
+from bench.plain import PlainWorkflow
+from bench.plain_model import PlainActivities
 from bench.tools import read_record
 from tests.support.model_server import Answer, ModelServer, call, serve
 from worker import Settings, build_worker

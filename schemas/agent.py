@@ -140,3 +140,7 @@ class Snapshot(Lenient):
 
     agent: Agent
     worker: WorkerFacts
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field: a run keeps its defaults too, whatever they will be in a later version."""
+        return self.model_dump(mode="json", by_alias=True)

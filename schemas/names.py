@@ -44,6 +44,7 @@ SEARCH_ATTRIBUTES: Final = (AGENT_NAME, AGENT_STATUS, AGENT_PRINCIPAL, PENDING_T
 INVALID_REQUEST: Final = "invalid_request"
 MODEL_ERROR: Final = "model_error"
 STOP_RUN: Final = "StopRun"
+INVALID_ARGUMENTS: Final = "invalid_arguments"
 RESULT_TOO_LARGE: Final = "result_too_large"
 # What Temporal's SDKs call an activity type that the worker does not have.
 ACTIVITY_NOT_FOUND: Final = "NotFoundError"

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, assert_never
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
@@ -30,6 +30,7 @@ with workflow.unsafe.imports_passed_through():
 
 from workflows import carrying, screen
 from workflows.engine.approval import Desk, Question, Unacceptable
+from workflows.engine.budget import Meter
 from workflows.engine.mailbox import Mailbox
 from workflows.engine.opening import InvalidRequest
 from workflows.engine.outcome import Outcome, failed, of_failure, of_result
@@ -250,11 +251,10 @@ class AgentWorkflow:
                 schedule_to_close_timeout=parse_duration("1m"),
                 summary="read the agent's definition",
             )
-        except ActivityError as error:
-            cause = error.__cause__
-            if isinstance(cause, ApplicationError) and cause.type == names.INVALID_REQUEST:
-                _fail(names.INVALID_REQUEST, cause.message)
-            _fail(names.INVALID_REQUEST, f"the agent cannot be read: {cause}")
+        except FailureError as error:
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError from error
+            _fail(names.INVALID_REQUEST, carrying.failure_of(error).message)
         return Snapshot.read(snapshot)
 
     async def _live(self, run: Run) -> dict[str, Any]:
@@ -353,7 +353,7 @@ class AgentWorkflow:
         try:
             result = await self._at_work(run, self._activity(run, call, arguments))
             return of_result(tool, carrying.value_of(result))
-        except ActivityError as error:
+        except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
             return of_failure(tool, carrying.failure_of(error))
@@ -391,10 +391,15 @@ class AgentWorkflow:
         try:
             return await doing
         finally:
-            meter.end_work(workflow.now())
-            if self._timer is not None and not meter.at_work:
-                self._timer.cancel()
-                self._timer = None
+            # Not so where a run that was put out of the cache is thrown away.
+            if workflow.in_workflow():
+                self._rest(meter)
+
+    def _rest(self, meter: Meter) -> None:
+        meter.end_work(workflow.now())
+        if self._timer is not None and not meter.at_work:
+            self._timer.cancel()
+            self._timer = None
 
     async def _run_out(self, run: Run, left: timedelta) -> None:
         await workflow.sleep(left, summary="the run's maxDuration")

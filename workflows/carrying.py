@@ -116,9 +116,9 @@ def value_of(result: Any) -> Any:
     return value
 
 
-def failure_of(error: ActivityError) -> Failure:
-    """What Temporal says of an activity that did not succeed."""
-    match error.__cause__:
+def failure_of(error: exceptions.FailureError) -> Failure:
+    """What Temporal says of an activity that did not succeed; of a local one it says it bare."""
+    match error.__cause__ if isinstance(error, ActivityError) else error:
         case ApplicationError() as cause:
             return Failure("application", cause.message, cause.type or "")
         case exceptions.TimeoutError() as cause:

@@ -7,6 +7,7 @@ world, never tries a request again by itself (Temporal does), and raises what st
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -37,6 +38,15 @@ class Request:
     ask: Ask
     fragments: tuple[bytes, ...]
 
+    @property
+    def names(self) -> "ToolNames":
+        """What the provider knows the tools by."""
+        return ToolNames(self.ask.tools)
+
+    def asking(self, ask: Ask) -> "Request":
+        """The same request with other settings."""
+        return Request(ask, self.fragments)
+
 
 class Sink(Protocol):
     """Who hears what a model says while it says it."""
@@ -52,13 +62,13 @@ class Provider(Protocol):
     """A format in which models are asked, at one endpoint.
 
     Messages that two providers of one `kind` encode are the same bytes. `encode` is a function of
-    the message alone, so that what was sent is never rendered differently later.
+    the message and of the run's tools, so what was sent is never rendered differently later.
     """
 
     kind: str
 
-    def encode(self, message: ChatMessage) -> Encoded:
-        """The message as this kind of provider is sent it."""
+    def encode(self, message: ChatMessage, names: "ToolNames") -> Encoded:
+        """The message as this kind of provider is sent it, the tools under these names."""
 
     async def solve(self, request: Request, sink: Sink) -> Solution:
         """Ask the model, and tell the sink what it says.
@@ -94,23 +104,37 @@ class Unanswerable(ProviderError):
 
 
 class ToolNames:
-    """The names of the tools of one request as a provider takes them, and back."""
+    """The names of the tools of one request as a provider takes them, and back.
+
+    `clashes` are those that had to be told apart. As long as they are the same, so are the names.
+    """
 
     def __init__(self, tools: Iterable[ToolOffer]) -> None:
-        self._ours = {sent_name(tool.name): tool.name for tool in tools}
+        names = [tool.name for tool in tools]
+        crowd = Counter(_plain(name) for name in names)
+        self.clashes = tuple(
+            name for name in names if crowd[_plain(name)] > 1 and not _is_plain(name)
+        )
+        self._ours = {self.sent(name): name for name in names}
+
+    def sent(self, name: str) -> str:
+        """A tool's name in the characters that every provider takes."""
+        return _told_apart(name) if name in self.clashes else _plain(name)
 
     def ours(self, said: str) -> str:
         """The tool's name that the model means; what it made up itself stays as it is."""
         return self._ours.get(said, said)
 
 
-def sent_name(name: str) -> str:
-    """A tool's name in the characters that every provider takes.
+def _is_plain(name: str) -> bool:
+    return _PLAIN.match(name) is not None
 
-    It depends on the name alone, not on the tools around it: a name already sent stays the same.
-    The digest keeps `a.b` and `a_b` apart.
-    """
-    if _PLAIN.match(name):
-        return name
+
+def _plain(name: str) -> str:
+    mapped = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
+    return mapped if _is_plain(mapped) else _told_apart(name)
+
+
+def _told_apart(name: str) -> str:
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:_SHORTENED_CHARACTERS]}_{digest}"

@@ -31,9 +31,9 @@ class OpenAI:
         self._target = target
         self._http = http
 
-    def encode(self, message: ChatMessage) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
         """The message as chat completions have it."""
-        return encode(message)
+        return encode(message, names)
 
     async def solve(self, request: Request, sink: Sink) -> Solution:
         """Ask the model. What a server says that it cannot take is left out, each thing once.
@@ -59,7 +59,7 @@ class OpenAI:
             "accept-encoding": "identity",
             **self._target.headers(),
         }
-        completion = Completion(Answer(sink, ToolNames(request.ask.tools)))
+        completion = Completion(Answer(sink, request.names))
         async with self._http.stream(
             "POST",
             self._target.url("/chat/completions"),
@@ -113,11 +113,11 @@ def _conceded(request: Request, refused: Refused) -> tuple[Request, list[str]]:
     ask = request.ask
     if ask.tools and _lacks_tools(refused):
         notice = [] if ask.tool_choice in ("auto", "none") else [_NO_TOOLS]
-        return Request(ask.model_copy(update={"tools": []}), request.fragments), notice
+        return request.asking(ask.model_copy(update={"tools": []})), notice
     if ask.model.temperature is not None and _refuses_temperature(refused):
         model = ask.model.model_copy(update={"temperature": None})
         notice = [_NO_TEMPERATURE]
-        return Request(ask.model_copy(update={"model": model}), request.fragments), notice
+        return request.asking(ask.model_copy(update={"model": model})), notice
     raise refused
 
 

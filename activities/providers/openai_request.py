@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from activities.providers.base import Encoded, Request, sent_name
+from activities.providers.base import Encoded, Request, ToolNames
 from schemas.agent import Forced, ToolChoice
 from schemas.generate import Ask, ToolOffer
 from schemas.message import AskedCall, ChatMessage, Content, DataPart, ImagePart, TextPart
@@ -20,16 +20,16 @@ _OWN_HOST = "api.openai.com"
 _LENGTH_OPTIONS = ("max_tokens", "max_completion_tokens")
 
 
-def encode(message: ChatMessage) -> Encoded:
+def encode(message: ChatMessage, names: ToolNames) -> Encoded:
     """The message. Pictures have a place in what a user says alone, so those of any other message
     follow it as one of the user's."""
     pictures = _pictures(message.content)
     if message.role == "user" or _is_orphan(message):
         return Encoded(now=(_json(_user(message.content)),))
-    now = _json(_other(message))
+    now = _json(_other(message, names))
     if not pictures:
         return Encoded(now=(now,))
-    of = f"the result of {sent_name(message.tool)}" if message.tool else "the message above"
+    of = f"the result of {names.sent(message.tool)}" if message.tool else "the message above"
     introduction = {"type": "text", "text": f"The pictures of {of}:"}
     return Encoded((now,), (_json({"role": "user", "content": [introduction, *pictures]}),))
 
@@ -43,7 +43,7 @@ def body(request: Request, host: str) -> bytes:
         *_said("user", ask.tail),
     ]
     options = {name: value for name, value in ask.model.options.items() if name not in RESERVED}
-    settings = {**_settings(ask, host), **options}
+    settings = {**_settings(ask, request.names, host), **options}
     kept = {name: value for name, value in settings.items() if value is not None}
     return b'{"messages":[' + b",".join(messages) + b"]," + _json(kept)[1:]
 
@@ -57,7 +57,7 @@ def ignored_options(ask: Ask) -> list[str]:
     ]
 
 
-def _settings(ask: Ask, host: str) -> dict[str, Any]:
+def _settings(ask: Ask, names: ToolNames, host: str) -> dict[str, Any]:
     length = _LENGTH_OPTIONS[host == _OWN_HOST]
     own_length = any(name in ask.model.options for name in _LENGTH_OPTIONS)
     return {
@@ -66,22 +66,22 @@ def _settings(ask: Ask, host: str) -> dict[str, Any]:
         "stream_options": {"include_usage": True},
         "temperature": ask.model.temperature,
         length: None if own_length else ask.model.max_output_tokens,
-        "tools": [_tool(tool) for tool in ask.tools] or None,
-        "tool_choice": _choice(ask.tool_choice) if ask.tools else None,
+        "tools": [_tool(tool, names) for tool in ask.tools] or None,
+        "tool_choice": _choice(ask.tool_choice, names) if ask.tools else None,
         "response_format": _format(ask.output),
     }
 
 
-def _tool(tool: ToolOffer) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": sent_name(tool.name), "parameters": tool.parameters}
+def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": names.sent(tool.name), "parameters": tool.parameters}
     if tool.description:
         function["description"] = tool.description
     return {"type": "function", "function": function}
 
 
-def _choice(choice: ToolChoice) -> Any:
+def _choice(choice: ToolChoice, names: ToolNames) -> Any:
     if isinstance(choice, Forced):
-        return {"type": "function", "function": {"name": sent_name(choice.name)}}
+        return {"type": "function", "function": {"name": names.sent(choice.name)}}
     return choice
 
 
@@ -113,19 +113,19 @@ def _part(part: TextPart | ImagePart | DataPart) -> dict[str, Any]:
     return {"type": "text", "text": _part_text(part)}
 
 
-def _other(message: ChatMessage) -> dict[str, Any]:
+def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
     said: dict[str, Any] = {"role": message.role, "content": _text(message.content)}
     if message.role == "tool":
         said["tool_call_id"] = message.provider_id or message.call_id
     if message.role == "assistant" and message.calls:
         said["content"] = said["content"] or None
-        said["tool_calls"] = [_call(call) for call in message.calls]
+        said["tool_calls"] = [_call(call, names) for call in message.calls]
     return said
 
 
-def _call(call: AskedCall) -> dict[str, Any]:
+def _call(call: AskedCall, names: ToolNames) -> dict[str, Any]:
     arguments = json.dumps(call.arguments, ensure_ascii=False)
-    function = {"name": sent_name(call.tool), "arguments": arguments}
+    function = {"name": names.sent(call.tool), "arguments": arguments}
     return {"id": call.provider_id, "type": "function", "function": function}
 
 

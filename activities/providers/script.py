@@ -86,7 +86,7 @@ class Script:
             script = Scenarios(scenarios=[Scenario(answers=script.root)])
         self._scenarios = script.scenarios
 
-    def encode(self, message: ChatMessage) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
         """As much of the message as the choice of an answer depends on."""
         match message.role:
             case "assistant":
@@ -103,7 +103,7 @@ class Script:
             Unanswerable: the script has none.
         """
         scripted = self._next(request.fragments)
-        answer = Answer(sink, ToolNames(request.ask.tools))
+        answer = Answer(sink, request.names)
         answer.usage = Usage(**dict(scripted.usage))
         pause = scripted.pace.total_seconds() if scripted.pace else 0.0
         for word in _words(scripted.text):

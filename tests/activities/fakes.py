@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
 from activities.conversation import Run
-from activities.providers.base import Request
+from activities.providers.base import Request, ToolNames
 from activities.providers.openai import OpenAI
 from activities.providers.target import Target
 from schemas.base import canonical_json, link, sha256
@@ -116,9 +116,11 @@ def provider(handler: Handler, at: Target | None = None) -> OpenAI:
 def request(asked: Ask | None = None, *messages: ChatMessage) -> Request:
     """A request with a conversation, encoded for `openai`."""
     openai = provider(lambda _: httpx.Response(500))
-    encoded = [openai.encode(message) for message in messages or [said("user", "Hello")]]
+    asked = asked or ask()
+    names = ToolNames(asked.tools)
+    encoded = [openai.encode(message, names) for message in messages or [said("user", "Hello")]]
     fragments = [part for each in encoded for part in (*each.now, *each.later)]
-    return Request(asked or ask(), tuple(fragments))
+    return Request(asked, tuple(fragments))
 
 
 class LoggedRun:

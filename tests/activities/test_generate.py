@@ -14,7 +14,7 @@ from activities.conversation import Conversations
 from activities.endpoints import Models, Served
 from activities.generate import Generate, price_of
 from activities.pages import RunGone, RunSilent
-from activities.providers.base import Encoded, Provider, Request, Sink
+from activities.providers.base import Encoded, Provider, Request, Sink, ToolNames
 from activities.providers.openai import OpenAI
 from schemas.endpoint import Price
 from schemas.message import ChatMessage
@@ -86,7 +86,7 @@ class Speaker:
         self.said = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    def encode(self, message: ChatMessage) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
         return Encoded((str(message.content).encode(),))
 
     async def solve(self, request: Request, sink: Sink) -> Solution:

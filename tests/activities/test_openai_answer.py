@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from activities.providers.answer import Answer
-from activities.providers.base import CutOff, Refused, ToolNames, Unreadable, sent_name
+from activities.providers.base import CutOff, Refused, ToolNames, Unreadable
 from activities.providers.openai_answer import Completion
 from schemas.solution import Solution, Usage
 from tests.activities.fakes import TOOLS, Heard, ask, calls, chunk
@@ -58,7 +58,7 @@ def test_text_is_what_all_its_pieces_say_together() -> None:
 def test_a_call_comes_back_under_the_tool_s_own_name() -> None:
     heard = Heard()
     solution = read(
-        calls((0, "call_1", sent_name("rag.query"), "")),
+        calls((0, "call_1", "rag_query", "")),
         calls((0, None, None, '{"q": ')),
         calls((0, None, None, '"†ü"}')),
         chunk(finish="tool_calls"),

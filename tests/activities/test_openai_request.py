@@ -1,6 +1,7 @@
 """What chat completions are sent, checked against the types of the `openai` package."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,14 +9,16 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from pydantic import TypeAdapter
 
 from activities.conversation import Conversation
-from activities.providers.base import Request, ToolNames, sent_name
-from activities.providers.openai_request import body, encode
+from activities.providers import openai_request
+from activities.providers.base import Request, ToolNames
+from activities.providers.openai_request import body
 from schemas.base import canonical_json
 from schemas.message import ChatMessage
 from tests.activities.fakes import TOOLS, ask, said
 
 OFFICIAL = "api.openai.com"
 PARAMS: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)
+NAMES = ToolNames(ask(tools=TOOLS).tools)
 PICTURE = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
 CALL = {"id": "t1c1", "providerId": "call_9", "tool": "rag.query", "arguments": {"q": "†ü"}}
 
@@ -25,6 +28,7 @@ def conversation(*messages: ChatMessage) -> Conversation:
     held = Conversation()
     for message in messages:
         item = canonical_json({"message": message.to_json()})
+        encode = partial(openai_request.encode, names=NAMES)
         held.append(item.decode("utf-8", "surrogatepass"), encode)
     return held
 
@@ -61,7 +65,7 @@ def test_a_call_and_its_result_go_out_under_the_provider_s_id_with_a_name_that_i
     asked = said("assistant", calls=[CALL])
     result = said("tool", error, callId="t1c1", providerId="call_9", isError=True)
     _, assistant, tool = sent(asked, result)["messages"]
-    function = {"name": sent_name("rag.query"), "arguments": '{"q": "†ü"}'}
+    function = {"name": "rag_query", "arguments": '{"q": "†ü"}'}
     assert assistant == {
         "role": "assistant",
         "content": None,
@@ -75,20 +79,30 @@ def test_text_beside_calls_is_sent_with_them() -> None:
     assert assistant["content"] == "Let me look."
 
 
+def names(*of: str) -> ToolNames:
+    """The names of a request with these tools."""
+    tools = [{"name": name, "description": "", "parameters": {}} for name in of]
+    return ToolNames(ask(tools=tools).tools)
+
+
 @pytest.mark.parametrize("name", ["rag.query", "a" * 100, "naïve", "", "x y", "\ud83d"])
 def test_a_name_that_no_provider_takes_is_mapped_there_and_back(name: str) -> None:
-    mapped = sent_name(name)
+    mapped = names(name).sent(name)
     assert mapped.isascii()
     assert 0 < len(mapped) <= 64
     assert all(character.isalnum() or character in "_-" for character in mapped)
-    offer = ask(tools=[{"name": name, "description": "", "parameters": {}}]).tools
-    assert ToolNames(offer).ours(mapped) == name
+    assert names(name).ours(mapped) == name
 
 
 def test_names_stay_apart_and_good_ones_stay_as_they_are() -> None:
-    names = ["a.b", "a_b", "a-b", "a..b", "x" * 64, "x" * 65, "x" * 66]
-    assert len({sent_name(name) for name in names}) == len(names)
-    assert [sent_name(name) for name in names[1:3]] == ["a_b", "a-b"]
+    all_names = ["a.b", "a_b", "a-b", "a..b", "c.d", "x" * 64, "x" * 65, "x" * 66]
+    made = names(*all_names)
+    mapped = [made.sent(name) for name in all_names]
+    assert len(set(mapped)) == len(all_names)
+    assert [made.ours(name) for name in mapped] == all_names
+    assert mapped[1:3] == ["a_b", "a-b"]
+    assert mapped[4] == "c_d"
+    assert made.clashes == ("a.b",)
 
 
 def test_a_name_that_the_model_made_up_is_not_mapped_back() -> None:
@@ -97,7 +111,7 @@ def test_a_name_that_the_model_made_up_is_not_mapped_back() -> None:
 
 def test_tools_are_offered_with_their_parameters() -> None:
     tools = sent(tools=TOOLS)["tools"]
-    assert [tool["function"]["name"] for tool in tools] == [sent_name("rag.query"), "refund"]
+    assert [tool["function"]["name"] for tool in tools] == ["rag_query", "refund"]
     assert tools[0]["function"]["description"] == "Search."
     assert "description" not in tools[1]["function"]
 
@@ -110,7 +124,7 @@ def test_tools_are_offered_with_their_parameters() -> None:
         ("required", "required"),
         (
             {"name": "rag.query"},
-            {"type": "function", "function": {"name": sent_name("rag.query")}},
+            {"type": "function", "function": {"name": "rag_query"}},
         ),
     ],
 )

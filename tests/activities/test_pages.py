@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from activities.conversation import Conversations, Run
 from activities.pages import ConversationChanged, Reader
-from activities.providers.base import Encoded, Provider
+from activities.providers.base import Encoded, Provider, ToolNames
 from activities.providers.openai import OpenAI
 from schemas.entry import MessageEntry, TurnStart
 from schemas.generate import Ask, Page, PageOf, Pointer
 from schemas.message import ChatMessage
-from tests.activities.fakes import RUN, LoggedRun, ask, said, target
+from tests.activities.fakes import RUN, TOOLS, LoggedRun, ask, said, target
 from workflows.engine.log import Log
 
 NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
@@ -27,9 +27,9 @@ class Counting(OpenAI):
 
     encoded = 0
 
-    def encode(self, message: ChatMessage) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
         self.encoded += 1
-        return super().encode(message)
+        return super().encode(message, names)
 
 
 class Pair:
@@ -125,6 +125,19 @@ async def test_a_conversation_encoded_for_another_kind_of_provider_is_read_again
     pair.model.kind = "other"
     await pair.read()
     assert pair.run.wanted == [PageOf(after=1, upto=1), PageOf(after=0, upto=1)]
+
+
+async def test_a_name_that_clashes_with_another_is_sent_as_it_is_offered() -> None:
+    pair = Pair()
+    tools = [{**TOOLS[0], "name": name} for name in ("rag.query", "rag_query")]
+    called = {"id": "t1c1", "providerId": "c", "tool": "rag.query", "arguments": {}}
+    pair.run.say(said("assistant", calls=[called]))
+    [plain] = await pair.read()
+    pair.run.ask = ask(tools=tools)
+    [apart] = await pair.read()
+    assert b'"rag_query"' in plain
+    assert ToolNames(pair.run.ask.tools).sent("rag.query").encode() in apart
+    assert b'"rag_query"' not in apart
 
 
 async def test_a_conversation_too_large_to_be_held_is_used_and_read_whole_each_time() -> None:

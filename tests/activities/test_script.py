@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activities.endpoints import EndpointsError, load_script
-from activities.providers.base import Request, Unanswerable
+from activities.providers.base import Request, ToolNames, Unanswerable
 from activities.providers.script import Script
 from schemas.message import ChatMessage
 from schemas.solution import Solution, Usage
@@ -23,7 +23,7 @@ def script(folder: Path, text: str) -> Script:
 
 async def play(script: Script, *messages: ChatMessage, heard: Heard | None = None) -> Solution:
     """What the script answers to a conversation."""
-    fragments = [part for message in messages for part in script.encode(message).now]
+    fragments = [part for message in messages for part in script.encode(message, ToolNames([])).now]
     return await script.solve(Request(ask(), tuple(fragments)), heard or Heard())
 
 

@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
 }
 # A decision that asks one of these is none: it would be another when it is replayed.
 IMPURE = {
-    *("asyncio", "contextvars", "io", "logging", "multiprocessing", "os", "pathlib", "random"),
+    *("asyncio", "io", "logging", "multiprocessing", "os", "pathlib", "random"),
     *("secrets", "socket", "ssl", "subprocess", "tempfile", "threading", "time", "uuid"),
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from activities.catalog_source import read_source
 from schemas import publish
 from schemas.agent import AgentDefinition
 from schemas.decision import Decision, Receipt, Waiting
@@ -62,6 +63,14 @@ WAITING = Waiting(
     digest="0" * 64,
     requested_at="2026-01-02T03:04:05.678Z",
     expires_at="2026-01-09T03:04:05.678Z",
+)
+
+
+EXAMPLE_FILES = ("*/agents/*.*", "*/tools/*.*", "*/endpoints.yaml")
+SHIPPED = sorted(
+    path
+    for pattern in EXAMPLE_FILES
+    for path in Path(__file__).parents[2].glob(f"examples/{pattern}")
 )
 
 
@@ -154,6 +163,14 @@ def test_what_is_right_fits(name: str, value: Any) -> None:
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_what_is_wrong_does_not_fit(name: str, value: Any) -> None:
     assert list(validator(name).iter_errors(value))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=str)
+def test_the_agents_tools_and_endpoints_that_we_ship_fit(path: Path) -> None:
+    kinds = {"agents": "agent", "tools": "tool", "endpoints.yaml": "endpoints"}
+    name = next(kind for part, kind in kinds.items() if part in path.parts)
+    value = read_source(path).value
+    assert [error.message for error in validator(name).iter_errors(value)] == []
 
 
 def test_the_examples_are_what_the_models_read() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from hosting.dev_server import temporal_binary
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import house
 from tests.support.model_server import Answer, call
-from tests.support.server import temporal_binary
 
 
 class Cli:
@@ -25,7 +25,7 @@ class Cli:
     async def __call__(self, *arguments: str) -> Any:
         """Run a command; its JSON output. A refusal is an exit code that is not 0."""
         process = await asyncio.create_subprocess_exec(
-            temporal_binary(),
+            str(temporal_binary()),
             *arguments,
             *("--address", self._address, "--output", "json"),
             stdout=asyncio.subprocess.PIPE,
@@ -51,11 +51,14 @@ async def test_start_look_decide_and_read(
 
         async def waiting() -> Any:
             answer = await cli("workflow", "query", "--workflow-id", run, "--name", "approvals")
-            return answer["queryResult"][0] if len(answer["queryResult"][0]) == 2 else None
+            [found] = answer["queryResult"]
+            return found if found and len(found) == 2 else None
 
         first, second = await eventually(waiting)
         approve = json.dumps({"callId": first["callId"], "decision": "approve", "by": "ada"})
-        await cli("workflow", "signal", "--workflow-id", run, "--name", "approve", "--input", approve)
+        await cli(
+            "workflow", "signal", "--workflow-id", run, "--name", "approve", "--input", approve
+        )
         deny = json.dumps({"callId": second["callId"], "decision": "deny", "reason": "no"})
         update = ("workflow", "update", "execute", "--workflow-id", run, "--name", "decide")
         await cli(*update, "--input", deny)

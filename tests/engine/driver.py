@@ -76,8 +76,8 @@ class Play:
     """One run, played to its end.
 
     `outcomes` says how calls end, by tool or call id: an outcome, a value that was returned, a
-    function of the call, or a tuple of these, one after the other. `decisions` says what people decide, by call id: decisions, or `expire`.
-    `pick` chooses which of several open calls ends next.
+    function of the call, or a tuple of these, one after the other. `decisions` says what people
+    decide, by call id: decisions, or `expire`. `pick` chooses which of several open calls goes on.
     """
 
     def __init__(

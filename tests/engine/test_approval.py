@@ -502,7 +502,7 @@ def test_people_are_reminded_only_so_often() -> None:
 # Reconcile: a call that may be carried out once, and whose end is unknown.
 
 LOST = Unknown("`pay` was begun, and its end was never heard of: it took too long")
-ONCE = {"of": {"idempotent": False}}
+ONCE: dict[str, Any] = {"of": {"idempotent": False}}
 
 
 def lost(*decisions: Any, ends: Any = (LOST, {"paid": 5}), **more: Any) -> Play:

@@ -69,9 +69,9 @@ def test_an_entry_has_its_number_its_time_and_its_type() -> None:
 
 
 def test_what_was_logged_does_not_change_with_what_it_was_made_from() -> None:
-    value = {"items": [1]}
-    log = log_of(WriteEntry(path="†state.a", value=value))
-    value["items"].append(2)
+    items: list[Any] = [1]
+    log = log_of(WriteEntry(path="†state.a", value={"items": items}))
+    items.append(2)
 
     assert log.records(0, 1)[0]["value"] == {"items": [1]}
     assert read_again(log)[0] == log.digest

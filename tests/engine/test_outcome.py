@@ -252,4 +252,4 @@ def test_every_activity_that_failed_is_an_error_that_the_model_reads() -> None:
 def test_nothing_that_temporal_says_is_without_an_outcome(each: Tool) -> None:
     for kind in ("application", "timeout", "cancelled", "other"):
         for started in (True, False):
-            assert of_failure(each, Failure(kind, "", "", started)) is not None  # type: ignore[arg-type]  # a table
+            assert of_failure(each, Failure(kind, "", "", started)) is not None

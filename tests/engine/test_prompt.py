@@ -1,5 +1,6 @@
 """What the model is asked: what it is shown once, it is never shown differently later."""
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from schemas.generate import Ask, PageOf
 from tests.engine.driver import Play, agent, call, says, tool
 from workflows.engine.outcome import failed
 from workflows.engine.prompt import instructions, offers, tail
+from workflows.engine.run import CarryOut
 
 LONG = "0123456789" * 1_000
 PICTURE = {"type": "image", "mediaType": "image/png", "data": "aGk="}
@@ -72,15 +74,14 @@ def test_a_result_from_outside_is_said_to_be_so() -> None:
 
 
 def test_pictures_stay_pictures() -> None:
-    said = [{"type": "text", "text": "see:"}, PICTURE]
+    text = {"type": "text", "text": "see:"}
+    said = [text, PICTURE]
+    wrapped = json.dumps({"tool": "look", "trusted": False, "value": [text]})
 
     assert shown(said) == said
     assert shown({"_result": {"content": said}}) == said
     assert shown(said, untrusted=True) == [
-        {
-            "type": "text",
-            "text": '{"tool": "look", "trusted": false, "value": [{"type": "text", "text": "see:"}]}',
-        },
+        {"type": "text", "text": wrapped},
         PICTURE,
     ]
 
@@ -114,11 +115,8 @@ def test_a_result_stands_once_in_the_log() -> None:
         play = Play(tool(), model=[says("", call("look")), says("x")], outcomes={"look": value})
         assert values(play.to_end()) == [None]
 
-    cut = Play(
-        tool("look", show="preview"),
-        model=[says("", call("look")), says("x")],
-        outcomes={"look": LONG},
-    )
+    model = [says("", call("look")), says("x")]
+    cut = Play(tool("look", show="preview"), model=model, outcomes={"look": LONG})
     assert values(cut.to_end()) == [LONG], "what the model is not shown is kept for people"
 
 
@@ -133,12 +131,12 @@ def ask_of(play: Play) -> Ask:
 
 def asked(*tools: Any, first: bool = True, **more: Any) -> Ask:
     """With what settings the model is asked in its first turn, or its second."""
-    model = [says("", call("look"))] if not first else []
-    play = Play(*tools, model=model, **more)
+    play = Play(*tools, model=[says("", call("look"))], **more)
+    while play.run.kept.meter.turns == 0 and not first:
+        play.take(play.run.next())
+    if isinstance(step := play.run.next(), CarryOut):
+        play.take(step)
     play.run.next()
-    for _ in model:
-        play.take(play.run.next())
-        play.take(play.run.next())
     return ask_of(play)
 
 

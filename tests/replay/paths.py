@@ -1,4 +1,4 @@
-"""The paths through a run of which a history is stored: each a model's answers and what people do."""
+"""The paths of which a history is stored: each a model's answers, and what people do."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -125,7 +125,8 @@ PATHS: dict[str, Path] = {
         [LOOK, Answer(calls=[call("echo", text="†state.item.name")]), DONE], ["look_up", "echo"]
     ),
     "refused_calls": Path(
-        [Answer(calls=[call("nothing"), ("look_up", '{"id": '), call("look_up")]), DONE], ["look_up"]
+        [Answer(calls=[call("nothing"), ("look_up", '{"id": '), call("look_up")]), DONE],
+        ["look_up"],
     ),
     "failed_calls": Path(
         [Answer(calls=[call("raises"), call("never_ends"), call("misfit")]), DONE],
@@ -177,10 +178,14 @@ PATHS: dict[str, Path] = {
         request={"agent": {"output": {"type": "object", "properties": {"n": {"type": "integer"}}}}},
     ),
     "conversation": Path(
-        [Answer("one"), Answer("two"), Answer("three")], request={"conversation": True}, people=converse
+        [Answer("one"), Answer("two"), Answer("three")],
+        request={"conversation": True},
+        people=converse,
     ),
     "cancelled": Path(
-        [Answer(calls=[call("held", name="a"), call("pay", amount=1)])], ["held", "pay"], people=cancel
+        [Answer(calls=[call("held", name="a"), call("pay", amount=1)])],
+        ["held", "pay"],
+        people=cancel,
     ),
     "model_refused": Path([Answer(status=400, body={"error": {"message": "asleep"}})]),
     "bad_request": Path([DONE], request={"agent": {"model": {"endpoint": "nowhere"}}}),

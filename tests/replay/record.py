@@ -15,11 +15,11 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
+from hosting.dev_server import temporal_binary
 from tests.replay.paths import PATHS
 from tests.replay.replay import HISTORIES, replay, stored
 from tests.support import tools
 from tests.support.house import house
-from tests.support.server import temporal_binary
 
 
 async def record(client: Client, name: str, folder: Path) -> None:
@@ -43,7 +43,7 @@ async def main() -> None:
     HISTORIES.mkdir(exist_ok=True)
     wanted = [name for name in PATHS if name in sys.argv[1:] or name not in stored()]
     async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=temporal_binary(), data_converter=pydantic_data_converter
+        dev_server_existing_path=str(temporal_binary()), data_converter=pydantic_data_converter
     ) as environment:
         with tempfile.TemporaryDirectory() as folder:
             for name in wanted:

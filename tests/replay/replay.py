@@ -23,7 +23,9 @@ HISTORIES = Path(__file__).with_name("histories")
 
 def stored() -> dict[str, Path]:
     """The stored histories by name."""
-    return {path.name.removesuffix(".json.gz"): path for path in sorted(HISTORIES.glob("*.json.gz"))}
+    return {
+        path.name.removesuffix(".json.gz"): path for path in sorted(HISTORIES.glob("*.json.gz"))
+    }
 
 
 async def replay(name: str, path: Path) -> list[dict[str, Any]]:

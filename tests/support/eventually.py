@@ -9,7 +9,9 @@ T = TypeVar("T")
 BETWEEN_SECONDS = 0.02
 
 
-async def eventually(condition: Callable[[], Awaitable[T | None]], timeout_seconds: float = 30) -> T:
+async def eventually(
+    condition: Callable[[], Awaitable[T | None]], timeout_seconds: float = 30
+) -> T:
     """What the condition gives, once it gives something that is true.
 
     Raises:

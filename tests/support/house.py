@@ -135,8 +135,10 @@ OpenHouse = Callable[..., Awaitable[House]]
 
 
 @asynccontextmanager
-async def house(client: Client, folder: Path, answers: Answers, **settings: Any) -> AsyncIterator[House]:
-    """A worker with the tools of `tests/support/tools.py`, asking a model that gives the answers."""
+async def house(
+    client: Client, folder: Path, answers: Answers, **settings: Any
+) -> AsyncIterator[House]:
+    """A worker with the tools of `tests/support/tools.py`, and a model that gives the answers."""
     task_queue = f"queue-{uuid.uuid4().hex[:8]}"
     with serve(answers) as model:
         endpoints = folder / f"{task_queue}.yaml"

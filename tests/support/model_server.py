@@ -129,7 +129,11 @@ def _chunks(answer: Answer) -> Iterator[dict[str, Any]]:
         function = {"name": tool, "arguments": text}
         given = answer.ids[index] if answer.ids is not None else f"call_{index}_{tool}"
         yield _chunk(
-            {"tool_calls": [{"index": index, "id": given, "type": "function", "function": function}]}
+            {
+                "tool_calls": [
+                    {"index": index, "id": given, "type": "function", "function": function}
+                ]
+            }
         )
     yield _chunk({}, answer.finish or ("tool_calls" if answer.calls else "stop"))
     if answer.usage is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 LEDGER = "HOLDFAST_TEST_LEDGER"
 MAX_WAIT_SECONDS = 25
@@ -66,7 +67,11 @@ async def look_up(arguments: Item) -> dict[str, Any]:
 
 class Payment(BaseModel):
     model_config = ConfigDict(
-        json_schema_extra={"_sideEffects": True, "_label": "Pay", "_activity": {"startToCloseTimeout": "2s"}}
+        json_schema_extra={
+            "_sideEffects": True,
+            "_label": "Pay",
+            "_activity": {"startToCloseTimeout": "2s"},
+        }
     )
     amount: float
 
@@ -99,7 +104,7 @@ async def refund(arguments: Refund) -> dict[str, Any]:
 
 
 class Gate(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"_activity": {"startToCloseTimeout": "30s"}})
+    model_config = ConfigDict(json_schema_extra={"_activity": {"startToCloseTimeout": "5s"}})
     name: str
 
 
@@ -137,7 +142,9 @@ class Nothing(BaseModel):
 
 class Impatient(BaseModel):
     model_config = ConfigDict(
-        json_schema_extra={"_activity": {"retry": {"maximumAttempts": 2, "initialInterval": "10ms"}}}
+        json_schema_extra={
+            "_activity": {"retry": {"maximumAttempts": 2, "initialInterval": "10ms"}}
+        }
     )
 
 
@@ -282,6 +289,8 @@ class Quick(BaseModel):
 @activity.defn
 async def quick(arguments: Quick) -> str:
     """Runs as a local activity."""
+    if not arguments.text:
+        raise ApplicationError("there is no text", non_retryable=True)
     return arguments.text.upper()
 
 

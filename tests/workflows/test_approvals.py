@@ -24,7 +24,9 @@ async def refusal(run: Run, call_id: str, decision: str, **more: object) -> Appl
     return refused.value.cause
 
 
-async def test_a_call_with_side_effects_waits_and_shows_what_it_would_do(open_house: OpenHouse) -> None:
+async def test_a_call_with_side_effects_waits_and_shows_what_it_would_do(
+    open_house: OpenHouse,
+) -> None:
     run = await (await open_house(PAYS)).start(["pay"])
     [waiting] = await run.waiting()
     assert waiting["kind"] == "call"
@@ -267,7 +269,9 @@ async def test_a_turn_asks_for_all_at_once_and_the_others_go_on(open_house: Open
     assert ends == ["tool_end t1c1", "tool_end t1c2", "tool_end t1c3"]
 
 
-async def test_a_call_of_unknown_end_is_asked_about_and_never_repeated(open_house: OpenHouse) -> None:
+async def test_a_call_of_unknown_end_is_asked_about_and_never_repeated(
+    open_house: OpenHouse,
+) -> None:
     answers = [Answer(calls=[call("held_payment", name="rent")]), Answer("done")]
     run = await (await open_house(answers)).start(["held_payment"])
     [waiting] = await run.waiting()
@@ -305,7 +309,9 @@ async def test_waiting_calls_are_found_in_one_list(open_house: OpenHouse) -> Non
     house = await open_house(PAYS)
     run = await house.start(["pay"], principal={"id": "bob"})
     await run.waiting()
-    query = f'AgentStatus = "awaiting_approval" AND PendingTools = "pay" AND WorkflowId = "{run.id}"'
+    query = (
+        f'AgentStatus = "awaiting_approval" AND PendingTools = "pay" AND WorkflowId = "{run.id}"'
+    )
 
     async def listed() -> list[str]:
         return [found.id async for found in house.client.list_workflows(query)]

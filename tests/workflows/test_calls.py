@@ -74,7 +74,12 @@ async def test_a_result_is_written_where_the_tool_says_and_read_by_reference(
 ) -> None:
     answers = [
         Answer(calls=[call("look_up", id=4)]),
-        Answer(calls=[call("echo", text="†state.item.name"), call("echo", text="got †{state.item.id}!")]),
+        Answer(
+            calls=[
+                call("echo", text="†state.item.name"),
+                call("echo", text="got †{state.item.id}!"),
+            ]
+        ),
         Answer(calls=[call("echo", text="†state.nothing")]),
         DONE,
     ]
@@ -198,7 +203,9 @@ async def test_scopes_are_checked(
 
 
 async def test_the_reason_is_asked_for_and_never_passed_on(open_house: OpenHouse) -> None:
-    house = await open_house([Answer(calls=[call("whole", text="x", _reasoningForCall="why")]), DONE])
+    house = await open_house(
+        [Answer(calls=[call("whole", text="x", _reasoningForCall="why")]), DONE]
+    )
     run = await house.start(["whole"])
     await run.result()
     offered = house.model.requests[0]["tools"][0]["function"]["parameters"]["properties"]

@@ -22,7 +22,9 @@ async def test_arguments_that_are_no_json(open_house: OpenHouse) -> None:
     assert error["message"].startswith("invalid_arguments: ")
 
 
-async def test_a_call_cut_off_by_the_token_limit_is_never_sent_back_broken(open_house: OpenHouse) -> None:
+async def test_a_call_cut_off_by_the_token_limit_is_never_sent_back_broken(
+    open_house: OpenHouse,
+) -> None:
     cut = Answer(calls=[("look_up", '{"id": 12, "na')], finish="length")
     house = await open_house([cut, DONE])
     run = await house.start(["look_up"])
@@ -47,7 +49,10 @@ async def test_an_unknown_tool(open_house: OpenHouse) -> None:
 
 
 async def test_wrong_and_missing_arguments_are_named_field_by_field(open_house: OpenHouse) -> None:
-    answers = [Answer(calls=[call("look_up", id="3.5"), call("look_up"), call("echo", text=7)]), DONE]
+    answers = [
+        Answer(calls=[call("look_up", id="3.5"), call("look_up"), call("echo", text=7)]),
+        DONE,
+    ]
     run = await (await open_house(answers)).start(["look_up", "echo"])
     await run.result()
     assert "id: " in (await run.error("t1c1"))["message"]
@@ -81,7 +86,9 @@ async def test_an_empty_answer_is_told_and_mended(open_house: OpenHouse) -> None
 
 
 @pytest.mark.parametrize("ids", [["same", "same"], [None, None], ["", ""]])
-async def test_repeated_and_missing_ids_are_replaced(open_house: OpenHouse, ids: list[str | None]) -> None:
+async def test_repeated_and_missing_ids_are_replaced(
+    open_house: OpenHouse, ids: list[str | None]
+) -> None:
     twice = Answer(calls=[call("look_up", id=1), call("look_up", id=2)], ids=ids)
     house = await open_house([twice, twice, DONE])
     run = await house.start(["look_up"])
@@ -144,7 +151,11 @@ async def test_required_answered_without_a_call(open_house: OpenHouse) -> None:
     house = await open_house(answers)
     run = await house.start(["look_up"], toolChoice="required")
     assert (await run.result())["output"] == "done"
-    assert [body.get("tool_choice") for body in house.model.requests] == ["required", "auto", "auto"]
+    assert [body.get("tool_choice") for body in house.model.requests] == [
+        "required",
+        "auto",
+        "auto",
+    ]
 
 
 async def test_the_same_call_for_ever_is_finalised(open_house: OpenHouse) -> None:

@@ -26,12 +26,18 @@ DONE = Answer("done")
         ({"agent": {"model": {"endpoint": "nowhere"}}, "input": "x"}, "nowhere"),
         ({"agent": {"model": {"endpoint": "fake"}, "tools": ["ech"]}, "input": "x"}, "echo"),
         ({"agent": {"model": {"endpoint": "fake"}}, "input": "x", "budgets": {}}, "budgets"),
-        ({"agent": {"model": {"endpoint": "fake"}}, "input": "x", "budget": {"maxTurns": 0}}, "maxTurns"),
+        (
+            {"agent": {"model": {"endpoint": "fake"}}, "input": "x", "budget": {"maxTurns": 0}},
+            "maxTurns",
+        ),
         (
             {"agent": {"model": {"endpoint": "fake"}, "input": {"type": "object"}}, "input": "x"},
             "input",
         ),
-        ({"agent": {"model": {"endpoint": "fake"}}, "input": "x", "toolChoice": {"name": "z"}}, "z"),
+        (
+            {"agent": {"model": {"endpoint": "fake"}}, "input": "x", "toolChoice": {"name": "z"}},
+            "z",
+        ),
     ],
 )
 async def test_a_request_that_makes_no_run_says_why(
@@ -55,7 +61,9 @@ async def test_an_object_is_an_input_that_can_be_referred_to(open_house: OpenHou
     assert "o-7" in str(house.model.requests[0]["messages"][-1]["content"])
 
 
-async def test_the_context_is_append_only_and_its_digest_can_be_checked(open_house: OpenHouse) -> None:
+async def test_the_context_is_append_only_and_its_digest_can_be_checked(
+    open_house: OpenHouse,
+) -> None:
     run = await (await open_house([Answer(calls=[call("look_up", id=1)]), DONE])).start(["look_up"])
     await run.result()
     entries = await run.context()

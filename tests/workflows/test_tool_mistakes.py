@@ -29,7 +29,9 @@ async def test_it_takes_too_long(open_house: OpenHouse) -> None:
 
 
 async def test_it_returns_three_megabytes(open_house: OpenHouse) -> None:
-    run = await (await open_house([Answer(calls=[call("big", size=3_000_000)]), DONE])).start(["big"])
+    run = await (await open_house([Answer(calls=[call("big", size=3_000_000)]), DONE])).start(
+        ["big"]
+    )
     assert (await run.result())["output"] == "done"
     error = await run.error()
     assert error["code"] == "tool_error"
@@ -96,7 +98,9 @@ async def test_it_hangs_at_cancellation(open_house: OpenHouse) -> None:
         await run.handle.result()
     assert isinstance(failed.value.cause, CancelledError)
     assert time.monotonic() - started < 10
-    assert {key: json.loads(text)["error"]["code"] for key, text in (await run.results()).items()} == {
+    assert {
+        key: json.loads(text)["error"]["code"] for key, text in (await run.results()).items()
+    } == {
         "t1c1": "cancelled",
         "t1c2": "cancelled",
     }
@@ -125,3 +129,9 @@ async def test_it_stops_the_run(open_house: OpenHouse) -> None:
     result = await run.result()
     assert result["status"] == "stopped"
     assert result["output"] == "enough"
+
+
+async def test_a_local_activity_that_raises_is_told_like_any_other(open_house: OpenHouse) -> None:
+    run = await (await open_house([Answer(calls=[call("quick", text="")]), DONE])).start(["quick"])
+    assert (await run.result())["output"] == "done"
+    assert await run.error() == {"code": "tool_error", "message": "there is no text"}

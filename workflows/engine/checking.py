@@ -90,12 +90,19 @@ def spend(checks: int) -> None:
 
 
 def validator(schema: Schema | bool) -> Any:
-    """A validator that counts its work; to be used where it is `bounded`."""
+    """A validator that counts its work; to be used where it is `bounded`.
+
+    Raises:
+        CannotCheck: the schema is none.
+    """
     # An empty registry: a validator of its own accord would fetch remote references over HTTP.
     # A schema that names its draft would be given that draft's own validator, which does not count.
     if isinstance(schema, dict):
         schema = {key: rule for key, rule in schema.items() if key != "$schema"}
-    return _Bounded(schema, registry=Registry())
+    try:
+        return _Bounded(schema, registry=Registry())
+    except Exception as error:
+        raise _cannot_apply(error) from None
 
 
 def _errors(value: Any, schema: Schema | bool, most: int) -> list[ValidationError]:
@@ -104,9 +111,13 @@ def _errors(value: Any, schema: Schema | bool, most: int) -> list[ValidationErro
             return list(islice(validator(schema).iter_errors(value), most))
         except CannotCheck:
             raise
-        except Exception as error:  # whatever is wrong with a schema ends no run
-            reason = _shortened(str(error))
-            raise CannotCheck(f"the schema cannot be applied: {reason}") from None
+        except Exception as error:
+            raise _cannot_apply(error) from None
+
+
+def _cannot_apply(error: Exception) -> CannotCheck:
+    """Whatever is wrong with a schema ends no run."""
+    return CannotCheck(f"the schema cannot be applied: {_shortened(str(error))}")
 
 
 def _lines(found: list[ValidationError]) -> list[str]:

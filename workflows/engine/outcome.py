@@ -122,6 +122,8 @@ def of_failure(tool: Tool, failure: Failure) -> Outcome:
             return Stopped(failure.message[:MAX_MESSAGE_CHARACTERS])
         case Failure(kind="application", message=said) if _NOT_REGISTERED.search(said):
             return failed(ErrorCode.TOOL_ERROR, f"The tool `{tool.name}` is not available now.")
+        case Failure(kind="application", type=names.INVALID_ARGUMENTS):
+            return failed(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {failure.message}")
         case Failure(kind="application"):
             said = failure.message or f"`{tool.name}` failed, and did not say why."
             return failed(ErrorCode.TOOL_ERROR, said)

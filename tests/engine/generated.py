@@ -1,0 +1,241 @@
+"""Generated material: JSON of every kind, schemas and what only looks like one, and runs in which
+models, tools and people do anything at all."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from schemas.decision import Decision
+from schemas.errors import ErrorCode
+from schemas.message import Delivered
+from schemas.solution import Solution, WrittenCall
+from schemas.tool import ApprovalPolicy, CallLimits
+from tests.engine.driver import Play, says, tool
+from workflows.engine.approval import Question
+from workflows.engine.outcome import (
+    Failure,
+    Outcome,
+    Stopped,
+    failed,
+    of_failure,
+    of_result,
+)
+from workflows.engine.run import Fail, Finish
+from workflows.engine.turn import Call, Turn
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20)
+    | st.sampled_from(["†state.a", "†{state.a} x", "†state.no", "†", "5", "true", "[1]", '{"a":1}'])
+)
+KEYS = st.sampled_from(["a", "b", "amount", "_reasoningForCall", "_outputPath"]) | st.text(
+    max_size=5
+)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+OBJECTS = st.dictionaries(KEYS, JSON, max_size=4)
+
+KEYWORDS = st.sampled_from(
+    [
+        "type", "properties", "items", "required", "anyOf", "oneOf", "allOf", "$ref", "$defs",
+        "additionalProperties", "enum", "const", "minimum", "multipleOf", "pattern", "prefixItems",
+        "minItems", "uniqueItems", "not", "if", "then", "$schema", "$id", "format", "contains",
+    ]
+)  # fmt: skip
+RULES = st.sampled_from(
+    [
+        "string", "integer", "number", "boolean", "object", "array", "null", "#", "#/$defs/a",
+        "http://example.com/x.json", "(", "a+", ["string", "null"], ["a"], 0, 0.01, -1, True,
+    ]
+)  # fmt: skip
+NOISE = st.recursive(
+    RULES | SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYWORDS | KEYS, inner, max_size=4),
+    max_leaves=10,
+)
+"""What has the shape of a schema and need not be one."""
+
+TYPES = st.sampled_from(["string", "integer", "number", "boolean", "object", "array", "null"])
+SCHEMAS = st.recursive(
+    st.booleans() | st.builds(lambda name: {"type": name}, TYPES),
+    lambda inner: (
+        st.builds(lambda each: {"type": "array", "items": each}, inner)
+        | st.builds(lambda each: {"anyOf": each}, st.lists(inner, min_size=1, max_size=3))
+        | st.builds(
+            lambda each: {"type": "object", "properties": each},
+            st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+        )
+    ),
+    max_leaves=6,
+)
+"""Schemas as people write them."""
+
+KEPT = ApprovalPolicy(on_timeout="approve")
+AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}}
+TOOLS = [
+    tool("look"),
+    tool("typed", AMOUNT | {"required": ["amount"]}, output={"type": "object"}),
+    tool("push", output_path="†state.list", output_method="push"),
+    tool("either", output_path="†state.a || †state.error", untrusted=True),
+    tool("both", output_path="†state.a.b && †state.c", output_method="merge", show="none"),
+    tool("free", chosen={"_outputPath": True, "_outputMethod": True, "_scopes": True}),
+    tool("pay", AMOUNT, side_effects=True, approval=ApprovalPolicy(quorum=2)),
+    tool("once", side_effects=True, idempotent=False, approval=KEPT),
+    tool("capped", limits=CallLimits(per_run=1, after=["look"]), requires=["x"]),
+]  # fmt: skip
+SLOW = tool("slow", sequential=True)
+NAMES = st.sampled_from([each.name for each in TOOLS] + ["slow", "unknown", ""])
+
+CALLS = st.builds(
+    WrittenCall,
+    tool=NAMES,
+    arguments=OBJECTS | st.text(max_size=20) | st.just('{"amount": "5",}'),
+    provider_id=st.none() | st.sampled_from(["a", "b", "t1c2", ""]),
+    oversize_bytes=st.none() | st.just(5_000_000),
+)
+ANSWERS = st.builds(
+    lambda text, calls: says(text, *calls),
+    st.sampled_from(["", "so", '{"a": 1}']),
+    st.lists(CALLS, max_size=5),
+)
+
+FAILURES = st.builds(
+    Failure,
+    kind=st.sampled_from(["application", "timeout", "cancelled", "other"]),
+    message=st.text(max_size=10),
+    type=st.sampled_from(["", "ValueError", "NotFoundError"]),
+    started=st.booleans(),
+)
+RETURNED = (
+    JSON
+    | st.builds(lambda value: {"_result": value}, JSON)
+    | st.builds(lambda value: {"_message": value}, JSON)
+    | st.just({"_result": {"content": "bye", "terminate": True}})
+    | st.just({"_message": {"content": [{"type": "data", "kind": "state", "data": {"z": 1}}]}})
+)
+ENDS = RETURNED | FAILURES | st.sampled_from([Stopped("x"), failed(ErrorCode.TOOL_ERROR, "no")])
+
+DECISIONS = st.fixed_dictionaries(
+    {
+        "decision": st.sampled_from(
+            ["approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up"]
+        ),
+        "arguments": st.builds(lambda n: {"amount": n}, st.integers(0, 2)) | OBJECTS,
+        "result": JSON,
+        "by": st.none() | st.sampled_from(["ann", "bob", "cat"]),
+        "remember": st.booleans(),
+    }
+)
+MESSAGES = st.builds(
+    Delivered,
+    content=st.just("hello")
+    | st.builds(
+        lambda kind, data: [{"type": "data", "kind": kind, "data": data}],
+        st.sampled_from(["state", "notes", "input"]),
+        JSON,
+    ),
+    delivery=st.sampled_from(["steer", "followUp"]),
+)
+
+
+@dataclass
+class Drawn:
+    """Everything that a run is played with."""
+
+    answers: list[Solution]
+    ends: list[Any]
+    decisions: list[dict[str, Any]]
+    picks: list[int]
+    messages: list[Delivered]
+    cancelled_at: int | None
+    request: dict[str, Any]
+
+
+class Cancelled(Exception):
+    """The run is cancelled at this point."""
+
+
+class Anything(Play):
+    """A run in which everything is drawn: what is not drawn any more is harmless."""
+
+    def __init__(self, drawn: Drawn) -> None:
+        tools = [*TOOLS, SLOW]
+        model = [*drawn.answers, *[says("done")] * 20]
+        super().__init__(*tools, model=model, **drawn.request)
+        self._drawn = drawn = copy.deepcopy(drawn)
+        self._moves = 0
+        self.snapshots: list[list[dict[str, Any]]] = []
+        self.pick = lambda count: drawn.picks.pop() % count if drawn.picks else 0
+        for message in drawn.messages:
+            self.mailbox.put(message)
+
+    def play(self) -> "Anything":
+        """To the end, or until it is cancelled."""
+        try:
+            while not isinstance(step := self.run.next(), Finish | Fail):
+                self._note()
+                self.take(step)
+        except Cancelled:
+            self.run.cancelled()
+        self._note()
+        return self
+
+    def see_on(self, turn: Turn, one: Call) -> None:
+        self._note()
+        self._moves += 1
+        if self._moves == self._drawn.cancelled_at:
+            raise Cancelled
+        super().see_on(turn, one)
+
+    def outcome(self, one: Call) -> Outcome:
+        assert one.tool is not None
+        drawn = self._drawn.ends.pop() if self._drawn.ends else "ok"
+        if isinstance(drawn, Failure):
+            return of_failure(one.tool, drawn)
+        return drawn if isinstance(drawn, Outcome) else of_result(one.tool, drawn)
+
+    def ask(self, question: Question) -> None:
+        while question.ruling is None and not self.run.halting:
+            if not self._drawn.decisions:
+                self.desk.expire(question)
+                return
+            said = {"callId": question.call_id, **self._drawn.decisions.pop()}
+            self.run.calls.hear(Decision.model_validate(said))
+
+    def _note(self) -> None:
+        self.snapshots.append(self.records())
+
+
+REQUESTS = st.fixed_dictionaries(
+    {
+        "approvals": st.sampled_from(["ask", "deny"]),
+        "budget": st.sampled_from([{}, {"maxCalls": 3}, {"maxIterations": 1}]),
+        "definition": st.sampled_from(
+            [
+                {},
+                {"output": {"type": "object"}},
+                {"on_limit": {"maxIterations": "ask", "maxCalls": "ask"}},
+                {"state": {"type": "object", "properties": {"list": {"maxItems": 1}}}},
+            ]
+        ),
+    }
+)
+RUNS = st.builds(
+    Drawn,
+    answers=st.lists(ANSWERS, max_size=4),
+    ends=st.lists(ENDS, max_size=12),
+    decisions=st.lists(DECISIONS, max_size=8),
+    picks=st.lists(st.integers(0, 9), max_size=20),
+    messages=st.lists(MESSAGES, max_size=2),
+    cancelled_at=st.none() | st.integers(1, 10),
+    request=REQUESTS,
+)
+"""What runs are played with."""

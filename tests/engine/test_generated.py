@@ -1,0 +1,200 @@
+"""Whatever models write, tools return and people decide: what always holds."""
+
+import json
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas.base import canonical_json
+from schemas.decision import Decision
+from schemas.reference import parse_reference
+from schemas.solution import Solution
+from tests.engine.driver import Play, call, read_again, says, tool
+from tests.engine.generated import JSON, NOISE, OBJECTS, RUNS, SCHEMAS, Anything, Drawn
+from workflows.engine.approval import Unacceptable
+from workflows.engine.arguments import InvalidArguments, fit, read_arguments
+from workflows.engine.checking import CannotCheck, errors, fits
+from workflows.engine.coercion import coerce
+from workflows.engine.state import Data
+
+some = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(some, max_examples=60)
+
+
+def numbers(told: list[str], what: str, turn: str) -> list[int]:
+    """The calls of a turn that an event tells of, in the order in which it does."""
+    return [int(e.rpartition("c")[2]) for e in told if e.startswith(f"{what} {turn}c")]
+
+
+@some
+@given(RUNS)
+def test_every_call_has_exactly_one_result(drawn: Drawn) -> None:
+    play = Anything(drawn).play()
+    asked = [each["id"] for m in play.messages() for each in m.get("calls", [])]
+
+    assert sorted(play.results()) == sorted(asked)
+    assert len(play.records("tool_end")) == len(asked)
+    assert play.desk.open() == []
+
+
+@some
+@given(RUNS)
+def test_events_are_in_source_order(drawn: Drawn) -> None:
+    play = Anything(drawn).play()
+    told = play.told()
+    for turn in dict.fromkeys(end["callId"].partition("c")[0] for end in play.records("tool_end")):
+        ends, calls = (numbers(told, what, turn) for what in ("tool_end", "tool_call"))
+        assert ends == sorted(ends)
+        assert calls == sorted(calls)
+        asked = numbers(told, "confirmation_required", turn)
+        starts = [n for n in numbers(told, "tool_start", turn) if n not in asked]
+        assert starts == sorted(starts)
+
+
+@some
+@given(RUNS)
+def test_one_sequential_call_makes_its_turn_one_call_after_the_other(drawn: Drawn) -> None:
+    drawn.answers = [says("", *answer.calls, call("slow")) for answer in drawn.answers]
+    told = Anything(drawn).play().told()
+    for turn in range(1, 9):
+        of_turn = [event for event in told if f" t{turn}c" in event]
+        numbers_ = [int(event.rpartition("c")[2]) for event in of_turn]
+        assert numbers_ == sorted(numbers_)
+
+
+@some
+@given(RUNS)
+def test_the_log_is_append_only_and_its_digest_can_be_recomputed(drawn: Drawn) -> None:
+    play = Anything(drawn).play()
+    final = play.records()
+
+    assert [record["n"] for record in final] == list(range(1, len(final) + 1))
+    assert [event["n"] for event in play.events()] == list(range(1, len(play.events()) + 1))
+    assert all(snapshot == final[: len(snapshot)] for snapshot in play.snapshots)
+    assert read_again(play.log)[0] == play.log.digest
+
+
+@some
+@given(RUNS)
+def test_the_state_is_the_replay_of_its_writes(drawn: Drawn) -> None:
+    play = Anything(drawn).play()
+    again = Data()
+    again.set("state", {})
+    for write in play.records("write"):
+        reference = parse_reference(write["path"])
+        assert reference is not None
+        [path] = reference.paths
+        method, value = write.get("method", "set"), write.get("value")
+        again.set(path.kind, again.written(path, method, value))
+
+    assert again["state"] == play.run.kept.data["state"]
+
+
+@some
+@given(RUNS)
+def test_a_run_ends_and_says_so_once(drawn: Drawn) -> None:
+    play = Anything(drawn).play()
+    ends = [event for event in play.events() if event["type"] in ("done", "error")]
+
+    assert ends == play.events()[-1:]
+    starts, turns = (sum(e["type"] == t for e in play.events()) for t in ("turn_start", "turn_end"))
+    assert starts == turns
+    json.dumps(play.records(), allow_nan=False)
+
+
+@few
+@given(RUNS)
+def test_the_same_run_is_played_the_same_twice(drawn: Drawn) -> None:
+    assert Anything(drawn).play().log.digest == Anything(drawn).play().log.digest
+
+
+@some
+@given(JSON)
+def test_any_json_as_a_decision_counts_or_is_refused(written: Any) -> None:
+    play = Play(tool("pay", side_effects=True), model=[says("", call("pay"))])
+    play.take(play.run.next())
+    step: Any = play.run.next()
+    play.run.calls.open(1, step.turn.calls)
+    noise = written if isinstance(written, dict) else {"result": written}
+    for data in (written, {"callId": "t1c1", "decision": "respond", **noise}):
+        try:
+            play.run.decide(Decision.model_validate(data))
+        except (ValidationError, Unacceptable):
+            continue
+
+
+@some
+@given(JSON, OBJECTS)
+def test_any_json_as_a_solution_is_answered(written: Any, arguments: Any) -> None:
+    for data in (written, {"calls": [{"tool": "look", "arguments": arguments}]}):
+        try:
+            solution = Solution.read(data)
+        except ValidationError:
+            continue
+        play = Play(tool("look"), model=[solution, *[says("done")] * 3]).to_end()
+        assert play.result["status"] == "completed"
+
+
+@some
+@given(OBJECTS)
+def test_json_is_read_as_it_was_written(written: Any) -> None:
+    for text in (json.dumps(written), canonical_json(written).decode()):
+        assert read_arguments(text) == written
+        assert read_arguments(f"```json\n{text}\n```") == written
+
+
+@some
+@given(st.text())
+def test_any_text_as_arguments_is_read_or_refused(text: str) -> None:
+    try:
+        read = read_arguments(text)
+    except InvalidArguments:
+        return
+    assert isinstance(read, dict)
+
+
+@some
+@given(JSON, SCHEMAS)
+def test_what_was_fitted_fits_and_what_fits_stays_as_it_is(value: Any, schema: Any) -> None:
+    if fits(value, schema):
+        assert errors(value, schema) == []
+    try:
+        fitted = fit(value, schema)
+    except InvalidArguments:
+        return
+    assert errors(fitted, schema) == []
+    assert fit(fitted, schema) == fitted
+
+
+@some
+@given(JSON, SCHEMAS)
+def test_a_null_stays_one_wherever_it_stands(value: Any, schema: Any) -> None:
+    coerced = coerce([value, None], {"items": schema})
+
+    assert coerced[1] is None
+    if isinstance(value, dict) and isinstance(coerced[0], dict):
+        assert all(coerced[0][key] is None for key in value if value[key] is None)
+
+
+@some
+@given(JSON, NOISE)
+def test_a_schema_that_may_be_none_raises_nothing_unplanned(value: Any, schema: Any) -> None:
+    if not isinstance(schema, dict | bool):
+        schema = {"properties": {"a": schema}, "items": schema}
+    for check in (coerce, errors, fit, fits):
+        try:
+            check(value, schema)
+        except (InvalidArguments, CannotCheck):
+            continue
+
+
+@some
+@given(st.text(alphabet="†state.input[]{}|&0 a") | st.text())
+def test_any_text_is_a_reference_or_none(text: str) -> None:
+    reference = parse_reference(text)
+    for path in reference.paths if reference else ():
+        again = parse_reference(str(path))
+        assert again is not None
+        assert again.paths == (path,)
