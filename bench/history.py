@@ -92,7 +92,7 @@ async def measure(client: Client, turns: int, repeats: int) -> list[Figure]:
 
 def median(figures: list[Figure], engine: str, what: str) -> float:
     """The median of one figure of one engine."""
-    return statistics.median(getattr(one, what) for one in figures if one.engine == engine)
+    return float(statistics.median(getattr(one, what) for one in figures if one.engine == engine))
 
 
 def _request(turns: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any, NoReturn, assert_never
 
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
@@ -50,6 +51,9 @@ MAX_UNHEARD_DECISIONS = 256
 # What one workflow task may schedule stays far under the server's bound of four megabytes.
 MAX_BYTES_IN_FLIGHT = 2_000_000
 
+# What a run is started with that is started with nothing.
+NOTHING = RawValue(Payload())
+
 # What a bug or an absurd input can raise ends the run, visibly. Not among them: Temporal's own
 # NondeterminismError. A wrong deployment is rolled back, and its runs go on.
 FAILURES = (
@@ -69,8 +73,8 @@ class AgentWorkflow:
     """One run of one agent, from a `schemas.run.RunRequest` to a `RunResult`."""
 
     @workflow.init
-    def __init__(self, request: Any = None) -> None:
-        self._asked, self._wrong = _asked(request)
+    def __init__(self, request: RawValue = NOTHING) -> None:
+        self._request, self._asked, self._wrong = _read(request)
         self._desk = Desk()
         self._mailbox = Mailbox()
         self._unheard: list[Any] = []
@@ -83,10 +87,10 @@ class AgentWorkflow:
         self._timer: asyncio.Task[None] | None = None
 
     @workflow.run
-    async def run(self, request: Any = None) -> dict[str, Any]:
+    async def run(self, request: RawValue = NOTHING) -> dict[str, Any]:
         """Carry the run from its first step to its end."""
         try:
-            run = self._run = await self._begin(request)
+            run = self._run = await self._begin()
             for decision in self._unheard:
                 self._hear(run, decision)
             return await self._live(run)
@@ -101,7 +105,7 @@ class AgentWorkflow:
     @workflow.signal(
         name=names.APPROVE, description="Decide on a waiting call: {callId, decision, …}"
     )
-    def approve(self, decision: Any = None) -> None:
+    def approve(self, decision: Any = None, *_: Any) -> None:
         """Record a decision; one that does not count is noted and ignored."""
         if self._run is None:
             self._unheard = [*self._unheard, decision][:MAX_UNHEARD_DECISIONS]
@@ -111,7 +115,7 @@ class AgentWorkflow:
     @workflow.signal(
         name=names.MESSAGE, description="Say something to the run: {content, delivery}"
     )
-    def message(self, message: Any = None) -> None:
+    def message(self, message: Any = None, *_: Any) -> None:
         """Put a message in the mailbox; one that is none is noted and ignored."""
         try:
             self._mailbox.put(_delivered(message))
@@ -119,7 +123,7 @@ class AgentWorkflow:
             self._note(f"a message was ignored: {_first(error)}")
 
     @workflow.signal(name=names.CLOSE, description="End a conversation after its last answer")
-    def close(self) -> None:
+    def close(self, *_: Any) -> None:
         """Wait for no further message."""
         self._mailbox.closed = True
 
@@ -233,21 +237,21 @@ class AgentWorkflow:
 
     # From step to step.
 
-    async def _begin(self, request: Any) -> Run:
+    async def _begin(self) -> Run:
         if self._asked is None:
             _fail(names.INVALID_REQUEST, self._wrong)
         workflow.set_current_details("The agent's definition is being read.")
-        self._snapshot = await self._resolve(request)
+        self._snapshot = await self._resolve()
         try:
             return Run(self._asked, self._snapshot.agent, self._mailbox, self._desk, workflow.now)
         except InvalidRequest as error:
             _fail(error.code, str(error))
 
-    async def _resolve(self, request: Any) -> Snapshot:
+    async def _resolve(self) -> Snapshot:
         try:
             snapshot = await workflow.execute_local_activity(
                 names.RESOLVE_AGENT,
-                request,
+                self._request,
                 schedule_to_close_timeout=parse_duration("1m"),
                 summary="read the agent's definition",
             )
@@ -358,7 +362,10 @@ class AgentWorkflow:
                 raise asyncio.CancelledError from error
             return of_failure(tool, carrying.failure_of(error))
         except ValueError as error:
-            return failed(ErrorCode.INVALID_OUTPUT, f"`{tool.name}` was carried out; {error}")
+            return failed(
+                ErrorCode.INVALID_OUTPUT,
+                f"`{tool.name}` was carried out, but its result is lost: {error}",
+            )
         finally:
             self._bytes_in_flight -= size
 
@@ -502,12 +509,20 @@ async def _in_time(condition: Callable[[], bool], longest: timedelta | None, lin
     return True
 
 
-def _asked(request: Any) -> tuple[RunRequest | None, str]:
-    """The request, or what is wrong with it: what is raised while a run is made would be lost."""
+def _read(request: RawValue) -> tuple[Any, RunRequest | None, str]:
+    """The request as it was given and as it is understood, or what is wrong with it.
+
+    What is raised while a run is made, before it runs, would not be its failure.
+    """
+    if not request.payload.metadata:
+        return None, None, 'start a run with one JSON object: {"agent": …, "input": …}'
     try:
-        return RunRequest.model_validate(request), ""
+        given = carrying.value_of(request)
+        return given, RunRequest.model_validate(given), ""
     except ValidationError as error:
-        return None, _first(error)
+        return None, None, _first(error)
+    except ValueError as error:
+        return None, None, f"the input is to be one JSON object: {error}"
 
 
 def _delivered(message: Any) -> Delivered:

@@ -100,7 +100,7 @@ def notify(line: str) -> ActivityConfig:
 
 
 def value_of(result: Any) -> Any:
-    """The JSON value that an activity returned.
+    """The JSON value in a payload that others wrote.
 
     Raises:
         ValueError: it is none: another encoding, or broken.
@@ -110,9 +110,9 @@ def value_of(result: Any) -> Any:
     try:
         value = workflow.payload_converter().from_payload(result.payload)
     except Exception as error:
-        raise ValueError(f"its result cannot be read: {error}") from None
+        raise ValueError(f"it cannot be read: {error}") from None
     if isinstance(value, bytes):
-        raise ValueError("its result is binary, not JSON")
+        raise ValueError("it is binary, not JSON")
     return value
 
 

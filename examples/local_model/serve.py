@@ -51,8 +51,9 @@ def start(port: int) -> Any:
         import xllamacpp
     except ModuleNotFoundError:
         raise NotServedError(f"llama.cpp (xllamacpp) is not installed: {INSTALL_HINT}") from None
+    settings = _settings(xllamacpp.CommonParams(), port)
     try:
-        return xllamacpp.Server(_settings(xllamacpp.CommonParams(), port))
+        return xllamacpp.Server(settings)
     except RuntimeError:  # its own words, when it has any, are on standard error above ours
         raise NotServedError(f"no server came up on {HOST}:{port}: is the port taken?") from None
 

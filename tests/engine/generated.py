@@ -92,14 +92,16 @@ TOOLS = [
     tool("capped", limits=CallLimits(per_run=1, after=["look"]), requires=["x"]),
 ]  # fmt: skip
 SLOW = tool("slow", sequential=True)
-NAMES = st.sampled_from([each.name for each in TOOLS] + ["slow", "unknown", ""])
+NAMES = st.sampled_from([each.name for each in TOOLS] * 2 + ["slow", "unknown"])
 
 CALLS = st.builds(
     WrittenCall,
     tool=NAMES,
-    arguments=OBJECTS | st.text(max_size=20) | st.just('{"amount": "5",}'),
+    arguments=st.sampled_from([{}, {"amount": 5}, '{"amount": "5",}', {"a": "†state.list[0]"}])
+    | OBJECTS
+    | st.text(max_size=20),
     provider_id=st.none() | st.sampled_from(["a", "b", "t1c2", ""]),
-    oversize_bytes=st.none() | st.just(5_000_000),
+    oversize_bytes=st.sampled_from([None] * 19 + [5_000_000]),
 )
 ANSWERS = st.builds(
     lambda text, calls: says(text, *calls),
@@ -126,7 +128,7 @@ ENDS = RETURNED | FAILURES | st.sampled_from([Stopped("x"), failed(ErrorCode.TOO
 DECISIONS = st.fixed_dictionaries(
     {
         "decision": st.sampled_from(
-            ["approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up"]
+            ["approve", "approve", "deny", "edit", "respond", "happened", "did_not_happen"]
         ),
         "arguments": st.builds(lambda n: {"amount": n}, st.integers(0, 2)) | OBJECTS,
         "result": JSON,
@@ -216,8 +218,8 @@ class Anything(Play):
 
 REQUESTS = st.fixed_dictionaries(
     {
-        "approvals": st.sampled_from(["ask", "deny"]),
-        "budget": st.sampled_from([{}, {"maxCalls": 3}, {"maxIterations": 1}]),
+        "approvals": st.sampled_from(["ask", "ask", "ask", "deny"]),
+        "budget": st.sampled_from([{}, {}, {}, {"maxCalls": 3}, {"maxIterations": 1}]),
         "definition": st.sampled_from(
             [
                 {},
@@ -235,7 +237,7 @@ RUNS = st.builds(
     decisions=st.lists(DECISIONS, max_size=8),
     picks=st.lists(st.integers(0, 9), max_size=20),
     messages=st.lists(MESSAGES, max_size=2),
-    cancelled_at=st.none() | st.integers(1, 10),
+    cancelled_at=st.sampled_from([None, None, None, 1, 2, 3, 5, 8]),
     request=REQUESTS,
 )
 """What runs are played with."""

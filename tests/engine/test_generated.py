@@ -19,7 +19,10 @@ from workflows.engine.checking import CannotCheck, errors, fits
 from workflows.engine.coercion import coerce
 from workflows.engine.state import Data
 
-some = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+# The same cases each time: what fails here fails everywhere.
+some = settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 few = settings(some, max_examples=60)
 
 
@@ -28,7 +31,7 @@ def numbers(told: list[str], what: str, turn: str) -> list[int]:
     return [int(e.rpartition("c")[2]) for e in told if e.startswith(f"{what} {turn}c")]
 
 
-@some
+@few
 @given(RUNS)
 def test_every_call_has_exactly_one_result(drawn: Drawn) -> None:
     play = Anything(drawn).play()
@@ -39,7 +42,7 @@ def test_every_call_has_exactly_one_result(drawn: Drawn) -> None:
     assert play.desk.open() == []
 
 
-@some
+@few
 @given(RUNS)
 def test_events_are_in_source_order(drawn: Drawn) -> None:
     play = Anything(drawn).play()
@@ -53,7 +56,7 @@ def test_events_are_in_source_order(drawn: Drawn) -> None:
         assert starts == sorted(starts)
 
 
-@some
+@few
 @given(RUNS)
 def test_one_sequential_call_makes_its_turn_one_call_after_the_other(drawn: Drawn) -> None:
     drawn.answers = [says("", *answer.calls, call("slow")) for answer in drawn.answers]
@@ -64,7 +67,7 @@ def test_one_sequential_call_makes_its_turn_one_call_after_the_other(drawn: Draw
         assert numbers_ == sorted(numbers_)
 
 
-@some
+@few
 @given(RUNS)
 def test_the_log_is_append_only_and_its_digest_can_be_recomputed(drawn: Drawn) -> None:
     play = Anything(drawn).play()
@@ -76,7 +79,7 @@ def test_the_log_is_append_only_and_its_digest_can_be_recomputed(drawn: Drawn) -
     assert read_again(play.log)[0] == play.log.digest
 
 
-@some
+@few
 @given(RUNS)
 def test_the_state_is_the_replay_of_its_writes(drawn: Drawn) -> None:
     play = Anything(drawn).play()
@@ -92,7 +95,7 @@ def test_the_state_is_the_replay_of_its_writes(drawn: Drawn) -> None:
     assert again["state"] == play.run.kept.data["state"]
 
 
-@some
+@few
 @given(RUNS)
 def test_a_run_ends_and_says_so_once(drawn: Drawn) -> None:
     play = Anything(drawn).play()

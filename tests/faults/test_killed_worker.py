@@ -53,7 +53,7 @@ def scene(client: Client, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
             yield Scene(House(client, queue, model), worker)
 
 
-def answers(*given: Answer) -> Any:
+def answers(*given: Answer) -> pytest.MarkDecorator:
     """The answers that a test's scene gives."""
     return pytest.mark.parametrize("scene", [list(given)], indirect=True)
 

@@ -53,7 +53,7 @@ class ModelServer:
 
 def turn_of(body: dict[str, Any]) -> int:
     """The turn, from 1, that a request belongs to."""
-    return 1 + sum(message["role"] == "assistant" for message in body["messages"])
+    return 1 + sum(1 for message in body["messages"] if message["role"] == "assistant")
 
 
 @contextmanager

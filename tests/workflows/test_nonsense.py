@@ -1,0 +1,70 @@
+"""Nonsense from outside, below what JSON is: no run hangs, and none under way ends."""
+
+import uuid
+from typing import Any
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client, WorkflowQueryFailedError, WorkflowUpdateFailedError
+from temporalio.common import RawValue
+
+from tests.support import tools
+from tests.support.house import OpenHouse, Run
+from tests.support.model_server import Answer, call
+
+
+def raw(data: bytes, encoding: bytes = b"json/plain") -> RawValue:
+    """A payload as it may come from anywhere."""
+    return RawValue(Payload(metadata={"encoding": encoding}, data=data))
+
+
+BROKEN: dict[str, list[Any]] = {
+    "no JSON": [raw(b"{{{")],
+    "half a character": [raw(b'"\\ud800"')],
+    "too deep": [raw(b"[" * 5000 + b"]" * 5000)],
+    "binary": [raw(b"\x00\x01", b"binary/plain")],
+    "an encoding of others": [raw(b"\x00\x01", b"foo/bar")],
+    "nothing": [],
+}
+
+
+@pytest.fixture
+async def plain(client: Client) -> Client:
+    """A client that encodes nothing for us."""
+    return await Client.connect(client.service_client.config.target_host)
+
+
+@pytest.mark.parametrize("given", BROKEN.values(), ids=BROKEN.keys())
+async def test_a_run_is_not_started_with_it(
+    open_house: OpenHouse, plain: Client, given: list[Any]
+) -> None:
+    house = await open_house([Answer("done")])
+    run = f"nonsense-{uuid.uuid4().hex}"
+    handle = await plain.start_workflow(
+        "AgentWorkflow", args=given, id=run, task_queue=house.task_queue
+    )
+    failure = await Run(handle).failure()
+    assert failure.type == "invalid_request"
+    assert "JSON" in failure.message
+
+
+async def test_a_run_under_way_lives_through_all_of_it(
+    open_house: OpenHouse, plain: Client
+) -> None:
+    house = await open_house([Answer(calls=[call("pay", amount=5)]), Answer("paid")])
+    run = await house.start(["pay"])
+    await run.waiting()
+    handle = plain.get_workflow_handle(run.id)
+    three: list[Any] = [1, 2, 3]
+    for given in [*BROKEN.values(), three]:
+        for signal in ("approve", "message", "no_such_signal"):
+            await handle.signal(signal, args=given)
+        for update in ("decide", "send", "no_such_update"):
+            with pytest.raises(WorkflowUpdateFailedError):
+                await handle.execute_update(update, args=given)
+        wrong: list[Any] = given or [{"after": -1}]
+        with pytest.raises(WorkflowQueryFailedError):
+            await handle.query("events", args=wrong)
+    await run.decide("t1c1", "approve")
+    assert (await run.result())["output"] == "paid"
+    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
