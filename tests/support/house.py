@@ -15,6 +15,7 @@ from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, serve
 from worker import Settings, build_worker
 
+ROOT = Path(__file__).parents[2]
 TOOLS = Path(__file__).with_name("tools.py")
 CATALOG = Path(__file__).with_name("catalog")
 
