@@ -6,35 +6,31 @@ validators refuse without a trace; handlers are finished before the run is left.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, NoReturn, assert_never
 
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
-from temporalio.exceptions import ActivityError, ApplicationError, FailureError
+from temporalio.exceptions import ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from schemas import names
     from schemas.agent import Snapshot, WorkerFacts
-    from schemas.base import json_size, parse_duration
+    from schemas.base import parse_duration
     from schemas.decision import Decision
     from schemas.entry import NoticeEntry
     from schemas.errors import ErrorCode
     from schemas.generate import PageOf
     from schemas.message import Delivered
     from schemas.run import PageRequest, RunRequest
-    from schemas.solution import Solution
 
 from workflows import carrying, screen
-from workflows.engine.approval import Desk, Question, Unacceptable
-from workflows.engine.budget import Meter
+from workflows.engine.approval import Desk, Unacceptable
 from workflows.engine.mailbox import Mailbox
 from workflows.engine.opening import InvalidRequest
-from workflows.engine.outcome import Outcome, failed, of_failure, of_result
 from workflows.engine.run import (
     AskModel,
     AskPeople,
@@ -45,12 +41,9 @@ from workflows.engine.run import (
     Run,
     Step,
 )
-from workflows.engine.turn import Call, Stage, Turn
+from workflows.hands import Hands, in_time
 
 MAX_UNHEARD_DECISIONS = 256
-# What one workflow task may schedule stays far under the server's bound of four megabytes.
-MAX_BYTES_IN_FLIGHT = 2_000_000
-
 # What a run is started with that is started with nothing.
 NOTHING = RawValue(Payload())
 
@@ -83,8 +76,6 @@ class AgentWorkflow:
         self._snapshot: Snapshot | None = None
         self._shown: dict[str, Any] = {}
         self._told: dict[str, int] = {}
-        self._bytes_in_flight = 0
-        self._timer: asyncio.Task[None] | None = None
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING) -> dict[str, Any]:
@@ -262,6 +253,7 @@ class AgentWorkflow:
         return Snapshot.read(snapshot)
 
     async def _live(self, run: Run) -> dict[str, Any]:
+        hands = Hands(run, self._facts, lambda: self._show(run))
         while True:
             self._show(run)
             await workflow.wait_condition(lambda: not self._answered_senders(run))
@@ -269,18 +261,17 @@ class AgentWorkflow:
             if isinstance(step, Finish | Fail):
                 await self._leave(run)
                 return _result(step)
-            await self._take(run, step)
+            await self._take(run, hands, step)
 
-    async def _take(self, run: Run, step: Step) -> None:
+    async def _take(self, run: Run, hands: Hands, step: Step) -> None:
         match step:
-            case AskModel():
-                await self._ask_model(run, step)
+            case AskModel(pointer):
+                await hands.ask_model(pointer)
             case CarryOut(turn):
-                with workflow.create_event_group(f"turn {turn.number}").scope():
-                    await self._carry_out(run, turn)
+                await hands.carry_out(turn)
                 run.closed()
             case AskPeople(question):
-                await self._until_ruled(run, question)
+                await hands.until_ruled(question)
                 run.extended()
             case AwaitMessage(idle):
                 await self._until_message(run, idle)
@@ -294,152 +285,11 @@ class AgentWorkflow:
         self._show(run)
         await workflow.wait_condition(workflow.all_handlers_finished)
 
-    async def _ask_model(self, run: Run, step: AskModel) -> None:
-        facts, pointer = self._facts, step.pointer
-        model = run.kept.agent.model
-        line = screen.summary(f"ask {model.name or model.endpoint}, turn {pointer.turn}")
-        config = carrying.generate(facts, line, run.kept.meter.remaining(workflow.now()))
-        with workflow.create_event_group(f"turn {pointer.turn}").scope():
-            try:
-                answer = await self._at_work(
-                    run,
-                    workflow.execute_activity(names.GENERATE, pointer.to_json(), **config),
-                )
-            except ActivityError as error:
-                if workflow.cancellation_reason() is None:
-                    run.failed(names.MODEL_ERROR, carrying.model_failure_of(error))
-                    return
-                raise asyncio.CancelledError from error
-        run.answered(Solution.read(answer))
-
-    async def _carry_out(self, run: Run, turn: Turn) -> None:
-        if turn.sequential:
-            for call in turn.calls:
-                await self._carry_out_together(run, turn, [call])
-        else:
-            await self._carry_out_together(run, turn, turn.calls)
-
-    async def _carry_out_together(self, run: Run, turn: Turn, calls: list[Call]) -> None:
-        if run.halting:
-            run.abandon(turn, "the run ended before this call")
-            return
-        run.calls.open(turn.number, calls)
-        self._show(run)
-        slots = asyncio.Semaphore(run.kept.agent.concurrency)
-        open_ = [call for call in calls if call.stage is not Stage.ENDED]
-        await asyncio.gather(*(self._see_through(run, turn, call, slots) for call in open_))
-        run.calls.close(turn.number, calls)
-
-    async def _see_through(
-        self, run: Run, turn: Turn, call: Call, slots: asyncio.Semaphore
-    ) -> None:
-        """One call, from where it stands to its end."""
-        while call.stage is not Stage.ENDED:
-            if call.stage is Stage.RUNNING:
-                async with slots:
-                    outcome = await self._execute(run, call)
-                run.calls.settle(turn.number, call, outcome)
-            else:
-                await self._until_ruled(run, run.calls.question(call))
-                run.calls.rule(turn.number, call)
-            self._show(run)
-
-    async def _execute(self, run: Run, call: Call) -> Outcome:
-        tool = call.tool
-        assert tool is not None  # it was opened
-        arguments = carrying.arguments_of(call, tool, run.kept)
-        size = json_size(arguments)
-        if size > carrying.MAX_INPUT_BYTES:
-            bound = carrying.MAX_INPUT_BYTES
-            message = f"`{tool.name}` would be given {size} bytes; at most {bound} can be sent"
-            return failed(ErrorCode.INVALID_ARGUMENTS, message)
-        await self._until_it_fits(size)
-        try:
-            result = await self._at_work(run, self._activity(run, call, arguments))
-            return of_result(tool, carrying.value_of(result))
-        except FailureError as error:
-            if workflow.cancellation_reason() is not None:
-                raise asyncio.CancelledError from error
-            return of_failure(tool, carrying.failure_of(error))
-        except ValueError as error:
-            return failed(
-                ErrorCode.INVALID_OUTPUT,
-                f"`{tool.name}` was carried out, but its result is lost: {error}",
-            )
-        finally:
-            self._bytes_in_flight -= size
-
-    def _activity(self, run: Run, call: Call, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
-        tool = call.tool
-        assert tool is not None  # it was opened
-        remaining = run.kept.meter.remaining(workflow.now())
-        line = screen.call_summary(tool.name, tool.label, call.arguments)
-        if tool.activity.local:
-            return workflow.execute_local_activity(
-                tool.activity.type,
-                args=arguments,
-                result_type=RawValue,
-                **carrying.local(call, tool, line, remaining),
-            )
-        return workflow.execute_activity(
-            tool.activity.type,
-            args=arguments,
-            result_type=RawValue,
-            **carrying.remote(call, tool, line, remaining),
-        )
-
-    async def _at_work(self, run: Run, doing: Coroutine[Any, Any, Any]) -> Any:
-        """Do something on the run's time; while anything is, a timer watches how much is left."""
-        meter = run.kept.meter
-        meter.begin_work(workflow.now())
-        left = meter.remaining(workflow.now())
-        if left is not None and self._timer is None:
-            self._timer = asyncio.create_task(self._run_out(run, left))
-        try:
-            return await doing
-        finally:
-            # Not so where a run that was put out of the cache is thrown away.
-            if workflow.in_workflow():
-                self._rest(meter)
-
-    def _rest(self, meter: Meter) -> None:
-        meter.end_work(workflow.now())
-        if self._timer is not None and not meter.at_work:
-            self._timer.cancel()
-            self._timer = None
-
-    async def _run_out(self, run: Run, left: timedelta) -> None:
-        await workflow.sleep(left, summary="the run's maxDuration")
-        run.kept.meter.out_of_time = True
-
     # Waiting.
-
-    async def _until_it_fits(self, size: int) -> None:
-        while self._bytes_in_flight and self._bytes_in_flight + size > MAX_BYTES_IN_FLIGHT:
-            await workflow.wait_condition(
-                lambda: (
-                    self._bytes_in_flight == 0
-                    or self._bytes_in_flight + size <= MAX_BYTES_IN_FLIGHT
-                )
-            )
-        self._bytes_in_flight += size
-
-    async def _until_ruled(self, run: Run, question: Question) -> None:
-        """Wait for people, asking again and giving up when it is time."""
-        line = screen.summary(f"waiting for a person: {question.label}")
-        while question.ruling is None and not run.halting:
-            alarm = question.alarm()
-            if await _in_time(lambda: question.ruling is not None or run.halting, alarm, line):
-                return
-            if question.rang(alarm):
-                self._desk.expire(question)
-            elif not question.counted:
-                run.calls.remind(run.turn, question)
-            self._show(run)
 
     async def _until_message(self, run: Run, idle: timedelta | None) -> None:
         line = "waiting for the next message"
-        if not await _in_time(lambda: self._mailbox.closed or len(self._mailbox) > 0, idle, line):
+        if not await in_time(lambda: self._mailbox.closed or len(self._mailbox) > 0, idle, line):
             run.close()
 
     @property
@@ -498,15 +348,6 @@ class AgentWorkflow:
     def _facts(self) -> WorkerFacts:
         assert self._snapshot is not None  # the run has begun
         return self._snapshot.worker
-
-
-async def _in_time(condition: Callable[[], bool], longest: timedelta | None, line: str) -> bool:
-    """Wait for a condition; whether it came true before the time was over."""
-    try:
-        await workflow.wait_condition(condition, timeout=longest, timeout_summary=line)
-    except TimeoutError:
-        return False
-    return True
 
 
 def _read(request: RawValue) -> tuple[Any, RunRequest | None, str]:

@@ -82,7 +82,9 @@ def test_its_json_is_json(line: str) -> None:
         assert isinstance(json.loads(word), dict)
 
 
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"(?:`|^)make ([a-z][a-z-]+)", README, re.M))))
+@pytest.mark.parametrize(
+    "target", sorted(set(re.findall(r"(?:`|^)make ([a-z][a-z-]+)", README, re.M)))
+)
 def test_its_make_targets_exist(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.search(rf"^{target}:", makefile, re.MULTILINE)

@@ -1,0 +1,202 @@
+"""What a run has done: models asked, calls carried out, people waited for.
+
+These are the hands of `AgentWorkflow`. They take the steps that the engine names, as activities and
+timers, and tell the engine how each ended.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, FailureError
+from temporalio.workflow import EventGroup
+
+with workflow.unsafe.imports_passed_through():
+    from schemas import names
+    from schemas.agent import WorkerFacts
+    from schemas.base import json_size
+    from schemas.errors import ErrorCode
+    from schemas.generate import Pointer
+    from schemas.solution import Solution
+
+from workflows import carrying, screen
+from workflows.engine.approval import Question
+from workflows.engine.budget import Meter
+from workflows.engine.outcome import Outcome, failed, of_failure, of_result
+from workflows.engine.run import Run
+from workflows.engine.turn import Call, Stage, Turn
+
+# What one workflow task may schedule stays far under the server's bound of four megabytes.
+MAX_BYTES_IN_FLIGHT = 2_000_000
+
+
+async def in_time(condition: Callable[[], bool], longest: timedelta | None, line: str) -> bool:
+    """Wait for a condition; whether it came true before the time was over."""
+    try:
+        await workflow.wait_condition(condition, timeout=longest, timeout_summary=line)
+    except TimeoutError:
+        return False
+    return True
+
+
+class Hands:
+    """The doing of one run; `show` brings what people see of it up to date."""
+
+    def __init__(self, run: Run, facts: WorkerFacts, show: Callable[[], None]) -> None:
+        self._run = run
+        self._facts = facts
+        self._show = show
+        self._bytes_in_flight = 0
+        self._timer: asyncio.Task[None] | None = None
+        self._groups: tuple[int, EventGroup] | None = None
+
+    async def ask_model(self, pointer: Pointer) -> None:
+        """Make one request to the model, and tell the run what came of it."""
+        model = self._run.kept.agent.model
+        line = screen.summary(f"ask {model.name or model.endpoint}, turn {pointer.turn}")
+        config = carrying.generate(
+            self._facts, line, self._run.kept.meter.remaining(workflow.now())
+        )
+        with self._group(pointer.turn).scope():
+            try:
+                answer = await self._at_work(
+                    workflow.execute_activity(names.GENERATE, pointer.to_json(), **config),
+                )
+            except ActivityError as error:
+                if workflow.cancellation_reason() is None:
+                    self._run.failed(names.MODEL_ERROR, carrying.model_failure_of(error))
+                    return
+                raise asyncio.CancelledError from error
+        self._run.answered(Solution.read(answer))
+
+    async def carry_out(self, turn: Turn) -> None:
+        """See every call of a turn through to its end: together, or one after the other."""
+        with self._group(turn.number).scope():
+            if turn.sequential:
+                for call in turn.calls:
+                    await self._carry_out_together(turn, [call])
+            else:
+                await self._carry_out_together(turn, turn.calls)
+
+    async def _carry_out_together(self, turn: Turn, calls: list[Call]) -> None:
+        if self._run.halting:
+            self._run.abandon(turn, "the run ended before this call")
+            return
+        self._run.calls.open(turn.number, calls)
+        self._show()
+        slots = asyncio.Semaphore(self._run.kept.agent.concurrency)
+        open_ = [call for call in calls if call.stage is not Stage.ENDED]
+        await asyncio.gather(*(self._see_through(turn, call, slots) for call in open_))
+        self._run.calls.close(turn.number, calls)
+
+    async def _see_through(self, turn: Turn, call: Call, slots: asyncio.Semaphore) -> None:
+        """One call, from where it stands to its end."""
+        while call.stage is not Stage.ENDED:
+            if call.stage is Stage.RUNNING:
+                async with slots:
+                    outcome = await self._execute(call)
+                self._run.calls.settle(turn.number, call, outcome)
+            else:
+                await self.until_ruled(self._run.calls.question(call))
+                self._run.calls.rule(turn.number, call)
+            self._show()
+
+    async def _execute(self, call: Call) -> Outcome:
+        tool = call.tool
+        assert tool is not None  # it was opened
+        arguments = carrying.arguments_of(call, tool, self._run.kept)
+        size = json_size(arguments)
+        if size > carrying.MAX_INPUT_BYTES:
+            bound = carrying.MAX_INPUT_BYTES
+            message = f"`{tool.name}` would be given {size} bytes; at most {bound} can be sent"
+            return failed(ErrorCode.INVALID_ARGUMENTS, message)
+        await self._until_it_fits(size)
+        try:
+            result = await self._at_work(self._activity(call, arguments))
+            return of_result(tool, carrying.value_of(result))
+        except FailureError as error:
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError from error
+            return of_failure(tool, carrying.failure_of(error))
+        except ValueError as error:
+            return failed(
+                ErrorCode.INVALID_OUTPUT,
+                f"`{tool.name}` was carried out, but its result is lost: {error}",
+            )
+        finally:
+            self._bytes_in_flight -= size
+
+    def _activity(self, call: Call, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
+        tool = call.tool
+        assert tool is not None  # it was opened
+        remaining = self._run.kept.meter.remaining(workflow.now())
+        line = screen.call_summary(tool.name, tool.label, call.arguments)
+        if tool.activity.local:
+            return workflow.execute_local_activity(
+                tool.activity.type,
+                args=arguments,
+                result_type=RawValue,
+                **carrying.local(call, tool, line, remaining),
+            )
+        return workflow.execute_activity(
+            tool.activity.type,
+            args=arguments,
+            result_type=RawValue,
+            **carrying.remote(call, tool, line, remaining),
+        )
+
+    async def _at_work(self, doing: Coroutine[Any, Any, Any]) -> Any:
+        """Do something on the run's time; while anything is, a timer watches how much is left."""
+        meter = self._run.kept.meter
+        meter.begin_work(workflow.now())
+        left = meter.remaining(workflow.now())
+        if left is not None and self._timer is None:
+            self._timer = asyncio.create_task(self._run_out(left))
+        try:
+            return await doing
+        finally:
+            # Not so where a run that was put out of the cache is thrown away.
+            if workflow.in_workflow():
+                self._rest(meter)
+
+    def _rest(self, meter: Meter) -> None:
+        meter.end_work(workflow.now())
+        if self._timer is not None and not meter.at_work:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _run_out(self, left: timedelta) -> None:
+        await workflow.sleep(left, summary="the run's maxDuration")
+        self._run.kept.meter.out_of_time = True
+
+    async def _until_it_fits(self, size: int) -> None:
+        while self._bytes_in_flight and self._bytes_in_flight + size > MAX_BYTES_IN_FLIGHT:
+            await workflow.wait_condition(
+                lambda: (
+                    self._bytes_in_flight == 0
+                    or self._bytes_in_flight + size <= MAX_BYTES_IN_FLIGHT
+                )
+            )
+        self._bytes_in_flight += size
+
+    async def until_ruled(self, question: Question) -> None:
+        """Wait for people, asking again and giving up when it is time."""
+        line = screen.summary(f"waiting for a person: {question.label}")
+        while question.ruling is None and not self._run.halting:
+            alarm = question.alarm()
+            if await in_time(lambda: question.ruling is not None or self._run.halting, alarm, line):
+                return
+            if question.rang(alarm):
+                self._run.kept.desk.expire(question)
+            elif not question.counted:
+                self._run.calls.remind(self._run.turn, question)
+            self._show()
+
+    def _group(self, turn: int) -> EventGroup:
+        """What Temporal's UI shows the events of a turn under: one group for the whole of it."""
+        if self._groups is None or self._groups[0] != turn:
+            self._groups = (turn, workflow.create_event_group(f"turn {turn}"))
+        return self._groups[1]
