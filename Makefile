@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-model test-slow lint types bench schemas lock clean
+.PHONY: help demo test test-model test-slow lint types bench histories schemas lock clean
 
 PYTHON ?= python3
 # script, local, or any endpoint and model, such as openai:NAME
@@ -48,6 +48,9 @@ types: $(VENV)/.test ## mypy, strict
 
 bench: $(VENV)/.run ## the figures of the README
 	@$(BIN)/python -m bench $(ARGS)
+
+histories: $(VENV)/.test ## record the histories that are missing (ARGS="approved …": those anew)
+	@$(BIN)/python -m tests.replay.record $(ARGS)
 
 schemas: $(VENV)/.run ## publish the JSON schemas of what a person writes
 	@$(BIN)/python -m schemas.publish

@@ -126,4 +126,5 @@ def test_an_agent_over_a_megabyte_is_refused(resolver: AgentResolver) -> None:
 
 def test_the_secrets_of_an_endpoint_are_in_no_snapshot(resolver: AgentResolver) -> None:
     answer = resolver.resolve_agent({"agent": "desk", "input": "go"})
-    assert answer["agent"]["model"] == {"endpoint": "m"}
+    said = {"endpoint", "name", "temperature", "maxOutputTokens", "options"}
+    assert set(answer["agent"]["model"]) == said
