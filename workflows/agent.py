@@ -196,7 +196,7 @@ class AgentWorkflow:
     @workflow.query(name=names.APPROVALS, description="The calls that wait for a person's decision")
     def approvals(self) -> list[dict[str, Any]]:
         """Each waiting call, whole; see `schemas.decision.Waiting`."""
-        return [question.waiting().to_json() for question in self._desk.open()]
+        return self._desk.shown()
 
     @workflow.query(name=names.STATE, description="The value that †state reads from")
     def state(self, instance: Any = None) -> Any:
@@ -335,14 +335,19 @@ class AgentWorkflow:
         self._notify()
 
     def _notify(self) -> None:
-        for question in self._desk.open() if self._facts.notify else []:
+        if self._facts.notify is None:
+            return
+        for question, told in zip(self._desk.open(), self._desk.shown(), strict=True):
             key = f"{question.call_id} {question.kind}"
             if self._told.get(key) == question.reminders:
                 continue
             self._told[key] = question.reminders
-            told = question.waiting().to_json() | {"workflowId": workflow.info().workflow_id}
             line = screen.summary(f"tell people that {question.label} waits")
-            workflow.start_activity(self._facts.notify or "", told, **carrying.notify(line))
+            workflow.start_activity(
+                self._facts.notify,
+                told | {"workflowId": workflow.info().workflow_id},
+                **carrying.notify(line),
+            )
 
     @property
     def _facts(self) -> WorkerFacts:

@@ -1,16 +1,14 @@
-"""Arguments: read leniently, coerced where no doubt is left, validated; nothing absurd is slow."""
+"""Arguments: read leniently, coerced where no doubt is left, validated."""
 
-import contextlib
 import socket
-import time
+import urllib.request
 from typing import Any
 
 import pytest
 
 from workflows.engine.arguments import InvalidArguments, fit, read_arguments
-from workflows.engine.checking import bounded, errors, fits, new_errors
+from workflows.engine.checking import errors, fits, new_errors
 from workflows.engine.coercion import coerce
-from workflows.engine.reading import read_json
 
 
 def nested(levels: int, inner: Any = 1) -> Any:
@@ -263,15 +261,21 @@ def test_unique_items_are_told_apart_as_json_does(items: list[Any], unique: bool
     assert fits(items, {"uniqueItems": False})
 
 
+@pytest.mark.filterwarnings("ignore")  # jsonschema would warn, and fetch
 def test_a_remote_reference_is_never_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Any] = []
+
     def refuse(*args: Any, **more: Any) -> Any:
-        raise AssertionError("a connection was tried")
+        tried.append(args)
+        raise OSError("no connection")
 
     monkeypatch.setattr(socket, "socket", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
     for remote in ("http://example.com/schema.json", "file:///etc/hostname", "other.json#/x"):
         assert "the schema cannot be applied" in errors(5, {"$ref": remote})[0]
         assert coerce("5", {"$ref": remote}) == "5"
+    assert tried == []
 
 
 @pytest.mark.parametrize(
@@ -301,86 +305,3 @@ def test_a_schema_that_is_none_raises_nothing_but_that_the_value_does_not_fit(
 def test_a_number_too_large_to_be_divided_is_an_error_of_the_arguments() -> None:
     with pytest.raises(InvalidArguments, match="the schema cannot be applied"):
         fit(10**400, {"multipleOf": 0.01})
-
-
-# What is absurd is quick.
-
-TREE = {
-    "$defs": {
-        "node": {
-            "anyOf": [
-                {"properties": {"c": {"$ref": "#/$defs/node"}}, "required": ["a"]},
-                {"properties": {"c": {"$ref": "#/$defs/node"}}, "required": ["b"]},
-            ]
-        }
-    },
-    "$ref": "#/$defs/node",
-}
-
-
-def branch(levels: int) -> Any:
-    node: Any = {}
-    for _ in range(levels):
-        node = {"c": node}
-    return node
-
-
-ABSURD: dict[str, tuple[Any, Any]] = {
-    "many numbers": ([1] * 400_000, {"items": INTEGER}),
-    "many texts": (["x"] * 250_000, {"items": INTEGER}),
-    "many of anything": ([1] * 400_000, {"items": {}}),
-    "many keys": ({str(n): n for n in range(100_000)}, {"additionalProperties": INTEGER}),
-    "many different": ([{"k": n} for n in range(20_000)], {"uniqueItems": True}),
-    "choices within choices": (branch(60), TREE),
-    "a schema within itself": (
-        branch(60),
-        {"$ref": "#/$defs/x", "$defs": {"x": {"properties": {"c": {"$ref": "#/$defs/x"}}}}},
-    ),
-    "one long text": ("x" * 1_000_000, {"type": "string", "minLength": 1}),
-    "a long list as text": ("[" + "1," * 300_000 + "1]", {"type": "array", "items": INTEGER}),
-}
-
-
-@pytest.mark.parametrize("name", ABSURD)
-def test_an_absurd_value_is_checked_in_no_time_or_refused(name: str) -> None:
-    value, schema = ABSURD[name]
-    begin = time.process_time()
-    with contextlib.suppress(InvalidArguments):
-        fit(value, schema)
-    assert time.process_time() - begin < 0.9  # half a second where nothing else is at work
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```json\n" + " " * 500_000 + "x",
-        "```" + "\n" * 500_000 + "x",
-        "```" * 200_000,
-        '{"a": "' + '\\"' * 300_000 + "\\",
-        '{"a": ' + '"' * 500_001,
-        "[" + ",   " * 200_000,
-        "[" + "," * 500_000 + "]",
-        "{" * 500_000,
-        "[" * 500_000 + "]" * 500_000,
-        "\\ud800" * 100_000,
-        "1" * 500_000,
-    ],
-    ids=range(11),
-)
-def test_an_absurd_text_is_read_in_no_time(text: str) -> None:
-    begin = time.process_time()
-    with pytest.raises(ValueError, match=r"."):
-        read_json(text)
-    assert time.process_time() - begin < 0.5
-
-
-def test_what_is_checked_together_shares_one_allowance() -> None:
-    """A turn of many large calls takes no longer than one: Temporal waits two seconds."""
-    value, schema = [1] * 20_000, {"items": INTEGER}
-    assert errors(value, schema) == []
-
-    with bounded():
-        found = [errors(value, schema) for _ in range(5)]
-    assert found[0] == []
-    assert found[-1] == ["too large to be checked: that takes more than 50000 steps"]
-    assert errors(value, schema) == []

@@ -340,3 +340,22 @@ async def test_decisions_that_race_count_once(open_house: OpenHouse) -> None:
     assert sum(isinstance(one, dict) for one in said) == 1
     await run.result()
     assert tools.read() == [f"pay 5 {run.id}/t1c1"]
+
+
+async def test_waiting_calls_with_large_arguments_can_be_listed_and_decided(
+    open_house: OpenHouse,
+) -> None:
+    blob = {"text": "x" * 250_000}
+    tool = {
+        "_tool": "send",
+        "properties": {"text": {"type": "string"}},
+        "_activity": {"type": "echo"},
+        "_sideEffects": True,
+    }
+    answers = [Answer(calls=[("send", blob)] * 4), Answer("sent")]
+    run = await (await open_house(answers)).start([tool])
+    waiting = await run.waiting(4)
+    assert {one["cut"] for one in waiting} == {250_011}
+    for one in waiting:
+        await run.decide(one["callId"], "deny", digest=one["digest"])
+    await run.result()

@@ -14,16 +14,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from schemas.agent import Agent
-from schemas.base import canonical_json, rfc3339, sha256
+from schemas.base import canonical_json, json_size, rfc3339, sha256
 from schemas.decision import Decided, Decision, Kind, Receipt, Waiting
 from schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from schemas.run import Principal
 from schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
 from workflows.engine.arguments import InvalidArguments
 from workflows.engine.checking import CannotCheck, fits
+from workflows.engine.shortening import shortened
 
 MAX_EARLY_DECISIONS = 256
 MAX_COUNTED_DECISIONS = 200
+SHOWN_BYTES = 700_000
 MAX_REMINDERS = 100
 
 # How each decision is meant where the outcome of a call is unknown.
@@ -275,6 +277,11 @@ class Question:
         return Approved(self.arguments, self.edited_by)
 
 
+def _cut(waiting: dict[str, Any], room: int) -> dict[str, Any]:
+    arguments = waiting["arguments"]
+    return {**waiting, "arguments": shortened(arguments, room), "cut": json_size(arguments)}
+
+
 class Desk:
     """The questions of one run, and the decisions that came before theirs."""
 
@@ -287,6 +294,17 @@ class Desk:
     def open(self) -> list[Question]:
         """The questions without a ruling, in the order in which they were asked."""
         return list(self._open.values())
+
+    def shown(self) -> list[dict[str, Any]]:
+        """The open questions as JSON, in all under a megabyte.
+
+        Where they are more, arguments are shown in part, and `cut` says how large they are.
+        """
+        waiting = [question.waiting().to_json() for question in self._open.values()]
+        if json_size(waiting) <= SHOWN_BYTES:
+            return waiting
+        room = SHOWN_BYTES // len(waiting) // 2
+        return [_cut(one, room) for one in waiting]
 
     def remembers(self, tool: str) -> bool:
         """Whether a person approved every further call of the tool."""

@@ -17,13 +17,11 @@ from schemas.base import json_size, link, rfc3339, sha256
 from schemas.entry import Entry, MessageEntry, digested
 from schemas.generate import PageOf
 from schemas.message import ChatMessage
+from workflows.engine.shortening import shortened
 
 # A page stays under a megabyte: of whole entries, or of one entry's characters at four bytes each.
 PAGE_BYTES = 700_000
 PIECE_CHARACTERS = 175_000
-# Of a list or an object that is shortened, so many items are kept, where they have room.
-SHORTENED_ITEMS = 50
-SHORTENED_BYTES = 200
 
 Record = dict[str, Any]
 
@@ -104,42 +102,7 @@ def _bounded(records: list[Record]) -> Iterator[Record]:
 
 
 def _fitting(record: Record) -> Record:
-    short: Record = _shortened(record, PAGE_BYTES - 10_000)
+    short: Record = shortened(record, PAGE_BYTES - 10_000)
     if json_size(short) <= PAGE_BYTES:
         return short
     return {key: record[key] for key in ("n", "at", "type")}
-
-
-def _shortened(value: Any, room: int) -> Any:
-    """About as much of a value as has room, in bytes; what is small in it stays whole."""
-    if json_size(value) <= room:
-        return value
-    if room < SHORTENED_BYTES:
-        return "…"
-    match value:
-        case str():
-            return f"{_piece(value, room)} … ({len(value)} characters)"
-        case list():
-            items = value[:SHORTENED_ITEMS]
-            share = _share(items, room)
-            return [_shortened(item, share) for item in items]
-        case dict():
-            fields = dict(list(value.items())[:SHORTENED_ITEMS])
-            share = _share(list(fields.values()), room)
-            return {key: _shortened(item, share) for key, item in fields.items()}
-        case _:
-            return value
-
-
-def _share(items: list[Any], room: int) -> int:
-    """The room for each item that does not fit into an equal share of it."""
-    sizes = [json_size(item) for item in items]
-    large = [size for size in sizes if size > room // len(sizes)]
-    return (room - sum(sizes) + sum(large)) // max(len(large), 1)
-
-
-def _piece(text: str, room: int) -> str:
-    piece = text[:room]
-    while json_size(piece) > room:
-        piece = piece[: len(piece) // 2]
-    return piece

@@ -1,0 +1,75 @@
+"""A run that asks a person about one payment, and what the person may say to it."""
+
+from typing import Any
+
+import pytest
+
+from schemas.base import sha256
+from schemas.decision import Decision
+from schemas.tool import ApprovalPolicy
+from tests.engine.driver import Play, call, says, tool
+from workflows.engine.approval import Desk, Unacceptable
+from workflows.engine.run import CarryOut
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"amount": {"type": "number"}},
+    "required": ["amount"],
+    "additionalProperties": False,
+}
+ANN, BOB, CAT = {"by": "ann"}, {"by": "bob"}, {"by": "cat"}
+DIGEST = sha256(b'{"arguments":{"amount":5},"tool":"pay"}')
+
+
+def approve(**more: Any) -> dict[str, Any]:
+    return {"decision": "approve", **more}
+
+
+def deny(**more: Any) -> dict[str, Any]:
+    return {"decision": "deny", **more}
+
+
+def edit(amount: Any, **more: Any) -> dict[str, Any]:
+    return {"decision": "edit", "arguments": {"amount": amount}, **more}
+
+
+def asks(
+    *decisions: Any, policy: dict[str, Any] | None = None, turns: int = 1, **more: Any
+) -> Play:
+    """A run that asks about one payment of 5 in each turn; it returns what it was given."""
+    own = ApprovalPolicy.model_validate(policy or {})
+    pay = tool(
+        "pay", SCHEMA, side_effects=True, approval=own, label="Payment", **more.pop("of", {})
+    )
+    model = [
+        says("", call("pay", {"amount": 5, "_reasoningForCall": "owed"})) for _ in range(turns)
+    ]
+    more.setdefault("outcomes", {"pay": lambda one: {"paid": one.arguments["amount"]}})
+    return Play(pay, model=[*model, says("done")], decisions={"t1c1": list(decisions)}, **more)
+
+
+def open_question(play: Play) -> Any:
+    """Take a run's steps until it waits; the question."""
+    while not play.desk.open():
+        step = play.run.next()
+        if isinstance(step, CarryOut):
+            play.run.calls.open(step.turn.number, step.turn.calls)
+        else:
+            play.take(step)
+    return play.desk.open()[0]
+
+
+def decides(play: Play, decision: Any) -> Any:
+    return play.run.decide(Decision.model_validate({"callId": "t1c1", **decision}))
+
+
+def refusal(play: Play, decision: Any) -> tuple[str, str]:
+    before = len(play.log)
+    with pytest.raises(Unacceptable) as refused:
+        decides(play, decision)
+    assert len(play.log) == before, "a decision that is refused leaves no trace"
+    return refused.value.code, str(refused.value)
+
+
+def early(desk: Desk, **decision: Any) -> bool:
+    return desk.keep(Decision.model_validate({"callId": "t1c1", **decision}))

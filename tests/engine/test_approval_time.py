@@ -1,0 +1,176 @@
+"""Decisions that come early, late or never, and those that are remembered."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from schemas.base import parse_duration
+from schemas.names import ALREADY_DECIDED
+from schemas.tool import ApprovalPolicy
+from tests.engine.asking import (
+    ANN,
+    BOB,
+    approve,
+    asks,
+    decides,
+    deny,
+    early,
+    edit,
+    open_question,
+    refusal,
+)
+from tests.engine.driver import Play, call, says, tool
+from workflows.engine.approval import (
+    MAX_EARLY_DECISIONS,
+    MAX_REMINDERS,
+    Desk,
+)
+
+
+def test_a_decision_may_come_before_the_run_gets_to_its_wait() -> None:
+    desk = Desk()
+    assert early(desk, decision="approve")
+    play = asks(desk=desk)
+    open_question_or_done = play.to_end()
+
+    assert open_question_or_done.results() == {"t1c1": '{"paid": 5}'}
+    assert [entry["outcome"] for entry in play.records("decision")] == ["decided"]
+
+
+def test_of_several_early_decisions_the_first_that_decides_counts() -> None:
+    desk = Desk()
+    for decision in ({"decision": "approve", "digest": "0"}, {"decision": "deny"}, approve()):
+        early(desk, **decision)
+    play = asks(desk=desk).to_end()
+
+    assert play.errors() == {"t1c1": "denied"}
+    assert ["ignored" in entry for entry in play.records("decision")] == [True, False, True]
+
+
+def test_an_early_decision_is_for_its_own_call() -> None:
+    desk = Desk()
+    early(desk, callId="t2c1", decision="deny")
+    play = asks(desk=desk, turns=2).to_end()
+
+    assert play.errors() == {"t1c1": None, "t2c1": "denied"}
+
+
+def test_so_many_early_decisions_are_kept() -> None:
+    desk = Desk()
+    kept = [early(desk, callId=f"t9c{n}", decision="approve") for n in range(300)]
+
+    assert kept == [True] * MAX_EARLY_DECISIONS + [False] * (300 - MAX_EARLY_DECISIONS)
+
+
+def test_a_decision_on_a_call_that_waits_or_is_decided_is_not_kept() -> None:
+    play = asks()
+    open_question(play)
+    assert not early(play.desk, decision="approve")
+
+    decides(play, approve())
+    assert not early(play.desk, decision="approve")
+
+
+def test_a_remembered_approval_is_for_every_further_call_of_the_tool() -> None:
+    play = asks(approve(remember=True), turns=3).to_end()
+
+    assert len(play.records("confirmation_required")) == 1
+    assert list(play.errors().values()) == [None] * 3
+
+
+def test_an_approval_that_is_not_remembered_is_for_one_call() -> None:
+    assert len(asks(turns=3).to_end().records("confirmation_required")) == 3
+
+
+@pytest.mark.parametrize(
+    "decision", [deny(remember=True), {"decision": "respond", "result": 1, "remember": True}]
+)
+def test_only_an_approval_is_remembered(decision: dict[str, Any]) -> None:
+    assert len(asks(decision, turns=2).to_end().records("confirmation_required")) == 2
+
+
+def test_a_tool_is_remembered_where_all_who_approved_want_it() -> None:
+    one = asks(
+        approve(remember=True, **ANN), approve(**BOB), policy={"quorum": 2}, turns=1
+    ).to_end()
+    assert not one.desk.remembers("pay")
+
+    both = asks(
+        approve(**ANN),
+        edit(3, remember=True, **BOB),
+        approve(remember=True, **ANN),
+        policy={"quorum": 2},
+    ).to_end()
+    assert both.desk.remembers("pay"), "what ann thought of the first amount is not asked"
+
+
+# In time.
+
+
+@pytest.mark.parametrize(
+    ("on_timeout", "code"),
+    [(None, "approval_timeout"), ("deny", "approval_timeout"), ("approve", None)],
+)
+def test_when_nobody_decides_in_time_the_policy_does(on_timeout: Any, code: str | None) -> None:
+    play = asks("expire", policy={"onTimeout": on_timeout}).to_end()
+
+    assert play.errors() == {"t1c1": code}
+    assert play.records("decision")[0]["outcome"] == "expired"
+    assert play.run.status == "completed"
+
+
+def test_a_policy_that_fails_ends_the_run_and_every_call_has_its_result() -> None:
+    play = Play(
+        tool("pay", side_effects=True, approval=ApprovalPolicy(on_timeout="fail")),
+        tool("mail", side_effects=True),
+        tool("look"),
+        model=[says("", call("pay"), call("mail"), call("look"))],
+        decisions={"t1c1": ["expire"]},
+    ).to_end()
+
+    assert (play.failure.code, play.failure.message) == (
+        "approval_timeout",
+        "nobody decided on `pay` in time",
+    )
+    assert play.errors() == {"t1c1": "approval_timeout", "t1c2": "cancelled", "t1c3": None}
+
+
+def test_a_decision_after_the_time_is_refused() -> None:
+    play = asks()
+    question = open_question(play)
+    play.desk.expire(question)
+
+    assert refusal(play, approve()) == (ALREADY_DECIDED, "call t1c1 is decided already: expired")
+
+
+def test_people_are_reminded_until_somebody_answers_and_the_time_is_over() -> None:
+    play = asks(policy={"remind": "4h", "timeout": "10h", "quorum": 2})
+    question = open_question(play)
+    hours = timedelta(hours=1)
+
+    assert question.alarm() == 4 * hours
+    assert not question.rang(question.alarm())
+    play.run.calls.remind(1, question)
+    assert question.alarm() == 4 * hours
+    decides(play, approve(**ANN))
+    assert question.alarm() == 6 * hours, "somebody has answered: only the end is waited for"
+    assert question.rang(question.alarm())
+
+    asked = play.records("confirmation_required")
+    assert [entry.get("reminder", 0) for entry in asked] == [0, 1]
+
+
+def test_a_reminder_never_comes_after_the_end() -> None:
+    question = open_question(asks(policy={"remind": "4h", "timeout": "6h"}))
+    assert not question.rang(question.alarm())
+
+    assert question.alarm() == timedelta(hours=2)
+    assert question.rang(question.alarm())
+
+
+def test_people_are_reminded_only_so_often() -> None:
+    question = open_question(asks(policy={"remind": "1s", "timeout": "7d"}))
+    question.reminders = MAX_REMINDERS
+
+    assert question.alarm() == parse_duration("7d")

@@ -1,0 +1,145 @@
+"""Reconcile: a call that may be carried out once, and whose end is unknown, is asked about."""
+
+from typing import Any
+
+import pytest
+
+from schemas.tool import ApprovalPolicy
+from tests.engine.asking import (
+    DIGEST,
+    approve,
+    asks,
+    decides,
+    early,
+    edit,
+    open_question,
+    refusal,
+)
+from tests.engine.driver import Play, call, says, tool
+from workflows.engine.approval import (
+    Desk,
+)
+from workflows.engine.outcome import Unknown
+from workflows.engine.run import CarryOut
+
+LOST = Unknown("`pay` was begun, and its end was never heard of: it took too long")
+ONCE: dict[str, Any] = {"of": {"idempotent": False}}
+
+
+def lost(*decisions: Any, ends: Any = (LOST, {"paid": 5}), **more: Any) -> Play:
+    outcomes = {"pay": ends}
+    return asks("approve", *decisions, outcomes=outcomes, **ONCE, **more)
+
+
+def reconciling(play: Play) -> Any:
+    """Take a run to where it asks what became of the call."""
+    open_question(play)
+    decides(play, approve())
+    step = play.run.next()
+    assert isinstance(step, CarryOut)
+    for _ in ("approved", "lost"):
+        play.see_on(step.turn, step.turn.calls[0])
+    return play.desk.open()[0]
+
+
+def test_a_call_whose_end_is_unknown_is_asked_about() -> None:
+    waiting = reconciling(lost()).waiting()
+
+    assert (waiting.kind, waiting.call_id) == ("reconcile", "t1c1")
+    assert "its end was never heard of" in waiting.question
+    assert "`did_not_happen` carries it out again" in waiting.question
+    assert waiting.digest != DIGEST
+
+
+@pytest.mark.parametrize(
+    "decision", [{"decision": "happened", "result": 1}, {"decision": "respond", "result": 1}]
+)
+def test_a_call_that_happened_has_the_result_that_a_person_gives(decision: Any) -> None:
+    play = lost(decision).to_end()
+
+    assert play.results() == {"t1c1": "1"}
+    assert play.told().count("tool_start t1c1") == 1
+
+
+def test_a_call_that_did_not_happen_is_carried_out_again() -> None:
+    play = lost("did_not_happen").to_end()
+
+    assert play.results() == {"t1c1": '{"paid": 5}'}
+    assert play.told().count("tool_start t1c1") == 2
+
+
+@pytest.mark.parametrize("decision", ["give_up", "deny", "expire"])
+def test_a_call_that_is_given_up_is_unknown_to_the_model(decision: str) -> None:
+    play = lost(decision).to_end()
+
+    assert play.errors() == {"t1c1": "outcome_unknown"}
+    assert play.told().count("tool_start t1c1") == 1
+
+
+def test_a_late_or_repeated_approval_never_repeats_a_call() -> None:
+    play = lost()
+    reconciling(play)
+
+    assert "may have happened" in refusal(play, approve())[1]
+    assert "look at it again" in refusal(play, approve(digest=DIGEST))[1]
+    assert "cannot be edited" in refusal(play, edit(3))[1]
+
+
+def test_an_early_approval_of_a_call_that_was_never_asked_about_never_repeats_it() -> None:
+    desk = Desk()
+    early(desk, decision="approve")
+    early(desk, decision="approve", digest=DIGEST)
+    play = asks(
+        "give_up", policy={"require": "never"}, outcomes={"pay": LOST}, desk=desk, **ONCE
+    ).to_end()
+
+    assert play.told().count("tool_start t1c1") == 1
+    assert play.errors() == {"t1c1": "outcome_unknown"}
+
+
+def test_an_approval_with_the_digest_that_is_shown_now_carries_it_out_again() -> None:
+    play = lost()
+    question = reconciling(play)
+
+    assert decides(play, approve(digest=question.digest)).decided
+
+
+def test_a_call_can_be_lost_and_asked_about_again() -> None:
+    play = lost("did_not_happen", "did_not_happen", ends=(LOST, LOST, {"paid": 5})).to_end()
+
+    assert play.told().count("tool_start t1c1") == 3
+    assert play.results() == {"t1c1": '{"paid": 5}'}
+
+
+def test_a_result_that_a_person_gives_is_checked_like_a_tools() -> None:
+    pay = tool("pay", side_effects=True, idempotent=False, output={"type": "integer"})
+    play = Play(
+        pay,
+        model=[says("", call("pay")), says("done")],
+        outcomes={"pay": LOST},
+        decisions={"t1c1": ["approve", {"decision": "happened", "result": "x"}]},
+    ).to_end()
+
+    assert play.errors() == {"t1c1": "invalid_output"}
+
+
+def test_a_run_that_must_never_wait_does_not_ask_and_does_not_repeat() -> None:
+    pay = tool("pay", side_effects=True, idempotent=False, approval=ApprovalPolicy(require="never"))
+    play = Play(
+        pay,
+        model=[says("", call("pay")), says("done")],
+        outcomes={"pay": LOST},
+        approvals="deny",
+    ).to_end()
+
+    assert play.errors() == {"t1c1": "outcome_unknown"}
+
+
+@pytest.mark.parametrize("verdict", ["happened", "did_not_happen", "give_up"])
+def test_what_is_for_unknown_outcomes_is_refused_elsewhere(verdict: str) -> None:
+    play = asks()
+    open_question(play)
+
+    assert refusal(play, {"decision": verdict, "result": 1})[1] == (
+        f"`{verdict}` is for calls whose outcome is unknown"
+    )
