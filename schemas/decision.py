@@ -56,7 +56,8 @@ class Waiting(Lenient):
     """A call that waits for people, as they are shown it.
 
     `digest` is the SHA-256 of `{"arguments": …, "tool": …}` as JSON with sorted keys, no white
-    space, in UTF-8. `question` says in one sentence what each decision would do.
+    space, in UTF-8; for other kinds than `call`, `kind` and `round` (how often it was asked) stand
+    in it too. `question` says in one sentence what each decision would do.
     """
 
     call_id: str

@@ -125,7 +125,6 @@ class TurnEnd(Entry):
     type: Literal["turn_end"] = "turn_end"
     turn: int
     usage: Usage = Usage()
-    iteration: bool = False
 
 
 class Done(Entry):

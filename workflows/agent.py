@@ -338,7 +338,7 @@ class AgentWorkflow:
         if self._facts.notify is None:
             return
         for question, told in zip(self._desk.open(), self._desk.shown(), strict=True):
-            key = f"{question.call_id} {question.kind}"
+            key = f"{question.call_id} {question.kind} {question.round}"
             if self._told.get(key) == question.reminders:
                 continue
             self._told[key] = question.reminders

@@ -22,6 +22,8 @@ from workflows.engine.turn import Call
 START_TO_CLOSE = parse_duration("30s")
 SCHEDULE_TO_CLOSE = parse_duration("24h")
 MAX_INPUT_BYTES = 1_500_000
+# An activity may outlast its run's time by so much: that time is up is told by the run's own timer.
+OVERTIME = parse_duration("10s")
 
 # Errors that another attempt would only repeat.
 _FINAL_ERRORS = (names.STOP_RUN, names.ACTIVITY_NOT_FOUND, names.RESULT_TOO_LARGE)
@@ -50,7 +52,7 @@ def remote(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> Ac
     config = ActivityConfig(
         activity_id=call.id,
         summary=line,
-        start_to_close_timeout=binding.start_to_close_timeout or _least(START_TO_CLOSE, longest),
+        start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
         retry_policy=_retry(binding.retry, once=tool.once),
         cancellation_type=ActivityCancellationType.TRY_CANCEL,
     )
@@ -73,7 +75,7 @@ def local(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> Loc
         activity_id=call.id,
         summary=line,
         schedule_to_close_timeout=longest,
-        start_to_close_timeout=binding.start_to_close_timeout or _least(START_TO_CLOSE, longest),
+        start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
         retry_policy=_retry(binding.retry, once=False),
     )
 
@@ -142,9 +144,7 @@ def model_failure_of(error: ActivityError) -> str:
 
 def _scope(scope: str, kept: Kept) -> Any:
     if scope == "context":
-        return [
-            record for record in kept.log.records(0, len(kept.log)) if record["type"] == "message"
-        ]
+        return kept.log.messages()
     return kept.data[scope]
 
 
@@ -163,7 +163,7 @@ def _final(own: Sequence[str]) -> list[str]:
 
 
 def _least(duration: timedelta, bound: timedelta | None) -> timedelta:
-    return duration if bound is None else min(duration, bound)
+    return duration if bound is None else min(duration, bound + OVERTIME)
 
 
 def _timeout(cause: exceptions.TimeoutError) -> str:

@@ -55,21 +55,23 @@ class Hands:
 
     async def ask_model(self, pointer: Pointer) -> None:
         """Make one request to the model, and tell the run what came of it."""
-        model = self._run.kept.agent.model
+        model, meter = self._run.kept.agent.model, self._run.kept.meter
         line = screen.summary(f"ask {model.name or model.endpoint}, turn {pointer.turn}")
-        config = carrying.generate(
-            self._facts, line, self._run.kept.meter.remaining(workflow.now())
-        )
+        left = meter.remaining(workflow.now())
+        config = carrying.generate(self._facts, line, left)
         with self._group(pointer.turn).scope():
             try:
                 answer = await self._at_work(
                     workflow.execute_activity(names.GENERATE, pointer.to_json(), **config),
                 )
             except ActivityError as error:
-                if workflow.cancellation_reason() is None:
+                if workflow.cancellation_reason() is not None:
+                    raise asyncio.CancelledError from error
+                if left is not None and meter.out_of_time:
+                    self._run.unanswered()
+                else:
                     self._run.failed(names.MODEL_ERROR, carrying.model_failure_of(error))
-                    return
-                raise asyncio.CancelledError from error
+                return
         self._run.answered(Solution.read(answer))
 
     async def carry_out(self, turn: Turn) -> None:

@@ -19,6 +19,16 @@ CURSOR_UP, HIDE_CURSOR, SHOW_CURSOR = "\x1b[1A", "\x1b[?25l", "\x1b[?25h"
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\r")
 
 
+def _hearing_ctrl_c() -> None:
+    """What runs in the background ignores Ctrl-C, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _as_from_a_terminal() -> None:
+    _hearing_ctrl_c()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Program:
     """A running command. What it prints on both streams is gathered in `seen`."""
 
@@ -37,7 +47,7 @@ class Program:
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
-            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if terminal else None,
+            preexec_fn=_as_from_a_terminal if terminal else _hearing_ctrl_c,
         )
         os.close(theirs)
 

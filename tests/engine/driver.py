@@ -167,10 +167,12 @@ class Play:
             self.decide(said.pop(0) if said else {"decision": "approve"}, question)
 
     def decide(self, decision: Any, question: Question) -> None:
-        """One decision on a question; what is refused is kept in `refusals`."""
+        """One decision on a question, or a function of it; what is refused is in `refusals`."""
         if decision == "expire":
             self.desk.expire(question)
             return
+        if callable(decision):
+            decision = decision(question)
         if isinstance(decision, str):
             decision = {"decision": decision}
         try:

@@ -18,6 +18,7 @@ from tests.engine.asking import (
 from tests.engine.driver import Play, call, says, tool
 from workflows.engine.approval import (
     Desk,
+    Question,
 )
 from workflows.engine.outcome import Unknown
 from workflows.engine.run import CarryOut
@@ -104,8 +105,22 @@ def test_an_approval_with_the_digest_that_is_shown_now_carries_it_out_again() ->
     assert decides(play, approve(digest=question.digest)).decided
 
 
+def again(question: Question) -> dict[str, Any]:
+    """It did not happen this time either, said to the question as it is put now."""
+    return {"decision": "did_not_happen", "digest": question.digest}
+
+
+def test_a_word_said_twice_does_not_carry_it_out_twice() -> None:
+    ends = (LOST, LOST, {"paid": 5})
+    play = lost("did_not_happen", "did_not_happen", "give_up", ends=ends).to_end()
+
+    assert play.told().count("tool_start t1c1") == 2
+    assert play.errors() == {"t1c1": "outcome_unknown"}
+    assert "digest" in play.refusals[-1]
+
+
 def test_a_call_can_be_lost_and_asked_about_again() -> None:
-    play = lost("did_not_happen", "did_not_happen", ends=(LOST, LOST, {"paid": 5})).to_end()
+    play = lost("did_not_happen", again, ends=(LOST, LOST, {"paid": 5})).to_end()
 
     assert play.told().count("tool_start t1c1") == 3
     assert play.results() == {"t1c1": '{"paid": 5}'}

@@ -219,3 +219,25 @@ async def _asked(house: Any, turn: int) -> bool:
 
 async def _status(run: Any, status: str) -> bool:
     return bool((await run.status())["status"] == status)
+
+
+async def test_time_at_work_is_bounded_also_while_the_model_is_silent(
+    open_house: OpenHouse,
+) -> None:
+    gate = threading.Event()
+    house = await open_house([Answer("late", hold=gate)])
+    run = await house.start(agent={"budget": {"maxDuration": "300ms"}})
+    assert (await run.result())["status"] == "budget_exceeded"
+    gate.set()
+
+
+async def test_waiting_for_people_takes_no_time(open_house: OpenHouse) -> None:
+    answers = [Answer(calls=[call("pay", amount=1)]), DONE]
+    run = await (await open_house(answers)).start(
+        ["pay"],
+        agent={
+            "budget": {"maxDuration": "2s"},
+            "approval": {"timeout": "3s", "onTimeout": "approve"},
+        },
+    )
+    assert (await run.result())["status"] == "completed"

@@ -91,13 +91,13 @@ def needs_person(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) 
         return True
 
 
-def digest_of(tool: str, arguments: dict[str, Any], kind: Kind) -> str:
+def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> str:
     """What a decision is bound to: the tool and its arguments.
 
-    Where a call is asked about again because its end is unknown, the digest is another one: an
-    approval of the call that arrives late, or twice, must not carry it out a second time.
+    Where a call is asked about again because its end is unknown, the digest is another one each
+    time: a decision that arrives late, or twice, must not carry it out once more.
     """
-    again = {} if kind == "call" else {"kind": kind}
+    again = {} if kind == "call" else {"kind": kind, "round": round_}
     return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
 
 
@@ -116,6 +116,7 @@ class Question:
     requested_at: datetime
     check_arguments: Callable[[dict[str, Any]], dict[str, Any]]
     principal: Principal | None = None
+    round: int = 1
     counted: list[tuple[Decided, bytes]] = field(default_factory=list)
     edited_by: str | None = None
     reminders: int = 0
@@ -125,7 +126,7 @@ class Question:
     @property
     def digest(self) -> str:
         """What a decision on it is bound to, now."""
-        return digest_of(self.tool, self.arguments, self.kind)
+        return digest_of(self.tool, self.arguments, self.kind, self.round)
 
     @property
     def expires_at(self) -> datetime:
@@ -250,14 +251,21 @@ class Question:
             raise Unacceptable(INVALID_DECISION, "a call that may have happened cannot be edited")
         if self.kind == "budget" and verdict == "respond":
             raise Unacceptable(INVALID_DECISION, "decide on a budget with approve, edit or deny")
-        if self.kind == "reconcile" and verdict == "approve" and decision.digest is None:
-            raise Unacceptable(
-                INVALID_DECISION,
-                "this call may have happened; to carry it out again say `did_not_happen`, or"
-                " `approve` with the `digest` that is shown now",
-            )
+        self._check_again(decision)
         meant = _RECONCILE.get(verdict, verdict)
         return decision.model_copy(update={"decision": meant})
+
+    def _check_again(self, decision: Decision) -> None:
+        """What would carry out a call again is to be meant for just this question."""
+        repeated = decision.decision == "did_not_happen" and self.round > 1
+        if self.kind != "reconcile" or decision.digest is not None:
+            return
+        if decision.decision == "approve" or repeated:
+            raise Unacceptable(
+                INVALID_DECISION,
+                "this call may have happened; to carry it out again say `did_not_happen` with the"
+                " `digest` that is shown now",
+            )
 
     def _effect(self, meant: Decision) -> bytes:
         if meant.decision == "deny":
@@ -265,7 +273,7 @@ class Question:
         if meant.decision == "respond":
             return b"respond" + canonical_json(meant.result)
         arguments = meant.arguments if meant.decision == "edit" else self.arguments
-        return b"approve" + digest_of(self.tool, arguments or {}, self.kind).encode()
+        return b"approve" + digest_of(self.tool, arguments or {}, self.kind, self.round).encode()
 
     def _rule(self, meant: Decision) -> Ruling | None:
         if meant.decision == "deny":

@@ -66,8 +66,8 @@ class Meter:
         return self._worked + (now - self._since if self._since is not None else timedelta())
 
     def remaining(self, now: datetime) -> timedelta | None:
-        """Time at work that is left; None where it has no bound."""
-        if self.budget.max_duration is None:
+        """Time at work that is left; None where it has no bound, or is over already."""
+        if self.budget.max_duration is None or self.out_of_time:
             return None
         return max(self.budget.max_duration - self.worked(now), timedelta(seconds=1))
 

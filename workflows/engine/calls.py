@@ -128,6 +128,7 @@ class Calls:
         match outcome:
             case Unknown(message) if self._kept.asks_people:
                 call.move(Stage.UNSURE)
+                call.unsure += 1
                 self._ask(turn, call, "reconcile", _RECONCILE.format(message=message))
             case Unknown(message):
                 call.end(failed(ErrorCode.OUTCOME_UNKNOWN, message))
@@ -224,6 +225,7 @@ class Calls:
             requested_at=self._kept.clock(),
             check_arguments=lambda arguments: fit_arguments(tool, arguments),
             principal=self._kept.principal,
+            round=call.unsure,
         )
         self._questions[call.id] = question
         self.ask(turn, question)

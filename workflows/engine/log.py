@@ -64,6 +64,10 @@ class Log:
         """Events from number `after + 1` on; they have a numbering of their own, without gaps."""
         return list(_bounded(self._events[after : after + limit]))
 
+    def messages(self) -> list[Record]:
+        """Every message, whole."""
+        return [record for record in self._records if record["type"] == "message"]
+
     def page(self, want: PageOf) -> tuple[list[str], bool]:
         """What a request to a model needs of the log, and whether the last item is cut."""
         items: list[str] = []

@@ -165,6 +165,11 @@ class Run:
             self._refuse(calls)
             self._conclude(solution, called=bool(calls))
 
+    def unanswered(self) -> None:
+        """The run's time was up before the model answered: the turn is over without an answer."""
+        self._asking = None
+        self._turn_end()
+
     def closed(self) -> None:
         """The turn's calls are closed: see whether one of them ends the run."""
         turn = self._turn

@@ -61,6 +61,7 @@ class Call:
     stage: Stage = Stage.PROPOSED
     outcome: Final | None = None
     closed: bool = False
+    unsure: int = 0
 
     def move(self, stage: Stage) -> None:
         """Go on to another stage.
