@@ -1,0 +1,45 @@
+"""One local model, one shop and one worker for all the tests that talk to a real model."""
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from temporalio.client import Client
+
+from examples.local_model.serve import serve
+from examples.support_desk import shop, tools
+from tests.model.mind import ENDPOINT, Desk
+from worker import Settings, build_worker
+
+
+@pytest.fixture(scope="session")
+def model_url() -> Iterator[str]:
+    """Where the local model answers."""
+    with serve() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+async def desk(
+    client: Client, model_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Desk]:
+    """A worker with the demonstration's tools, a fresh shop, and the local model."""
+    folder = tmp_path_factory.mktemp("desk")
+    shop.open_shop(folder)
+    endpoints = folder / "endpoints.yaml"
+    endpoints.write_text(
+        yaml.safe_dump({ENDPOINT: {"provider": "openai", "baseUrl": model_url, "timeout": "60s"}})
+    )
+    settings = Settings(
+        tools=[str(Path(tools.__file__))],
+        endpoints=endpoints,
+        task_queue=f"model-{uuid.uuid4().hex[:8]}",
+        heartbeat_timeout=timedelta(seconds=2),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SUPPORT_DESK_DIR", str(folder))
+        async with await build_worker(client, settings):
+            yield Desk(client, settings.task_queue)

@@ -1,0 +1,93 @@
+"""A run that is answered in text, by a real model: streamed, counted, waited for, cancelled."""
+
+import asyncio
+
+import pytest
+from temporalio.client import WorkflowFailureError
+
+from cli.remote import RemoteRun
+from tests.model.mind import Desk, ended, said
+from tests.support.eventually import eventually
+from tests.support.house import Run
+
+pytestmark = [pytest.mark.model, pytest.mark.timeout(60)]
+
+# It goes on until it is cut off, after a few seconds.
+STORY = "Tell me a long story about a coffee machine that travels around the world."
+ON_AND_ON = {"maxOutputTokens": 256, "options": {"ignore_eos": True}}
+
+
+async def streamed(desk: Desk, run: Run, before: str = "") -> str:
+    """What the model has said so far, as Temporal tells anyone, once it is more than `before`."""
+    remote = RemoteRun(desk.client, run.id)
+
+    async def more() -> str | None:
+        look = await remote.look()
+        assert not look.closed, "the run ended before more of the answer was seen"
+        text = look.streaming.text if look.streaming is not None else ""
+        return text if len(text) > len(before) else None
+
+    return await eventually(more)
+
+
+async def waits(run: Run) -> bool:
+    """Whether a conversation waits for its next message."""
+    status: str = (await run.status())["status"]
+    return status == "awaiting_message"
+
+
+async def test_a_run_completes_with_what_the_model_said_and_what_it_used(desk: Desk) -> None:
+    run = await desk.ask("What is a good coffee?")
+    result = await ended(run)
+    assert result["status"] == "completed"
+    assert [message["content"] for message in await said(run)] == [result["output"]]
+    assert result["turns"] == 1
+    assert result["usage"]["inputTokens"] > 10
+    assert 1 < result["usage"]["outputTokens"] <= 64
+
+
+async def test_what_is_being_said_can_be_watched(desk: Desk) -> None:
+    run = await desk.ask(STORY, model=ON_AND_ON)
+    first = await streamed(desk, run)
+    second = await streamed(desk, run, before=first)
+    assert second.startswith(first)
+    result = await ended(run)
+    assert result["output"].startswith(second)
+
+
+async def test_a_model_that_reads_for_long_is_waited_for(desk: Desk) -> None:
+    """It says nothing meanwhile, for longer than the heartbeat timeout."""
+    result = await ended(await desk.ask("What is this about? " + "Coffee is made of beans. " * 150))
+    assert result["status"] == "completed"
+    assert result["usage"]["inputTokens"] > 900
+
+
+async def test_what_was_said_before_is_not_read_anew(desk: Desk) -> None:
+    """A request begins like the one before, so that the server's prompt cache holds."""
+    run = await desk.ask("Say hello.", conversation=True)
+    await eventually(lambda: waits(run))
+    first = (await run.status())["usage"]
+    await run.handle.execute_update("send", {"content": "What is coffee?"})
+    await run.handle.execute_update("send", {"content": "And what is tea?"})
+    await run.handle.signal("close")
+    result = await ended(run)
+    assert result["turns"] == 3
+    assert result["usage"]["cachedTokens"] - first["cachedTokens"] > first["inputTokens"]
+
+
+async def test_runs_that_ask_at_once_are_answered_one_after_the_other(desk: Desk) -> None:
+    drinks = ("coffee", "tea", "milk")
+    runs = [await desk.ask(f"What is {drink}?") for drink in drinks]
+    for result in await asyncio.gather(*map(ended, runs)):
+        assert result["status"] == "completed"
+
+
+async def test_a_cancelled_run_leaves_the_model_to_others(desk: Desk) -> None:
+    """Left alone, its answer would take longer than this test may."""
+    run = await desk.ask(STORY, model={**ON_AND_ON, "maxOutputTokens": 7000})
+    await streamed(desk, run)
+    await run.handle.cancel()
+    with pytest.raises(WorkflowFailureError):
+        await run.result()
+    assert (await run.status())["status"] == "cancelled"
+    assert (await ended(await desk.ask("Say hello.")))["status"] == "completed"
