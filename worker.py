@@ -23,8 +23,8 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from activities.catalog import Catalog, CatalogError, load_catalog
-from activities.catalog_faults import nearest
+from activities.catalog.faults import nearest
+from activities.catalog.loading import Catalog, CatalogError, load_catalog
 from activities.conversation import Conversations
 from activities.endpoints import EndpointsError, Models, http_client, load_models
 from activities.generate import Generate

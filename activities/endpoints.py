@@ -13,8 +13,8 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from activities.catalog_faults import Fault, Problem, UnreadableError, faults_of
-from activities.catalog_source import Source, read_source
+from activities.catalog.faults import Fault, Problem, UnreadableError, faults_of
+from activities.catalog.source import Source, read_source
 from activities.failures import model_error
 from activities.providers.base import Provider
 from activities.providers.openai import OpenAI

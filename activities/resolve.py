@@ -6,9 +6,9 @@ from pydantic import ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.catalog import Catalog
-from activities.catalog_agent import resolve_definition
-from activities.catalog_faults import Fault, RefusedError, faults_of, nearest
+from activities.catalog.agent import resolve_definition
+from activities.catalog.faults import Fault, RefusedError, faults_of, nearest
+from activities.catalog.loading import Catalog
 from schemas import names
 from schemas.agent import Agent, Snapshot, WorkerFacts
 from schemas.run import RunRequest

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.catalog import Catalog, CatalogError, load_catalog
+from activities.catalog.loading import Catalog, CatalogError, load_catalog
 
 
 class Folder:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from activities.catalog import CatalogError, load_catalog
+from activities.catalog.loading import CatalogError, load_catalog
 from schemas.tool import Tool
 from tests.activities.catalog_folder import Folder
 

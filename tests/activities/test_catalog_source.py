@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.catalog_faults import UnreadableError, Where
-from activities.catalog_source import MAX_FILE_BYTES, read_source
+from activities.catalog.faults import UnreadableError, Where
+from activities.catalog.source import MAX_FILE_BYTES, read_source
 
 JSON = """{
 \t"a": {"b": [1,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from activities.catalog_source import read_source
+from activities.catalog.source import read_source
 from schemas import publish
 from schemas.agent import AgentDefinition
 from schemas.decision import Decision, Receipt, Waiting

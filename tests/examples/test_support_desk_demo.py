@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.catalog import load_catalog
+from activities.catalog.loading import load_catalog
 from examples.support_desk import shop
 from examples.support_desk.casting import HERE, MiscastError, cast
 from examples.support_desk.children import Child, NotReadyError

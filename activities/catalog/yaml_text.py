@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from activities.catalog_faults import MAX_DEPTH, MAX_VALUES, Lines, UnreadableError, Where
+from activities.catalog.faults import MAX_DEPTH, MAX_VALUES, Lines, UnreadableError, Where
 
 
 class _Loader(yaml.SafeLoader):

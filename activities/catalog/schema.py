@@ -14,7 +14,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from activities.catalog_faults import Fault, Where
+from activities.catalog.faults import Fault, Where
 from schemas.base import json_size
 
 MAX_SCHEMA_BYTES = 256_000

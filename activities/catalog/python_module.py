@@ -16,9 +16,9 @@ from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.catalog_faults import Problem, UnreadableError
-from activities.catalog_import import ImportFailedError, import_module
-from activities.catalog_source import Source
+from activities.catalog.faults import Problem, UnreadableError
+from activities.catalog.importing import ImportFailedError, import_module
+from activities.catalog.source import Source
 from schemas.errors import ErrorCode
 
 

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from activities.catalog_faults import MAX_DEPTH, MAX_VALUES, Lines, UnreadableError
+from activities.catalog.faults import MAX_DEPTH, MAX_VALUES, Lines, UnreadableError
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|\n|[^\s{}\[\],:"]+')
 

@@ -1,6 +1,6 @@
 """Tools: from the JSON Schema that a person writes to the tool that a run keeps.
 
-A tool is first folded into one form (`catalog_fold`), then read, then checked for what it needs.
+A tool is first folded into one form (`fold`), then read, then checked for what it needs.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from activities.catalog_faults import Fault, RefusedError, Where, faults_of, nearest
-from activities.catalog_fold import Folded, fold
-from activities.catalog_schema import schema_faults
+from activities.catalog.faults import Fault, RefusedError, Where, faults_of, nearest
+from activities.catalog.fold import Folded, fold
+from activities.catalog.schema import schema_faults
 from schemas import names
 from schemas.reference import parse_output_path
 from schemas.tool import (

@@ -10,12 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from activities.catalog_agent import resolve_definition
-from activities.catalog_faults import Fault, Problem, RefusedError, UnreadableError
-from activities.catalog_import import ImportFailedError
-from activities.catalog_python import PythonActivity, read_module
-from activities.catalog_source import Source, read_source
-from activities.catalog_tool import World, resolve_tool
+from activities.catalog.agent import resolve_definition
+from activities.catalog.faults import Fault, Problem, RefusedError, UnreadableError
+from activities.catalog.importing import ImportFailedError
+from activities.catalog.python_module import PythonActivity, read_module
+from activities.catalog.source import Source, read_source
+from activities.catalog.tool import World, resolve_tool
 from schemas import names
 from schemas.agent import Agent
 from schemas.tool import Tool

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from activities.catalog_faults import Fault, Lines, Problem, UnreadableError, Where
-from activities.catalog_json import read_json
-from activities.catalog_yaml import read_yaml
+from activities.catalog.faults import Fault, Lines, Problem, UnreadableError, Where
+from activities.catalog.json_text import read_json
+from activities.catalog.yaml_text import read_yaml
 
 MAX_FILE_BYTES = 1_000_000
 

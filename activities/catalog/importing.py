@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from activities.catalog_faults import Problem
+from activities.catalog.faults import Problem
 
 
 class ImportFailedError(Exception):

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from activities.catalog_faults import Fault, RefusedError, Where, nearest
-from activities.catalog_schema import schema_faults
+from activities.catalog.faults import Fault, RefusedError, Where, nearest
+from activities.catalog.schema import schema_faults
 from schemas.tool import CHOSEN_BY_MODEL, META_PROPERTIES
 
 

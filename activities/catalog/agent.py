@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from activities.catalog_faults import Fault, RefusedError, faults_of, nearest
-from activities.catalog_schema import schema_faults
-from activities.catalog_tool import World, approval_faults, resolve_tool
+from activities.catalog.faults import Fault, RefusedError, faults_of, nearest
+from activities.catalog.schema import schema_faults
+from activities.catalog.tool import World, approval_faults, resolve_tool
 from schemas.agent import (
     BUDGET_DEFAULTS,
     ON_LIMIT_DEFAULTS,
