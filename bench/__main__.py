@@ -7,6 +7,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from bench.history import Figure, measure, median
 from hosting.dev_server import temporal_binary
+from hosting.stopping import leave
 
 TURNS = (10, 50, 100)
 REPEATS = 3
@@ -46,3 +47,4 @@ def table(figures: list[Figure]) -> str:
 
 if __name__ == "__main__":
     asyncio.run(main())
+    leave(0)

@@ -8,7 +8,22 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from hosting.dev_server import temporal_binary
+from hosting.stopping import leave
 from hosting.temporal import usable_search_attributes
+
+STATUS = pytest.StashKey[int]()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Keep what the session came to, for its very end."""
+    session.config.stash[STATUS] = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End as the worker does: Python's clearing up is aborted by Temporal's client now and then."""
+    if STATUS in config.stash:
+        leave(config.stash[STATUS])
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ from examples.support_desk.children import Child, NotReadyError
 from examples.support_desk.place import OccupiedError, Place, opened, short
 from hosting.dev_server import HOST, DevServer, serving
 from hosting.errors import StartError
+from hosting.stopping import leave
 from schemas import names
 
 HERE = Path(__file__).resolve().parent
@@ -210,4 +211,4 @@ def _failed(error: Exception, code: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -16,6 +16,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from hosting.dev_server import temporal_binary
+from hosting.stopping import leave
 from tests.replay.paths import PATHS
 from tests.replay.replay import HISTORIES, replay, stored
 from tests.support import tools
@@ -52,3 +53,4 @@ async def main() -> None:
 
 if __name__ == "__main__":
     asyncio.run(main())
+    leave(0)

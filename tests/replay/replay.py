@@ -14,6 +14,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
+from hosting.stopping import leave
 from tests.replay.decided import Reader
 from worker import sandbox
 from workflows.agent import AgentWorkflow
@@ -50,3 +51,4 @@ async def main() -> None:
 
 if __name__ == "__main__":
     asyncio.run(main())
+    leave(0)
