@@ -28,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
     from schemas.run import PageRequest, RunRequest
 
 from workflows import carrying, screen
+from workflows.details import Details
 from workflows.engine.approval import Desk, Unacceptable
 from workflows.engine.mailbox import Mailbox
 from workflows.engine.opening import InvalidRequest
@@ -76,12 +77,14 @@ class AgentWorkflow:
         self._snapshot: Snapshot | None = None
         self._shown: dict[str, Any] = {}
         self._told: dict[str, int] = {}
+        self._details: Details | None = None
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING) -> dict[str, Any]:
         """Carry the run from its first step to its end."""
         try:
             run = self._run = await self._begin()
+            self._details = Details(run, workflow.info().workflow_id)
             for decision in self._unheard:
                 self._hear(run, decision)
             return await self._live(run)
@@ -94,7 +97,8 @@ class AgentWorkflow:
     # What people say.
 
     @workflow.signal(
-        name=names.APPROVE, description="Decide on a waiting call: {callId, decision, …}"
+        name=names.APPROVE,
+        description="Decide on a waiting call: what does not fit is ignored. See User Metadata.",
     )
     def approve(self, decision: Any = None, *_: Any) -> None:
         """Record a decision; one that does not count is noted and ignored."""
@@ -118,7 +122,10 @@ class AgentWorkflow:
         """Wait for no further message."""
         self._mailbox.closed = True
 
-    @workflow.update(name=names.DECIDE, description="Decide on a waiting call, with an answer")
+    @workflow.update(
+        name=names.DECIDE,
+        description="Decide on a waiting call: what does not fit is refused. See User Metadata.",
+    )
     def decide(self, decision: Any = None) -> dict[str, Any]:
         """Count a decision; `schemas.decision.Receipt` says what it came to."""
         assert self._run is not None  # the validator found the call
@@ -231,7 +238,10 @@ class AgentWorkflow:
     async def _begin(self) -> Run:
         if self._asked is None:
             _fail(names.INVALID_REQUEST, self._wrong)
-        workflow.set_current_details("The agent's definition is being read.")
+        workflow.set_current_details(
+            "The run begins: its agent's definition is read. If it has ended so, the tab"
+            " **Timeline** says why."
+        )
         self._snapshot = await self._resolve()
         try:
             return Run(self._asked, self._snapshot.agent, self._mailbox, self._desk, workflow.now)
@@ -244,7 +254,7 @@ class AgentWorkflow:
                 names.RESOLVE_AGENT,
                 self._request,
                 schedule_to_close_timeout=parse_duration("1m"),
-                summary="read the agent's definition",
+                summary="Reads the agent's definition",
             )
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
@@ -253,7 +263,8 @@ class AgentWorkflow:
         return Snapshot.read(snapshot)
 
     async def _live(self, run: Run) -> dict[str, Any]:
-        hands = Hands(run, self._facts, lambda: self._show(run))
+        assert self._details is not None  # the run has begun
+        hands = Hands(run, self._facts, self._details.story, lambda: self._show(run))
         while True:
             self._show(run)
             await workflow.wait_condition(lambda: not self._answered_senders(run))
@@ -288,7 +299,7 @@ class AgentWorkflow:
     # Waiting.
 
     async def _until_message(self, run: Run, idle: timedelta | None) -> None:
-        line = "waiting for the next message"
+        line = "Waits for the next message (see User Metadata)"
         if not await in_time(lambda: self._mailbox.closed or len(self._mailbox) > 0, idle, line):
             run.close()
 
@@ -326,7 +337,8 @@ class AgentWorkflow:
 
     def _show(self, run: Run) -> None:
         """Bring what lists, the UI and people's notifier show up to date."""
-        workflow.set_current_details(screen.details(run))
+        assert self._details is not None  # the run has begun
+        workflow.set_current_details(self._details.read())
         attributes = screen.attributes(run)
         changed = screen.updates(self._shown, attributes, self._facts.search_attributes)
         if changed:
@@ -342,7 +354,7 @@ class AgentWorkflow:
             if self._told.get(key) == question.reminders:
                 continue
             self._told[key] = question.reminders
-            line = screen.summary(f"tell people that {question.label} waits")
+            line = screen.summary(f"Tells people that {question.label} waits")
             workflow.start_activity(
                 self._facts.notify,
                 told | {"workflowId": workflow.info().workflow_id},

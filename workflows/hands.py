@@ -28,6 +28,7 @@ from workflows.engine.budget import Meter
 from workflows.engine.outcome import Outcome, failed, of_failure, of_result
 from workflows.engine.run import Run
 from workflows.engine.turn import Call, Stage, Turn
+from workflows.story import Story
 
 # What one workflow task may schedule stays far under the server's bound of four megabytes.
 MAX_BYTES_IN_FLIGHT = 2_000_000
@@ -43,11 +44,14 @@ async def in_time(condition: Callable[[], bool], longest: timedelta | None, line
 
 
 class Hands:
-    """The doing of one run; `show` brings what people see of it up to date."""
+    """The doing of one run; `show` brings what people see of it, and its story, up to date."""
 
-    def __init__(self, run: Run, facts: WorkerFacts, show: Callable[[], None]) -> None:
+    def __init__(
+        self, run: Run, facts: WorkerFacts, story: Story, show: Callable[[], None]
+    ) -> None:
         self._run = run
         self._facts = facts
+        self._story = story
         self._show = show
         self._bytes_in_flight = 0
         self._timer: asyncio.Task[None] | None = None
@@ -56,7 +60,7 @@ class Hands:
     async def ask_model(self, pointer: Pointer) -> None:
         """Make one request to the model, and tell the run what came of it."""
         model, meter = self._run.kept.agent.model, self._run.kept.meter
-        line = screen.summary(f"ask {model.name or model.endpoint}, turn {pointer.turn}")
+        line = screen.model_summary(pointer.turn, model)
         left = meter.remaining(workflow.now())
         config = carrying.generate(self._facts, line, left)
         with self._group(pointer.turn).scope():
@@ -135,7 +139,7 @@ class Hands:
         tool = call.tool
         assert tool is not None  # it was opened
         remaining = self._run.kept.meter.remaining(workflow.now())
-        line = screen.call_summary(tool.name, tool.label, call.arguments)
+        line = screen.call_summary(self._run.turn, call, self._story.decided(call.id))
         if tool.activity.local:
             return workflow.execute_local_activity(
                 tool.activity.type,
@@ -171,7 +175,7 @@ class Hands:
             self._timer = None
 
     async def _run_out(self, left: timedelta) -> None:
-        await workflow.sleep(left, summary="the run's maxDuration")
+        await workflow.sleep(left, summary="The run's time at work is over then (maxDuration)")
         self._run.kept.meter.out_of_time = True
 
     async def _until_it_fits(self, size: int) -> None:
@@ -186,7 +190,7 @@ class Hands:
 
     async def until_ruled(self, question: Question) -> None:
         """Wait for people, asking again and giving up when it is time."""
-        line = screen.summary(f"waiting for a person: {question.label}")
+        line = screen.question_summary(self._run.turn, question)
         while question.ruling is None and not self._run.halting:
             alarm = question.alarm()
             if await in_time(lambda: question.ruling is not None or self._run.halting, alarm, line):

@@ -1,6 +1,8 @@
-"""What Temporal's own UI and lists show of a run: search attributes, summaries, current details."""
+"""What Temporal's lists and timelines show of a run: search attributes and summaries.
 
-import json
+Temporal's UI does not show event groups yet, so a summary begins with the turn.
+"""
+
 from typing import Any
 
 from temporalio import workflow
@@ -8,13 +10,15 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 with workflow.unsafe.imports_passed_through():
     from schemas import names
-    from schemas.decision import Waiting
+    from schemas.agent import ModelSettings
 
+from workflows.engine.approval import Question
 from workflows.engine.run import Run
+from workflows.engine.turn import Call
+from workflows.markdown import arguments_line, one_line
 
-MAX_CELL_CHARACTERS = 500
-MAX_SUMMARY_CHARACTERS = 200
-MAX_WAITING_SHOWN = 20
+# A longer one is cut at its beginning where the timeline has no room after its bar.
+MAX_SUMMARY_CHARACTERS = 100
 
 _KEYWORD = {
     name: SearchAttributeKey.for_keyword(name)
@@ -46,65 +50,39 @@ def updates(
     ]
 
 
-def details(run: Run) -> str:
-    """The run as it stands, in Markdown, with the command that decides each waiting call."""
-    agent, info = run.kept.agent, workflow.info()
-    lines = [f"**{agent.name}** is {run.status.replace('_', ' ')}, turn {run.turn}."]
-    waiting = [question.waiting() for question in run.kept.desk.open()]
-    for one in waiting[:MAX_WAITING_SHOWN]:
-        lines += _waiting(one, info.workflow_id)
-    if len(waiting) > MAX_WAITING_SHOWN:
-        lines.append(f"\n… and {len(waiting) - MAX_WAITING_SHOWN} more: query `{names.APPROVALS}`")
-    return "\n".join(lines)
-
-
 def summary(text: str) -> str:
-    """One line for a timeline."""
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_SUMMARY_CHARACTERS else line[: MAX_SUMMARY_CHARACTERS - 1] + "…"
+    """One line for a timeline, which shows it as plain text."""
+    return one_line(text, MAX_SUMMARY_CHARACTERS)
 
 
-def call_summary(tool: str, label: str | None, arguments: dict[str, Any]) -> str:
-    """What a call does, in one line: its label and the arguments that fit."""
-    shown = ", ".join(f"{key}={_cell(value)}" for key, value in arguments.items())
-    return summary(f"{label or tool}: {shown}" if shown else label or tool)
+def model_summary(turn: int, model: ModelSettings) -> str:
+    """A request to a model, in one line."""
+    return summary(f"Turn {turn}: the model decides what to do ({model.name or model.endpoint})")
+
+
+def call_summary(turn: int, call: Call, decided: str) -> str:
+    """A call that is carried out, in one line: who decided so, and the arguments that fit.
+
+    The timeline names the activity before it, so a tool without a label is not named again.
+    """
+    assert call.tool is not None  # it is carried out
+    same = call.tool.label is None and call.tool.name == call.tool.activity.type
+    name = "" if same else call.tool.label or call.tool.name
+    said = ", ".join(part for part in (name, decided) if part)
+    return _line(turn, said, call.arguments)
+
+
+def question_summary(turn: int, question: Question) -> str:
+    """The wait for a decision, in one line; what there is to do stands elsewhere in the UI."""
+    said = f"waits for a person (see User Metadata): {question.label}"
+    return _line(turn, said, question.arguments)
+
+
+def _line(turn: int, said: str, arguments: dict[str, Any]) -> str:
+    with_ = arguments_line(arguments, MAX_SUMMARY_CHARACTERS)
+    return summary(": ".join(part for part in (f"Turn {turn}", said, with_) if part))
 
 
 def _update(name: str, value: Any) -> SearchAttributeUpdate[Any]:
     key: SearchAttributeKey[Any] = _PENDING if name == names.PENDING_TOOLS else _KEYWORD[name]
     return key.value_unset() if value is None else key.value_set(value)
-
-
-def _waiting(one: Waiting, workflow_id: str) -> list[str]:
-    command = f"holdfast decide {workflow_id} {one.call_id}"
-    decision = json.dumps({"callId": one.call_id, "decision": "approve", "digest": one.digest})
-    lines = [
-        "",
-        f"### Waiting for a person: {_cell(one.label)} (`{one.call_id}`)",
-        one.question,
-        "",
-        "| argument | value |",
-        "| --- | --- |",
-        *(f"| {_cell(key)} | {_cell(value)} |" for key, value in one.arguments.items()),
-        "",
-    ]
-    if one.reasoning:
-        lines += [f"Why, in the model's words: {_cell(one.reasoning)}", ""]
-    return [
-        *lines,
-        f"Asked {one.requested_at}, until {one.expires_at};"
-        f" {len(one.decisions)} of {one.quorum} decided.",
-        "",
-        f"- `{command} approve`",
-        f"- `{command} deny --reason '…'`",
-        f"- or here: **Send a Signal** `{names.APPROVE}` with `{decision}`",
-    ]
-
-
-def _cell(value: Any) -> str:
-    """A value in one cell of a table: what comes from a model cannot break out of it."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = " ".join(text.split())[:MAX_CELL_CHARACTERS]
-    for mark in "\\`*_[]<>|#!":
-        text = text.replace(mark, "\\" + mark)
-    return text

@@ -1,0 +1,159 @@
+"""The page that Temporal's UI shows of a run, under "User Metadata" as its current details.
+
+It is for somebody who has never heard of us: what this is, for whom, what happens now, what there
+is to do, and how. The renderer keeps line breaks and leaves a wide gap between blocks, so lines
+that belong together are one block.
+"""
+
+from functools import lru_cache
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from schemas import names
+    from schemas.run import RunResult
+
+from workflows.engine.approval import Question
+from workflows.engine.run import Fail, Finish, Run
+from workflows.markdown import cost_bytes, plain, prose
+from workflows.questions import (
+    ARGUMENTS_BYTES,
+    HOW,
+    NAME_BYTES,
+    OTHERWISE,
+    WORDS_BYTES,
+    asked,
+    not_shown,
+)
+from workflows.story import Story, Told
+
+# A proxy refuses an address of more than 8 KB, the rest of which the UI needs.
+MAX_PAGE_BYTES = 7_500
+_REST_BYTES = 500
+_TASK_BYTES = 800
+_OUTPUT_BYTES = 2_000
+
+
+class Details:
+    """The page of one run. `story` is what it has done so far, as of the last time it was read."""
+
+    def __init__(self, run: Run, workflow_id: str) -> None:
+        self._run = run
+        self._workflow_id = workflow_id
+        self._introduction = _introduction(run)
+        self.story = Story()
+
+    def read(self) -> str:
+        """The run as it stands, in Markdown, with the commands that decide each waiting call."""
+        self.story.follow(self._run.kept.log)
+        page = _Page(MAX_PAGE_BYTES)
+        page.add(self._introduction)
+        page.add(_now(self._run))
+        _add_questions(page, self._run.kept.desk.open(), self._workflow_id)
+        _add_story(page, self.story)
+        return page.text()
+
+
+class _Page:
+    """Blocks of Markdown, as many as have room."""
+
+    def __init__(self, room_bytes: int) -> None:
+        self._blocks: list[str] = []
+        self.room_bytes = room_bytes
+
+    def add(self, block: str, *, keep_bytes: int = 0) -> bool:
+        """Add a block if it has room, with so much left over; whether it had."""
+        cost = cost_bytes(f"{block}\n\n")
+        if cost > self.room_bytes - keep_bytes:
+            return False
+        self._blocks.append(block)
+        self.room_bytes -= cost
+        return True
+
+    def text(self) -> str:
+        """The whole page."""
+        return "\n\n".join(self._blocks)
+
+
+def _introduction(run: Run) -> str:
+    agent, principal, task = run.kept.agent, run.kept.principal, run.kept.data["input"]
+    lines = [f"This run is the work of an AI agent, **{prose(agent.name, NAME_BYTES)}**"]
+    if agent.description:
+        lines[0] += f": “{prose(agent.description, _TASK_BYTES)}”"
+    if principal is not None:
+        lines.append(f"It acts on behalf of **{prose(principal.id, NAME_BYTES)}**.")
+    if task is not None:
+        lines.append(f"Its task: “{prose(plain(task), _TASK_BYTES)}”")
+    return "\n".join(lines)
+
+
+def _now(run: Run) -> str:
+    match run.over:
+        case Finish(result):
+            return _ended(result)
+        case Fail(code_, message):
+            why = prose(message, WORDS_BYTES)
+            return f"**Now:** it has ended without a result (`{code_}`): {why}"
+    if questions := run.kept.desk.open():
+        return _waiting(questions)
+    if run.status == "awaiting_message":
+        return (
+            "**Now:** it has answered, and waits for the next message.\n**To do:** nothing, or"
+            f" **More Actions → Send an Update**, `{names.SEND}`, with your words in quotes."
+        )
+    return f"**Now:** it is at work, in turn {max(run.turn, 1)}.\n**To do:** nothing."
+
+
+def _waiting(questions: list[Question]) -> str:
+    things = "one thing" if len(questions) == 1 else f"{len(questions)} things"
+    otherwise = OTHERWISE if any(question.kind == "call" for question in questions) else ""
+    return (
+        f"**Now:** it waits for a person to decide {things}. Nothing below is done before that.\n"
+        f"{HOW}{otherwise}"
+    )
+
+
+def _ended(result: RunResult) -> str:
+    how = {
+        "completed": "it is done.",
+        "stopped": "a tool has ended it.",
+        "budget_exceeded": "it has ended: its budget is used up.",
+    }[result.status]
+    said = f"\n**Its answer:** {prose(plain(result.output), _OUTPUT_BYTES)}"
+    return f"**Now:** {how}{said if result.output is not None else ''}"
+
+
+def _add_questions(page: _Page, questions: list[Question], workflow_id: str) -> None:
+    for number, question in enumerate(questions):
+        blocks = (asked(question, workflow_id, room) for room in ARGUMENTS_BYTES)
+        if not any(page.add(block, keep_bytes=_REST_BYTES) for block in blocks):
+            page.add(not_shown(questions[number:], workflow_id))
+            return
+
+
+def _add_story(page: _Page, story: Story) -> None:
+    """As many of the latest calls as have room."""
+    room = page.room_bytes - _REST_BYTES
+    lines: list[str] = []
+    for told in reversed(story.calls()):
+        line = _line(told)
+        room -= cost_bytes(f"{line}\n")
+        if room < 0:
+            break
+        lines.append(line)
+    earlier = story.forgotten + len(story.calls()) - len(lines)
+    if earlier:
+        lines.append(f"- … and {earlier} earlier: `holdfast show`, or the query `{names.EVENTS}`")
+    if lines:
+        page.add("\n".join(["### What it has done", "", *reversed(lines)]))
+
+
+def _line(told: Told) -> str:
+    return _told(told.turn, told.label, told.arguments, told.became)
+
+
+@lru_cache(maxsize=256)
+def _told(turn: int, label: str, arguments: str, became: str) -> str:
+    """A line of the story; of many, one or two are new each time that the page is read."""
+    with_ = f" ({prose(arguments, WORDS_BYTES)})" if arguments else ""
+    return f"- Turn {turn}: **{prose(label, NAME_BYTES)}**{with_}: {prose(became, WORDS_BYTES)}"

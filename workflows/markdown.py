@@ -1,0 +1,125 @@
+"""What strangers wrote, made fit for a page of Markdown.
+
+Models, tools and the starters of runs are strangers. Whatever they write is shown, and can be
+nothing but text: it makes no heading, no link and no command, and hides nothing.
+
+Temporal's UI sends a page to its renderer as part of an address, and a proxy refuses a long one. So
+room on a page is measured in the bytes that a text has there. The renderer also turns quotes,
+dashes and fractions of prose into others: what a person decides on stands in code, where it is
+shown as it is.
+"""
+
+import json
+import re
+import string
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+MAX_ARGUMENTS_IN_LINE = 20
+
+# C0 but tab and newline, DEL, C1; marks that reorder or hide text; halves of characters.
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_MARKS = re.compile(r"[\\`*_{}\[\]<>#|~^$&:!+]")
+# What the UI replaces wherever it stands, in code too.
+_PLACEHOLDER = re.compile(r"(?<={)(?=(?:namespace|workflowId|runId)})")
+_TICKS = re.compile(r"`+")
+_IN_ADDRESS = (string.ascii_letters + string.digits + "-_.!~*'()").encode()
+_LONGEST_NUMBER_CHARACTERS = 200
+
+
+def cost_bytes(text: str) -> int:
+    """The bytes that the text has in an address."""
+    written = text.encode("utf-8", "replace")
+    return len(written) + 2 * len(written.translate(None, _IN_ADDRESS))
+
+
+def visible(text: str) -> str:
+    """The text with everything in it that cannot be seen written out."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def one_line(text: str, most_characters: int) -> str:
+    """The text in one line; the last character is `…` where something was left out."""
+    line = " ".join(visible(text[: 8 * most_characters]).split())
+    return line if len(line) <= most_characters else line[: most_characters - 1] + "…"
+
+
+def prose(text: str, room_bytes: int) -> str:
+    """A stranger's words within a line of ours; they end with `…` where they have no room."""
+    words = one_line(text, room_bytes)
+    while (cost := cost_bytes(said := _MARKS.sub(r"\\\g<0>", words))) > room_bytes:
+        words = words[: len(words) * room_bytes // cost - 1].rstrip("…") + "…"
+    return said
+
+
+def code(text: str) -> str:
+    """One line, shown exactly as it is. Nothing can be in it that ends it."""
+    line = visible(text).replace("\n", "\\n")
+    return "<wbr>".join(_span(piece) for piece in _PLACEHOLDER.split(line))
+
+
+def quoted(text: str, room_bytes: int) -> str:
+    """A stranger's words in one line of code, so that it is plain where they end."""
+    words = one_line(text, room_bytes)
+    piece = _fitting(words, room_bytes)
+    return code(piece if piece == words else piece + "…")
+
+
+def plain(value: Any) -> str:
+    """A value as a person checks it: a text is quoted where it could be taken for another type."""
+    if isinstance(value, str) and not _is_ambiguous(value):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def arguments_line(arguments: Mapping[str, Any], most_characters: int) -> str:
+    """The arguments of a call in one line, as far as it goes: `order_id=1042, amount=249.0`."""
+    said = (f"{name}={plain(value)[:most_characters]}" for name, value in arguments.items())
+    return one_line(", ".join(islice(said, MAX_ARGUMENTS_IN_LINE)), most_characters)
+
+
+def shown(value: Any, room_bytes: int) -> tuple[str, bool]:
+    """A value in as many lines of code as it has, and whether it is all there.
+
+    What follows the first line is marked by a bar, so that it is not taken for a line of ours.
+    """
+    whole = plain(value).rstrip("\n")
+    text = visible(whole[:room_bytes])
+    piece = _fitting(text, room_bytes)
+    lines = [code(line) if line.strip() else "" for line in piece.split("\n")]
+    left_out = len(whole[room_bytes:]) + len(text) - len(piece)
+    if left_out:
+        lines.append(f"**… {left_out} more characters are not shown here**")
+    return ("<br>│ ".join(["", *lines]) if len(lines) > 1 else lines[0]), not left_out
+
+
+def _span(text: str) -> str:
+    runs = {len(ticks): None for ticks in _TICKS.findall(text)}
+    fence = "`" * next(size for size in range(1, len(runs) + 2) if size not in runs)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def _is_ambiguous(text: str) -> bool:
+    if not text.strip() or (text != text.strip() and "\n" not in text):
+        return True
+    if len(text) > _LONGEST_NUMBER_CHARACTERS:
+        return text.startswith(("[", "{", '"'))
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _fitting(text: str, room_bytes: int) -> str:
+    """The beginning of the text that has room; a line more costs what its bar does."""
+    piece = text[:room_bytes]
+    while (cost := cost_bytes(piece.replace("\n", "``<br>│ "))) > room_bytes:
+        piece = piece[: len(piece) * room_bytes // cost]
+    return piece

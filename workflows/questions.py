@@ -1,0 +1,141 @@
+"""What waits for a person, as the page of a run shows it: what, why, until when, and how to decide.
+
+A stranger's words stand in code, or escaped within a line of ours: nobody else writes a line here.
+"""
+
+import json
+import shlex
+from datetime import datetime
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from schemas import names
+
+from workflows.engine.approval import Question
+from workflows.markdown import code, cost_bytes, prose, quoted, shown
+
+# For the arguments of one call; the second where there is no room for the first.
+ARGUMENTS_BYTES = (3_000, 600)
+WORDS_BYTES = 600
+NAME_BYTES = 160
+MAX_ARGUMENTS_SHOWN = 20
+MAX_DECISIONS_SHOWN = 5
+MAX_IDS_SHOWN = 10
+LONGEST_ID_CHARACTERS = 60
+_LEAST_VALUE_BYTES = 60
+
+# What a question is headed by, and how it is decided: in a terminal, then here.
+_HEAD = {
+    "call": "Shall this be done?",
+    "reconcile": "Did this happen?",
+    "budget": "May the run use more?",
+}
+_COMMANDS = {
+    "call": ("approve", "deny --reason 'YOUR REASON'"),
+    "reconcile": ("happened --result 'null'", "did_not_happen", "give_up"),
+    "budget": ("approve", "deny"),
+}
+HOW = (
+    "**To do:** decide each one. Run its command in a terminal, or send its data from this page:"
+    f" **More Actions → Send an Update**, name `{names.DECIDE}`."
+)
+OTHERWISE = (
+    " Instead of `approve`, say `deny` (with a `reason`), `edit` (with all `arguments`) or"
+    " `respond` (with a `result`)."
+)
+# What becomes of it when nobody decides.
+_GIVEN_UP = {"reconcile": "it is given up", "budget": "the run ends"}
+_LAPSE = {"deny": "it is denied", "fail": "the run fails", "approve": "it is carried out"}
+
+
+def not_shown(questions: list[Question], workflow_id: str) -> str:
+    """What has no room: where it is shown, and how it is decided."""
+    ids = ", ".join(f"`{question.call_id}`" for question in questions[:MAX_IDS_SHOWN])
+    more = ", …" if len(questions) > MAX_IDS_SHOWN else ""
+    run = shlex.quote(workflow_id) if len(workflow_id) <= LONGEST_ID_CHARACTERS else "RUN"
+    command = f"holdfast decide {run} CALL approve"
+    return (
+        f"**{len(questions)} more** ({ids}{more}) have no room here. Run the query"
+        f" `{names.APPROVALS}` (above, under **Queries**) to see them, then {code(command)}."
+    )
+
+
+def asked(question: Question, workflow_id: str, room_bytes: int) -> str:
+    """One question, with so much room for its arguments."""
+    label = prose(question.label, NAME_BYTES)
+    arguments, whole = _arguments(question, room_bytes)
+    said = _circumstances(question, whole)
+    said.append(_commands(question, workflow_id))
+    said.append(f"**Data:**\n`{_decision(question)}`")
+    blocks = [
+        f"### {_HEAD[question.kind]} {label} (`{question.call_id}`)",
+        prose(question.text, WORDS_BYTES) if question.kind != "call" else "",
+        arguments,
+        "\n".join(said),
+    ]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _arguments(question: Question, room_bytes: int) -> tuple[str, bool]:
+    """The arguments, one an item, and whether they are all there."""
+    lines, whole = [], True
+    for name, value in list(question.arguments.items())[:MAX_ARGUMENTS_SHOWN]:
+        said, complete = shown(value, max(room_bytes, _LEAST_VALUE_BYTES))
+        lines.append(f"- **{prose(name, NAME_BYTES)}**: {said}")
+        room_bytes -= cost_bytes(lines[-1])
+        whole &= complete
+    return "\n".join(lines), whole and len(question.arguments) <= MAX_ARGUMENTS_SHOWN
+
+
+def _circumstances(question: Question, whole: bool) -> list[str]:
+    """Why it is asked, who is to decide, and until when: a line each."""
+    policy, said = question.policy, []
+    if not whole:
+        said.append(
+            f"**Not all of it is shown here:** run the query `{names.APPROVALS}` (above, under"
+            " **Queries**) before you decide."
+        )
+    if question.edited_by:
+        said.append(f"Changed by {prose(question.edited_by, NAME_BYTES)}.")
+    if question.reasoning:
+        said.append(f"Why, in the model's words: {quoted(question.reasoning, WORDS_BYTES)}")
+    if policy.approvers:
+        groups = prose(", ".join(policy.approvers), WORDS_BYTES)
+        said.append(f"Only these groups decide: {groups}.")
+    if (policy.quorum or 1) > 1:
+        said.append(f"{policy.quorum} people must agree.")
+    said += [
+        f"{prose(decided.by or 'somebody', NAME_BYTES)} said {decided.decision}."
+        for decided, _ in question.counted[-MAX_DECISIONS_SHOWN:]
+    ]
+    lapse = (
+        _LAPSE[policy.on_timeout or "deny"] if question.kind == "call" else _GIVEN_UP[question.kind]
+    )
+    return [*said, f"If nobody decides by {_minute(question.expires_at)}, {lapse}."]
+
+
+def _commands(question: Question, workflow_id: str) -> str:
+    command = f"holdfast decide {shlex.quote(workflow_id)} {question.call_id}"
+    options = " --groups 'YOUR GROUP'" if question.policy.approvers else ""
+    ways = [code(f"{command} {verdict}{options}") for verdict in _COMMANDS[question.kind]]
+    return "**Command:** " + "\nor ".join(ways)
+
+
+def _decision(question: Question) -> str:
+    """The decision to send; it is bound to what is shown."""
+    policy = question.policy
+    decision: dict[str, object] = {"callId": question.call_id}
+    if question.kind == "reconcile":
+        decision |= {"decision": "happened", "result": None}
+    else:
+        decision |= {"decision": "approve"}
+    if policy.not_by or policy.approvers or (policy.quorum or 1) > 1:
+        decision["by"] = "YOUR NAME"
+    if policy.approvers:
+        decision["groups"] = ["YOUR GROUP"]
+    return json.dumps(decision | {"digest": question.digest}, indent=0)
+
+
+def _minute(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M UTC")

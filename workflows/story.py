@@ -1,0 +1,139 @@
+"""What a run has done so far, in a line for each call: read off its log, as it grows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from workflows.engine.log import Log
+from workflows.markdown import arguments_line
+
+_PAGE_ENTRIES = 100
+_ARGUMENTS_CHARACTERS = 90
+
+# What a decision on a call came to, by the kind of what was asked and the decision.
+_DECIDED = {
+    ("call", "approve"): "approved",
+    ("call", "deny"): "denied",
+    ("call", "edit"): "edited and approved",
+    ("call", "respond"): "answered by hand",
+    ("reconcile", "approve"): "sent out again",
+    ("reconcile", "deny"): "given up",
+    ("reconcile", "respond"): "confirmed",
+    ("budget", "approve"): "extended",
+    ("budget", "edit"): "set anew",
+    ("budget", "deny"): "not extended",
+}
+
+
+@dataclass
+class Told:
+    """A call, or a question on a budget, and what became of it.
+
+    `decided` is a person's decision, `stands` what the run made of the call, both in plain words;
+    `arguments` are the beginning of them, in a line.
+    """
+
+    id: str
+    turn: int
+    label: str
+    arguments: str = ""
+    kind: str = "call"
+    decided: str = ""
+    stands: str = ""
+    started: bool = False
+
+    @property
+    def became(self) -> str:
+        """What became of it, as far as it is known."""
+        told = [part for part in (self.decided, self.stands) if part]
+        return (": " if self.decided.startswith("denied") else ", ").join(told)
+
+
+class Story:
+    """The calls of one run, in the order in which they were made; the older ones are forgotten."""
+
+    def __init__(self, most_calls: int = 30) -> None:
+        self._most_calls = most_calls
+        self._told: dict[str, Told] = {}
+        self._read = 0
+        self.forgotten = 0
+
+    def follow(self, log: Log) -> None:
+        """Take in what was written into the log since the last time."""
+        while entries := log.records(self._read, _PAGE_ENTRIES):
+            self._read += len(entries)
+            for entry in entries:
+                self._take(entry)
+
+    def calls(self) -> list[Told]:
+        """What is told, the oldest first."""
+        return list(self._told.values())
+
+    def decided(self, call_id: str) -> str:
+        """The decision on a call, where a person made one."""
+        told = self._told.get(call_id)
+        return "" if told is None else told.decided
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        # An entry that is too large for a page may have come without them.
+        call_id, turn = entry.get("callId"), entry.get("turn", 0)
+        if call_id is None:
+            return
+        if entry["type"] == "tool_call":
+            label = entry.get("label") or entry.get("tool", "")
+            self._tell(Told(call_id, turn, label, _arguments(entry)))
+        elif entry["type"] == "confirmation_required":
+            self._asked(call_id, turn, entry.get("approval") or {})
+        elif (told := self._told.get(call_id)) is not None:
+            _go_on(told, entry)
+
+    def _asked(self, call_id: str, turn: int, asked: dict[str, Any]) -> None:
+        told = self._told.get(call_id)
+        if told is None:
+            told = Told(call_id, turn, asked.get("label", ""), _arguments(asked))
+            self._tell(told)
+        told.kind, told.decided = asked.get("kind", "call"), ""
+        told.stands = "it is not known whether it happened" if told.kind == "reconcile" else "waits"
+
+    def _tell(self, told: Told) -> None:
+        self._told[told.id] = told
+        if len(self._told) > self._most_calls:
+            del self._told[next(iter(self._told))]
+            self.forgotten += 1
+
+
+def _go_on(told: Told, entry: dict[str, Any]) -> None:
+    match entry["type"], entry.get("outcome"):
+        case "decision", "decided":
+            _decide(told, entry)
+        case "decision", "expired":
+            told.decided, told.stands = "nobody decided in time", ""
+        case "tool_start", _:
+            told.started, told.stands = True, "begun"
+        case "tool_end", _:
+            told.stands = _end(told, entry.get("error") or {})
+
+
+def _decide(told: Told, entry: dict[str, Any]) -> None:
+    decided = entry.get("decided") or {}
+    verdict = decided.get("decision", "")
+    said = _DECIDED.get((told.kind, verdict), verdict)
+    told.decided = f"{said} by {decided['by']}" if decided.get("by") else said
+    told.stands = ""
+    if verdict == "edit":
+        told.arguments = _arguments(entry)
+
+
+def _end(told: Told, error: dict[str, Any]) -> str:
+    message = str(error.get("message", ""))
+    if not error:
+        return "done" if told.started else ""
+    if error.get("code") == "denied" and told.decided:
+        return message
+    if error.get("code") == "approval_timeout":
+        return ""
+    return f"{'failed' if told.started else 'not carried out'}: {message}"
+
+
+def _arguments(entry: dict[str, Any]) -> str:
+    found = entry.get("arguments")
+    return arguments_line(found, _ARGUMENTS_CHARACTERS) if isinstance(found, dict) else ""
