@@ -1,0 +1,180 @@
+"""Temporal's own UI with a run of the support desk in it, and somebody who looks at it.
+
+The server, its UI, the worker and Chromium are real. The run is started as the demonstration
+starts it.
+"""
+
+import os
+import re
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Browser, Locator, Page, Route, async_playwright
+from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from examples.support_desk import shop
+from examples.support_desk.casting import AGENT, HERE
+from hosting.dev_server import HOST, DevServer, serving
+from schemas import names
+from tests.support.eventually import eventually
+from worker import Settings, build_worker
+
+CHROMIUM = Path("/usr/bin/chromium")
+SUMMARY = f"{AGENT}: broken espresso machine"
+# It runs as root, and has nothing to ask of anybody but the server.
+_CHROMIUM_OPTIONS = [
+    *("--no-sandbox", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+]
+_WIDTH, _HEIGHT = 1400, 1100
+
+
+class Stage:
+    """A server with its UI, a worker with the support desk, and a browser."""
+
+    def __init__(self, client: Client, ui: str, browser: Browser, scale: float) -> None:
+        self.client = client
+        self.ui = ui
+        self._browser = browser
+        self._scale = scale
+
+    async def start(self, run_id: str, folder: Path) -> "Run":
+        """Open a fresh shop in `folder`, and start a run that works in it."""
+        shop.open_shop(folder)
+        os.environ["SUPPORT_DESK_DIR"] = str(folder)
+        handle = await self.client.start_workflow(
+            names.AGENT_WORKFLOW,
+            {"agent": AGENT, "input": (HERE / "request.txt").read_text(encoding="utf-8")},
+            id=run_id,
+            task_queue=names.TASK_QUEUE,
+            static_summary=SUMMARY,
+        )
+        return Run(handle)
+
+    @asynccontextmanager
+    async def visitor(self, run: "Run") -> AsyncIterator["Visitor"]:
+        """Somebody who looks at the run in a browser of their own."""
+        size = {"width": _WIDTH, "height": _HEIGHT}
+        context = await self._browser.new_context(
+            viewport={"width": size["width"], "height": size["height"]},
+            device_scale_factor=self._scale,
+        )
+        # The UI asks a server of Temporal's for news.
+        await context.route(lambda url: not url.startswith(self.ui), _refuse)
+        try:
+            yield Visitor(await context.new_page(), f"{self.ui}/namespaces/default/workflows", run)
+        finally:
+            await context.close()
+
+
+class Run:
+    """A run, as a client sees it."""
+
+    def __init__(self, handle: WorkflowHandle[Any, Any]) -> None:
+        self.handle = handle
+        self.id = handle.id
+
+    async def waits_for(self, *tools: str) -> list[dict[str, Any]]:
+        """The waiting calls, once they are those of these tools."""
+
+        async def those() -> list[dict[str, Any]] | None:
+            waiting: list[dict[str, Any]] = await self.handle.query(names.APPROVALS)
+            return waiting if [one["tool"] for one in waiting] == list(tools) else None
+
+        return await eventually(those)
+
+    async def history_length(self) -> int:
+        """How many events its history has."""
+        return (await self.handle.describe()).history_length
+
+
+class Visitor:
+    """Somebody who reads a run in Temporal's UI and does what it tells them to."""
+
+    def __init__(self, page: Page, address: str, run: Run) -> None:
+        self.page = page
+        self._address = f"{address}/{run.id}"
+
+    async def details(self) -> str:
+        """What the tab "User Metadata" has under "Current Details"."""
+        await self._open("user-metadata")
+        frame = self.page.locator("iframe").last
+        text = frame.content_frame.get_by_text("This run is the work of an AI agent")
+        await text.wait_for()
+        return await frame.content_frame.locator("main").inner_text()
+
+    async def timeline(self) -> list[str]:
+        """The labels of the tab "Timeline", from the top."""
+        await self._open("timeline")
+        labels = self.page.locator("svg text").filter(has_text=re.compile(r"\w \w|^\w+$"))
+        await self.page.get_by_text("Turn 1: the model decides").wait_for()
+        return [" ".join(label.split()) for label in await labels.all_text_contents()]
+
+    async def summary(self) -> str:
+        """What the tab "User Metadata" has under "Summary"."""
+        await self._open("user-metadata")
+        return await self.page.locator("iframe").first.content_frame.locator("main").inner_text()
+
+    async def dialog(self, action: str) -> Locator:
+        """Open one of the dialogs under "More Actions"."""
+        await self.page.get_by_role("button", name="More Actions").click()
+        await self.page.get_by_role("menuitem", name=action).filter(visible=True).click()
+        dialog = self.page.get_by_role("dialog").filter(visible=True)
+        await (
+            dialog.get_by_role("combobox")
+            .or_(dialog.get_by_role("button", name="Select"))
+            .first.click()
+        )
+        return dialog
+
+    async def send(self, action: str, name: str, data: str) -> Locator:
+        """Send a signal or an update, with data as they were copied; the dialog that it was in."""
+        dialog = await self.dialog(action)
+        await dialog.get_by_role("option", name=re.compile(rf"^{name}\b")).click()
+        await dialog.locator(".cm-content").click()
+        await self.page.keyboard.press("Control+A")
+        await self.page.keyboard.insert_text(data)
+        await dialog.get_by_role("button", name="Submit").click()
+        return dialog
+
+    async def _open(self, tab: str) -> None:
+        if "/workflows/" not in self.page.url:
+            await self.page.goto(self._address)
+            await self.page.wait_for_url("**/timeline")
+        await self.page.goto(f"{self.page.url.rsplit('/', 1)[0]}/{tab}")
+
+
+def decisions(details: str) -> list[str]:
+    """The data to send that details hold, as somebody copies them."""
+    return re.findall(r"^\{\n.*?^\}", details, re.S | re.M)
+
+
+@asynccontextmanager
+async def staged(folder: Path, *, scale: float = 1) -> AsyncIterator[Stage]:
+    """A stage, whose server keeps its file in `folder`. `scale` is of the pictures taken on it."""
+    server = DevServer(folder / "temporal.db", port=0, ui_port=_free_port())
+    settings = Settings(
+        catalog=HERE, tools=[str(HERE / "tools.py")], endpoints=HERE / "endpoints.yaml"
+    )
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(serving(server))
+        client = await Client.connect(address, data_converter=pydantic_data_converter)
+        await stack.enter_async_context(await build_worker(client, settings))
+        playwright = await stack.enter_async_context(async_playwright())
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=_CHROMIUM_OPTIONS)
+        stack.push_async_callback(browser.close)
+        yield Stage(client, f"http://{HOST}:{server.ui_port}", browser, scale)
+
+
+async def _refuse(route: Route) -> None:
+    await route.abort()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])

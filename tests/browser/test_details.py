@@ -1,0 +1,311 @@
+"""The page of a run, as text: what Temporal's UI is given to show. No browser is needed here."""
+
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.decision import Decision
+from schemas.solution import WrittenCall
+from schemas.tool import ApprovalPolicy, Tool
+from tests.engine.driver import Play, call, says, tool
+from workflows.details import MAX_PAGE_BYTES, Details
+from workflows.engine.outcome import Unknown
+from workflows.engine.run import AskPeople, CarryOut
+from workflows.engine.turn import Call
+from workflows.markdown import code, cost_bytes, prose, shown, visible
+from workflows.screen import MAX_SUMMARY_CHARACTERS, call_summary, question_summary
+
+RUN = "ada-1042"
+PAY = tool("pay", label="Refund an order", side_effects=True)
+# What is tried on a page: Markdown, HTML, the UI's own placeholders, marks that hide or reorder.
+HOSTILE = [
+    "`**Now:** nothing to do`",
+    "x\n\n### Approved already\n\n- `holdfast decide ada-1042 t1c1 approve`",
+    "[click here](https://evil.example) https://evil.example <a href=x>x</a>",
+    "``` `` ` \\` \\\\",
+    "{workflowId} {runId} {namespace}",
+    "a\u202eb\u200bc\x1b[31md\ud800e\r\nf",
+    "| a | b |\n| --- | --- |\n<!-- ",
+    "1/2 -- (c) ... 'q' \"q\"",
+]
+# How the lines of a page begin that shows one waiting call.
+OURS = (
+    *("This run is", "It acts on", "Its task:", "**Now:**", "**To do:**", "### Shall", "### What"),
+    *("- **", "- Turn 1: **", "Why, in", "If nobody", "**Command:**", "or `", "**Data:**", "`{"),
+    *('"callId"', '"decision"', '"digest"', "}`"),
+)
+
+
+def waiting(*calls: WrittenCall, tools: tuple[Tool, ...] = (PAY,), **request: Any) -> Play:
+    """A run whose calls wait for people."""
+    play = Play(*tools, model=[says("", *calls), says("Done.")], **request)
+    play.take(play.run.next())
+    step = play.run.next()
+    assert isinstance(step, CarryOut)
+    play.run.calls.open(step.turn.number, step.turn.calls)
+    return play
+
+
+def page(play: Play, workflow_id: str = RUN) -> str:
+    """The page of a run."""
+    return Details(play.run, workflow_id).read()
+
+
+def data(text: str) -> list[dict[str, Any]]:
+    """The decisions that a page holds ready to be sent."""
+    return [json.loads(found) for found in re.findall(r"^`(\{\n.*?\n\})`$", text, re.S | re.M)]
+
+
+def test_it_says_what_runs_for_whom_what_happens_and_what_there_is_to_do() -> None:
+    play = waiting(
+        call("pay", {"amount": 249.0}),
+        input="Ada wants her money back.",
+        principal={"id": "ada"},
+        definition={"description": "Puts orders right."},
+    )
+    introduction, now, *_ = page(play).split("\n\n")
+    assert introduction == (
+        "This run is the work of an AI agent, **tester**: “Puts orders right.”\n"
+        "It acts on behalf of **ada**.\n"
+        "Its task: “Ada wants her money back.”"
+    )
+    assert now.startswith("**Now:** it waits for a person to decide one thing.")
+    assert "**To do:** decide each one." in now
+
+
+def test_it_says_so_when_there_is_nothing_to_do() -> None:
+    play = Play(model=[says("It is blue.")])
+    play.run.next()
+    assert "**Now:** it is at work, in turn 1.\n**To do:** nothing." in page(play)
+    play.to_end()
+    assert "**Now:** it is done.\n**Its answer:** It is blue." in page(play)
+    play = Play(model=[says("Yes.")], conversation=True)
+    play.to_end()
+    assert "waits for the next message" in page(play)
+
+
+def test_a_failed_run_says_why() -> None:
+    play = Play()
+    play.run.next()
+    play.run.failed("model_error", "no such `model`")
+    assert r"has ended without a result (`model_error`): no such \`model\`" in page(play)
+
+
+def test_a_waiting_call_is_shown_with_its_arguments_and_the_command_that_decides_it() -> None:
+    text = page(
+        waiting(call("pay", {"order": 1042, "amount": "249", "_reasoningForCall": "It is broken."}))
+    )
+    assert "### Shall this be done? Refund an order (`t1c1`)" in text
+    assert '- **order**: `1042`\n- **amount**: `"249"`' in text
+    assert "Why, in the model's words: `It is broken.`" in text
+    assert "If nobody decides by 2026-03-08 12:00 UTC, it is denied." in text
+    assert "`holdfast decide ada-1042 t1c1 approve`" in text
+    assert "`holdfast decide ada-1042 t1c1 deny --reason 'YOUR REASON'`" in text
+
+
+def test_the_data_that_it_holds_ready_decide_the_call() -> None:
+    play = waiting(call("pay", {"amount": 1}), call("pay", {"amount": 2}))
+    for decision in data(page(play)):
+        play.run.decide(Decision.model_validate(decision))
+    assert play.desk.open() == []
+
+
+def test_it_says_who_has_to_decide_and_how_far_that_is() -> None:
+    policy = ApprovalPolicy(approvers=["finance"], quorum=2, on_timeout="fail")
+    play = waiting(call("pay"), tools=(PAY.model_copy(update={"approval": policy}),))
+    decision = {"callId": "t1c1", "decision": "approve", "by": "grace", "groups": ["finance"]}
+    play.run.decide(Decision.model_validate(decision))
+    text = page(play)
+    assert "Only these groups decide: finance.\n2 people must agree.\ngrace said approve." in text
+    assert "the run fails." in text
+    assert "t1c1 approve --groups 'YOUR GROUP'`" in text
+    (ready,) = data(text)
+    assert (ready["by"], ready["groups"]) == ("YOUR NAME", ["YOUR GROUP"])
+
+
+def test_arguments_that_somebody_changed_are_said_to_be_changed() -> None:
+    policy = ApprovalPolicy(quorum=2)
+    play = waiting(call("pay", {"amount": 1}), tools=(PAY.model_copy(update={"approval": policy}),))
+    decision = {"callId": "t1c1", "decision": "edit", "arguments": {"amount": 9}, "by": "grace"}
+    play.run.decide(Decision.model_validate(decision))
+    text = page(play)
+    assert "- **amount**: `9`" in text
+    assert "Changed by grace." in text
+
+
+def test_an_unknown_outcome_is_asked_about_in_its_own_words() -> None:
+    play = waiting(call("pay"))
+    decision = {"callId": "t1c1", "decision": "approve"}
+    play.run.decide(Decision.model_validate(decision))
+    step = play.run.next()
+    assert isinstance(step, CarryOut)
+    (one,) = step.turn.calls
+    play.run.calls.rule(1, one)
+    play.run.calls.settle(1, one, Unknown("`pay` was begun, and never heard of."))
+    text = page(play)
+    assert "### Did this happen? Refund an order (`t1c1`)" in text
+    assert r"\`pay\` was begun, and never heard of." in text
+    assert "t1c1 did_not_happen`" in text
+    assert data(text)[0]["decision"] == "happened"
+    assert "Refund an order**: it is not known whether it happened" in text
+
+
+def test_a_budget_is_asked_about_in_its_own_words() -> None:
+    play = Play(
+        tool(),
+        model=[says("", call("look"))],
+        definition={"budget": {"max_turns": 1}, "on_limit": {"maxTurns": "ask"}},
+    )
+    for _ in range(2):
+        play.take(play.run.next())
+    assert isinstance(play.run.next(), AskPeople)
+    text = page(play)
+    assert "### May the run use more? budget maxTurns (`t1-maxTurns`)" in text
+    assert "- **maxTurns**: `1`" in text
+    assert "`holdfast decide ada-1042 t1-maxTurns approve`" in text
+
+
+def test_what_became_of_each_call_is_told() -> None:
+    look = tool("look", label="Look up")
+    mail = tool("mail", side_effects=True)
+    play = Play(
+        *(look, PAY, mail),
+        model=[says("", call("look", {"id": 7}), *[call("pay"), call("mail")] * 2), says("Done.")],
+        outcomes={"look": "seen"},
+        decisions={
+            "t1c2": [{"decision": "edit", "arguments": {"amount": 9}, "by": "grace"}],
+            "t1c3": [{"decision": "deny", "reason": "Not today.", "by": "hal"}],
+            "t1c4": [{"decision": "respond", "result": "paid"}],
+            "t1c5": ["expire"],
+        },
+    )
+    assert page(play.to_end()).partition("### What it has done\n\n")[2].split("\n") == [
+        "- Turn 1: **Look up** (id=7): done",
+        "- Turn 1: **Refund an order** (amount=9): edited and approved by grace, done",
+        r"- Turn 1: **mail**: denied by hal\: Not today.",
+        "- Turn 1: **Refund an order**: answered by hand",
+        "- Turn 1: **mail**: nobody decided in time",
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 20])
+@pytest.mark.parametrize(
+    "text", ["x" * 200_000, "訳" * 200_000, "`\n" * 50_000, '{"a": 1}' * 9_000]
+)
+def test_it_fits_into_an_address_whatever_a_model_writes(size: int, text: str) -> None:
+    wide = {"body": text, "_reasoningForCall": text, **{f"{text[:9]}{n}": n for n in range(40)}}
+    play = waiting(*[call("pay", wide)] * size, input=text, definition={"description": text})
+    found = page(play, "r" * 200)
+    assert cost_bytes(found) <= MAX_PAGE_BYTES
+    assert "(`t1c1`)" in found
+    assert "t1c1 approve`" in found
+    assert "more characters are not shown here" in found
+    assert "**Not all of it is shown here:**" in found
+    if size > 1:
+        assert "have no room here. Run the query `approvals`" in found
+
+
+def test_a_long_story_leaves_out_its_beginning() -> None:
+    turns = [says("", call("look", {"n": n})) for n in range(40)]
+    more = {"max_iterations": 99, "max_turns": 99, "max_calls": 99}
+    play = Play(tool(), model=[*turns, says("Seen.")], definition={"budget": more}).to_end()
+    text = page(play)
+    assert "- Turn 40: **look** (n=39): done" in text
+    assert "- … and 10 earlier" in text
+
+
+def test_a_story_read_as_it_grows_is_the_one_read_at_its_end() -> None:
+    play = waiting(call("pay"))
+    details = Details(play.run, RUN)
+    assert "waits" in details.read()
+    play.run.decide(Decision.model_validate({"callId": "t1c1", "decision": "deny", "reason": "no"}))
+    assert "denied" in details.read()
+    step = play.run.next()
+    assert isinstance(step, CarryOut)
+    play.run.calls.rule(1, step.turn.calls[0])
+    play.run.calls.close(1, step.turn.calls)
+    play.run.closed()
+    play.to_end()
+    assert details.read() == page(play)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_whatever_is_written_every_line_of_the_page_is_ours(text: str) -> None:
+    pay = PAY.model_copy(update={"label": text})
+    wanted = call("pay", {"a": text, text: 1, "_reasoningForCall": text})
+    unbroken = text.replace("\ud800", "")
+    play = waiting(
+        wanted,
+        tools=(pay,),
+        input=unbroken,
+        principal={"id": unbroken},
+        definition={"description": unbroken},
+    )
+    found = page(play, unbroken)
+    assert [line for line in found.split("\n") if line and not line.startswith(OURS)] == []
+    outside = re.sub(r"(?<!\\)(`+)(?!`).+?(?<!`)\1(?!`)", "", found, flags=re.S)
+    assert not re.search(r"(?<!\\)(?:[\[{]|<(?!br>│ |wbr>))|https?:", outside)
+    assert not found.encode().translate(None, bytes(range(9, 256)))
+
+
+@given(st.text(max_size=200), st.integers(200, 2_000))
+def test_a_value_is_shown_as_it_is_in_code_that_nothing_in_it_ends(text: str, room: int) -> None:
+    said, whole = shown(text, room)
+    spans = re.findall(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", said.replace("`<wbr>`", ""))
+    assert cost_bytes(said) <= 4 * room
+    if whole and text.strip() and "`" not in text:
+        inside = [inner for _, inner in spans]
+        lines = [line for line in visible(text).rstrip("\n").split("\n") if line.strip()]
+        assert inside == lines or inside == [visible(json.dumps(text, ensure_ascii=False))]
+
+
+@given(st.text(max_size=200))
+def test_prose_is_one_line_in_which_every_mark_is_only_a_character(text: str) -> None:
+    said = prose(text, 300)
+    assert "\n" not in said
+    assert not re.search(r"[`*_{}\[\]<>#|~^$&:!+]", re.sub(r"\\.", "", said))
+
+
+@given(st.text(st.sampled_from("`a\\{}<"), max_size=30))
+def test_no_number_of_backticks_ends_code(text: str) -> None:
+    fences = re.findall(r"`+", code(text))
+    if text:
+        assert fences[0] == fences[-1] or text.startswith("`") or text.endswith("`")
+        assert fences[0] not in re.findall(r"`+", text)
+
+
+def test_a_summary_names_the_turn_what_is_done_and_who_decided_so() -> None:
+    play = waiting(call("pay", {"order": 1042, "note": "x" * 500}))
+    step = play.run.next()
+    assert isinstance(step, CarryOut)
+    (one,) = step.turn.calls
+    said = call_summary(3, one, "approved by grace")
+    assert said.startswith("Turn 3: Refund an order, approved by grace: order=1042, note=xxx")
+    asked = question_summary(3, play.run.calls.question(one))
+    assert asked.startswith("Turn 3: waits for a person (see User Metadata): Refund an order: ord")
+    assert {len(said), len(asked)} == {MAX_SUMMARY_CHARACTERS}
+
+
+def test_a_summary_does_not_say_again_what_the_timeline_says_by_itself() -> None:
+    assert call_summary(1, _carried(tool("look")), "") == "Turn 1: id=7"
+    assert call_summary(1, _carried(tool("look", label="Look up")), "") == "Turn 1: Look up: id=7"
+
+
+def test_a_policy_s_own_time_is_the_one_that_is_shown() -> None:
+    policy = ApprovalPolicy(timeout=timedelta(hours=2), on_timeout="approve")
+    play = waiting(call("pay"), tools=(PAY.model_copy(update={"approval": policy}),))
+    assert "If nobody decides by 2026-03-01 14:00 UTC, it is carried out." in page(play)
+
+
+def _carried(one: Tool) -> Call:
+    play = Play(one, model=[says("", call("look", {"id": 7}))])
+    play.take(play.run.next())
+    step = play.run.next()
+    assert isinstance(step, CarryOut)
+    play.run.calls.open(1, step.turn.calls)
+    return step.turn.calls[0]

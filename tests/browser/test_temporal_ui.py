@@ -1,0 +1,211 @@
+"""A run in Temporal's own UI, read and decided by somebody who knows nothing of us.
+
+Of the UI, these tests use what a person sees: its tabs, its buttons, its dialogs.
+"""
+
+import json
+import os
+from collections import Counter
+from collections.abc import AsyncIterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import expect
+from temporalio.api.enums.v1 import EventType
+
+from examples.support_desk import shop
+from tests.browser.stage import SUMMARY, Run, Stage, decisions, staged
+from tests.browser.test_details import HOSTILE, PAY, page, waiting
+from tests.engine.driver import call
+from workflows.markdown import visible
+
+pytestmark = pytest.mark.browser
+
+REFUND, CANCEL, MAIL = "refund_order", "cancel_shipment", "send_mail"
+
+
+@pytest.fixture(scope="module")
+async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """One server, worker and browser for all of them."""
+    before = os.environ.get("SUPPORT_DESK_DIR")
+    async with staged(tmp_path_factory.mktemp("temporal")) as stage:
+        yield stage
+    os.environ.pop("SUPPORT_DESK_DIR", None)
+    if before is not None:
+        os.environ["SUPPORT_DESK_DIR"] = before
+
+
+@pytest.fixture
+async def run(stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> Run:
+    """A run that waits for people."""
+    run = await stage.start(request.node.name[:60], tmp_path / "shop")
+    await run.waits_for(REFUND, CANCEL)
+    return run
+
+
+async def test_it_says_what_runs_for_whom_what_happens_now_and_what_there_is_to_do(
+    stage: Stage, run: Run
+) -> None:
+    async with stage.visitor(run) as visitor:
+        lines = [line for line in (await visitor.details()).split("\n") if line]
+        assert (await visitor.summary()).strip() == SUMMARY
+    assert lines[0].startswith("This run is the work of an AI agent, support_desk: “Answers cust")
+    assert lines[1].startswith("Its task: “From: Ada Lovelace <ada@example.com> Subject: Broken")
+    assert lines[2].startswith("Now: it waits for a person to decide 2 things.")
+    assert lines[3].startswith("To do: decide each one. Run its command in a terminal, or send")
+
+
+async def test_it_names_the_waiting_call_its_arguments_and_the_command_that_decides_it(
+    stage: Stage, run: Run
+) -> None:
+    async with stage.visitor(run) as visitor:
+        details = await visitor.details()
+    assert "Shall this be done? Refund an order (t3c1)" in details
+    assert "order_id: 1042" in details
+    assert "amount: 249.0" in details
+    assert "Why, in the model's words: Goods that arrived broken are refunded" in details.replace(
+        "’", "'"
+    )
+    assert f"holdfast decide {run.id} t3c1 approve" in details
+    assert f"holdfast decide {run.id} t3c2 deny --reason 'YOUR REASON'" in details
+
+
+async def test_calls_are_decided_from_the_dialogs_with_what_the_page_says_to_send(
+    stage: Stage, run: Run, tmp_path: Path
+) -> None:
+    async with stage.visitor(run) as visitor:
+        refund, cancel = decisions(await visitor.details())
+        dialog = await visitor.send("Send an Update", "decide", refund)
+        await expect(visitor.page.get_by_text("Update successful")).to_be_visible()
+        await expect(dialog).to_be_hidden()
+        await run.waits_for(CANCEL)
+        await visitor.send("Send a Signal", "approve", cancel.replace("approve", "deny"))
+        await run.waits_for(MAIL)
+        (mail,) = decisions(await visitor.details())
+        await visitor.send("Send an Update", "decide", mail)
+        assert (await run.handle.result())["status"] == "completed"
+        details = await visitor.details()
+    assert "Now: it is done." in details
+    assert "Refund an order (order_id=1042, amount=249.0," in details
+    assert "Cancel a shipment (shipment_id=S-2057," in details
+    assert "denied" in details
+    what = [deed.what for deed in shop.deeds(tmp_path / "shop")]
+    assert what == [
+        "R-1: 249.00 for order 1042, arrived with a cracked water tank",
+        "to ada@example.com: Your refund for order 1042",
+    ]
+
+
+async def test_a_decision_on_something_else_than_was_shown_is_refused_with_the_reason(
+    stage: Stage, run: Run
+) -> None:
+    async with stage.visitor(run) as visitor:
+        refund, _ = decisions(await visitor.details())
+        before = await run.history_length()
+        other = json.dumps(json.loads(refund) | {"digest": "0" * 64}, indent=2)
+        dialog = await visitor.send("Send an Update", "decide", other)
+        await expect(dialog).to_contain_text("is not that of the call as it waits now")
+    assert await run.history_length() == before
+
+
+async def test_the_dialogs_say_what_their_signals_and_updates_are_for(
+    stage: Stage, run: Run
+) -> None:
+    async with stage.visitor(run) as visitor:
+        await visitor.details()
+        dialog = await visitor.dialog("Send an Update")
+        await expect(dialog.get_by_role("option", name="decide")).to_contain_text(
+            "Decide on a waiting call: what does not fit is refused. See User Metadata."
+        )
+        await dialog.get_by_role("option").first.click()
+        await dialog.get_by_role("button", name="Cancel").last.click()
+        dialog = await visitor.dialog("Send a Signal")
+        for name in ("approve", "message", "close"):
+            said = await dialog.get_by_role("option", name=name).first.inner_text()
+            assert len(said) > len(name) + 10
+
+
+async def test_the_timeline_tells_the_run_turn_by_turn_with_who_decided_what(
+    stage: Stage, run: Run
+) -> None:
+    async with stage.visitor(run) as visitor:
+        labels = await visitor.timeline()
+        waits = "Turn 3: waits for a person (see User Metadata)"
+        assert f"{waits}: Refund an order: order_id=1042, amount=249.0, reaso…" in labels
+        await _decide_all(run, by="grace")
+        await visitor.page.reload()
+        labels = await visitor.timeline()
+    assert "generate • Turn 1: the model decides what to do (script)" in labels
+    assert "search_orders • Turn 1: Search orders: customer=ada@example.com" in labels
+    assert "look_up_order • Turn 2: Look up an order: order_id=1057" in labels
+    approved = [label for label in labels if label.startswith("refund_order • ")]
+    assert approved[0].startswith("refund_order • Turn 3: Refund an order, approved by grace: ord")
+
+
+async def test_every_activity_and_timer_has_a_summary_and_the_group_of_its_turn(run: Run) -> None:
+    await _decide_all(run, by="grace")
+    scheduled = {EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, EventType.EVENT_TYPE_TIMER_STARTED}
+    found = [e async for e in run.handle.fetch_history_events() if e.event_type in scheduled]
+    assert len(found) == 14
+    for event in found:
+        said = json.loads(event.user_metadata.summary.data)
+        (marker,) = event.event_group_markers
+        assert said.startswith(f"T{marker.label.id[1:]}: ")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_the_ui_makes_nothing_but_text_of_what_a_model_writes(
+    stage: Stage, text: str
+) -> None:
+    pay = PAY.model_copy(update={"label": text})
+    wanted = call("pay", {"a": text, text: 1, "_reasoningForCall": text})
+    harmless = call("pay", {"a": "x", "b": 1, "_reasoningForCall": "x"})
+    shown = await _rendered(stage, page(waiting(wanted, tools=(pay,))))
+    expected = await _rendered(stage, page(waiting(harmless)))
+    assert shown.tags == expected.tags
+    lines = [line for line in visible(text).split("\n") if line.strip()]
+    assert [line for line in lines if line not in shown.code] == []
+
+
+class _Rendered(HTMLParser):
+    """What a renderer made of a page: how often each tag, and what stands in code."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.code: list[str] = []
+        self._in_code = False
+        # A break in code is there for the UI's placeholders, and is none to the eye.
+        self.feed(html.replace("</code><wbr><code>", ""))
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        """Count a tag; how many lines a text has is the text's own affair."""
+        self.tags += Counter() if tag in ("br", "code") else Counter([tag])
+        self._in_code = tag == "code"
+        if self._in_code:
+            self.code.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Code ends."""
+        self._in_code = False
+
+    def handle_data(self, data: str) -> None:
+        """Take down what stands in code."""
+        if self._in_code:
+            self.code[-1] += data
+
+
+async def _rendered(stage: Stage, markdown: str) -> _Rendered:
+    async with httpx.AsyncClient(base_url=stage.ui) as http:
+        answer = await http.get("/render", params={"content": markdown})
+    return _Rendered(answer.text.partition("<main>")[2].partition("</main>")[0])
+
+
+async def _decide_all(run: Run, by: str) -> None:
+    for tools in ((REFUND, CANCEL), (MAIL,)):
+        for one in await run.waits_for(*tools):
+            decision = {"callId": one["callId"], "decision": "approve", "by": by}
+            await run.handle.execute_update("decide", decision)
+    await run.handle.result()
