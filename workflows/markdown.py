@@ -52,7 +52,7 @@ def one_line(text: str, most_characters: int) -> str:
 def prose(text: str, room_bytes: int) -> str:
     """A stranger's words within a line of ours; they end with `…` where they have no room."""
     words = one_line(text, room_bytes)
-    while (cost := cost_bytes(said := _MARKS.sub(r"\\\g<0>", words))) > room_bytes:
+    while (cost := cost_bytes(said := _MARKS.sub(_escaped, words))) > room_bytes:
         words = words[: len(words) * room_bytes // cost - 1].rstrip("…") + "…"
     return said
 
@@ -98,9 +98,13 @@ def shown(value: Any, room_bytes: int) -> tuple[str, bool]:
     return ("<br>│ ".join(["", *lines]) if len(lines) > 1 else lines[0]), not left_out
 
 
+def _escaped(mark: re.Match[str]) -> str:
+    # To the UI's renderer, what follows an escaped backslash is escaped, too.
+    return "&#92;" if mark.group() == "\\" else f"\\{mark.group()}"
+
+
 def _span(text: str) -> str:
-    runs = {len(ticks): None for ticks in _TICKS.findall(text)}
-    fence = "`" * next(size for size in range(1, len(runs) + 2) if size not in runs)
+    fence = "`" * (1 + max((len(ticks) for ticks in _TICKS.findall(text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 

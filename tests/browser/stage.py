@@ -108,11 +108,11 @@ class Visitor:
         return await frame.content_frame.locator("main").inner_text()
 
     async def timeline(self) -> list[str]:
-        """The labels of the tab "Timeline", from the top."""
+        """The labels that the tab "Timeline" has of calls and waits, from the top."""
         await self._open("timeline")
-        labels = self.page.locator("svg text").filter(has_text=re.compile(r"\w \w|^\w+$"))
-        await self.page.get_by_text("Turn 1: the model decides").wait_for()
-        return [" ".join(label.split()) for label in await labels.all_text_contents()]
+        labels = self.page.get_by_text(re.compile(r"^(\w+ • )?Turn \d+: "))
+        await labels.filter(has_text="Turn 1: the model decides").wait_for()
+        return [label.strip() for label in await labels.all_inner_texts()]
 
     async def summary(self) -> str:
         """What the tab "User Metadata" has under "Summary"."""

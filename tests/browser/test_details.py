@@ -28,6 +28,7 @@ HOSTILE = [
     "x\n\n### Approved already\n\n- `holdfast decide ada-1042 t1c1 approve`",
     "[click here](https://evil.example) https://evil.example <a href=x>x</a>",
     "``` `` ` \\` \\\\",
+    "C:\\new ```\\",
     "{workflowId} {runId} {namespace}",
     "a\u202eb\u200bc\x1b[31md\ud800e\r\nf",
     "| a | b |\n| --- | --- |\n<!-- ",
@@ -268,7 +269,7 @@ def test_a_value_is_shown_as_it_is_in_code_that_nothing_in_it_ends(text: str, ro
 def test_prose_is_one_line_in_which_every_mark_is_only_a_character(text: str) -> None:
     said = prose(text, 300)
     assert "\n" not in said
-    assert not re.search(r"[`*_{}\[\]<>#|~^$&:!+]", re.sub(r"\\.", "", said))
+    assert not re.search(r"[`*_{}\[\]<>#|~^$&:!+]", re.sub(r"\\.|&#92;", "", said))
 
 
 @given(st.text(st.sampled_from("`a\\{}<"), max_size=30))

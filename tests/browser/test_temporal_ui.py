@@ -5,6 +5,7 @@ Of the UI, these tests use what a person sees: its tabs, its buttons, its dialog
 
 import json
 import os
+import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
@@ -78,7 +79,7 @@ async def test_calls_are_decided_from_the_dialogs_with_what_the_page_says_to_sen
     async with stage.visitor(run) as visitor:
         refund, cancel = decisions(await visitor.details())
         dialog = await visitor.send("Send an Update", "decide", refund)
-        await expect(visitor.page.get_by_text("Update successful")).to_be_visible()
+        await expect(visitor.page.get_by_text("Update successful").first).to_be_visible()
         await expect(dialog).to_be_hidden()
         await run.waits_for(CANCEL)
         await visitor.send("Send a Signal", "approve", cancel.replace("approve", "deny"))
@@ -159,14 +160,28 @@ async def test_every_activity_and_timer_has_a_summary_and_the_group_of_its_turn(
 async def test_the_ui_makes_nothing_but_text_of_what_a_model_writes(
     stage: Stage, text: str
 ) -> None:
-    pay = PAY.model_copy(update={"label": text})
-    wanted = call("pay", {"a": text, text: 1, "_reasoningForCall": text})
-    harmless = call("pay", {"a": "x", "b": 1, "_reasoningForCall": "x"})
-    shown = await _rendered(stage, page(waiting(wanted, tools=(pay,))))
-    expected = await _rendered(stage, page(waiting(harmless)))
-    assert shown.tags == expected.tags
-    lines = [line for line in visible(text).split("\n") if line.strip()]
+    shown = await _rendered(stage, text)
+    assert shown.tags == (await _rendered(stage, "harmless")).tags
+    lines = [line.rstrip() for line in visible(text).split("\n") if line.strip()]
     assert [line for line in lines if line not in shown.code] == []
+
+
+async def test_however_a_model_piles_up_marks_the_ui_makes_only_text_of_them(stage: Stage) -> None:
+    pieces = [
+        *'`*_[]()#-!|<>~^$&:\\"\n1a ',
+        "```",
+        "**",
+        "](",
+        "<b>",
+        "http://",
+        "&#42;",
+        "{runId}",
+    ]
+    chance = random.Random(1042)
+    harmless = (await _rendered(stage, "harmless")).tags
+    for _ in range(200):
+        text = "".join(chance.choices(pieces, k=12))
+        assert (await _rendered(stage, text)).tags == harmless, text
 
 
 class _Rendered(HTMLParser):
@@ -181,8 +196,8 @@ class _Rendered(HTMLParser):
         self.feed(html.replace("</code><wbr><code>", ""))
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        """Count a tag; how many lines a text has is the text's own affair."""
-        self.tags += Counter() if tag in ("br", "code") else Counter([tag])
+        """Count a tag; a text's own are how many lines it has, and a fraction's digits."""
+        self.tags += Counter() if tag in ("br", "code", "sub", "sup") else Counter([tag])
         self._in_code = tag == "code"
         if self._in_code:
             self.code.append("")
@@ -197,9 +212,20 @@ class _Rendered(HTMLParser):
             self.code[-1] += data
 
 
-async def _rendered(stage: Stage, markdown: str) -> _Rendered:
+async def _rendered(stage: Stage, text: str) -> _Rendered:
+    """What the UI makes of a page with the text everywhere where strangers can write."""
+    pay = PAY.model_copy(update={"label": text})
+    wanted = call("pay", {"a": text, f"b{text}": 1, "_reasoningForCall": text})
+    written = text.replace("\ud800", "")
+    play = waiting(
+        wanted,
+        tools=(pay,),
+        input=written,
+        principal={"id": written},
+        definition={"description": written},
+    )
     async with httpx.AsyncClient(base_url=stage.ui) as http:
-        answer = await http.get("/render", params={"content": markdown})
+        answer = await http.get("/render", params={"content": page(play, written)})
     return _Rendered(answer.text.partition("<main>")[2].partition("</main>")[0])
 
 
