@@ -108,7 +108,8 @@ def _waiting(questions: list[Question]) -> str:
     things = "one thing" if len(questions) == 1 else f"{len(questions)} things"
     otherwise = OTHERWISE if any(question.kind == "call" for question in questions) else ""
     return (
-        f"**Now:** it waits for a person to decide {things}. Nothing below is done before that.\n"
+        f"**Now:** it waits for a person to decide {things}, and does not go on with"
+        f" {'it' if len(questions) == 1 else 'them'} before.\n"
         f"{HOW}{otherwise}"
     )
 

@@ -18,7 +18,7 @@ from workflows.engine.turn import Call
 from workflows.markdown import arguments_line, one_line
 
 # A longer one is cut at its beginning where the timeline has no room after its bar.
-MAX_SUMMARY_CHARACTERS = 100
+MAX_SUMMARY_CHARACTERS = 80
 
 _KEYWORD = {
     name: SearchAttributeKey.for_keyword(name)

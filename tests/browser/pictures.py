@@ -1,52 +1,86 @@
-"""`python -m tests.browser.pictures`: make the README's pictures of a run in Temporal's UI anew."""
+"""`python -m tests.browser.pictures`: take the pictures of the README, in `docs/images`.
+
+waiting.png: the current details of a run that waits for a person.
+decided.png: the timeline of the same run, decided and done.
+"""
 
 import asyncio
 import tempfile
 from pathlib import Path
+from typing import Any
+
+from playwright.async_api import FloatRect, Locator
 
 from hosting.stopping import leave
-from tests.browser.stage import Run, Stage, Visitor, staged
+from tests.browser.stage import Run, Visitor, staged
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-CANCEL, MAIL, REFUND = "cancel_shipment", "send_mail", "refund_order"
+# Somebody thinks for so long, or a wait is too short to be seen in the timeline.
+_THINKING_SECONDS = 3
+_SCALE = 1.1
+_MARGIN = 16
+_HEIGHT = 2000
 
 
 async def main() -> None:
-    """A run that waits, and the same when everything is decided."""
+    """Take both."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        async with staged(Path(folder)) as stage:
+        async with staged(Path(folder), scale=_SCALE) as stage:
             run = await stage.start("ada-1042", Path(folder) / "shop")
-            await _waiting(stage, run)
-            await _decide(run)
-            await _decided(stage, run)
+            async with stage.visitor(run) as visitor:
+                await _waiting(run, visitor)
+                await _decided(run, visitor)
 
 
-async def _waiting(stage: Stage, run: Run) -> None:
-    await run.waits_for(REFUND, CANCEL)
-    async with stage.visitor(run) as visitor:
-        await visitor.details()
-        await _picture(visitor, "waiting")
+async def _waiting(run: Run, visitor: Visitor) -> None:
+    await run.waits_for("refund_order", "cancel_shipment")
+    # So narrow, the UI puts the details below the summary, and a line of them is a line.
+    await visitor.page.set_viewport_size({"width": 1000, "height": _HEIGHT})
+    await visitor.details()
+    frame = visitor.page.locator("iframe").last.content_frame
+    second = frame.get_by_role("heading", name="Cancel a shipment")
+    tabs = visitor.page.get_by_role("tab").first
+    await _picture(visitor, "waiting.png", tabs, await _top(second) - _MARGIN)
 
 
-async def _decide(run: Run) -> None:
-    for call, decision in (("t3c1", "approve"), ("t3c2", "deny")):
-        said = {"callId": call, "decision": decision, "by": "grace", "reason": "It has left."}
-        await run.handle.execute_update("decide", said)
-    await run.waits_for(MAIL)
-    await run.handle.execute_update("decide", {"callId": "t4c1", "decision": "approve"})
+async def _decided(run: Run, visitor: Visitor) -> None:
+    await asyncio.sleep(_THINKING_SECONDS)
+    await _decide(run, "t3c1", "approve")
+    await asyncio.sleep(_THINKING_SECONDS)
+    await _decide(run, "t3c2", "deny", reason="It is on its way already.")
+    await run.waits_for("send_mail")
+    await asyncio.sleep(_THINKING_SECONDS)
+    await _decide(run, "t4c1", "approve")
     await run.handle.result()
+    await visitor.page.set_viewport_size({"width": 1600, "height": _HEIGHT})
+    await visitor.timeline()
+    title = visitor.page.get_by_role("heading", name=run.id)
+    begun = visitor.page.get_by_text("resolve_agent")
+    await _picture(visitor, "decided.png", title, await _top(begun) + 6 * _MARGIN)
 
 
-async def _decided(stage: Stage, run: Run) -> None:
-    async with stage.visitor(run) as visitor:
-        await visitor.timeline()
-        await _picture(visitor, "decided")
+async def _decide(run: Run, call: str, decision: str, **more: Any) -> None:
+    said = {"callId": call, "decision": decision, "by": "grace", **more}
+    await run.handle.execute_update("decide", said)
 
 
-async def _picture(visitor: Visitor, name: str) -> None:
-    await visitor.page.evaluate("document.fonts.ready")
-    await visitor.page.screenshot(path=IMAGES / f"{name}.png")
+async def _picture(visitor: Visitor, name: str, first: Locator, bottom: float) -> None:
+    """The run's own part of the page, from an element down to `bottom`."""
+    tabs = await visitor.page.get_by_role("tab").first.bounding_box()
+    size = visitor.page.viewport_size
+    assert tabs is not None
+    assert size is not None
+    left, top = tabs["x"] - _MARGIN, await _top(first) - _MARGIN / 2
+    clip = FloatRect(x=left, y=top, width=size["width"] - left, height=bottom - top)
+    await visitor.page.screenshot(path=IMAGES / name, clip=clip)
+    print(f"{IMAGES / name}: {(IMAGES / name).stat().st_size // 1000} KB")
+
+
+async def _top(element: Locator) -> float:
+    box = await element.bounding_box()
+    assert box is not None
+    return float(box["y"])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, Locator, Page, Route, async_playwright
+from playwright.async_api import Browser, Locator, Page, Route, async_playwright, expect
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
@@ -31,6 +31,7 @@ _CHROMIUM_OPTIONS = [
     *("--disable-background-networking", "--disable-component-update"),
 ]
 _WIDTH, _HEIGHT = 1400, 1100
+expect.set_options(timeout=30_000)
 
 
 class Stage:
@@ -58,10 +59,8 @@ class Stage:
     @asynccontextmanager
     async def visitor(self, run: "Run") -> AsyncIterator["Visitor"]:
         """Somebody who looks at the run in a browser of their own."""
-        size = {"width": _WIDTH, "height": _HEIGHT}
         context = await self._browser.new_context(
-            viewport={"width": size["width"], "height": size["height"]},
-            device_scale_factor=self._scale,
+            viewport={"width": _WIDTH, "height": _HEIGHT}, device_scale_factor=self._scale
         )
         # The UI asks a server of Temporal's for news.
         await context.route(lambda url: not url.startswith(self.ui), _refuse)

@@ -75,7 +75,9 @@ def test_it_says_what_runs_for_whom_what_happens_and_what_there_is_to_do() -> No
         "It acts on behalf of **ada**.\n"
         "Its task: “Ada wants her money back.”"
     )
-    assert now.startswith("**Now:** it waits for a person to decide one thing.")
+    assert now.startswith(
+        "**Now:** it waits for a person to decide one thing, and does not go on with it"
+    )
     assert "**To do:** decide each one." in now
 
 

@@ -54,7 +54,9 @@ async def test_it_says_what_runs_for_whom_what_happens_now_and_what_there_is_to_
         assert (await visitor.summary()).strip() == SUMMARY
     assert lines[0].startswith("This run is the work of an AI agent, support_desk: “Answers cust")
     assert lines[1].startswith("Its task: “From: Ada Lovelace <ada@example.com> Subject: Broken")
-    assert lines[2].startswith("Now: it waits for a person to decide 2 things.")
+    assert lines[2].startswith(
+        "Now: it waits for a person to decide 2 things, and does not go on with them"
+    )
     assert lines[3].startswith("To do: decide each one. Run its command in a terminal, or send")
 
 
@@ -133,8 +135,8 @@ async def test_the_timeline_tells_the_run_turn_by_turn_with_who_decided_what(
 ) -> None:
     async with stage.visitor(run) as visitor:
         labels = await visitor.timeline()
-        waits = "Turn 3: waits for a person (see User Metadata)"
-        assert f"{waits}: Refund an order: order_id=1042, amount=249.0, reaso…" in labels
+        waits = "Turn 3: waits for a person (see User Metadata): Refund an order: order_id=1042"
+        assert any(label.startswith(waits) for label in labels)
         await _decide_all(run, by="grace")
         await visitor.page.reload()
         labels = await visitor.timeline()
