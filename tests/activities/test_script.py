@@ -12,6 +12,7 @@ from activities.providers.script import Script
 from schemas.message import ChatMessage
 from schemas.solution import Solution, Usage
 from tests.activities.fakes import Heard, ask, said
+from tests.support.eventually import eventually
 
 
 def script(folder: Path, text: str) -> Script:
@@ -94,7 +95,11 @@ async def test_words_come_at_their_pace(tmp_path: Path) -> None:
     made = script(tmp_path, "- {text: one two three, pace: 1h}")
     heard = Heard()
     playing = asyncio.ensure_future(play(made, HI, heard=heard))
-    await asyncio.sleep(0.01)
+
+    async def begun() -> bool:
+        return bool(heard.texts)
+
+    await eventually(begun)
     playing.cancel()
     assert heard.texts == ["one "]
 
