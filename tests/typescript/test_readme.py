@@ -1,0 +1,117 @@
+"""The example as its README gives it: its commands, its catalog, its client."""
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from activities.catalog.loading import load_catalog
+from tests.support.worker_process import WorkerProcess
+from tests.typescript.payments import EXAMPLE, Payments
+
+pytestmark = pytest.mark.typescript
+
+README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
+PACKAGE = json.loads((EXAMPLE / "package.json").read_text("utf-8"))
+CLIENT_TIMEOUT_SECONDS = 90
+
+
+def command(start: str) -> list[str]:
+    """The README's command that starts so."""
+    [line] = re.findall(rf"^{re.escape(start)}.*$", README, re.MULTILINE)
+    return shlex.split(line)
+
+
+@pytest.fixture
+def holdfast_worker(client: Client) -> Iterator[None]:
+    """Our worker, started as the README says, save that the session's server is used."""
+    words = command(".venv/bin/python worker.py")[2:]
+    words.remove("--dev")
+    with WorkerProcess(client.service_client.config.target_host, *words):
+        yield
+
+
+async def run_client(words: list[str], address: str, answer: str) -> str:
+    """What the client says when it is answered so."""
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        cwd=EXAMPLE,
+        env={**os.environ, "TEMPORAL_ADDRESS": address, "USER": "ada"},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(CLIENT_TIMEOUT_SECONDS):
+        said, _ = await process.communicate(answer.encode())
+    assert process.returncode == 0
+    return said.decode()
+
+
+@pytest.mark.usefixtures("holdfast_worker")
+async def test_the_client_starts_approves_and_prints_the_result(
+    client: Client, payments: Payments
+) -> None:
+    await payments.start()
+    for more in ([], ["--", "--signal"]):
+        said = await run_client([*command("npm run client"), *more], payments.address, "y\n")
+        asked, _, told = said.partition("Approve? [y/N] ")
+        assert 'Refund an order: {"order_id":"1042","amount":249}' in asked
+        assert "Why: It arrived broken, and 249 euros were paid for it." in asked
+        assert ("Receipt" in told) == (not more)
+        result = json.loads(told[told.index("{\n") :])
+        [workflow] = re.findall(r"^Run (\S+)$", asked, re.MULTILINE)
+        booked = {payment["key"]: payment for payment in payments.booked()}
+        payment = booked[f"{workflow}/t2c1"]
+        assert result["status"] == "completed"
+        assert result["state"]["refund"]["refund_id"] == payment["refund_id"]
+    assert len(payments.booked()) == 2
+
+
+@pytest.mark.usefixtures("holdfast_worker")
+async def test_without_a_yes_nothing_is_paid(client: Client, payments: Payments) -> None:
+    await payments.start()
+    said = await run_client(command("npm run client"), payments.address, "")
+    assert '"state": {}' in said
+    assert payments.booked() == []
+
+
+def test_its_tool_loads(tmp_path: Path) -> None:
+    [tool] = re.findall(r"^   ```yaml\n(.*?)^   ```$", README, re.MULTILINE | re.DOTALL)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "refund.yaml").write_text(textwrap.dedent(tool), "utf-8")
+    loaded = load_catalog(tmp_path, [], endpoints=[], task_queue="holdfast").world.tools["refund"]
+    assert loaded.activity.type == "RefundOrder"
+
+
+def test_the_scripts_that_it_names_exist() -> None:
+    named = set(re.findall(r"npm run (\w+)", README))
+    assert named == set(PACKAGE["scripts"])
+
+
+def test_its_packages_are_pinned_and_named_by_hash_alone() -> None:
+    assert all(
+        re.fullmatch(r"\d+\.\d+\.\d+", version)
+        for group in ("dependencies", "devDependencies")
+        for version in PACKAGE[group].values()
+    )
+    packages = json.loads((EXAMPLE / "package-lock.json").read_text("utf-8"))["packages"]
+    locked = [package for place, package in packages.items() if place]
+    assert all("integrity" in package and "resolved" not in package for package in locked)
+
+
+def test_the_payments_team_knows_nothing_of_us() -> None:
+    for path in (EXAMPLE / "payments").glob("*.ts"):
+        imported = re.findall(r"from '([^']+)'", path.read_text("utf-8"))
+        assert all(re.match(r"node:|\./|@temporalio/", module) for module in imported)
+        assert "holdfast" not in path.read_text("utf-8").lower()
+    [client] = (EXAMPLE / "client").glob("*.ts")
+    modules = re.findall(r"from '([^']+)'", client.read_text("utf-8"))
+    assert {module for module in modules if not module.startswith("node:")} == {
+        "@temporalio/client"
+    }
