@@ -5,15 +5,18 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from schemas.base import Duration, Lenient, Strict
+from schemas.faults import nearest
 from schemas.tool import ApprovalPolicy, Schema, Tool, ToolDefinition
+from schemas.wording import NAME_PATTERN
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
 class Forced(Strict):
     """A tool choice that names the tool to call."""
 
     name: str
+    """The tool that must be called."""
 
 
 ToolChoice = Literal["auto", "none", "required"] | Forced
@@ -28,12 +31,19 @@ class Budget(Strict):
     `BUDGET_DEFAULTS`; what those leave unset has no bound."""
 
     max_iterations: Annotated[int, Field(ge=0)] | None = None
+    """Rounds of calls, before the model is told to finish (default: 6)."""
     max_turns: Annotated[int, Field(ge=1)] | None = None
+    """Requests to the model (default: 8)."""
     max_calls: Annotated[int, Field(ge=0)] | None = None
+    """Calls, those refused included (default: 32)."""
     max_duration: Duration | None = None
+    """Time at work; waiting for people does not count."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens, as the provider reports them."""
     max_cost: Annotated[float, Field(gt=0)] | None = None
+    """Cost, by the endpoint's prices."""
     max_same_tool: Annotated[int, Field(ge=1)] | None = None
+    """Calls of one tool in a row."""
 
     def over(self, defaults: "Budget") -> "Budget":
         """This budget, with what it leaves unset taken from `defaults`."""
@@ -58,10 +68,15 @@ class ModelSettings(Strict):
     """Which model is asked. `endpoint` names an entry of the worker's own configuration."""
 
     endpoint: str
+    """The name of an endpoint of the worker's own configuration."""
     name: str = ""
+    """The model's name, as its provider has it."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.7
+    """How much chance there is in the answers; null leaves it to the provider."""
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    """The longest answer."""
     options: dict[str, Any] = {}
+    """What else the provider takes, in its own words."""
 
 
 class AgentApproval(ApprovalPolicy):
@@ -69,57 +84,86 @@ class AgentApproval(ApprovalPolicy):
     calls need no person."""
 
     auto: list[str] = []
+    """The tools whose calls need no person."""
 
 
 class AgentDefinition(Strict):
     """An agent as a person writes it, in JSON, YAML or the front matter of a Markdown file."""
 
+    schema_uri: Annotated[str | None, Field(alias="$schema")] = None
+    """What an editor checks the file with; not read."""
     name: Name | None = None
+    """The agent's name; unset, it is the file's."""
     description: str | None = None
+    """What it is for."""
     instructions: str = ""
+    """The system prompt; in a Markdown file, the text below the front matter."""
     model: ModelSettings
+    """Which model is asked."""
     calling: Literal["native"] = "native"
-    tools: list[str | ToolDefinition] = []
+    """How tools are called: `native` is the provider's own way."""
+    tools: Annotated[
+        list[str | ToolDefinition], Field(json_schema_extra={"uniqueItems": True})
+    ] = []
+    """Names of the catalog, and tools that are written out here."""
     input: Schema | bool | None = None
+    """The schema of a run's input."""
     output: Schema | bool | None = None
+    """The schema of the output; unset, it is text."""
     state: Schema | bool | None = None
+    """The schema of a run's state."""
     tool_choice: ToolChoice = "auto"
+    """Whether the model must call a tool in its first turn, and which."""
     budget: Budget = Budget()
+    """How much a run may use."""
     on_limit: dict[BudgetName, OnLimit] = {}
+    """What becomes of a run that has used up a budget."""
     concurrency: Annotated[int, Field(ge=1, le=100)] = 4
+    """How many calls of a turn are carried out at a time."""
     approval: AgentApproval = AgentApproval()
+    """When calls wait for a person, where their tool says nothing."""
     plan: Literal["eager"] = "eager"
+    """When calls are carried out: `eager` is as the model makes them."""
     principal_scopes: list[str] | None = None
+    """The most that a run may hold of scopes; unset, all that its principal has."""
     reasoning_for_call: bool = True
+    """Have the model say with each call why it makes it."""
 
     @model_validator(mode="after")
     def _auto_names_tools(self) -> "AgentDefinition":
-        names = {tool if isinstance(tool, str) else tool.tool for tool in self.tools}
+        names = {tool if isinstance(tool, str) else tool.tool or "" for tool in self.tools}
         for name in self.approval.auto:
             if name not in names:
-                raise ValueError(
-                    f"`approval.auto` names `{name}`, which is not among the agent's tools"
-                )
+                reason = f"`approval.auto` names `{name}`, which is not among the agent's tools"
+                raise ValueError(f"{reason}; {nearest(name, names, 'it has none')}")
         return self
 
 
-class Agent(Lenient):
-    """An agent as a run keeps it: tools resolved, defaults filled in."""
+class Rules(Lenient):
+    """What calls are carried out under: the tools there are, and what their users have to keep to.
+
+    `name` says whose rules they are: an agent's, or those of a single call's tool.
+    """
 
     name: str
-    description: str = ""
-    instructions: str = ""
-    model: ModelSettings
     tools: list[Tool] = []
-    input: Schema | bool | None = None
-    output: Schema | bool | None = None
     state: Schema | bool | None = None
-    tool_choice: ToolChoice = "auto"
-    budget: Budget = BUDGET_DEFAULTS
-    on_limit: dict[str, OnLimit] = {}
     concurrency: int = 4
     approval: AgentApproval = AgentApproval()
     principal_scopes: list[str] | None = None
+
+
+class Agent(Rules):
+    """An agent as a run keeps it: tools resolved, defaults filled in."""
+
+    description: str = ""
+    instructions: str = ""
+    model: ModelSettings
+    input: Schema | bool | None = None
+    output: Schema | bool | None = None
+    tool_choice: ToolChoice = "auto"
+    budget: Budget = BUDGET_DEFAULTS
+    on_limit: dict[str, OnLimit] = {}
     reasoning_for_call: bool = True
 
 
@@ -135,12 +179,21 @@ class WorkerFacts(Lenient):
     heartbeat_timeout: Duration
 
 
-class Snapshot(Lenient):
-    """What a run takes with it when it starts and keeps until it ends."""
-
-    agent: Agent
+class _Taken(Lenient):
     worker: WorkerFacts
 
     def to_json(self) -> dict[str, Any]:
         """Every field: a run keeps its defaults too, whatever they will be in a later version."""
         return self.model_dump(mode="json", by_alias=True)
+
+
+class Snapshot(_Taken):
+    """What a run takes with it when it starts and keeps until it ends."""
+
+    agent: Agent
+
+
+class ToolSnapshot(_Taken):
+    """What a single call takes with it when it starts and keeps until it ends."""
+
+    tool: Tool

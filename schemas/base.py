@@ -23,6 +23,7 @@ from pydantic.alias_generators import to_camel
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = r"^(\d+(\.\d+)?(ms|s|m|h|d))+$"
+_SOME_DURATION = r"^(?=.*[1-9])" + _DURATION.removeprefix("^")
 # Far within what can be written: a value stands deeper in an entry, and deeper still in an answer.
 MAX_JSON_DEPTH = 64
 
@@ -40,6 +41,7 @@ class Strict(_Said):
         alias_generator=to_camel,
         populate_by_name=True,
         extra="forbid",
+        use_attribute_docstrings=True,
         frozen=True,
         allow_inf_nan=False,
     )
@@ -49,7 +51,11 @@ class Lenient(_Said):
     """An object that the engine writes and reads back, perhaps with another version's fields."""
 
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="ignore",
+        use_attribute_docstrings=True,
+        frozen=True,
     )
 
     @classmethod
@@ -108,7 +114,7 @@ Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": _DURATION, "examples": ["30s", "24h", "7d"]}),
+    WithJsonSchema({"type": "string", "pattern": _SOME_DURATION, "examples": ["30s", "24h", "7d"]}),
 ]
 
 

@@ -5,6 +5,8 @@ read here; what a run answers, as it is written.
 """
 
 import json
+import re
+from datetime import timedelta
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -15,14 +17,15 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from schemas import entry
 from schemas.agent import AgentDefinition
+from schemas.base import format_duration
 from schemas.decision import Decision, Receipt, Waiting
 from schemas.endpoint import Endpoints
+from schemas.json_schema import DEFINITION, DRAFT, IS_JSON_SCHEMA, JSON_SCHEMA, KEYWORDS
 from schemas.message import Delivered
-from schemas.run import PageRequest, RunRequest, RunResult
+from schemas.run import CallRequest, PageRequest, RunRequest, RunResult
 from schemas.tool import Envelope, ToolDefinition
 
 FOLDER = Path(__file__).parent
-DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Untitled(GenerateJsonSchema):
@@ -30,6 +33,10 @@ class _Untitled(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def encode_default(self, dft: Any) -> Any:
+        """A default as people would write it."""
+        return format_duration(dft) if isinstance(dft, timedelta) else super().encode_default(dft)
 
 
 class Published(NamedTuple):
@@ -53,6 +60,7 @@ PUBLISHED = {
     "endpoints": Published("Endpoints", Endpoints, "validation"),
     "run-request": Published("Run request", RunRequest, "validation"),
     "run-result": Published("Run result", RunResult, "serialization"),
+    "call-request": Published("Call request", CallRequest, "validation"),
     "message": Published("Message", Delivered, "validation"),
     "decision": Published("Decision", Decision, "validation"),
     "receipt": Published("Receipt", Receipt, "serialization"),
@@ -63,13 +71,65 @@ PUBLISHED = {
 }
 
 
+# What editors offer to begin with.
+_EXAMPLES: dict[str, list[dict[str, Any]]] = {
+    "tool": [
+        {
+            "description": "Refund an order, in full or in part.",
+            "properties": {"order_id": {"type": "string"}, "amount": {"type": "number"}},
+            "required": ["order_id", "amount"],
+            "_activity": {"type": "RefundOrder", "taskQueue": "payments"},
+            "_sideEffects": True,
+        }
+    ],
+    "agent": [
+        {
+            "instructions": "You are the service desk of a shop.",
+            "model": {"endpoint": "openai", "name": "gpt-5-mini"},
+            "tools": ["refund"],
+            "budget": {"maxTurns": 8},
+        }
+    ],
+    "endpoints": [
+        {"local": {"provider": "openai", "baseUrl": "http://localhost:8080/v1", "timeout": "5m"}}
+    ],
+}
+
+
 def schema_of(name: str) -> dict[str, Any]:
     """The published schema of that name."""
     title, kind, mode = PUBLISHED[name]
     made = TypeAdapter(kind).json_schema(mode=mode, schema_generator=_Untitled)
+    made = _with_json_schemas(made)
     if name == "event":
         made = {**_NUMBERED, **made}
-    return {"$schema": DRAFT, "$id": f"urn:holdfast:{name}", **made, "title": title}
+    examples = {"examples": _EXAMPLES[name]} if name in _EXAMPLES else {}
+    return {"$schema": DRAFT, "$id": f"urn:holdfast:{name}", **made, "title": title, **examples}
+
+
+def _with_json_schemas(made: dict[str, Any]) -> dict[str, Any]:
+    """Have the schemas in an object described, and the keywords that a tool may hold as well."""
+    definitions = made.get("$defs", {})
+    for each in (made, *definitions.values()):
+        if each.get("title") == ToolDefinition.__name__:
+            each["properties"] = {**KEYWORDS, **each["properties"]}
+    for name, each in definitions.items():
+        each["title"] = re.sub("(?<!^)(?=[A-Z])", " ", name).capitalize()
+    pointed: dict[str, Any] = _pointing(made)
+    if f"#/$defs/{JSON_SCHEMA}" in json.dumps(pointed):
+        pointed["$defs"] = {**pointed.get("$defs", {}), JSON_SCHEMA: DEFINITION}
+    return pointed
+
+
+def _pointing(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_pointing(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if IS_JSON_SCHEMA.items() <= value.items():
+        rest = {key: each for key, each in value.items() if key not in IS_JSON_SCHEMA}
+        return {**rest, "$ref": f"#/$defs/{JSON_SCHEMA}"}
+    return {key: _pointing(each) for key, each in value.items()}
 
 
 # What the log adds to every entry; `result` is the content that the model was shown of a result.

@@ -6,11 +6,16 @@ what the model sees set apart from what it does not.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, model_validator
+from pydantic import ConfigDict, Field, JsonValue, WithJsonSchema, model_validator
 
 from schemas.base import Duration, Lenient, Strict
+from schemas.faults import nearest
+from schemas.json_schema import IS_JSON_SCHEMA
+from schemas.wording import NAME_PATTERN
 
-Schema = dict[str, Any]
+Schema = Annotated[dict[str, Any], WithJsonSchema(IS_JSON_SCHEMA)]
+# For editors; the rest is told when the tool is loaded.
+_PLACE = r"^\s*†(?!input\b)[A-Za-z][A-Za-z0-9_-]*[.\[]"
 OutputMethod = Literal["set", "merge", "assign", "push", "concat"]
 Show = Literal["full", "preview", "none"]
 
@@ -19,23 +24,39 @@ class Retry(Strict):
     """When and how often a failed activity is tried again."""
 
     maximum_attempts: Annotated[int, Field(ge=1)] | None = None
+    """How often it is tried in all (default: 5)."""
     initial_interval: Duration | None = None
+    """How long to wait before the second attempt (default: 1s)."""
     backoff_coefficient: Annotated[float, Field(ge=1)] | None = None
+    """By how much each wait is longer than the one before (default: 2)."""
     maximum_interval: Duration | None = None
+    """The longest wait (default: 60s)."""
     non_retryable_error_types: list[str] = []
+    """Types of errors after which it is not tried again."""
+
+
+ActivityName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class ActivityBinding(Strict):
     """Which activity carries a tool out, and how."""
 
-    type: Annotated[str, Field(min_length=1, max_length=200)]
+    type: ActivityName
+    """The name that the activity is registered under."""
     task_queue: str | None = None
+    """Where its worker listens; unset, it is the run's own worker."""
     local: bool = False
+    """Carry it out on the run's own worker at once: for what is short and repeatable."""
     input: Literal["arguments", "call"] = "arguments"
+    """What it is given: the arguments alone, or the call, the tool and the scoped context."""
     start_to_close_timeout: Duration | None = None
+    """The longest that one attempt may take (default: 30s)."""
     schedule_to_close_timeout: Duration | None = None
+    """The longest that all attempts and waits may take."""
     heartbeat_timeout: Duration | None = None
+    """The longest silence of an activity that heartbeats."""
     retry: Retry = Retry()
+    """When and how often it is tried again."""
 
 
 class ApprovalPolicy(Strict):
@@ -43,13 +64,21 @@ class ApprovalPolicy(Strict):
     agent's defaults, then to `APPROVAL_DEFAULTS`."""
 
     require: Literal["side_effects", "always", "never"] | None = None
+    """Which calls wait for a person (default: those with side effects)."""
     when: Schema | bool | None = None
+    """A schema of the arguments: only calls that fit it wait."""
     timeout: Duration | None = None
+    """How long a call waits (default: 7d)."""
     on_timeout: Literal["deny", "fail", "approve"] | None = None
+    """What becomes of a call that nobody has decided on (default: deny)."""
     remind: Duration | None = None
+    """How long until people are asked again."""
     approvers: list[str] | None = None
+    """The groups whose members may decide; none: anybody."""
     quorum: Annotated[int, Field(ge=1, le=100)] | None = None
+    """How many people must approve (default: 1)."""
     not_by: Literal["principal"] | None = None
+    """`principal`: the run's own principal may not decide."""
 
     def over(self, defaults: "ApprovalPolicy") -> "ApprovalPolicy":
         """This policy, with what it leaves unset taken from `defaults`."""
@@ -68,14 +97,32 @@ class CallLimits(Strict):
     """How often a tool may be called in a run, and what must have succeeded before."""
 
     per_run: Annotated[int, Field(ge=1)] | None = None
+    """The most calls in a run."""
     after: list[str] = []
+    """The tools that must have succeeded before in the run."""
 
 
-def _only_known_meta(schema: Schema) -> None:
-    """Refuse unknown meta-properties; every keyword of JSON Schema stays allowed."""
-    known = "|".join(name for name in schema["properties"] if name.startswith("_"))
-    schema["patternProperties"] = {f"^(?!({known})$)_": False}
-    schema["properties"]["properties"]["propertyNames"] = {"pattern": f"^({known})$|^(?!_)"}
+# How others call what a tool here has in `properties`.
+OTHERS_PARAMETERS = ("parameters", "input_schema", "inputSchema", "function")
+
+
+def _for_editors(schema: dict[str, Any]) -> None:
+    """Refuse unknown meta-properties, and those without their underscore; describe both places
+    where one may stand. Every keyword of JSON Schema stays allowed."""
+    meta = {name: kind for name, kind in schema["properties"].items() if name.startswith("_")}
+    known = "|".join(meta)
+    slips = "|".join((*(name[1:] for name in meta), "name", *OTHERS_PARAMETERS))
+    schema["patternProperties"] = {f"^(?!({known})$)_": False, f"^({slips})$": False}
+    parameters = schema["properties"]["properties"]
+    parameters["properties"] = {name: _as_parameter(name, kind) for name, kind in meta.items()}
+    parameters["propertyNames"] = {"pattern": f"^({known})$|^(?!_)"}
+
+
+def _as_parameter(name: str, kind: dict[str, Any]) -> dict[str, Any]:
+    if name == "_output":
+        return kind
+    said = {"description": kind["description"], "type": "object", "properties": {"const": kind}}
+    return said if name in CHOSEN_BY_MODEL else {**said, "required": ["const"]}
 
 
 class ToolDefinition(Strict):
@@ -84,38 +131,57 @@ class ToolDefinition(Strict):
     Besides the meta-properties below, every keyword of JSON Schema is allowed.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra=_only_known_meta)
+    model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra=_for_editors)
 
-    tool: Annotated[
-        str | None, Field(alias="_tool", pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")
-    ] = None
+    tool: Annotated[str | None, Field(alias="_tool", pattern=NAME_PATTERN)] = None
+    """The tool's name; unset, it is the file's."""
     title: str | None = None
+    """A short name for people."""
     description: str | None = None
+    """What the tool does, for the model."""
     type: Literal["object"] = "object"
+    """Arguments are an object."""
     properties: dict[str, Schema | bool] = {}
+    """The parameters, by name; meta-properties may stand here as schemas."""
     required: list[str] = []
+    """The parameters that must be given."""
     output: Annotated[Schema | bool | None, Field(alias="_output")] = None
-    output_path: Annotated[str | None, Field(alias="_outputPath")] = None
+    """The schema of the result."""
+    output_path: Annotated[
+        str | None, Field(alias="_outputPath"), Field(json_schema_extra={"pattern": _PLACE})
+    ] = None
+    """Where the result is written, such as `†state.refund`."""
     output_method: Annotated[OutputMethod | None, Field(alias="_outputMethod")] = None
+    """How the result is written (default: set)."""
     scopes: Annotated[list[str] | None, Field(alias="_scopes")] = None
-    activity: Annotated[str | ActivityBinding | None, Field(alias="_activity")] = None
+    """What of the context the activity is given: `input`, `state`, `context`, a kind of data."""
+    activity: Annotated[ActivityName | ActivityBinding | None, Field(alias="_activity")] = None
+    """The activity that carries it out: its name, or more; unset, one of the tool's name."""
     side_effects: Annotated[bool, Field(alias="_sideEffects")] = False
+    """It changes the world: unless its approval says otherwise, a person is asked."""
     idempotent: Annotated[bool | None, Field(alias="_idempotent")] = None
+    """Carrying a call out twice is as good as once (default: not `_sideEffects`)."""
     approval: Annotated[ApprovalPolicy | None, Field(alias="_approval")] = None
+    """When a call waits for a person."""
     requires: Annotated[list[str], Field(alias="_requires")] = []
+    """The scopes that the run's principal must hold."""
     sequential: Annotated[bool, Field(alias="_sequential")] = False
+    """A turn that holds a call of it carries its calls out one at a time."""
     limits: Annotated[CallLimits | None, Field(alias="_limits")] = None
+    """How often it may be called, and after which tools."""
     untrusted: Annotated[bool, Field(alias="_untrusted")] = False
+    """Its results come from outside: the model is told that they are no instructions."""
     show: Annotated[Show | None, Field(alias="_show")] = None
+    """What of a result the model reads."""
     label: Annotated[str | None, Field(alias="_label")] = None
+    """A name for people's screens."""
 
     @model_validator(mode="after")
     def _known_meta_properties(self) -> "ToolDefinition":
         for name in self.model_extra or {}:
             if name.startswith("_"):
-                raise ValueError(
-                    f"unknown meta-property `{name}`; known: {', '.join(META_PROPERTIES)}"
-                )
+                mend = nearest(name, META_PROPERTIES)
+                raise ValueError(f"unknown meta-property `{name}`; {mend}")
         return self
 
 
@@ -165,5 +231,8 @@ class Envelope(Lenient):
     """What an activity may return in place of a bare result, under the key `_result`."""
 
     content: JsonValue = None
+    """What the model sees: text, JSON, or a list of content parts."""
     details: JsonValue = None
+    """For logs and screens; the model never sees it."""
     terminate: bool = False
+    """Ask the run to stop after this turn."""

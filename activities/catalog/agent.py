@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from activities.catalog.faults import Fault, RefusedError, faults_of, nearest
+from activities.catalog.faults import RefusedError
 from activities.catalog.schema import schema_faults
 from activities.catalog.tool import World, approval_faults, resolve_tool
 from schemas.agent import (
@@ -17,6 +17,7 @@ from schemas.agent import (
     Forced,
 )
 from schemas.base import json_size
+from schemas.faults import Fault, faults_of, name_fault, nearest
 from schemas.tool import APPROVAL_DEFAULTS, Tool
 
 MAX_AGENT_BYTES = 1_000_000
@@ -34,8 +35,12 @@ def resolve_definition(written: Any, name: str, world: World) -> Agent:
     """
     if not isinstance(written, dict):
         raise RefusedError([Fault((), "this is no agent", "write an object with `model` in it")])
-    written = {"name": name, **written}
     tools, faults = _tools(written.get("tools"), world)
+    unfit = None if "name" in written else name_fault(name, "name")
+    if unfit is None:
+        written = {"name": name, **written}
+    else:
+        faults.append(unfit)
     definition = _validated(written, faults)
     faults.extend(_faults(definition, tools, world))
     if faults:
@@ -53,7 +58,7 @@ def _tools(written: Any, world: World) -> tuple[list[Tool], list[Fault]]:
     faults: list[Fault] = []
     for n, entry in enumerate(written if isinstance(written, list) else []):
         try:
-            tool = _one_tool(entry, world)
+            tool = tool_of(entry, world)
         except RefusedError as refused:
             faults.extend(fault.under("tools", n) for fault in refused.faults)
             continue
@@ -63,19 +68,27 @@ def _tools(written: Any, world: World) -> tuple[list[Tool], list[Fault]]:
     return tools, faults
 
 
-def _one_tool(entry: Any, world: World) -> Tool:
+def tool_of(entry: Any, world: World) -> Tool:
+    """The tool that is meant: one of the catalog, by its name, or one that is written out.
+
+    Raises:
+        RefusedError: there is no such tool, or it does not load.
+    """
+    if not isinstance(entry, str | dict):
+        mend = "write the name of a tool, or a JSON Schema object"
+        raise RefusedError([Fault((), "this is no tool", mend)])
     if not isinstance(entry, str):
         return resolve_tool(entry, None, world)
     if entry not in world.tools:
         mend = nearest(entry, world.tools, "the catalog has no tools")
         fault = Fault((), f"there is no tool `{entry}`", mend)
-        raise RefusedError([] if entry in world.broken else [fault])
+        raise RefusedError([] if entry in world.broken or world.guessing else [fault])
     return world.tools[entry]
 
 
 def _validated(written: dict[str, Any], faults: list[Fault]) -> AgentDefinition:
     try:
-        return AgentDefinition.model_validate(written, by_alias=True, by_name=False)
+        return AgentDefinition.model_validate(written, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
         places = [fault.where[:2] for fault in faults]
         found = faults_of(error, written, AgentDefinition)

@@ -9,9 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from activities.catalog.faults import Fault, RefusedError, Where, nearest
+from activities.catalog.faults import RefusedError
+from activities.catalog.keywords import tool_keyword_faults
 from activities.catalog.schema import schema_faults
+from schemas.faults import Fault, Where, nearest
 from schemas.tool import CHOSEN_BY_MODEL, META_PROPERTIES
+
+_OUR_SCHEMAS = ("tool.schema.json", "urn:holdfast:tool")
 
 
 @dataclass
@@ -39,14 +43,14 @@ def fold(written: Any) -> Folded:
         RefusedError: it is no object. All else that is wrong stands in the result's `faults`.
     """
     if not isinstance(written, dict):
-        raise RefusedError(
-            [Fault((), "this is no tool", "write a JSON Schema object, or the name of one")]
-        )
+        raise RefusedError([Fault((), "this is no tool", "write a JSON Schema object")])
     properties = written.get("properties")
     properties = properties if isinstance(properties, dict) else {}
+    unread = list(tool_keyword_faults(written))
     folded = Folded(
-        schema=_without_meta(written, properties),
+        schema=_without_meta(written, properties, [fault.where[0] for fault in unread]),
         fixed={key: value for key, value in written.items() if key in META_PROPERTIES},
+        faults=unread,
     )
     folded.faults.extend(_unknown_meta(written, ()))
     folded.faults.extend(_unknown_meta(properties, ("properties",)))
@@ -84,8 +88,14 @@ def _unknown_meta(keys: Mapping[str, Any], where: Where) -> Iterator[Fault]:
             yield Fault((*where, key), f"unknown meta-property `{key}`", mend)
 
 
-def _without_meta(written: dict[str, Any], properties: dict[str, Any]) -> dict[str, Any]:
-    plain = {key: value for key, value in written.items() if not key.startswith("_")}
+def _without_meta(
+    written: dict[str, Any], properties: dict[str, Any], left_out: list[str | int]
+) -> dict[str, Any]:
+    plain = {
+        key: value
+        for key, value in written.items()
+        if not key.startswith("_") and key not in left_out and not _names_ours(key, value)
+    }
     if isinstance(plain.get("properties"), dict):
         plain["properties"] = {
             key: value for key, value in properties.items() if not key.startswith("_")
@@ -93,3 +103,8 @@ def _without_meta(written: dict[str, Any], properties: dict[str, Any]) -> dict[s
     if isinstance(plain.get("required"), list):
         plain["required"] = [key for key in plain["required"] if not str(key).startswith("_")]
     return plain
+
+
+def _names_ours(key: str, value: Any) -> bool:
+    """Whether an editor is told here what a tool looks like; it is no dialect."""
+    return key == "$schema" and isinstance(value, str) and value.endswith(_OUR_SCHEMAS)

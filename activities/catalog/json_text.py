@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from activities.catalog.faults import MAX_DEPTH, MAX_VALUES, Lines, UnreadableError
+from activities.catalog.syntax import json_mistake
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|\n|[^\s{}\[\],:"]+')
 
@@ -18,9 +19,7 @@ def read_json(text: str) -> tuple[Any, Lines]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UnreadableError(
-            error.lineno, f"this is no JSON: {error.msg}", "mend it here"
-        ) from error
+        raise json_mistake(text, error) from error
     except RecursionError as error:
         raise UnreadableError(
             1, "it is nested too deep", f"use at most {MAX_DEPTH} levels"
@@ -78,7 +77,7 @@ class _Scan:
         self._where[-1] = json.loads(self._text)
         if tuple(self._where) in self.lines:
             raise UnreadableError(
-                self._line, f"the key {self._text} stands twice", "keep one of them"
+                self._line, f"the key `{self._where[-1]}` stands twice", "keep one of them"
             )
         self._mark()
 

@@ -4,25 +4,30 @@ Tools come from a folder and from Python modules, agents from the folder. What d
 told all at once, each with its file, its line, the reason and the mend, and stops the worker.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from activities.catalog.agent import resolve_definition
-from activities.catalog.faults import Fault, Problem, RefusedError, UnreadableError
+from activities.catalog.faults import Problem, RefusedError, UnreadableError
+from activities.catalog.files import (
+    AGENT_SUFFIXES,
+    AGENTS,
+    TOOL_SUFFIXES,
+    TOOLS,
+    UnlistedError,
+    listed,
+)
 from activities.catalog.importing import ImportFailedError
+from activities.catalog.mislaid import mislaid
 from activities.catalog.python_module import PythonActivity, read_module
 from activities.catalog.source import Source, read_source
 from activities.catalog.tool import World, resolve_tool
 from schemas import names
 from schemas.agent import Agent
+from schemas.faults import Fault
 from schemas.tool import Tool
-
-TOOL_SUFFIXES = (".json", ".yaml", ".yml")
-AGENT_SUFFIXES = (*TOOL_SUFFIXES, ".md")
-MAX_FILES = 10_000
 
 
 class CatalogError(Exception):
@@ -35,11 +40,23 @@ class CatalogError(Exception):
 
 @dataclass(frozen=True)
 class Catalog:
-    """Tools and agents by name, and the activities of the Python modules, to be registered."""
+    """Tools and agents by name, and what the Python modules had when they were imported."""
 
     world: World
     agents: dict[str, Agent] = field(default_factory=dict)
-    activities: list[Callable[..., Any]] = field(default_factory=list)
+    imported: tuple[PythonActivity, ...] = ()
+
+    @property
+    def activities(self) -> list[Callable[..., Any]]:
+        """The activities of the Python modules, to be registered."""
+        return [each.run for each in self.imported]
+
+
+@dataclass
+class Shelf:
+    """Where the catalog in force stands. Another takes its place whole, in one assignment."""
+
+    catalog: Catalog
 
 
 def load_catalog(
@@ -61,13 +78,21 @@ def load_catalog(
         CatalogError: something does not load.
     """
     loading = _Loading(World(task_queue=task_queue, endpoints=endpoints))
-    loading.modules(modules)
-    if folder is not None:
-        loading.folder(folder)
-    if loading.problems:
-        raise CatalogError(loading.problems)
-    activities = [each.run for each in loading.activities.values()]
-    return Catalog(loading.world, loading.agents, activities)
+    loading.imported(loading.modules(modules))
+    return loading.catalog(folder)
+
+
+def load_again(catalog: Catalog, folder: Path) -> Catalog:
+    """Load a folder anew, over the Python modules that the catalog was loaded with.
+
+    These are not imported again: their activities are registered, and two of one would be at odds.
+
+    Raises:
+        CatalogError: something does not load.
+    """
+    loading = _Loading(catalog.world)
+    loading.imported(catalog.imported)
+    return loading.catalog(folder)
 
 
 class _Loading:
@@ -82,14 +107,26 @@ class _Loading:
         self.problems: list[Problem] = []
         self._places: dict[tuple[str, str], Source] = {}
 
-    def modules(self, modules: Sequence[str]) -> None:
-        """Import the modules; their activities are known before any tool is read."""
+    def catalog(self, folder: Path | None) -> Catalog:
+        """What came of it, with the folder's tools and agents."""
+        if folder is not None:
+            self._folder(folder)
+        if self.problems:
+            raise CatalogError(self.problems)
+        return Catalog(self.world, self.agents, tuple(self.activities.values()))
+
+    def modules(self, modules: Sequence[str]) -> Iterator[PythonActivity]:
+        """Import the modules."""
         for name in dict.fromkeys(modules):
             try:
-                for found in read_module(name):
-                    self._add_activity(found)
+                yield from read_module(name)
             except ImportFailedError as error:
                 self.problems.append(error.problem)
+
+    def imported(self, activities: Iterable[PythonActivity]) -> None:
+        """Take on the modules' activities, all of them before any tool is read."""
+        for found in activities:
+            self._add_activity(found)
         self.world = replace(
             self.world, activities=frozenset(self.activities), guessing=bool(self.problems)
         )
@@ -97,29 +134,32 @@ class _Loading:
             if found.is_tool:
                 self._add_tool(found.source, found.name)
 
-    def folder(self, folder: Path) -> None:
+    def _folder(self, folder: Path) -> None:
         """Read the folder: its tools first, since agents name them."""
-        if not (folder / "tools").is_dir() and not (folder / "agents").is_dir():
+        tools = self._files(folder / TOOLS, TOOL_SUFFIXES)
+        agents = self._files(folder / AGENTS, AGENT_SUFFIXES)
+        lost = list(mislaid(folder))
+        self.problems.extend(lost)
+        if tools is None and agents is None and not lost:
             mend = "make one of them, or name another folder with `--catalog`"
             self._problem(folder, "it has neither a folder `tools` nor a folder `agents`", mend)
-        for path in self._files(folder / "tools", TOOL_SUFFIXES):
+        for path in tools or ():
             for source in self._read(path):
                 self._add_tools(source, path.stem)
-        for path in self._files(folder / "agents", AGENT_SUFFIXES):
+        for path in agents or ():
             for source in self._read(path):
                 self._add_agent(source, path.stem)
 
     def _problem(self, file: Path, reason: str, mend: str) -> None:
         self.problems.append(Problem(str(file), None, reason, mend))
 
-    def _files(self, folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-        found = sorted(islice(folder.rglob("*"), MAX_FILES + 1))
-        if len(found) > MAX_FILES:
-            self._problem(folder, "it holds too many files", f"use at most {MAX_FILES}")
-        for path in found[:MAX_FILES]:
-            hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-            if path.suffix.lower() in suffixes and path.is_file() and not hidden:
-                yield path
+    def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
+        try:
+            found = listed(folder, suffixes)
+        except UnlistedError as error:
+            self._problem(folder, error.reason, error.mend)
+            return []
+        return None if found is None else [Path(path) for path in found]
 
     def _read(self, path: Path) -> Iterator[Source]:
         try:
@@ -147,7 +187,7 @@ class _Loading:
             tool = resolve_tool(source.value, name, self.world)
         except RefusedError as refused:
             self._broken.add(_name_in(source.value) or name or "")
-            self.problems.extend(source.problem(fault) for fault in refused.faults)
+            self.problems.extend(source.problems(refused.faults))
             return
         if self._is_free("tool", tool.name, source):
             self._tools[tool.name] = tool
@@ -156,7 +196,7 @@ class _Loading:
         try:
             agent = resolve_definition(source.value, stem, self.world)
         except RefusedError as refused:
-            self.problems.extend(source.problem(fault) for fault in refused.faults)
+            self.problems.extend(source.problems(refused.faults))
             return
         if self._is_free("agent", agent.name, source):
             self.agents[agent.name] = agent

@@ -5,6 +5,7 @@ A module imports `temporalio` and `pydantic` and nothing of ours. Each function 
 """
 
 import inspect
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -106,7 +107,7 @@ def _written(
     except PydanticUserError as error:
         reason = f"`{model.__name__}` has no JSON Schema: {str(error).splitlines()[0]}"
         raise UnreadableError(line, reason, "use types that JSON has") from error
-    schema = _at_top(schema)
+    schema = _at_top(_as_json(model, schema, line))
     for inner in schema.get("$defs", {}).values():
         for key in [key for key in inner if key.startswith("_")]:
             del inner[key]  # a model inside is no tool, also where it is one elsewhere
@@ -116,6 +117,16 @@ def _written(
     if description:
         schema["description"] = description
     return {**schema, "_activity": _bound(name, schema.get("_activity"), line)}
+
+
+def _as_json(model: type[BaseModel], schema: dict[str, Any], line: int) -> dict[str, Any]:
+    """The schema as it would stand in a file: its author may have put Python's own values in."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(schema, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        reason = f"the `json_schema_extra` of `{model.__name__}` is no JSON: {error}"
+        raise UnreadableError(line, reason, "use texts, numbers, lists and dictionaries") from error
+    return plain
 
 
 def _at_top(schema: dict[str, Any]) -> dict[str, Any]:

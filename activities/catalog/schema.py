@@ -14,13 +14,14 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from activities.catalog.faults import Fault, Where
+from activities.catalog.keywords import keyword_faults, value_fault
 from schemas.base import json_size
+from schemas.faults import Fault, Where, nearest
+from schemas.json_schema import DRAFT
 
 MAX_SCHEMA_BYTES = 256_000
 MAX_SCHEMA_DEPTH = 64
 
-_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 # Keywords whose values are no schemas, and those whose values are schemas by name.
 _DATA = ("const", "enum", "default", "examples", "required")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -43,17 +44,11 @@ def schema_faults(schema: Any) -> list[Fault]:
     too_large = _size_faults(schema)
     if too_large:
         return too_large
+    misspelt = list(keyword_faults(schema))
     error = best_match(_META.iter_errors(schema))
     if error is not None:
-        where = tuple(error.absolute_path)
-        return [Fault(where, f"no valid JSON Schema: {error.message[:300]}", _mend(where))]
-    return [*_reference_faults(schema), *_draft_faults(schema)]
-
-
-def _mend(where: Where) -> str:
-    if where and where[-1] == "type":
-        return "the types are string, number, integer, boolean, object, array and null"
-    return "write it as draft 2020-12 has it"
+        return [*misspelt, value_fault(error)]
+    return [*misspelt, *_reference_faults(schema), *_draft_faults(schema)]
 
 
 def _size_faults(schema: Any) -> list[Fault]:
@@ -81,16 +76,18 @@ def _too_deep(value: Any) -> Where | None:
 
 def _draft_faults(schema: Any) -> Iterator[Fault]:
     for where, each in _subschemas(schema):
-        if each.get("$schema", _DRAFT).rstrip("#") != _DRAFT:
-            yield Fault((*where, "$schema"), f"`{each['$schema']}` is not read", f"use {_DRAFT}")
+        if each.get("$schema", DRAFT).rstrip("#") != DRAFT:
+            mend = f"leave it out, or write {DRAFT}"
+            yield Fault((*where, "$schema"), f"`{each['$schema']}` is not read", mend)
 
 
 def _reference_faults(schema: dict[str, Any]) -> list[Fault]:
     target = _targets(schema)
+    known = [f"#/$defs/{name}" for name in schema.get("$defs", {})]
     found = [
         fault
         for where, each in _subschemas(schema)
-        for fault in _lookup_faults(where, each, target)
+        for fault in _lookup_faults(where, each, target, known)
     ]
     return found or list(_endless(schema, target))
 
@@ -108,7 +105,9 @@ def _targets(schema: dict[str, Any]) -> Target:
     return target
 
 
-def _lookup_faults(where: Where, schema: dict[str, Any], target: Target) -> Iterator[Fault]:
+def _lookup_faults(
+    where: Where, schema: dict[str, Any], target: Target, known: list[str]
+) -> Iterator[Fault]:
     for keyword in _REFERENCES:
         reference = schema.get(keyword)
         if not isinstance(reference, str):
@@ -117,7 +116,7 @@ def _lookup_faults(where: Where, schema: dict[str, Any], target: Target) -> Iter
             mend = "nothing is fetched: copy what it names under `$defs`, and refer to `#/$defs/…`"
             yield Fault((*where, keyword), f"`{reference[:200]}` is outside of this schema", mend)
         elif target(reference) is None:
-            mend = "name a schema under this schema's own `$defs`"
+            mend = nearest(reference, known, "write it under this schema's own `$defs`")
             yield Fault((*where, keyword), f"`{reference[:200]}` is nowhere in this schema", mend)
 
 

@@ -5,15 +5,19 @@ that a fault can be told where it stands.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from activities.catalog.faults import Fault, Lines, Problem, UnreadableError, Where
+from activities.catalog.faults import Lines, Problem, UnreadableError
 from activities.catalog.json_text import read_json
 from activities.catalog.yaml_text import read_yaml
+from schemas.faults import Fault, Where, closest, nearest, spelled
 
 MAX_FILE_BYTES = 1_000_000
+MAX_NAMES_SEEN = 10_000
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,13 @@ class Source:
 
     def problem(self, fault: Fault) -> Problem:
         """The fault, told by the line where it stands."""
-        return Problem(self.file, self.line(fault.where), fault.reason, fault.mend)
+        field = spelled((*self.base, *fault.where))
+        return Problem(self.file, self.line(fault.where), fault.reason, fault.mend, field)
+
+    def problems(self, faults: Iterable[Fault]) -> list[Problem]:
+        """The faults from the first line to the last."""
+        in_order = sorted(faults, key=lambda fault: self.line(fault.where))
+        return [self.problem(fault) for fault in in_order]
 
 
 def read_source(path: Path) -> Source:
@@ -51,6 +61,8 @@ def read_source(path: Path) -> Source:
         UnreadableError: the file cannot be read, is too large, or is not what its name says.
     """
     text = _text(path)
+    if not text.strip():
+        raise UnreadableError(1, "the file is empty", "write something in it, or remove it")
     match path.suffix.lower():
         case ".json":
             value, lines = read_json(text)
@@ -58,23 +70,51 @@ def read_source(path: Path) -> Source:
             value, lines = _read_markdown(text)
         case _:
             value, lines = read_yaml(text)
+    if value is None:
+        raise UnreadableError(1, "the file says nothing", "write something in it, or remove it")
     _check_json(value)
     return Source(str(path), value, lines)
 
 
 def _text(path: Path) -> str:
+    data = _bytes(path)
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        kind = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "not UTF-8"
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UnreadableError(line, f"this text is {kind}", "save it as UTF-8") from error
+
+
+def _bytes(path: Path) -> bytes:
     try:
         size_bytes = path.stat().st_size
         if size_bytes > MAX_FILE_BYTES:
-            raise UnreadableError(
-                1, f"{size_bytes} bytes are too many", f"split it: at most {MAX_FILE_BYTES}"
-            )
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UnreadableError(1, "this is not UTF-8 text", "save it as UTF-8") from error
-    except OSError as error:
-        reason = f"it cannot be read: {error.strerror or error}"
-        raise UnreadableError(1, reason, "make it a readable file") from error
+            reason = f"{size_bytes} bytes are too many"
+            raise UnreadableError(None, reason, f"split it: at most {MAX_FILE_BYTES}")
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_BYTES)
+    except IsADirectoryError as error:
+        raise UnreadableError(None, "this is a folder", "name a file") from error
+    except FileNotFoundError as error:
+        if path.is_symlink():
+            mend = "mend the link, or remove it"
+            raise UnreadableError(None, "this link leads nowhere", mend) from error
+        raise UnreadableError(None, "there is no such file", path_mend(path)) from error
+    except (OSError, ValueError) as error:
+        reason = f"it cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise UnreadableError(None, reason, "make it a readable file") from error
+
+
+def path_mend(path: Path) -> str:
+    """What to do about a path where nothing is: the names beside it that are like its own."""
+    try:
+        names = (each.name for each in islice(path.parent.iterdir(), MAX_NAMES_SEEN))
+        beside = [name for name in names if name != path.name]
+    except OSError:
+        beside = []
+    close = [str(path.parent / name) for name in closest(path.name, beside, 0.8)]
+    return nearest(str(path), close[:1], "check the path")
 
 
 def _check_json(value: Any) -> None:
@@ -86,11 +126,14 @@ def _check_json(value: Any) -> None:
 
 
 def _read_markdown(text: str) -> tuple[Any, Lines]:
-    rows = text.replace("\r\n", "\n").split("\n")
+    rows = text.split("\n")
     fences = [n for n, row in enumerate(rows) if row.rstrip() == "---"][:2]
-    if len(fences) < 2 or fences[0] != 0:
+    if not fences or fences[0] != 0:
         mend = "begin the file with the agent's fields in YAML between two lines `---`"
         raise UnreadableError(1, "it has no front matter", mend)
+    if len(fences) < 2:
+        mend = "write a line `---` between the agent's fields and its instructions"
+        raise UnreadableError(1, "the front matter is never closed", mend)
     value, lines = read_yaml("\n".join(rows[1 : fences[1]]), first_line=2)
     body = "\n".join(rows[fences[1] + 1 :]).strip()
     if value is None:

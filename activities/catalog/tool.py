@@ -9,10 +9,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from activities.catalog.faults import Fault, RefusedError, Where, faults_of, nearest
+from activities.catalog.faults import RefusedError
 from activities.catalog.fold import Folded, fold
 from activities.catalog.schema import schema_faults
 from schemas import names
+from schemas.faults import Fault, Where, faults_of, name_fault, nearest
 from schemas.reference import parse_output_path
 from schemas.tool import (
     ActivityBinding,
@@ -31,7 +32,8 @@ class World:
     """What tools and agents may name: what this worker has.
 
     While a catalog loads, `broken` are the tools that did not, and `guessing` says that activities
-    are missing because a module could not be read: neither is a fault of those who name them.
+    and tools are missing because a module could not be read: neither is a fault of those who name
+    them.
     Where the endpoints could not be read, they are None.
     """
 
@@ -54,8 +56,10 @@ def resolve_tool(written: Any, name: str | None, world: World) -> Tool:
         RefusedError: it does not load, with every fault that was found.
     """
     folded = fold(written)
-    if name is not None:
-        folded.fixed.setdefault("_tool", name)
+    if name is not None and "_tool" not in folded.fixed:
+        unfit = name_fault(name, "_tool")
+        folded.faults.extend([] if unfit is None else [unfit])
+        folded.fixed["_tool"] = name if unfit is None else "unnamed"
     definition = _validated(folded)
     folded.faults.extend(folded.told(fault) for fault in _faults(definition, folded, world))
     if folded.faults:
@@ -66,7 +70,7 @@ def resolve_tool(written: Any, name: str | None, world: World) -> Tool:
 def _validated(folded: Folded) -> ToolDefinition:
     whole = {**folded.schema, **folded.fixed}
     try:
-        return ToolDefinition.model_validate(whole, by_alias=True, by_name=False)
+        return ToolDefinition.model_validate(whole, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
         found = faults_of(error, whole, ToolDefinition)
         raise RefusedError([*folded.faults, *map(folded.told, found)]) from None
@@ -82,7 +86,8 @@ def _faults(definition: ToolDefinition, folded: Folded, world: World) -> Iterato
         yield from (fault.under("_approval") for fault in approval_faults(definition.approval))
     if definition.output_path is not None:
         yield from _path_faults(definition.output_path)
-    yield from _activity_faults(definition, world)
+    if definition.tool is not None or definition.activity is not None:
+        yield from _activity_faults(definition, world)
 
 
 def approval_faults(policy: ApprovalPolicy) -> Iterator[Fault]:
@@ -129,7 +134,7 @@ def _presence_faults(
         yield Fault(where, reason, f"name one with `_activity` ({near})")
     else:
         near = nearest(activity, world.activities, "`--tools` gives it some")
-        mend = f"{near}; an activity of another worker needs its `taskQueue`"
+        mend = f"{near} (an activity of another worker needs its `taskQueue`)"
         yield Fault(where, f"this worker has no activity `{activity}`", mend)
 
 

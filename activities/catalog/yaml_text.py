@@ -10,7 +10,9 @@ from typing import Any
 
 import yaml
 
-from activities.catalog.faults import MAX_DEPTH, MAX_VALUES, Lines, UnreadableError, Where
+from activities.catalog.faults import MAX_DEPTH, MAX_VALUES, Lines, UnreadableError
+from activities.catalog.syntax import yaml_mistake
+from schemas.faults import Where
 
 
 class _Loader(yaml.SafeLoader):
@@ -40,14 +42,12 @@ def read_yaml(text: str, first_line: int = 1) -> tuple[Any, Lines]:
     """
     try:
         node = yaml.compose(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = first_line + (mark.line if mark else 0)
-        raise UnreadableError(line, f"this is no YAML: {error.problem}", "mend it here") from error
+    except yaml.YAMLError as error:
+        raise yaml_mistake(text, error, first_line) from error
     except RecursionError as error:
         mend = f"use at most {MAX_DEPTH} levels"
         raise UnreadableError(first_line, "it is nested too deep", mend) from error
-    except (yaml.YAMLError, ValueError) as error:
+    except ValueError as error:
         reason = "this is no YAML: " + " ".join(str(error).split())[:200]
         raise UnreadableError(first_line, reason, "mend it") from error
     builder = _Builder(first_line)
@@ -81,7 +81,9 @@ class _Builder:
         seen: set[str] = set()
         for key_node, value_node in node.value:
             key, line = key_node.value, self._line_of(key_node)
-            if key_node.tag != _PREFIX + "str" or key == "<<":
+            if key == "<<":
+                raise UnreadableError(line, "keys are not merged here", "write them out")
+            if key_node.tag != _PREFIX + "str":
                 shown = key if isinstance(key_node, yaml.ScalarNode) else "a list or an object"
                 raise UnreadableError(
                     line, f"`{shown}` is no key", "write a text; put it in quotes"
@@ -111,6 +113,11 @@ class _Builder:
                     return float(text)
         except (KeyError, ValueError, TypeError) as error:
             raise UnreadableError(
-                line, f"this is no {node.tag}", "write it plainly, without the tag"
+                line, f"this is no {_tag(node)}", "write it plainly, without the tag"
             ) from error
-        raise UnreadableError(line, f"the tag {node.tag} means nothing here", "leave the tag out")
+        raise UnreadableError(line, f"the tag `{_tag(node)}` means nothing here", "leave it out")
+
+
+def _tag(node: yaml.Node) -> str:
+    """The tag as people write it."""
+    return str(node.tag).replace(_PREFIX, "!!")

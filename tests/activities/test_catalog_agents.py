@@ -56,38 +56,65 @@ def test_json_yaml_and_markdown_say_the_same(shop: Folder, name: str, text: str)
 
 
 REFUSED = [
-    ("model: {endpoint: nope}", "1: there is no endpoint `nope`; known: `m`"),
+    ("model: {endpoint: nope}", "1: `model.endpoint`: there is no endpoint `nope`; known: `m`"),
     ("name: x", "1: `model` is missing; add it"),
     (MINIMAL + "tols: []", "2: unknown field `tols`; did you mean `tools`"),
     (MINIMAL + "tool_choice: none", "2: unknown field `tool_choice`; did you mean `toolChoice`"),
     (
         MINIMAL + "tools:\n- look_up\n- lookup",
-        "4: there is no tool `lookup`; did you mean `look_up`?",
+        "4: `tools[1]`: there is no tool `lookup`; did you mean `look_up`?",
     ),
-    (MINIMAL + "tools: [look_up, look_up]", "2: it has `look_up` twice"),
-    (MINIMAL + "tools:\n- _activity: charge", "3: the tool has no name"),
-    (MINIMAL + "tools:\n- _tool: a\n  _activity: chrge", "4: this worker has no activity `chrge`"),
+    (
+        MINIMAL + "tools: [look_up, look_up]",
+        "2: `tools[1]`: it has `look_up` twice; keep one of them",
+    ),
+    (
+        MINIMAL + "tools:\n- _activity: charge",
+        '3: `tools[0]`: the tool has no name; give it one: "_tool": "…"',
+    ),
+    (
+        MINIMAL + "tools:\n- _tool: a\n  _activity: chrge",
+        "4: `tools[0]._activity`: this worker has no activity `chrge`",
+    ),
     (
         MINIMAL + "tools:\n- _tool: a\n  _activity: charge\n  _foo: 1",
         "5: unknown meta-property `_foo`",
     ),
-    (MINIMAL + "tools: [5]", "2: this is no tool"),
-    (MINIMAL + "tools: look_up", "2: `look_up` does not fit; write a valid list"),
-    (MINIMAL + "tools: [look_up]\ntoolChoice: {name: x}", "3: the agent has no tool `x`"),
-    (MINIMAL + "toolChoice: sometimes", "2: `sometimes` does not fit; write 'auto', 'none'"),
+    (MINIMAL + "tools: [5]", "2: `tools[0]`: this is no tool"),
+    (
+        MINIMAL + "tools: look_up",
+        "2: `tools`: `look_up` does not fit; write a list, like [look_up]",
+    ),
+    (
+        MINIMAL + "tools: [look_up]\ntoolChoice: {name: x}",
+        "3: `toolChoice.name`: the agent has no tool `x`; known: `look_up`",
+    ),
+    (MINIMAL + "toolChoice: sometimes", "2: `toolChoice`: `sometimes` does not fit"),
     (
         MINIMAL + "tools: [look_up]\napproval:\n  auto: [x]",
         "4: `approval.auto` names `x`, which is not",
     ),
-    (MINIMAL + "approval:\n  when: {type: strin}", "3: no valid JSON Schema"),
-    (MINIMAL + "input: {type: strin}", "2: no valid JSON Schema"),
-    (MINIMAL + "output:\n  $ref: http://x/y", "3: `http://x/y` is outside of this schema"),
-    (MINIMAL + "state: 5", "2: `5` does not fit; write an object or a valid boolean"),
-    (MINIMAL + "budget:\n  maxTurns: 0", "3: `0` does not fit"),
-    (MINIMAL + "onLimit: {maxFun: ask}", "2: `maxFun` does not fit; write 'maxIterations'"),
-    (MINIMAL + "calling: composed", "2: `composed` does not fit; write 'native'"),
-    (MINIMAL + "name: the agent", "2: `the agent` is no good name"),
-    ("model: {endpoint: m, temperature: hot}", "1: `hot` does not fit; write a valid number"),
+    (
+        MINIMAL + "approval:\n  when: {type: strin}",
+        "3: `approval.when.type`: `strin` is no type; did you mean `string`?",
+    ),
+    (
+        MINIMAL + "input: {type: strin}",
+        "2: `input.type`: `strin` is no type; did you mean `string`?",
+    ),
+    (
+        MINIMAL + "output:\n  $ref: http://x/y",
+        "3: `output.$ref`: `http://x/y` is outside of this schema",
+    ),
+    (MINIMAL + "state: 5", "2: `state`: `5` does not fit; write an object, or `true` or `false`"),
+    (MINIMAL + "budget:\n  maxTurns: 0", "3: `budget.maxTurns`: `0` does not fit; write 1 or more"),
+    (MINIMAL + "onLimit: {maxFun: ask}", "2: `maxFun` does not fit; did you mean `maxTurns`?"),
+    (MINIMAL + "calling: composed", "2: `calling`: `composed` does not fit; write `native`"),
+    (MINIMAL + "name: the agent", "2: `name`: `the agent` does not fit"),
+    (
+        "model: {endpoint: m, temperature: hot}",
+        "1: `model.temperature`: `hot` does not fit; write a number",
+    ),
     ("[]", "1: this is no agent; write an object with `model`"),
 ]
 
@@ -101,9 +128,14 @@ def test_an_agent_that_does_not_load_is_told_by_its_line(
     assert said.startswith(f"agents/a.yaml:{problem}")
 
 
+def test_an_agent_may_say_what_an_editor_checks_it_with(shop: Folder) -> None:
+    shop.write("agents/a.yaml", MINIMAL + "$schema: ../schemas/agent.schema.json")
+    assert set(shop.load().agents) == {"a"}
+
+
 def test_in_markdown_the_line_is_that_of_the_file(shop: Folder) -> None:
     shop.write("agents/a.md", "---\nmodel:\n  endpoint: nope\ntools: [nope]\n---\nBe kind.\n")
-    assert [said.split(": ")[0] for said in shop.problems()] == ["agents/a.md:4", "agents/a.md:3"]
+    assert [said.split(": ")[0] for said in shop.problems()] == ["agents/a.md:3", "agents/a.md:4"]
 
 
 def test_a_name_taken_twice_is_told_with_both_places(shop: Folder) -> None:
@@ -116,7 +148,7 @@ def test_a_name_taken_twice_is_told_with_both_places(shop: Folder) -> None:
 def test_a_file_whose_name_is_no_name_needs_one_inside(shop: Folder) -> None:
     shop.write("agents/my agent.yaml", MINIMAL)
     [said] = shop.problems()
-    assert said.startswith("agents/my agent.yaml:1: `my agent` is no good name; ")
+    assert said.startswith("agents/my agent.yaml:1: the file's name `my agent` is no good name; ")
 
 
 def test_a_tool_that_did_not_load_is_not_told_again_by_those_who_name_it(shop: Folder) -> None:
@@ -131,7 +163,9 @@ def test_a_tool_that_waits_for_one_that_the_agent_lacks_is_refused(shop: Folder)
     shop.write("agents/good.yaml", MINIMAL + "tools: [pay, look_up]")
     shop.write("agents/bad.yaml", MINIMAL + "tools: [pay]")
     [said] = shop.problems()
-    assert said.startswith("agents/bad.yaml:2: `pay` is only carried out after `look_up`")
+    assert said.startswith(
+        "agents/bad.yaml:2: `tools[0]`: `pay` is only carried out after `look_up`"
+    )
 
 
 def test_an_agent_is_of_a_size_that_a_run_can_take(shop: Folder) -> None:

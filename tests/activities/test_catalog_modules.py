@@ -167,7 +167,7 @@ REFUSED = [
     (
         HEAD + "from pydantic import RootModel\nclass A(RootModel[list[int]]): ...\n"
         "@activity.defn\ndef f(a: A) -> None: ...",
-        "m.py:7: `array` does not fit; write 'object'",
+        "m.py:7: `type`: `array` does not fit; write `object`",
     ),
     (
         HEAD + "from collections.abc import Sequence\nfrom temporalio.common import RawValue\n"
@@ -192,10 +192,11 @@ def test_a_module_that_is_not_there_is_told_by_its_name(name: str) -> None:
         load_catalog(None, [name])
 
 
-def test_activities_of_a_broken_module_are_not_told_again_by_those_who_name_them(
+def test_activities_and_tools_of_a_broken_module_are_not_told_again_by_those_who_name_them(
     folder: Folder,
 ) -> None:
     folder.module("m.py", "x = (")
     folder.write("tools/t.yaml", "_activity: in_the_broken_module")
+    folder.write("agents/a.yaml", "model: {endpoint: m}\ntools: [in_the_broken_module]")
     [said] = folder.problems()
     assert said.startswith("m.py:1: ")

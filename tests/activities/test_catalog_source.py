@@ -1,11 +1,13 @@
 """Files as they are read: the values they hold, the lines they stand on, and what is refused."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
-from activities.catalog.faults import UnreadableError, Where
+from activities.catalog.faults import UnreadableError
 from activities.catalog.source import MAX_FILE_BYTES, read_source
+from schemas.faults import Where
 
 JSON = """{
 \t"a": {"b": [1,
@@ -106,7 +108,7 @@ BOMB = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
 @pytest.mark.parametrize(
     ("name", "text", "line", "reason"),
     [
-        ("a.json", '{\n "a": 1,\n}', 3, "no JSON"),
+        ("a.json", '{\n "a": 1,\n}', 2, "a comma stands before the bracket (column 8)"),
         ("a.json", '{"a": 1,\n "b": {"a": 1,\n "a": 2}}', 3, "twice"),
         ("a.json", "[" * 300 + "]" * 300, 1, "too deep"),
         ("a.json", "[" * 300_000, 1, "too deep"),
@@ -118,7 +120,7 @@ BOMB = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
         ("a.yaml", "a: 1\nb: [1,\n", 3, "no YAML"),
         ("a.yaml", "a: 1\nb: 2\na: 3\n", 3, "twice"),
         ("a.yaml", "a: 1\n5: 2\n", 2, "no key"),
-        ("a.yaml", "a: &x {b: 1}\nc:\n  <<: *x\n", 3, "no key"),
+        ("a.yaml", "a: &x {b: 1}\nc:\n  <<: *x\n", 3, "keys are not merged"),
         ("a.yaml", "a: 1\nb: !!python/name:os.system\n", 2, "tag"),
         ("a.yaml", "a: &x [*x]\n", 1, "too much"),
         ("a.yaml", BOMB, 1, "too much"),
@@ -145,6 +147,18 @@ def test_a_file_over_a_megabyte_is_not_read(tmp_path: Path) -> None:
     assert "too many" in refused.reason
 
 
+def test_a_file_that_may_not_be_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbid(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    (tmp_path / "a.json").write_text("{}")
+    monkeypatch.setattr(Path, "open", forbid)  # root may read everything
+    with pytest.raises(UnreadableError, match="cannot be read: Permission denied"):
+        read_source(tmp_path / "a.json")
+
+
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="cannot be read"):
+    with pytest.raises(UnreadableError, match="no such file"):
         read_source(tmp_path / "a.json")

@@ -1,6 +1,8 @@
 """Tools of a catalog: what a run keeps of them, and what a worker refuses at start."""
 
+import errno
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,68 +164,101 @@ REFUSED = [
     ),
     (
         "_activity: charge\n_sideEffects: perhaps",
-        "2: `perhaps` does not fit; write a valid boolean",
+        "2: `_sideEffects`: `perhaps` does not fit; write `true` or `false`",
     ),
-    ("_activity: charge\n_tool: 9lives", "2: `9lives` is no good name"),
+    ("_activity: charge\n_tool: 9lives", "2: `_tool`: `9lives` does not fit"),
     (
         "_activity: charge\n_approval:\n  requre: always",
         "3: unknown field `requre`; did you mean `require`",
     ),
     (
         "_activity: charge\n_approval:\n  timeout: soon",
-        "3: `soon` does not fit; a duration is a number",
+        "3: `_approval.timeout`: `soon` does not fit",
     ),
-    ("_activity: charge\n_approval:\n  when: {type: strin}", "3: no valid JSON Schema: 'strin'"),
+    (
+        "_activity: charge\n_approval:\n  when: {type: strin}",
+        "3: `_approval.when.type`: `strin` is no type; did you mean `string`?",
+    ),
     (
         "_activity: charge\nproperties:\n  a: {}\n  b: {type: strin}",
-        "4: no valid JSON Schema: 'strin'",
+        "4: `properties.b.type`: `strin` is no type; did you mean `string`?",
     ),
     (
         "_activity: charge\nproperties:\n  a: {pattern: '('}",
-        "3: no valid JSON Schema: '(' is not a 'regex'",
+        "3: `properties.a.pattern`: `(` is no regular expression",
     ),
-    ("_activity: charge\nproperties:\n  a: 5", "3: `5` does not fit"),
-    ("_activity: charge\ntype: array", "2: `array` does not fit; write 'object'"),
-    ("_activity: charge\nrequired: a", "2: `a` does not fit; write a valid list"),
-    ("_activity: charge\n_output:\n  type: strin", "3: no valid JSON Schema"),
-    ("_activity: charge\n_outputPath: state.a", "2: `state.a` names no place to write to"),
-    ("_activity: charge\nproperties:\n  _outputPath:\n    const: †", "4: `†` names no place"),
-    ("_activity: charge\nproperties:\n  _outputPath: 5", "3: this is no schema"),
-    ("_activity: charge\nproperties:\n  _scopes: {type: strin}", "3: no valid JSON Schema"),
-    ("_activity: chrge", "1: this worker has no activity `chrge`; did you mean `charge`?"),
+    ("_activity: charge\nproperties:\n  a: 5", "3: `properties.a`: `5` does not fit"),
+    ("_activity: charge\ntype: array", "2: `type`: `array` does not fit; write `object`"),
+    ("_activity: charge\nrequired: a", "2: `required`: `a` does not fit; write a list, like [a]"),
+    (
+        "_activity: charge\n_output:\n  type: strin",
+        "3: `_output.type`: `strin` is no type; did you mean `string`?",
+    ),
+    (
+        "_activity: charge\n_outputPath: state.a",
+        "2: `_outputPath`: `state.a` names no place to write to",
+    ),
+    (
+        "_activity: charge\nproperties:\n  _outputPath:\n    const: †",
+        "4: `properties._outputPath.const`: `†` names no place to write to",
+    ),
+    (
+        "_activity: charge\nproperties:\n  _outputPath: 5",
+        "3: `properties._outputPath`: this is no schema",
+    ),
+    (
+        "_activity: charge\nproperties:\n  _scopes: {type: strin}",
+        "3: `properties._scopes.type`: `strin` is no type",
+    ),
+    ("_activity: chrge", "1: `_activity`: this worker has no activity `chrge`"),
     (
         "description: x",
         "1: this worker has no activity `t`, which would carry out the tool; name one",
     ),
     (
         "_activity: {type: x, taskQueue: holdfast}",
-        "1: this worker has no activity `x`; known: `charge`",
+        "1: `_activity.type`: this worker has no activity `x`",
     ),
-    ("_activity: generate", "1: the activity name `generate` is the worker's own"),
-    ("_activity:\n  taskQueue: q", "1: `type` is missing; add it"),
+    ("_activity: generate", "1: `_activity`: the activity name `generate` is the worker's own"),
+    ("_activity:\n  taskQueue: q", "1: `_activity`: `type` is missing; add it"),
     (
         "_activity: {type: x, local: true, taskQueue: q}",
-        "1: a local activity runs on the run's own",
+        "1: `_activity.local`: a local activity runs on the run's own worker",
     ),
-    ("_sideEffects: true\n_activity:\n  type: charge\n  local: true", "4: a local activity may be"),
+    (
+        "_sideEffects: true\n_activity:\n  type: charge\n  local: true",
+        "4: `_activity.local`: a local activity may be carried out twice",
+    ),
     (
         "_activity: charge\n$schema: http://json-schema.org/draft-07/schema#",
-        "2: `http://json-schema",
+        "2: `$schema`: `http://json-schema.org/draft-07/schema#` is not read",
     ),
-    ("_activity: charge\nproperties:\n  a: {$ref: 'http://x/y'}", "3: `http://x/y` is outside"),
-    ("_activity: charge\nproperties:\n  a: {$ref: '#/$defs/n'}", "3: `#/$defs/n` is nowhere"),
+    (
+        "_activity: charge\nproperties:\n  a: {$ref: 'http://x/y'}",
+        "3: `properties.a.$ref`: `http://x/y` is outside of this schema",
+    ),
+    (
+        "_activity: charge\nproperties:\n  a: {$ref: '#/$defs/n'}",
+        "3: `properties.a.$ref`: `#/$defs/n` is nowhere in this schema",
+    ),
     (
         "_activity: charge\nproperties:\n  a: {$ref: '#/properties/a'}",
-        "3: checking with this schema",
+        "3: `properties.a`: checking with this schema would never end, or too late",
     ),
     ("_activity: charge\nallOf:\n- $ref: '#'", "1: checking with this schema would never end"),
     ("_activity: charge\nanyOf:\n- anyOf: [$ref: '#', $ref: '#']", "1: checking with this schema"),
-    (json.dumps(_row(100)), "1: checking with this schema would never end, or too late"),
-    (json.dumps({"_activity": "charge", "$defs": _nested(70)}), "1: the schema is nested too deep"),
+    (
+        json.dumps(_row(100)),
+        "1: `$defs.s0`: checking with this schema would never end, or too late",
+    ),
+    (
+        json.dumps({"_activity": "charge", "$defs": _nested(70)}),
+        "1: `$defs.properties.a.properties.a.properties.a.",
+    ),
     (json.dumps({"_activity": "charge", "enum": ["x" * 260_000]}), "1: the schema has 2600"),
     ("5", "1: this is no tool; write a JSON Schema object"),
-    ("", "1: this is no tool"),
-    ("[{_activity: charge}]", "1: the tool has no name; give it one"),
+    ("", "1: the file is empty; write something in it, or remove it"),
+    ("[{_activity: charge}]", '1: `[0]`: the tool has no name; give it one: "_tool": "…"'),
 ]
 
 
@@ -237,6 +272,23 @@ def test_a_tool_that_does_not_load_is_told_by_its_line(
     assert "; " in said, "a problem says what to do"
 
 
+def test_what_editors_and_people_leave_beside_a_file_is_left_alone(shop: Folder) -> None:
+    for name in ("a.yaml~", "#a.yaml#", "a.yaml.bak", "a.json.tmp", "a.jsonl", "a.txt", "a.py"):
+        shop.write(f"tools/{name}", "{{{")
+    assert set(shop.load().world.tools) == {"look_up"}
+
+
+def test_a_catalog_that_may_not_be_read_is_told(
+    shop: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbid(_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", forbid)  # root may read everything
+    [said] = shop.problems()
+    assert said.endswith(": it cannot be read: Permission denied; make it a readable folder")
+
+
 def test_everything_that_is_wrong_is_told_at_once(shop: Folder) -> None:
     shop.write(
         "tools/a.yaml", "_foo: 1\n_show: everything\nproperties:\n  _label: {type: string}\n"
@@ -245,9 +297,9 @@ def test_everything_that_is_wrong_is_told_at_once(shop: Folder) -> None:
     shop.write("tools/c.yaml", "_activity: chrge\n_outputPath: x\n_output: {type: strin}\n")
     problems = [said.split(": ")[0] for said in shop.problems()]
     assert problems == [
-        *("tools/a.yaml:1", "tools/a.yaml:4", "tools/a.yaml:2"),
+        *("tools/a.yaml:1", "tools/a.yaml:2", "tools/a.yaml:4"),
         "tools/b.json:1",
-        *("tools/c.yaml:3", "tools/c.yaml:2", "tools/c.yaml:1"),
+        *("tools/c.yaml:1", "tools/c.yaml:2", "tools/c.yaml:3"),
     ]
 
 
@@ -261,7 +313,9 @@ def test_a_name_taken_twice_is_told_with_both_places(shop: Folder) -> None:
     shop.write("tools/look_up.yaml", "{}")
     first, second, third = shop.problems()
     assert first.startswith("tools/b.yaml:2: the tool name `a` is taken by tools/a.yaml:1; ")
-    assert second.startswith("tools/c.json:1: the tool name `c` is taken by tools/c.json:1; ")
+    assert second.startswith(
+        "tools/c.json:1: `[1]`: the tool name `c` is taken by tools/c.json:1; "
+    )
     assert third.startswith("tools/look_up.yaml:1: the tool name `look_up` is taken by shop.py:7; ")
 
 
@@ -278,6 +332,48 @@ def test_a_property_may_be_called_like_a_keyword(shop: Folder) -> None:
     properties = {"$ref": {"type": "string"}, "default": {"$ref": "#/$defs/a"}}
     text = json.dumps({"_activity": "charge", "properties": properties, "$defs": {"a": {}}})
     assert set(tool(shop, text).parameters["properties"]) == {"$ref", "default"}
+
+
+def test_keywords_of_ones_own_are_left_alone(shop: Folder) -> None:
+    own = {
+        "x-hint": 1,
+        "example": "A-1",
+        "examples": [{"requierd": True}],
+        "default": {"tpye": 1},
+        "nullable": True,
+        "deprecated": True,
+        "discriminator": {"propertyName": "kind"},
+        "externalDocs": {},
+        "comment": "why",
+        "note": "no slip of `not`",
+        "enumNames": ["A"],
+        "markdownDescription": "**A**",
+    }
+    text = json.dumps({"_activity": "charge", "properties": {"a": own}, **own})
+    assert tool(shop, text).parameters["properties"]["a"] == own
+
+
+@pytest.mark.parametrize("file", ["../schemas/tool.schema.json", "urn:holdfast:tool"])
+def test_a_tool_may_say_what_an_editor_checks_it_with(shop: Folder, file: str) -> None:
+    kept = tool(shop, json.dumps({"$schema": file, "_activity": "charge"}))
+    assert "$schema" not in kept.parameters
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        *(("tpye", "type"), ("itmes", "items"), ("Required", "required"), ("defs", "$defs")),
+        *(("additionalProperty", "additionalProperties"), ("minLenght", "minLength")),
+        *(("one_of", "oneOf"), ("ref", "$ref"), ("enums", "enum")),
+    ],
+)
+def test_a_keyword_that_is_nearly_one_of_the_drafts_is_a_slip(
+    shop: Folder, written: str, meant: str
+) -> None:
+    schema = {"_activity": "charge", "properties": {"a": {"anyOf": [{written: 1}]}}}
+    shop.write("tools/t.json", json.dumps(schema))
+    [said] = shop.problems()
+    assert said.startswith(f"tools/t.json:1: unknown keyword `{written}`; did you mean `{meant}`?")
 
 
 def test_a_folder_without_tools_or_agents_is_no_catalog(folder: Folder) -> None:

@@ -24,7 +24,7 @@ ROOMS = {"schemas", "activities", "workflows", "hosting", "cli", "worker", "clie
 
 # Of each room: the rooms, and the packages of others, that it may import.
 MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
-    "schemas": (set(), {"pydantic"}),
+    "schemas": (set(), {"pydantic", "pydantic_core"}),
     "workflows/engine": ({"schemas"}, {"pydantic", "jsonschema", "referencing"}),
     "workflows": ({"schemas", "workflows/engine"}, {"pydantic", "temporalio"}),
     "activities": (

@@ -1,6 +1,8 @@
 """§3: one schema describes each object, and is published (`schemas/*.schema.json`)."""
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,14 @@ from jsonschema import Draft202012Validator
 from activities.catalog.source import read_source
 from schemas import publish
 from schemas.agent import AgentDefinition
+from schemas.base import Strict
 from schemas.decision import Decision, Receipt, Waiting
 from schemas.entry import Done, ToolCall, ToolEnd
 from schemas.errors import CallError, ErrorCode
-from schemas.run import RunRequest, RunResult
+from schemas.run import CallRequest, RunRequest, RunResult
 from schemas.solution import Usage
 from schemas.tool import META_PROPERTIES, ToolDefinition
+from tests.contract.test_readme import FILES
 
 TOOL = {
     "_tool": "refund",
@@ -53,6 +57,7 @@ REQUEST = {
     "principal": {"id": "ada", "scopes": ["orders:refund"]},
     "conversation": {"idleTimeout": "7d"},
 }
+CALL = {"tool": TOOL, "arguments": {"order_id": "A-1"}, "principal": {"id": "ada"}}
 DECISION = {"callId": "t1c1", "decision": "edit", "arguments": {"amount": 5}, "by": "ada"}
 WAITING = Waiting(
     call_id="t1c1",
@@ -86,12 +91,18 @@ EXAMPLES: list[tuple[str, Any]] = [
     ("agent", {"model": {"endpoint": "m"}}),
     ("run-request", REQUEST),
     ("run-request", {"agent": "support"}),
+    ("call-request", CALL),
+    ("call-request", {"tool": "refund"}),
     ("run-result", RunResult(status="stopped", turns=1, calls=2, usage=Usage()).to_json()),
     ("decision", DECISION),
     ("receipt", Receipt(call_id="t1c1", decision="deny", decided=True).to_json()),
     ("waiting", WAITING.to_json()),
     ("message", {"content": "And the other one?", "delivery": "followUp"}),
     ("endpoints", {"openai": {"provider": "openai", "baseUrl": "https://x/v1", "timeout": "30s"}}),
+    ("tool", {"$schema": "../schemas/tool.schema.json", "properties": {"a": {"x-hint": 1}}}),
+    ("tool", {"properties": {"a": {"nullable": True, "example": 1, "deprecated": True}}}),
+    ("agent", {"$schema": "../schemas/agent.schema.json", "model": {"endpoint": "m"}}),
+    ("endpoints", {"$schema": "schemas/endpoints.schema.json"}),
     ("page-request", {"after": 3}),
     ("event", event(ToolCall(turn=1, call_id="t1c1", tool="refund", arguments={"amount": 5}))),
     ("event", event(Done(status="completed", output="Done."))),
@@ -113,6 +124,11 @@ WRONG: list[tuple[str, Any]] = [
     ("tool", {"_": 1}),
     ("tool", {"properties": {"_activty": {"const": "x"}}}),
     ("tool", {"type": "array"}),
+    ("tool", {"properties": {"a": {"properties": {"b": {"type": "sting"}}}}}),
+    ("tool", {"properties": {"_sideEffects": {"const": "yes"}}}),
+    ("tool", {"properties": {"_sideEffects": {"type": "boolean"}}}),
+    ("tool", {"sideEffects": True}),
+    ("tool", {"$schema": "http://json-schema.org/draft-07/schema#"}),
     ("tool", {"_activity": {"taskQueue": "q"}}),
     ("tool", {"_approval": {"timeout": "soon"}}),
     ("agent", {}),
@@ -120,6 +136,9 @@ WRONG: list[tuple[str, Any]] = [
     ("agent", {**AGENT, "tools": [{"_foo": 1}]}),
     ("agent", {**AGENT, "tool_choice": "none"}),
     ("run-request", {"agent": {"model": {}}}),
+    ("call-request", {"arguments": {}}),
+    ("call-request", {"tool": "refund", "arguments": [5]}),
+    ("call-request", {"tool": {"_foo": 1}}),
     ("decision", {**DECISION, "decision": "perhaps"}),
     ("message", {"content": "x", "delivery": "now"}),
     ("endpoints", {"openai": {"provider": "telepathy"}}),
@@ -173,11 +192,63 @@ def test_the_agents_tools_and_endpoints_that_we_ship_fit(path: Path) -> None:
     assert [error.message for error in validator(name).iter_errors(value)] == []
 
 
+@pytest.mark.parametrize(("name", "path"), [("agent", "desk.md"), ("endpoints", "endpoints.yaml")])
+def test_what_the_readme_shows_fits(name: str, path: str, tmp_path: Path) -> None:
+    [text] = [text for file, text in FILES.items() if Path(file).name == path]
+    (tmp_path / path).write_text(text)
+    value = read_source(tmp_path / path).value
+    assert [error.message for error in validator(name).iter_errors(value)] == []
+
+
+def objects(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every schema in it that has properties."""
+    if not isinstance(schema, dict):
+        return
+    if "properties" in schema:
+        yield schema
+    for key, inner in schema.items():
+        if key in ("properties", "$defs"):
+            inside = list(inner.values())
+        else:
+            inside = inner if isinstance(inner, list) and key != "examples" else [inner]
+        for each in inside:
+            yield from objects(each)
+
+
+@pytest.mark.parametrize("name", sorted(publish.PUBLISHED))
+def test_every_field_is_described_and_every_definition_has_a_title(name: str) -> None:
+    schema = publish.schema_of(name)
+    meaning = {key: each for each in objects(schema) for key, each in each["properties"].items()}
+    assert [key for key, each in meaning.items() if not _is_described(key, each)] == []
+    titles = [each["title"] for each in schema.get("$defs", {}).values()]
+    assert [title for title in titles if re.search("[a-z][A-Z]", title)] == []
+
+
+def _is_described(key: str, schema: Any) -> bool:
+    # What is fixed needs no words, and neither does a condition on another field.
+    said = isinstance(schema, bool) or "description" in schema or "const" in schema
+    return said or key in ("n", "at", "type", "const")
+
+
+@pytest.mark.parametrize("name", ["tool", "agent", "endpoints"])
+def test_a_schema_shows_an_example_that_fits_it(name: str) -> None:
+    [example] = publish.schema_of(name)["examples"]
+    assert [error.message for error in validator(name).iter_errors(example)] == []
+
+
+@pytest.mark.parametrize("name", sorted(publish.PUBLISHED))
+def test_what_people_write_may_hold_nothing_else(name: str) -> None:
+    kind = publish.PUBLISHED[name].type
+    if isinstance(kind, type) and issubclass(kind, Strict) and name != "tool":
+        assert publish.schema_of(name)["additionalProperties"] is False
+
+
 def test_the_examples_are_what_the_models_read() -> None:
     for model, value in (
         (ToolDefinition, TOOL),
         (AgentDefinition, AGENT),
         (RunRequest, REQUEST),
+        (CallRequest, CALL),
         (Decision, DECISION),
     ):
         model.model_validate(value, by_alias=True, by_name=False)

@@ -1,0 +1,111 @@
+"""JSON Schema, draft 2020-12, keyword by keyword: for editors, and to tell one that is misspelt."""
+
+from typing import Any, Final
+
+DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
+# Not of the draft, but common, and alike enough to one of its keywords to be taken for a slip.
+EXTENSIONS = ("comment", "example", "id", "nullable", "discriminator", "xml", "externalDocs")
+
+JSON_SCHEMA: Final = "JsonSchema"
+"""The name under `$defs` of what describes a JSON Schema."""
+
+IS_JSON_SCHEMA: Final = {"type": "object", "format": "json-schema"}
+"""What stands for a JSON Schema in a model; where it is published, a reference to it."""
+
+_SCHEMA = {"$ref": f"#/$defs/{JSON_SCHEMA}"}
+# Of a tool, `$schema` may also name the schema that an editor is to check it with.
+_DIALECT = rf"^{DRAFT}#?$|(^|/)tool\.schema\.json$|^urn:holdfast:tool$"
+_SCHEMAS = {"type": "array", "items": _SCHEMA, "minItems": 1}
+_NAMED = {"type": "object", "additionalProperties": _SCHEMA}
+_TEXT = {"type": "string"}
+_FLAG = {"type": "boolean"}
+_NUMBER = {"type": "number"}
+_COUNT = {"type": "integer", "minimum": 0}
+_NAMES = {"type": "array", "items": _TEXT, "uniqueItems": True}
+_TYPE = {"enum": list(TYPES)}
+_ANY: dict[str, Any] = {}
+
+_KEYWORDS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("$schema", {"type": "string", "pattern": _DIALECT}, f"The dialect: {DRAFT}."),
+    ("$id", _TEXT, "The schema's own address."),
+    ("$anchor", _TEXT, "A name by which the schema is referred to."),
+    ("$dynamicAnchor", _TEXT, "A name that a schema around this one may take over."),
+    (
+        "$ref",
+        {"type": "string", "pattern": "^#"},
+        "The schema at another place of this one, such as `#/$defs/money`.",
+    ),
+    ("$dynamicRef", _TEXT, "The schema that has taken over a dynamic anchor."),
+    ("$vocabulary", {"type": "object"}, "The vocabularies of a dialect."),
+    ("$comment", _TEXT, "A note to whoever reads the schema."),
+    ("$defs", _NAMED, "Schemas that this one refers to, by name."),
+    ("definitions", _NAMED, "What `$defs` was called before."),
+    ("dependencies", {"type": "object"}, "What `dependentSchemas` was called before."),
+    ("title", _TEXT, "A short name."),
+    ("description", _TEXT, "What it is, for the model as well."),
+    ("default", _ANY, "The value where none is given."),
+    ("examples", {"type": "array"}, "Values that fit."),
+    ("deprecated", _FLAG, "It should not be used any more."),
+    ("readOnly", _FLAG, "It is not written to."),
+    ("writeOnly", _FLAG, "It is not read back."),
+    (
+        "type",
+        {"anyOf": [_TYPE, {"type": "array", "items": _TYPE, "minItems": 1, "uniqueItems": True}]},
+        "The type of the value, or a list of types.",
+    ),
+    ("enum", {"type": "array"}, "The values that fit."),
+    ("const", _ANY, "The one value that fits."),
+    ("format", _TEXT, "What the text is, such as `date-time` or `email`."),
+    ("contentEncoding", _TEXT, "How the text encodes bytes, such as `base64`."),
+    ("contentMediaType", _TEXT, "The media type of what the text holds."),
+    ("contentSchema", _SCHEMA, "The schema of what the text holds."),
+    ("pattern", {"type": "string", "format": "regex"}, "A regular expression for the text."),
+    ("minLength", _COUNT, "The fewest characters."),
+    ("maxLength", _COUNT, "The most characters."),
+    ("minimum", _NUMBER, "The least number."),
+    ("maximum", _NUMBER, "The greatest number."),
+    ("exclusiveMinimum", _NUMBER, "The number is greater than this."),
+    ("exclusiveMaximum", _NUMBER, "The number is less than this."),
+    ("multipleOf", {"type": "number", "exclusiveMinimum": 0}, "The number is a multiple of this."),
+    ("items", _SCHEMA, "The schema of each item."),
+    ("prefixItems", _SCHEMAS, "The schemas of the first items, one by one."),
+    ("contains", _SCHEMA, "The schema of at least one item."),
+    ("minContains", _COUNT, "How many items fit `contains` at least."),
+    ("maxContains", _COUNT, "How many items fit `contains` at most."),
+    ("minItems", _COUNT, "The fewest items."),
+    ("maxItems", _COUNT, "The most items."),
+    ("uniqueItems", _FLAG, "No item comes twice."),
+    ("unevaluatedItems", _SCHEMA, "The schema of the items that no other keyword is about."),
+    ("properties", _NAMED, "The schema of each property, by its name."),
+    ("required", _NAMES, "The names of the properties that must be there."),
+    ("additionalProperties", _SCHEMA, "The schema of the other properties; `false`: none."),
+    ("patternProperties", _NAMED, "Schemas of properties by a regular expression."),
+    ("propertyNames", _SCHEMA, "The schema of the names."),
+    ("minProperties", _COUNT, "The fewest properties."),
+    ("maxProperties", _COUNT, "The most properties."),
+    (
+        "dependentRequired",
+        {"type": "object", "additionalProperties": _NAMES},
+        "Which properties must be there if one is.",
+    ),
+    ("dependentSchemas", _NAMED, "Which schemas must fit if a property is there."),
+    ("unevaluatedProperties", _SCHEMA, "The schema of the properties that no other is about."),
+    ("allOf", _SCHEMAS, "Schemas that all fit."),
+    ("anyOf", _SCHEMAS, "Schemas of which one or more fit."),
+    ("oneOf", _SCHEMAS, "Schemas of which exactly one fits."),
+    ("not", _SCHEMA, "A schema that does not fit."),
+    ("if", _SCHEMA, "Where this fits, `then` must; elsewhere, `else`."),
+    ("then", _SCHEMA, "The schema where `if` fits."),
+    ("else", _SCHEMA, "The schema where `if` does not fit."),
+)
+KEYWORDS: Final = {name: {**kind, "description": text} for name, kind, text in _KEYWORDS}
+"""Each keyword, and the schema of its value."""
+
+DEFINITION: Final[dict[str, Any]] = {
+    "title": "JSON Schema",
+    "description": "A JSON Schema, draft 2020-12; `true` is for any value, `false` for none.",
+    "type": ["object", "boolean"],
+    "properties": KEYWORDS,
+}
+"""What a JSON Schema looks like. Keywords of one's own are allowed."""
