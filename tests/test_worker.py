@@ -20,11 +20,13 @@ from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError
 
+from activities.catalog.loading import Catalog, load_catalog
 from hosting.errors import UNREACHABLE, WRONG_SETUP, StartError
+from hosting.options import options
 from hosting.temporal import usable_search_attributes
 from schemas import names
 from tests.support.eventually import eventually
-from worker import Settings, build_worker, load, options
+from worker import Settings, build_worker, load
 
 ROOT = Path(__file__).parents[1]
 NOBODY = "127.0.0.1:1"
@@ -228,12 +230,41 @@ def test_everything_that_does_not_load_is_told_at_once(place: Path) -> None:
         load(settings(place))
     endpoints, agent = refused.value.lines
     assert endpoints.startswith(f"{place}/endpoints.yaml:1: ")
-    assert agent.startswith(f"{place}/agents/sloth.md:3: there is no tool `slwo`; did you mean")
+    assert agent.startswith(f"{place}/agents/sloth.md:3: `tools[0]`: there is no tool `slwo`; did")
 
 
 def test_notifying_needs_an_activity_that_the_worker_has(place: Path) -> None:
     with pytest.raises(StartError, match="no activity `tel`; did you mean `tell`"):
         load(settings(place, notify="tel"))
+
+
+def test_what_changes_while_the_catalog_is_loaded_is_not_missed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loading(*given: Any, **more: Any) -> Catalog:
+        found = load_catalog(*given, **more)
+        (place / "agents/late.md").write_text(AGENT)
+        return found
+
+    monkeypatch.setattr("worker.load_catalog", loading)
+    house = load(settings(place))
+    for _ in range(2):
+        house.reloading.look()
+    assert set(house.shelf.catalog.agents) == {"sloth", "late"}
+
+
+def test_what_is_read_once_is_told_to_need_a_restart(
+    place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = load(settings(place))
+    for name in ("tools.py", "endpoints.yaml"):
+        (place / name).write_text((place / name).read_text() + "# more\n")
+    for _ in range(3):
+        house.reloading.look()
+    assert caplog.messages == [
+        f"{place}/{name} has changed: restart the worker to take it up"
+        for name in ("tools.py", "endpoints.yaml")
+    ]
 
 
 # The namespace.
@@ -294,8 +325,8 @@ async def test_where_they_may_not_be_registered_one_warning_says_so(
 def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_TASK_QUEUE", "from-the-environment")
     monkeypatch.setenv("HOLDFAST_HEARTBEAT_TIMEOUT", "7s")
-    given, dev = options(["--heartbeat-timeout", "2s", "--tools", "a", "--tools", "b.py"])
-    assert dev is None
+    given, dev, check = options(["--heartbeat-timeout", "2s", "--tools", "a", "--tools", "b.py"])
+    assert (dev, check) == (None, None)
     assert given == Settings(
         task_queue="from-the-environment",
         heartbeat_timeout=timedelta(seconds=2),
@@ -306,12 +337,12 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--bogus"], "holdfast: unrecognized arguments: --bogus; see `python worker.py --help`"),
-        (["--heartbeat-timeout", "5"], "holdfast: argument --heartbeat-timeout: a duration is"),
-        (["--dev", "--dev-port", "70000"], "holdfast: argument --dev-port: a port is a number"),
-        (["--catalog", "/nowhere"], "/nowhere: it has neither a folder `tools` nor a folder"),
+        (["--bogus"], "holdfast: there is no option `--bogus`; see `python worker.py --help`"),
+        (["--heartbeat-timeout", "5"], "holdfast: `--heartbeat-timeout`: `5` does not fit; a dura"),
+        (["--dev", "--dev-port", "70000"], "holdfast: `--dev-port`: `70000` does not fit; a port"),
+        (["--catalog", "/nowhere"], "/nowhere: there is no such folder; check"),
         (["--tools", "no.such.module"], "no.such.module: there is no such module; check"),
-        (["--endpoints", "/nowhere.yaml"], "/nowhere.yaml:1: it cannot be read: No such file"),
+        (["--endpoints", "/nowhere.yaml"], "/nowhere.yaml: there is no such file; check"),
     ],
 )
 async def test_wrong_setup_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
@@ -378,6 +409,19 @@ async def test_what_a_user_can_cause_is_logged_in_a_line_without_a_stack(
     assert "model_error: " in errors[0]
 
 
+async def test_what_the_worker_tells_is_logged_and_of_others_only_warnings() -> None:
+    code = (
+        "import logging; from hosting.logs import log_to_stderr; log_to_stderr(); "
+        "logging.getLogger('holdfast').info('ours'); logging.getLogger('other').info('theirs')"
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code), cwd=ROOT, stderr=asyncio.subprocess.PIPE
+    )
+    _, errors = await process.communicate()
+    [line] = errors.decode().splitlines()
+    assert line.endswith("INFO holdfast: ours")
+
+
 # The embedded server.
 
 
@@ -429,7 +473,7 @@ async def test_a_server_that_answers_already_is_used_and_left_running(
         await running.until("holdfast worker ready")
         running.signal()
         assert (await running.end())[0] == 0
-    assert said == f"temporal dev server: using the one that answers at 127.0.0.1:{port}"
+    assert said.startswith(f"temporal dev server: one answers at 127.0.0.1:{port} already, and is")
     assert await client.service_client.check_health()
 
 

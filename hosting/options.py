@@ -1,0 +1,204 @@
+"""How a worker is to be: from its command line, and from the environment."""
+
+import argparse
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from hosting.dev_server import DevServer
+from hosting.errors import StartError, wrong_setup
+from schemas import names
+from schemas.base import format_duration, parse_duration
+from schemas.faults import closest, nearest
+from schemas.wording import misfit, quoted
+
+_HELP = "see `python worker.py --help`"
+_PREFIX = "HOLDFAST_"
+# What can stand in the environment as well, as HOLDFAST_CATALOG, HOLDFAST_TASK_QUEUE, …
+_VARIABLES = (
+    *("catalog", "endpoints", "task-queue", "notify"),
+    *("heartbeat-timeout", "generate-timeout", "graceful-timeout"),
+)
+_NEARLY = 0.85
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a worker is to be. `graceful_timeout` is how long activities may go on once it stops."""
+
+    catalog: Path | None = None
+    tools: Sequence[str] = ()
+    endpoints: Path | None = None
+    task_queue: str = names.TASK_QUEUE
+    notify: str | None = None
+    heartbeat_timeout: timedelta = timedelta(seconds=5)
+    generate_timeout: timedelta = timedelta(hours=1)
+    graceful_timeout: timedelta = timedelta(seconds=10)
+    max_cached_workflows: int = 1000
+    # How often the catalog is looked at. A change is taken up two looks later.
+    between_looks: timedelta = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Everything is to be loaded, and nothing else. `timeout` is how long that may take."""
+
+    json: bool = False
+    timeout: timedelta = timedelta(minutes=1)
+
+
+class Options(NamedTuple):
+    """What the worker is asked for: `dev` is the embedded server, `check` a check and no work."""
+
+    settings: Settings
+    dev: DevServer | None
+    check: Check | None
+
+
+def options(arguments: Sequence[str]) -> Options:
+    """What the command line and the environment ask for.
+
+    Raises:
+        StartError: an option or a variable is wrong.
+    """
+    given = _from_environment() | _parsed(arguments)
+    dev = {name: given.pop(name) for name in ("db", "port", "ui_port") if name in given}
+    server = DevServer(**dev) if given.pop("dev", False) else None
+    how = {name: given.pop(name) for name in ("json", "timeout") if name in given}
+    check = Check(**how) if given.pop("check", False) else None
+    settings = Settings(**given)
+    if check and not (settings.catalog or settings.tools or settings.endpoints):
+        todo = "name it with `--catalog DIR`, `--tools MODULE` or `--endpoints FILE`"
+        raise wrong_setup("there is nothing to check", todo)
+    return Options(settings, server, check)
+
+
+def _from_environment() -> dict[str, Any]:
+    variables = {_PREFIX + name.upper().replace("-", "_"): name for name in _VARIABLES}
+    for variable in sorted(os.environ):
+        if variable.startswith(_PREFIX) and variable not in variables:
+            _refuse_slip(variable, variables)
+    given: dict[str, Any] = {}
+    for variable, name in variables.items():
+        value = os.environ.get(variable)
+        if value:
+            given |= _of_variable(variable, name, value)
+    return given
+
+
+def _refuse_slip(variable: str, variables: dict[str, str]) -> None:
+    """Who has written it meant an option; what others put in the environment is left alone."""
+    option = "--" + variable.removeprefix(_PREFIX).lower().replace("_", "-")
+    if option in _known_options():
+        raise wrong_setup(f"the variable {variable} is not read", f"use `{option}`")
+    close = closest(variable.removeprefix(_PREFIX), _VARIABLES, _NEARLY)
+    if close:
+        meant = [each for each, name in variables.items() if name == close[0]]
+        raise wrong_setup(f"the variable {variable} is not read", f"did you mean {meant[0]}?")
+
+
+def _of_variable(variable: str, name: str, value: str) -> dict[str, Any]:
+    try:
+        return _parsed([f"--{name}={value}"])
+    except StartError as error:
+        raise StartError([line.replace(f"`--{name}`", variable) for line in error.lines]) from None
+
+
+def _parsed(arguments: Sequence[str]) -> dict[str, Any]:
+    given, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        option = unknown[0].partition("=")[0]
+        raise wrong_setup(f"there is no option {quoted(option)}", _near_option(option))
+    return vars(given)
+
+
+def _near_option(option: str) -> str:
+    close = closest(option, _known_options())
+    return nearest(option, close) if close else _HELP
+
+
+def _known_options() -> Iterator[str]:
+    return (each for each in _parser()._option_string_actions if each.startswith("--"))
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line: the option, what is wrong, and what to do."""
+
+    def error(self, message: str) -> NoReturn:
+        said = re.sub(r"^argument (--[\w-]+): ", r"`\1`: ", message)
+        said = said.replace("expected one argument", "its value is missing")
+        wrong, _, todo = said.partition("; ")
+        raise wrong_setup(wrong, todo or _HELP)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="worker.py",
+        argument_default=argparse.SUPPRESS,
+        description="Runs agents on Temporal. Where that is, is read from TEMPORAL_ADDRESS, "
+        "TEMPORAL_NAMESPACE, … and temporal.toml. Options can stand in the environment, too: "
+        "HOLDFAST_CATALOG, HOLDFAST_TASK_QUEUE, …",
+    )
+    add = parser.add_argument
+    add("--catalog", metavar="DIR", type=_path, help="a folder with tools/ and agents/")
+    module = "a Python module of tools; repeatable"
+    add("--tools", metavar="MODULE", type=_text, action="append", help=module)
+    add("--endpoints", metavar="FILE", type=_path, help="where models are asked (endpoints.yaml)")
+    add("--task-queue", metavar="NAME", type=_text, help=f"default: {names.TASK_QUEUE}")
+    add("--notify", metavar="ACTIVITY", type=_text, help="tells people of a waiting call")
+    for name in ("heartbeat", "generate", "graceful"):
+        default = format_duration(getattr(Settings, f"{name}_timeout"))
+        add(f"--{name}-timeout", metavar="TIME", type=_duration, help=f"default: {default}")
+    _add_check(parser)
+    _add_dev_server(parser)
+    return parser
+
+
+def _add_check(parser: _Parser) -> None:
+    add = parser.add_argument_group("a check").add_argument
+    add("--check", action="store_true", help="load everything, say what is wrong, and end")
+    add("--json", action="store_true", help="as a JSON array")
+    default = format_duration(Check.timeout)
+    add("--timeout", metavar="TIME", type=_duration, help=f"for all of it; default: {default}")
+
+
+def _add_dev_server(parser: _Parser) -> None:
+    add = parser.add_argument_group("an embedded server").add_argument
+    add("--dev", action="store_true", help="start Temporal and its UI beside the worker")
+    add("--dev-db", dest="db", metavar="FILE", type=_path, help=f"default: {DevServer.db}")
+    add("--dev-port", dest="port", metavar="N", type=_port, help=f"default: {DevServer.port}")
+    add(
+        "--dev-ui-port",
+        dest="ui_port",
+        metavar="N",
+        type=_port,
+        help=f"default: {DevServer.ui_port}",
+    )
+
+
+def _text(text: str) -> str:
+    if text.strip():
+        return text
+    raise argparse.ArgumentTypeError(f"{misfit('')}; write a name")
+
+
+def _path(text: str) -> Path:
+    return Path(_text(text))
+
+
+def _duration(text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
+
+
+def _port(text: str) -> int:
+    if text.isdecimal() and int(text) < 65536:
+        return int(text)
+    reason = f"{misfit(text)}; a port is a number up to 65535; 0 is any free one"
+    raise argparse.ArgumentTypeError(reason)

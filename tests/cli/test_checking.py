@@ -1,0 +1,184 @@
+"""`holdfast check`: what it says of a catalog, and of modules that do what they should not."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Holdfast, Start
+from tests.support.eventually import eventually
+
+TOOLS = """\
+from pydantic import BaseModel
+from temporalio import activity
+
+{first}
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+@activity.defn
+async def look_up(order: Order) -> str:
+    "Look an order up."
+    return order.order_id
+"""
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A catalog of one tool and one agent, and no Temporal server."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents/desk.yaml").write_text("model: {endpoint: m}\ntools: [look_up]\n")
+    (tmp_path / "endpoints.yaml").write_text("m: {provider: script, file: script.yaml}\n")
+    (tmp_path / "script.yaml").write_text("- text: Done.\n")
+    write(tmp_path, "")
+    monkeypatch.setenv("TEMPORAL_ADDRESS", NOBODY)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(place: Path, first: str) -> None:
+    """Write the module, with this in it to be done when it is imported."""
+    (place / "shop.py").write_text(TOOLS.format(first=first))
+
+
+ALL = ("--catalog", ".", "--tools", "shop.py", "--endpoints", "endpoints.yaml")
+
+
+async def test_what_loads_is_counted_without_a_temporal_server(
+    place: Path, holdfast: Holdfast
+) -> None:
+    said = await holdfast("check", *ALL)
+    assert (said.code, said.err) == (0, "")
+    assert said.out == "1 tool, 1 agent, endpoints m: nothing to mend\n"
+
+
+async def test_the_workers_own_variables_are_followed(
+    place: Path, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_CATALOG", str(place))
+    monkeypatch.setenv("HOLDFAST_ENDPOINTS", "endpoints.yaml")
+    said = await holdfast("check", "--tools", "shop.py")
+    assert (said.code, said.out[:16]) == (0, "1 tool, 1 agent,")
+
+
+async def test_problems_are_an_array_for_programs(place: Path, holdfast: Holdfast) -> None:
+    (place / "agents/desk.yaml").write_text("model: {endpoint: m}\n\ntools: [lookup]\n")
+    said = await holdfast("check", *ALL, "--json")
+    assert (said.code, said.err) == (2, "")
+    assert json.loads(said.out) == [
+        {
+            "file": "agents/desk.yaml",
+            "line": 3,
+            "field": "tools[0]",
+            "reason": "there is no tool `lookup`",
+            "mend": "did you mean `look_up`?",
+        }
+    ]
+
+
+async def test_the_array_is_empty_where_there_is_nothing_to_mend(
+    place: Path, holdfast: Holdfast
+) -> None:
+    said = await holdfast("check", *ALL, "--json")
+    assert (said.code, said.out, said.err) == (0, "[]\n", "")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "print('A module speaks.')",
+        "import os; os.system('echo A child speaks; echo On both >&2')",
+        "import os; os.write(1, b'Past Python'); os.write(2, b'Past Python')",
+    ],
+)
+async def test_what_a_module_prints_is_not_the_checks(
+    place: Path, holdfast: Holdfast, first: str
+) -> None:
+    write(place, first)
+    said = await holdfast("check", *ALL, "--json")
+    assert (said.code, said.out, said.err) == (0, "[]\n", "")
+
+
+@pytest.mark.parametrize("code", [0, 2, 5])
+async def test_a_module_that_ends_the_process_is_named(
+    place: Path, holdfast: Holdfast, code: int
+) -> None:
+    write(place, f"import os; os._exit({code})")
+    said = await holdfast("check", *ALL)
+    assert (said.code, said.out) == (2, "")
+    assert said.err == (
+        f"holdfast: the check was cut short: it ended with code {code}; "
+        "see what `shop.py` does while it is imported\n"
+    )
+
+
+async def test_a_module_that_waits_is_told_by_the_line_where_it_does(
+    place: Path, holdfast: Holdfast
+) -> None:
+    write(place, "import time; time.sleep(600)")
+    said = await holdfast("check", *ALL, "--timeout", "1s")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == (
+        f"{place}/shop.py:4: loading has not ended in 1s: it stands here; "
+        "ask and wait in activities, not while the module is imported\n"
+    )
+
+
+async def test_a_module_that_lets_nobody_else_on_is_ended_all_the_same(
+    place: Path, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cli.checking.PATIENCE_SECONDS", 1)
+    write(place, "import re; re.match('(a|aa)*b', 'a' * 60)")  # it never lets go of Python
+    said = await holdfast("check", *ALL, "--timeout", "500ms")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == (
+        "holdfast: the check was cut short: nothing came of it in 1.5 s; "
+        "see what `shop.py` does while it is imported\n"
+    )
+
+
+async def test_a_module_that_asks_is_answered_by_nobody(place: Path, holdfast: Holdfast) -> None:
+    write(place, "input('Really? ')")
+    said = await holdfast("check", *ALL)
+    assert said.err == (
+        f"{place}/shop.py:4: it cannot be imported: EOFError: EOF when reading a line; "
+        "mend it there\n"
+    )
+
+
+async def test_ctrl_c_ends_the_worker_that_checks_as_well(place: Path, start: Start) -> None:
+    pid = place / "pid"
+    write(
+        place, f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    )
+    program = start("check", "--tools", str(place / "shop.py"))
+
+    async def begun() -> bool:
+        return pid.exists() and bool(pid.read_text())
+
+    await eventually(begun)
+    program.process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(20):  # sooner than the worker would end by itself
+        assert await program.ended() == 130
+
+    async def gone() -> bool:
+        try:
+            os.kill(int(pid.read_text()), 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    await eventually(gone)
+
+
+async def test_a_timeout_that_is_none_is_told(place: Path, holdfast: Holdfast) -> None:
+    said = await holdfast("check", *ALL, "--timeout", "5")
+    assert said.code == 2
+    assert said.err.startswith("holdfast: `--timeout`: `5` does not fit; a duration is")

@@ -1,0 +1,113 @@
+"""§13: what loading refuses, told in one line each: the place, what is wrong, and the mend."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import worker
+from activities.catalog.source import read_source
+from hosting.errors import WRONG_SETUP
+from schemas.publish import FOLDER
+from tests.contract.wrong_inputs.loading import ARGUMENTS, FILES, Files, Place, Wrong
+from tests.contract.wrong_inputs.loading_agents import AGENTS
+from tests.contract.wrong_inputs.loading_endpoints import ENDPOINTS
+from tests.contract.wrong_inputs.loading_files import FILES as UNREADABLE
+from tests.contract.wrong_inputs.loading_modules import MODULES
+from tests.contract.wrong_inputs.loading_settings import SETTINGS
+from tests.contract.wrong_inputs.loading_tools import TOOLS
+
+CONTENT: Sequence[Wrong] = (*TOOLS, *AGENTS, *ENDPOINTS)
+ROWS: Sequence[Wrong] = (*CONTENT, *UNREADABLE, *MODULES, *SETTINGS)
+# One of each kind goes through the command itself, in processes of their own.
+THROUGH_THE_COMMAND = (TOOLS[0], AGENTS[0], ENDPOINTS[0], UNREADABLE[0], MODULES[4])
+ROOT = Path(__file__).parents[2]
+PUBLISHED = {"tools": "tool", "agents": "agent", "endpoints.yaml": "endpoints"}
+
+
+def put(folder: Path, files: Files) -> None:
+    """Put the good place there, with these files in it."""
+    for name, text in {**FILES, **files}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        match text:
+            case Place.FOLDER:
+                path.mkdir(exist_ok=True)
+            case Place.DEAD_LINK:
+                path.symlink_to("nowhere")
+            case str():
+                path.write_text(text, encoding="utf-8")
+            case bytes():
+                path.write_bytes(text)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the check is carried out: its environment says nothing."""
+    for variable in os.environ:
+        if variable.startswith(("HOLDFAST_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "OLLAMA_")):
+            monkeypatch.delenv(variable)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_it_is_told_in_a_line_that_says_what_to_do(
+    row: Wrong,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put(folder, row.files)
+    for variable, value in row.environment.items():
+        monkeypatch.setenv(variable, value)
+    code = worker.main(["--check", *row.arguments])
+    out, err = capsys.readouterr()
+    assert err.replace(f"{folder}/", "").splitlines() == list(row.says)
+    assert (code, out) == (WRONG_SETUP, "")
+    assert all("; " in line for line in row.says)
+
+
+@pytest.mark.parametrize("row", THROUGH_THE_COMMAND, ids=lambda row: row.name)
+async def test_the_command_tells_the_same(row: Wrong, folder: Path) -> None:
+    put(folder, row.files)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(ROOT / "client.py"), "check", *ARGUMENTS),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert err.decode().replace(f"{folder}/", "").splitlines() == list(row.says)
+    assert (process.returncode, out) == (WRONG_SETUP, b"")
+
+
+def test_the_good_place_itself_loads(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(folder, {})
+    assert worker.main(["--check", *ARGUMENTS]) == 0
+    assert capsys.readouterr().out == "1 tool, 0 agents, endpoints m: nothing to mend\n"
+
+
+@pytest.mark.parametrize("row", CONTENT, ids=lambda row: row.name)
+def test_an_editor_with_the_published_schema_finds_it_where_the_row_says_so(
+    row: Wrong, folder: Path
+) -> None:
+    put(folder, row.files)
+    [name] = row.files
+    schema = json.loads((FOLDER / f"{PUBLISHED[Path(name).parts[0]]}.schema.json").read_text())
+    errors = list(Draft202012Validator(schema).iter_errors(read_source(Path(name)).value))
+    assert bool(errors) is row.editor
+
+
+def test_an_editor_finds_most_of_what_is_wrong_with_the_content() -> None:
+    found = [row.editor for row in CONTENT]
+    assert found.count(True) >= 0.8 * len(found)
+
+
+def test_the_rows_are_many_and_no_two_are_one() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS) >= 150

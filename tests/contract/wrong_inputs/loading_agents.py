@@ -1,0 +1,196 @@
+"""Agents that do not load."""
+
+from tests.contract.wrong_inputs.loading import MODEL, agent
+
+AGENTS = [
+    agent(
+        "an endpoint that does not exist",
+        "model: {endpoint: n}\n",
+        "1: `model.endpoint`: there is no endpoint `n`; known: `m`",
+        editor=False,
+    ),
+    agent(
+        "a model that is a text",
+        "model: gpt-5\n",
+        "1: `model`: `gpt-5` does not fit; write an object",
+    ),
+    agent("no model", "name: desk\n", "1: `model` is missing; add it"),
+    agent("no endpoint", "model: {name: small}\n", "1: `model`: `endpoint` is missing; add it"),
+    agent(
+        "a URL in an agent",
+        "model: {endpoint: m, baseUrl: http://localhost:8080}\n",
+        "1: unknown field `baseUrl`; known: `endpoint`, `maxOutputTokens`, `name`, "
+        "`options`, `temperature`",
+    ),
+    agent(
+        "a field of the model misspelt",
+        "model: {endpoint: m, maxTokens: 500}\n",
+        "1: unknown field `maxTokens`; did you mean `maxOutputTokens`?",
+    ),
+    agent(
+        "a temperature too high",
+        "model: {endpoint: m, temperature: 3}\n",
+        "1: `model.temperature`: `3` does not fit; write 2 or less",
+    ),
+    agent(
+        "a temperature in quotes",
+        "model: {endpoint: m, temperature: '0.5'}\n",
+        "1: `model.temperature`: `0.5` does not fit; write a number, without quotes",
+    ),
+    agent(
+        "a field misspelt",
+        MODEL + "instruction: Be kind.\n",
+        "2: unknown field `instruction`; did you mean `instructions`?",
+    ),
+    agent(
+        "a field in another case",
+        MODEL + "tool_choice: none\n",
+        "2: unknown field `tool_choice`; did you mean `toolChoice`?",
+    ),
+    agent(
+        "a field like no other",
+        MODEL + "persona: Be kind.\n",
+        "2: unknown field `persona`; known: `$schema`, `approval`, `budget`, `calling`, "
+        "`concurrency`, `description`, `input`, `instructions`, `model`, `name` and 8 "
+        "more",
+    ),
+    agent(
+        "a tool that does not exist",
+        MODEL + "tools: [lookup]\n",
+        "2: `tools[0]`: there is no tool `lookup`; did you mean `look_up`?",
+        editor=False,
+    ),
+    agent(
+        "a tool twice",
+        MODEL + "tools: [look_up, look_up]\n",
+        "2: `tools[1]`: it has `look_up` twice; keep one of them",
+    ),
+    agent(
+        "tools that are a text",
+        MODEL + "tools: look_up\n",
+        "2: `tools`: `look_up` does not fit; write a list, like [look_up]",
+    ),
+    agent(
+        "a tool that is a number",
+        MODEL + "tools: [5]\n",
+        "2: `tools[0]`: this is no tool; write the name of a tool, or a JSON Schema object",
+    ),
+    agent(
+        "two mistakes in a tool of its own",
+        MODEL
+        + (
+            "tools:\n- _tool: pay\n  _activity: {type: charge, startToCloseTimeout: 30 s}\n  "
+            "_aproval: {}\n"
+        ),
+        "4: `tools[0]._activity.startToCloseTimeout`: `30 s` does not fit; a duration is "
+        'a number and a unit: "500ms", "30s", "5m", "24h", "7d"',
+        "5: unknown meta-property `_aproval`; did you mean `_approval`?",
+    ),
+    agent(
+        "a tool of its own without a name",
+        MODEL + "tools:\n- _activity: charge\n",
+        '3: `tools[0]`: the tool has no name; give it one: "_tool": "…"',
+        editor=False,
+    ),
+    agent(
+        "a choice of a tool that it lacks",
+        MODEL + "tools: [look_up]\ntoolChoice: {name: lookup}\n",
+        "3: `toolChoice.name`: the agent has no tool `lookup`; did you mean `look_up`?",
+        editor=False,
+    ),
+    agent(
+        "a choice that does not exist",
+        MODEL + "toolChoice: any\n",
+        "2: `toolChoice`: `any` does not fit; write `auto`, `none` or `required`, or an object",
+    ),
+    agent(
+        "a choice in the wrong field",
+        MODEL + "toolChoice: {tool: look_up}\n",
+        "2: `toolChoice`: `name` is missing; add it",
+        "2: unknown field `tool`; known: `name`",
+    ),
+    agent(
+        "a budget misspelt",
+        MODEL + "budget: {maxTurn: 5}\n",
+        "2: unknown field `maxTurn`; did you mean `maxTurns`?",
+    ),
+    agent(
+        "a budget below nothing",
+        MODEL + "budget: {maxTurns: -5}\n",
+        "2: `budget.maxTurns`: `-5` does not fit; write 1 or more",
+    ),
+    agent(
+        "a budget in quotes",
+        MODEL + 'budget: {maxCalls: "5"}\n',
+        "2: `budget.maxCalls`: `5` does not fit; write a whole number, without quotes",
+    ),
+    agent(
+        "a budget of time in words",
+        MODEL + "budget: {maxDuration: an hour}\n",
+        "2: `budget.maxDuration`: `an hour` does not fit; a duration is a number and a "
+        'unit: "500ms", "30s", "5m", "24h", "7d"',
+    ),
+    agent(
+        "a limit's end that does not exist",
+        MODEL + "onLimit: {maxTurns: stop}\n",
+        "2: `onLimit.maxTurns`: `stop` does not fit; write `finalize`, `fail` or `ask`",
+    ),
+    agent(
+        "a limit misspelt",
+        MODEL + "onLimit: {maxTurn: ask}\n",
+        "2: `maxTurn` does not fit; did you mean `maxTurns`?",
+    ),
+    agent(
+        "no concurrency at all",
+        MODEL + "concurrency: 0\n",
+        "2: `concurrency`: `0` does not fit; write 1 or more",
+    ),
+    agent(
+        "approval without a tool",
+        MODEL + "tools: [look_up]\napproval: {auto: [lookup]}\n",
+        "3: `approval.auto` names `lookup`, which is not among the agent's tools; did "
+        "you mean `look_up`?",
+        editor=False,
+    ),
+    agent(
+        "a kind of calling that does not exist",
+        MODEL + "calling: nativ\n",
+        "2: `calling`: `nativ` does not fit; write `native`",
+    ),
+    agent(
+        "an output schema with a keyword misspelt",
+        MODEL + "output: {type: object, propertis: {}}\n",
+        "2: unknown keyword `propertis`; did you mean `properties`? One of your own "
+        "begins with `x-`",
+        editor=False,
+    ),
+    agent(
+        "an output that is a text",
+        MODEL + "output: text\n",
+        "2: `output`: `text` does not fit; write an object, or `true` or `false`",
+    ),
+    agent(
+        "a state schema with a wrong type",
+        MODEL + "state: {type: objekt}\n",
+        "2: `state.type`: `objekt` is no type; did you mean `object`?",
+    ),
+    agent(
+        "a name with a space in it",
+        MODEL + "name: service desk\n",
+        "2: `name`: `service desk` does not fit; write at most 128 letters, digits, `_`, "
+        "`.` and `-`, of which the first is a letter",
+    ),
+    agent(
+        "a flag of an agent that is a text",
+        MODEL + "reasoningForCall: no\n",
+        "2: `reasoningForCall`: `no` does not fit; write `true` or `false`",
+    ),
+    agent(
+        "an agent that is a list",
+        "- model: {endpoint: m}\n",
+        "1: this is no agent; write an object with `model` in it",
+    ),
+    agent(
+        "a field without a value", MODEL + "tools:\n", "2: `tools`: there is no value; write a list"
+    ),
+]

@@ -1,0 +1,84 @@
+"""Python modules of tools that do not load."""
+
+from tests.contract.wrong_inputs.loading import SHOP, module, shop_with
+
+MODULES = [
+    module(
+        "a module with a mistake in its syntax",
+        "import os\n\ndef f(:\n    pass\n",
+        "3: it cannot be imported: SyntaxError: invalid syntax; mend it there",
+    ),
+    module(
+        "a module that imports what is not there",
+        "import os\nimport stripe_api\n",
+        "2: it cannot be imported: ModuleNotFoundError: No module named 'stripe_api'; "
+        "mend it there",
+    ),
+    module(
+        "a module that fails",
+        "import os\n\nDB = os.environ['NO_SUCH_VARIABLE']\n",
+        "3: it cannot be imported: KeyError: 'NO_SUCH_VARIABLE'; mend it there",
+    ),
+    module(
+        "a module that fails in several lines",
+        "raise ValueError('no database:\\nnot one')\n",
+        "1: it cannot be imported: ValueError: no database: not one; mend it there",
+    ),
+    module(
+        "a module that ends the program",
+        "import sys\nsys.exit(3)\n",
+        "2: it cannot be imported: SystemExit: 3; mend it there",
+    ),
+    module(
+        "a module without activities",
+        "def charge() -> None: ...\n",
+        " it has no activities; decorate a function with `@activity.defn`, or leave the module out",
+    ),
+    module(
+        "a module with an activity twice",
+        SHOP + "\n\n@activity.defn(name='charge')\nasync def pay(order_id: str) -> None: ...\n",
+        "19: the activity name `charge` is taken by shop.py:15; give one of them another name",
+    ),
+    module(
+        "a module with an activity of the worker's own",
+        SHOP.replace(
+            "async def charge(order_id: str, amount: float) -> None: ...",
+            "async def generate(order_id: str, amount: float) -> None: ...",
+            1,
+        ),
+        "15: the activity name `generate` is the worker's own; give it another: "
+        '`@activity.defn(name="…")`',
+    ),
+    module(
+        "a module with a meta-property misspelt",
+        shop_with('{"_sideEffect": True}'),
+        "10: unknown meta-property `_sideEffect`; did you mean `_sideEffects`?",
+    ),
+    module(
+        "a module with a wrong meta-property",
+        shop_with('{"_approval": {"require": "alway"}}'),
+        "10: `_approval.require`: `alway` does not fit; did you mean `always`?",
+    ),
+    module(
+        "a module with a meta-property that is no JSON",
+        shop_with('{"_requires": {"orders"}}'),
+        "10: the `json_schema_extra` of `Order` is no JSON: Object of type set is not "
+        "JSON serializable; use texts, numbers, lists and dictionaries",
+    ),
+    module(
+        "a module with a parameter that JSON lacks",
+        "from collections.abc import Callable\n"
+        + SHOP.replace("    order_id: str", "    order_id: Callable[[], str]", 1),
+        "10: `Order` has no JSON Schema: Cannot generate a JsonSchema for "
+        "core_schema.CallableSchema; use types that JSON has",
+    ),
+    module(
+        "a module with an unknown annotation",
+        SHOP.replace(
+            "async def charge(order_id: str, amount: float) -> None: ...",
+            "async def charge(order_id: 'Ordr') -> None: ...",
+            1,
+        ),
+        "15: it cannot be imported: NameError: name 'Ordr' is not defined; mend it there",
+    ),
+]

@@ -1,0 +1,182 @@
+"""Options and variables that name nothing, or nothing good."""
+
+from tests.contract.wrong_inputs.loading import ARGUMENTS, Place, Wrong
+
+SETTINGS = [
+    Wrong(
+        "nothing to check",
+        {},
+        [
+            "holdfast: there is nothing to check; name it with `--catalog DIR`, `--tools "
+            "MODULE` or `--endpoints FILE`",
+        ],
+        arguments=[],
+    ),
+    Wrong(
+        "an option misspelt",
+        {},
+        [
+            "holdfast: there is no option `--catlog`; did you mean `--catalog`?",
+        ],
+        arguments=["--catlog", "."],
+    ),
+    Wrong(
+        "an option without its value",
+        {},
+        [
+            "holdfast: `--catalog`: its value is missing; see `python worker.py --help`",
+        ],
+        arguments=["--catalog"],
+    ),
+    Wrong(
+        "an option with an empty value",
+        {},
+        [
+            "holdfast: `--task-queue`: the text is empty; write a name",
+        ],
+        arguments=["--catalog", ".", "--task-queue", ""],
+    ),
+    Wrong(
+        "a catalog that is not there",
+        {},
+        [
+            "agnts: there is no such folder; did you mean `agents`?",
+        ],
+        arguments=["--catalog", "agnts"],
+    ),
+    Wrong(
+        "a catalog that is a file",
+        {},
+        [
+            "shop.py: this is a file; name a folder with `--catalog`",
+        ],
+        arguments=["--catalog", "shop.py"],
+    ),
+    Wrong(
+        "a folder that is no catalog",
+        {"other": Place.FOLDER},
+        [
+            "other: it has neither a folder `tools` nor a folder `agents`; make one of them, "
+            "or name another folder with `--catalog`",
+        ],
+        arguments=["--catalog", "other"],
+    ),
+    Wrong(
+        "the folder of tools in place of the catalog",
+        {},
+        [
+            "tools: this is the inside of a catalog; name the folder around it: `.`",
+        ],
+        arguments=["--catalog", "tools"],
+    ),
+    Wrong(
+        "endpoints that are not there",
+        {},
+        [
+            "endpoint.yaml: there is no such file; did you mean `endpoints.yaml`?",
+        ],
+        arguments=["--endpoints", "endpoint.yaml"],
+    ),
+    Wrong(
+        "endpoints that are a folder",
+        {},
+        [
+            "agents: this is a folder; name a file",
+        ],
+        arguments=["--endpoints", "agents"],
+    ),
+    Wrong(
+        "a module that is not there",
+        {},
+        [
+            "shop.tools: there is no such module; check the name, and where it is run",
+        ],
+        arguments=["--tools", "shop.tools"],
+    ),
+    Wrong(
+        "a module's file that is not there",
+        {},
+        [
+            "shp.py: there is no such file; did you mean `shop.py`?",
+        ],
+        arguments=["--tools", "shp.py"],
+    ),
+    Wrong(
+        "a file that is no module",
+        {},
+        [
+            "./shop: this is no Python module; write its dotted name, or the path of its "
+            "`.py` file",
+        ],
+        arguments=["--tools", "./shop"],
+    ),
+    Wrong(
+        "a duration of the worker without a unit",
+        {},
+        [
+            "holdfast: `--heartbeat-timeout`: `5` does not fit; a duration is a number and a "
+            'unit: "500ms", "30s", "5m", "24h", "7d"',
+        ],
+        arguments=[*ARGUMENTS, "--heartbeat-timeout", "5"],
+    ),
+    Wrong(
+        "an activity that tells nobody",
+        {},
+        [
+            "--notify: this worker has no activity `chrge`; did you mean `charge`?",
+        ],
+        arguments=[*ARGUMENTS, "--notify", "chrge"],
+    ),
+    Wrong(
+        "a port that is none",
+        {},
+        [
+            "holdfast: `--dev-port`: `70000` does not fit; a port is a number up to 65535; 0 "
+            "is any free one",
+        ],
+        arguments=[*ARGUMENTS, "--dev-port", "70000"],
+    ),
+    Wrong(
+        "a variable misspelt",
+        {},
+        [
+            "holdfast: the variable HOLDFAST_CATALOGUE is not read; did you mean HOLDFAST_CATALOG?",
+        ],
+        environment={"HOLDFAST_CATALOGUE": "."},
+    ),
+    Wrong(
+        "a variable that does not exist",
+        {},
+        [
+            "holdfast: the variable HOLDFAST_TOOLS is not read; use `--tools`",
+        ],
+        environment={"HOLDFAST_TOOLS": "shop.py"},
+    ),
+    Wrong(
+        "a variable with a wrong duration",
+        {},
+        [
+            "holdfast: HOLDFAST_GRACEFUL_TIMEOUT: `10 seconds` does not fit; a duration is a "
+            'number and a unit: "500ms", "30s", "5m", "24h", "7d"',
+        ],
+        environment={"HOLDFAST_GRACEFUL_TIMEOUT": "10 seconds"},
+    ),
+    Wrong(
+        "a variable that names no catalog",
+        {},
+        [
+            "nowhere: there is no such folder; check the path",
+        ],
+        arguments=[],
+        environment={"HOLDFAST_CATALOG": "nowhere"},
+    ),
+    Wrong(
+        "an activity on a queue of the worker",
+        {"tools/t.yaml": "_activity: {type: pay, taskQueue: payments}\n"},
+        [
+            "tools/t.yaml:1: `_activity.type`: this worker has no activity `pay`; known: "
+            "`charge`, `look_up` (an activity of another worker needs its `taskQueue`)",
+        ],
+        arguments=[*ARGUMENTS, "--task-queue", "payments"],
+    ),
+]
