@@ -1,4 +1,4 @@
-"""`resolve_agent`: the definition that a run takes when it starts and keeps until it ends."""
+"""The definition that a run or a call takes when it starts and keeps until it ends."""
 
 from typing import Any
 
@@ -6,23 +6,27 @@ from pydantic import ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.catalog.agent import resolve_definition
-from activities.catalog.faults import Fault, RefusedError, faults_of, nearest
-from activities.catalog.loading import Catalog
+from activities.catalog.agent import resolve_definition, tool_of
+from activities.catalog.faults import RefusedError
+from activities.catalog.loading import Shelf
 from schemas import names
-from schemas.agent import Agent, Snapshot, WorkerFacts
-from schemas.run import RunRequest
+from schemas.agent import Agent, Snapshot, ToolSnapshot, WorkerFacts
+from schemas.base import Strict
+from schemas.faults import Fault, faults_of, nearest, told
+from schemas.run import CallRequest, RunRequest
 
 # The name of an agent that is written in a request and says none.
 UNNAMED_AGENT = "inline"
-MAX_FAULTS_TOLD = 5
 
 
 class AgentResolver:
-    """The catalog, as runs ask it for their agent."""
+    """The catalog, as runs ask it for their agent and calls for their tool.
 
-    def __init__(self, catalog: Catalog, facts: WorkerFacts) -> None:
-        self._catalog = catalog
+    Each answer takes the catalog off its shelf once, since another may stand there a moment later.
+    """
+
+    def __init__(self, shelf: Shelf, facts: WorkerFacts) -> None:
+        self._shelf = shelf
         self._facts = facts
 
     # No coroutine: a large inline definition takes a while to check, and must not hold up the loop.
@@ -44,36 +48,66 @@ class AgentResolver:
         except RefusedError as refused:
             raise _invalid(refused.faults) from None
 
-    def _snapshot(self, request: dict[str, Any]) -> Snapshot:
+    @activity.defn(name=names.RESOLVE_TOOL)
+    def resolve_tool(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Resolve the tool that a single call is asked for with.
+
+        Args:
+            request: the call's input, a `schemas.run.CallRequest` as JSON.
+
+        Returns:
+            a `schemas.agent.ToolSnapshot` as JSON.
+
+        Raises:
+            ApplicationError: of type `invalid_request`, final: what was asked for cannot be had.
+        """
         try:
-            RunRequest.model_validate(request)
-        except ValidationError as error:
-            invalid = faults_of(error, request, RunRequest)
-        else:
-            return Snapshot(agent=self._agent(request["agent"]), worker=self._facts)
-        raise RefusedError(invalid)
+            return self._tool_snapshot(request).to_json()
+        except RefusedError as refused:
+            raise _invalid(refused.faults) from None
+
+    def _snapshot(self, request: dict[str, Any]) -> Snapshot:
+        _check(request, RunRequest)
+        return Snapshot(agent=self._agent(request["agent"]), worker=self._facts)
+
+    def _tool_snapshot(self, request: dict[str, Any]) -> ToolSnapshot:
+        _check(request, CallRequest)
+        try:
+            tool = tool_of(request["tool"], self._shelf.catalog.world)
+        except RefusedError as refused:
+            raise RefusedError(fault.under("tool") for fault in refused.faults) from None
+        return ToolSnapshot(tool=tool, worker=self._facts)
 
     def _agent(self, asked: str | dict[str, Any]) -> Agent:
         if isinstance(asked, str):
             return self._named(asked)
         try:
-            return resolve_definition(asked, UNNAMED_AGENT, self._catalog.world)
+            return resolve_definition(asked, UNNAMED_AGENT, self._shelf.catalog.world)
         except RefusedError as refused:
             raise RefusedError(fault.under("agent") for fault in refused.faults) from None
 
     def _named(self, name: str) -> Agent:
-        agent = self._catalog.agents.get(name)
+        agents = self._shelf.catalog.agents
+        agent = agents.get(name)
         if agent is None:
-            mend = nearest(name, self._catalog.agents, "this worker has no agents: see `--catalog`")
+            mend = nearest(name, agents, "this worker has no agents: see `--catalog`")
             raise RefusedError([Fault(("agent",), f"there is no agent `{name}`", mend)])
         return agent
 
 
+def _check(request: dict[str, Any], model: type[Strict]) -> None:
+    try:
+        model.model_validate(request)
+    except ValidationError as error:
+        invalid = faults_of(error, request, model)
+    else:
+        return
+    raise RefusedError(invalid)
+
+
 def _invalid(faults: list[Fault]) -> ApplicationError:
-    said = ". ".join(str(fault) for fault in faults[:MAX_FAULTS_TOLD])
-    more = len(faults) - MAX_FAULTS_TOLD
     return ApplicationError(
-        f"{said}. And {more} more" if more > 0 else said,
+        told(faults),
         type=names.INVALID_REQUEST,
         non_retryable=True,
         category=ApplicationErrorCategory.BENIGN,

@@ -1,5 +1,6 @@
 """What a worker logs: on standard error, a line for each thing that somebody can do about."""
 
+import asyncio
 import logging
 import sys
 
@@ -12,14 +13,17 @@ from temporalio.runtime import (
     TelemetryFilter,
 )
 
+from schemas import names
+
 
 def log_to_stderr() -> None:
-    """Have warnings and worse written to standard error."""
+    """Have warnings and worse written to standard error, and what the worker itself tells."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_Brief())
     logging.basicConfig(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[handler]
     )
+    logging.getLogger("holdfast").setLevel(logging.INFO)
 
 
 def core_runtime() -> Runtime:
@@ -29,12 +33,16 @@ def core_runtime() -> Runtime:
     return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(levels, forwarding)))
 
 
+# Also what is cut off when the worker stops.
+_ON_PURPOSE = (ApplicationError, asyncio.CancelledError)
+
+
 class _Brief(logging.Filter):
     """What an activity raises on purpose is a line; only what nobody planned has a stack."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, ApplicationError):
+        if isinstance(error, _ON_PURPOSE) or type(error).__name__ == names.STOP_RUN:
             record.msg, record.args = f"{record.getMessage()}: {error}", ()
             record.exc_info = record.exc_text = None
         return True

@@ -1,4 +1,4 @@
-"""`resolve_agent`: what a run is given when it starts, and what it is refused with."""
+"""`resolve_agent`, `resolve_tool`: what a run or a call starts with, and what it is refused for."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
+from activities.catalog.loading import Shelf
 from activities.resolve import AgentResolver
 from schemas import names
-from schemas.agent import Snapshot, WorkerFacts
+from schemas.agent import Snapshot, ToolSnapshot, WorkerFacts
 from tests.activities.catalog_folder import Folder
 
 FACTS = WorkerFacts(
@@ -24,11 +25,18 @@ INLINE = {"model": {"endpoint": "m"}}
 def resolver(shop: Folder) -> AgentResolver:
     """The worker's answers: one agent `desk`, one tool `look_up`."""
     shop.write("agents/desk.md", "---\nmodel: {endpoint: m}\ntools: [look_up]\n---\nBe kind.")
-    return AgentResolver(shop.load(), FACTS)
+    return AgentResolver(Shelf(shop.load()), FACTS)
 
 
 def resolved(resolver: AgentResolver, agent: Any) -> Snapshot:
     return Snapshot.read(resolver.resolve_agent({"agent": agent, "input": "go"}))
+
+
+def tool_refusal(resolver: AgentResolver, request: Any) -> str:
+    with pytest.raises(ApplicationError) as refused:
+        resolver.resolve_tool(request)
+    assert (refused.value.type, refused.value.non_retryable) == (names.INVALID_REQUEST, True)
+    return refused.value.message
 
 
 def refusal(resolver: AgentResolver, request: Any) -> str:
@@ -71,7 +79,7 @@ def test_an_inline_agent_may_name_tools_of_the_catalog_and_hold_its_own(
     [
         ({"agent": "dosk"}, "`agent`: there is no agent `dosk`; did you mean `desk`?"),
         ({}, "`agent` is missing; add it"),
-        ({"agent": 5}, "`agent`: `5` does not fit; write a valid string or an object"),
+        ({"agent": 5}, "`agent`: `5` does not fit; write a text, or an object"),
         (
             {"agent": "desk", "inputs": "x"},
             "`inputs`: unknown field `inputs`; did you mean `input`",
@@ -92,7 +100,7 @@ def test_an_inline_agent_may_name_tools_of_the_catalog_and_hold_its_own(
             {
                 "agent": {
                     **INLINE,
-                    "tools": [{"_tool": "pay", "_activity": {"type": "x", "local": 1}}],
+                    "tools": [{"_tool": "pay", "_activity": {"type": "x", "local": True}}],
                 }
             },
             "`agent.tools[0]._activity.type`: this worker has no activity `x`",
@@ -107,6 +115,29 @@ def test_what_cannot_be_had_is_refused_with_the_reason(
     resolver: AgentResolver, request_: dict[str, Any], message: str
 ) -> None:
     assert refusal(resolver, request_).startswith(message)
+
+
+def test_a_single_call_is_given_its_tool_and_what_its_worker_has(resolver: AgentResolver) -> None:
+    snapshot = ToolSnapshot.read(resolver.resolve_tool({"tool": "look_up"}))
+    assert snapshot.tool.parameters["required"] == ["order_id"]
+    assert snapshot.worker == FACTS
+    own = {"_tool": "pay", "_activity": "charge", "_sideEffects": True}
+    assert ToolSnapshot.read(resolver.resolve_tool({"tool": own})).tool.once
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"tool": "look_ap"}, "`tool`: there is no tool `look_ap`; did you mean `look_up`?"),
+        ({"tool": {"_tool": "latent"}}, "`tool`: this worker has no activity `latent`"),
+        ({"tool": {"_activity": "charge"}}, "`tool`: the tool has no name"),
+        ({"tool": 5}, "`tool`: `5` does not fit"),
+    ],
+)
+def test_a_tool_that_cannot_be_called_is_refused_with_the_reason(
+    resolver: AgentResolver, request_: dict[str, Any], message: str
+) -> None:
+    assert tool_refusal(resolver, request_).startswith(message)
 
 
 def test_of_many_faults_the_first_are_told(resolver: AgentResolver) -> None:

@@ -1,0 +1,529 @@
+"""A changed catalog: when it is read, what of it is taken up, and what is said. No clock here."""
+
+import asyncio
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activities.catalog import reloading
+from activities.catalog.files import Signature, file_signature, folder_signature
+from activities.catalog.loading import Catalog, Shelf, load_again, load_catalog
+from activities.catalog.reloading import STAYS, Reloading, Settling
+from tests.activities.catalog_folder import Folder
+from tests.support.eventually import eventually
+
+AGENT = "---\nmodel: {endpoint: m}\ntools: [look_up]\n---\nBe kind."
+AT_ONCE = timedelta(0)
+
+
+class Place:
+    """A loaded catalog, and the looks that are taken at its folder."""
+
+    def __init__(self, folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
+        self.folder = folder
+        self._caplog = caplog
+        before = folder_signature(folder.path)
+        self.shelf = Shelf(folder.load())
+        self.reloading = Reloading(self.shelf, folder.path, before, folder.modules)
+
+    @property
+    def tools(self) -> set[str]:
+        return set(self.shelf.catalog.world.tools)
+
+    @property
+    def agents(self) -> set[str]:
+        return set(self.shelf.catalog.agents)
+
+    def look(self, times: int = 1) -> list[str]:
+        """Look, and what was said at it; files without the folder's own path."""
+        self._caplog.clear()
+        for _ in range(times):
+            self.reloading.look()
+        return [text.replace(f"{self.folder.path}/", "") for text in self._caplog.messages]
+
+    def settle(self) -> list[str]:
+        """See a change, and see that it is still."""
+        return self.look(2)
+
+
+@pytest.fixture
+def place(shop: Folder, caplog: pytest.LogCaptureFixture) -> Place:
+    """The tools `look_up`, of a module, and `pay`, of a file; an agent `desk`."""
+    caplog.set_level(logging.INFO, "holdfast")
+    shop.write("tools/pay.yaml", "_activity: charge\n")
+    shop.write("agents/desk.md", AGENT)
+    return Place(shop, caplog)
+
+
+# When a change is over.
+
+
+@pytest.mark.parametrize(
+    ("looks", "over"),
+    [
+        ("aaaa", []),
+        ("abbb", ["b"]),
+        ("abcdd", ["d"]),
+        ("abab", []),
+        ("abaa", []),
+        ("abbaa", ["b", "a"]),
+        ("bb", ["b"]),
+        ("abbcbb", ["b"]),
+    ],
+)
+def test_a_change_is_over_when_it_was_seen_twice_and_only_once(looks: str, over: list[str]) -> None:
+    settling = Settling({"file": "a"})
+    found = []
+    for look in looks:
+        now: Signature = {"file": look}
+        if settling.is_over(now):
+            found.append(look)
+            settling.known = now
+    assert found == over
+
+
+def test_a_change_is_read_at_the_second_look_and_no_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def reading(catalog: Catalog, folder: Path) -> Catalog:
+        read.append(folder)
+        return load_again(catalog, folder)
+
+    monkeypatch.setattr(reloading, "load_again", reading)
+    place.look(3)
+    place.folder.write("tools/refund.yaml", "_activity: charge\n")
+    place.look()
+    assert read == []
+    assert "refund" not in place.tools
+    place.look(5)
+    assert len(read) == 1
+    assert "refund" in place.tools
+
+
+def test_what_changes_in_many_steps_is_taken_up_whole_at_the_end(place: Place) -> None:
+    for n in range(4):
+        place.folder.write(f"tools/step_{n}.yaml", "_activity: charge\n")
+        assert place.look() == []
+    assert place.tools == {"look_up", "pay"}
+    [said] = place.look()
+    assert "new: tool `step_0`, tool `step_1`, tool `step_2`, tool `step_3`" in said
+    assert {f"step_{n}" for n in range(4)} < place.tools
+
+
+def test_what_changes_while_it_is_read_is_read_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reading(catalog: Catalog, folder: Path) -> Catalog:
+        found = load_again(catalog, folder)
+        place.folder.write("tools/second.yaml", "_activity: charge\n")
+        return found
+
+    place.folder.write("tools/first.yaml", "_activity: charge\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(reloading, "load_again", reading)
+        assert place.settle() == []
+    assert place.tools == {"look_up", "pay"}
+    [said] = place.settle()
+    assert "new: tool `first`, tool `second`" in said
+
+
+def test_what_comes_and_goes_while_it_is_read_leaves_nothing_unread(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passing = place.folder.path / "tools/passing.yaml"
+
+    def reading(catalog: Catalog, folder: Path) -> Catalog:
+        passing.write_text("_activity: charge\n")
+        return load_again(catalog, folder)
+
+    place.folder.write("tools/refund.yaml", "_activity: charge\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(reloading, "load_again", reading)
+        place.settle()
+    passing.unlink()
+    place.settle()
+    assert place.tools == {"look_up", "pay", "refund"}
+
+
+def test_a_folder_that_is_never_still_is_told_once(place: Place) -> None:
+    said = []
+    for n in range(2 * reloading.MAX_RESTLESS_LOOKS):
+        place.folder.write("tools/pay.yaml", "_activity: charge\n" + "#" * n)
+        said += place.look()
+    assert said == [f"{place.folder.path} keeps changing; it is taken up when it is still"]
+
+
+def test_what_changed_between_the_start_of_loading_and_the_first_look_is_not_missed(
+    place: Place, shop: Folder
+) -> None:
+    before = folder_signature(shop.path)
+    shelf = Shelf(shop.load())
+    shop.write("tools/late.yaml", "_activity: charge\n")
+    late = Reloading(shelf, shop.path, before, [])
+    late.look()
+    late.look()
+    assert "late" in shelf.catalog.world.tools
+
+
+# What is taken up.
+
+
+def test_one_line_says_what_is_new_changed_and_gone(place: Place) -> None:
+    place.folder.write("tools/refund.yaml", "_activity: charge\n")
+    place.folder.write("agents/desk.md", AGENT + " And brief.")
+    (place.folder.path / "tools/pay.yaml").unlink()
+    assert place.settle() == [
+        "the catalog has changed; for new runs: new: tool `refund`; changed: agent `desk`; "
+        "gone: tool `pay`"
+    ]
+    assert place.tools == {"look_up", "refund"}
+    assert place.shelf.catalog.agents["desk"].instructions == "Be kind. And brief."
+
+
+def test_of_many_names_the_first_are_told(place: Place) -> None:
+    for n in range(15):
+        place.folder.write(f"tools/tool_{n:02}.yaml", "_activity: charge\n")
+    [said] = place.settle()
+    assert said.endswith("tool `tool_09` and 5 more")
+
+
+def test_what_says_the_same_as_before_is_not_told(place: Place) -> None:
+    place.folder.write("tools/pay.yaml", "# The same.\n_activity: charge\n")
+    assert place.settle() == []
+
+
+def test_a_whole_catalog_stands_on_the_shelf_at_any_time(place: Place) -> None:
+    taken = place.shelf.catalog
+    place.folder.write("tools/refund.yaml", "_activity: charge\n")
+    place.folder.write("agents/desk.md", AGENT.replace("look_up", "refund"))
+    place.settle()
+    assert set(taken.world.tools) == {"look_up", "pay"}
+    assert [tool.name for tool in taken.agents["desk"].tools] == ["look_up"]
+    assert place.tools == {"look_up", "pay", "refund"}
+
+
+def test_the_modules_keep_what_they_had_when_they_were_imported(place: Place) -> None:
+    activities = place.shelf.catalog.activities
+    module = Path(place.folder.modules[0])
+    module.write_text(module.read_text().replace("look_up", "look_down"))
+    place.folder.write("tools/refund.yaml", "_activity: charge\n")
+    place.settle()
+    assert place.tools == {"look_up", "pay", "refund"}
+    assert place.shelf.catalog.activities == activities
+
+
+# What is not taken up.
+
+
+def test_what_does_not_load_changes_nothing_and_is_told_once_with_its_line(place: Place) -> None:
+    catalog = place.shelf.catalog
+    place.folder.write("tools/fine.yaml", "_activity: charge\n")
+    place.folder.write("tools/pay.yaml", "description: Pay.\n_activity: chrge\n")
+    problem, stays = place.settle()
+    assert problem.startswith("tools/pay.yaml:2: ")
+    assert "this worker has no activity `chrge`; did you mean `charge`?" in problem
+    assert stays == f"the catalog has changed and does not load; {STAYS}"
+    assert place.look(5) == []
+    assert place.shelf.catalog is catalog
+
+
+def test_what_is_mended_is_taken_up_and_told(place: Place) -> None:
+    place.folder.write("tools/refund.yaml", "_activity: chrge\n")
+    place.settle()
+    place.folder.write("tools/refund.yaml", "_activity: charge\n# mended")
+    assert place.settle() == ["the catalog loads again; for new runs: new: tool `refund`"]
+    assert "refund" in place.tools
+
+
+def test_what_breaks_again_is_told_again(place: Place) -> None:
+    broken, whole = "_activity: chrge\n", "_activity: charge\n# mended"
+    for text, lines in ((broken, 2), (whole, 1), (broken, 2)):
+        place.folder.write("tools/refund.yaml", text)
+        assert len(place.settle()) == lines
+
+
+def test_what_is_put_back_as_it_was_is_told_to_load_again(place: Place) -> None:
+    place.folder.write("tools/refund.yaml", "_activity: chrge\n")
+    place.settle()
+    (place.folder.path / "tools/refund.yaml").unlink()
+    assert place.settle() == ["the catalog loads again, and is as it was before"]
+
+
+def test_the_same_problems_after_a_further_change_are_one_line(place: Place) -> None:
+    place.folder.write("tools/refund.yaml", "_activity: chrge\n")
+    place.settle()
+    place.folder.write("tools/other.yaml", "_activity: charge\n")
+    assert place.settle() == [f"the catalog has changed and has the same problems; {STAYS}"]
+    assert "other" not in place.tools
+
+
+def test_of_many_problems_the_first_are_told(place: Place) -> None:
+    for n in range(105):
+        place.folder.write(f"tools/t{n:03}.yaml", "_activity: chrge\n")
+    said = place.settle()
+    assert len(said) == 101
+    assert said[-1] == f"the catalog has changed and does not load (and 5 more problems); {STAYS}"
+
+
+def test_a_folder_that_is_gone_changes_nothing_until_it_is_back(place: Place) -> None:
+    away = place.folder.path.with_name("away")
+    place.folder.path.rename(away)
+    nowhere, stays = place.settle()[-2:]
+    assert nowhere.startswith(f"{place.folder.path}: ")
+    assert STAYS in stays
+    assert place.agents == {"desk"}
+    assert place.tools == {"look_up", "pay"}
+    assert place.look(3) == []
+    away.rename(place.folder.path)
+    assert "the catalog loads again, and is as it was before" in place.settle()
+
+
+@pytest.mark.parametrize("name", ["tools", "tools/more"])
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "Not you"), FileNotFoundError(2, "Gone"), OSError(5, "I/O")]
+)
+def test_a_folder_that_cannot_be_listed_is_no_empty_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch, name: str, error: OSError
+) -> None:
+    place.folder.write("tools/more/fine.yaml", "_activity: charge\n")
+    place.settle()
+    scandir, error.filename = os.scandir, "elsewhere"
+
+    def listing(folder: Any) -> Any:
+        if Path(folder) == place.folder.path / name:
+            raise error
+        return scandir(folder)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", listing)
+        problem = place.settle()[0]
+    assert problem == f"tools: it cannot be listed: {error.strerror}; make it a readable folder"
+    assert place.tools == {"look_up", "pay", "fine"}
+
+
+def test_a_folder_with_too_many_files_is_refused_and_soon(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("activities.catalog.files.MAX_FILES", 3)
+    for n in range(3):
+        place.folder.write(f"tools/more/{n}.txt", "")
+    assert place.settle()[0] == "tools: it holds too many files; use at most 3"
+
+
+def test_a_link_that_leads_nowhere_is_a_file_that_cannot_be_read(place: Place) -> None:
+    (place.folder.path / "tools/lost.yaml").symlink_to("nowhere.yaml")
+    assert place.settle()[0].startswith("tools/lost.yaml")
+    assert place.tools == {"look_up", "pay"}
+
+
+# What a change looks like.
+
+
+def rewritten(path: Path) -> None:
+    path.write_text("_activity: charge\n_label: Pay\n")
+
+
+def replaced_by_one_of_its_size_and_time(path: Path) -> None:
+    seen, other = path.stat(), path.with_name("other")
+    other.write_text(path.read_text().replace("_activity", "#activity"))
+    os.utime(other, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    other.replace(path)
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (seen.st_size, seen.st_mtime_ns)
+
+
+def renamed(path: Path) -> None:
+    path.rename(path.with_name("paid.yaml"))
+
+
+def deleted(path: Path) -> None:
+    path.unlink()
+
+
+def deleted_with_its_folder(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [rewritten, replaced_by_one_of_its_size_and_time, renamed, deleted, deleted_with_its_folder],
+)
+def test_every_kind_of_change_is_seen(place: Place, change: Callable[[Path], None]) -> None:
+    before = folder_signature(place.folder.path)
+    change(place.folder.path / "tools/pay.yaml")
+    assert folder_signature(place.folder.path) != before
+
+
+@pytest.mark.parametrize("name", ["tools/.pay.yaml.swp", "tools/.git/x.json", "notes.yaml"])
+def test_what_is_not_read_is_not_looked_at(place: Place, name: str) -> None:
+    before = folder_signature(place.folder.path)
+    place.folder.write(name, "{}")
+    assert folder_signature(place.folder.path) == before
+
+
+def test_of_other_files_what_they_hold_is_not_looked_at(place: Place) -> None:
+    place.folder.write("tools/tools.log", "One line.\n")
+    before = folder_signature(place.folder.path)
+    place.folder.write("tools/tools.log", "One line, and another.\n")
+    assert folder_signature(place.folder.path) == before
+
+
+@pytest.mark.parametrize("name", ["tools/more/refund.yaml.txt", "agent/clerk.md"])
+def test_what_is_mislaid_is_told_until_it_is_gone(place: Place, name: str) -> None:
+    shutil.rmtree(place.folder.path / "agents")
+    place.settle()
+    place.folder.write(name, AGENT)
+    assert "is not read" in place.settle()[0]
+    shutil.rmtree((place.folder.path / name).parent)
+    assert place.settle() == ["the catalog loads again, and is as it was before"]
+
+
+def test_files_below_folders_are_looked_at(place: Place) -> None:
+    place.folder.write("tools/money/refund.yaml", "_activity: charge\n")
+    assert place.settle() == ["the catalog has changed; for new runs: new: tool `refund`"]
+
+
+def test_a_mounted_folder_whose_link_is_swapped_is_taken_up(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a ConfigMap is: files are links through `..data`, which is put in place in one step."""
+    caplog.set_level(logging.INFO, "holdfast")
+    agents = folder.path / "agents"
+    for version, text in (("..one", "One."), ("..two", "Two!")):
+        folder.write(f"agents/{version}/desk.md", f"---\nmodel: {{endpoint: m}}\n---\n{text}")
+    (agents / "..data").symlink_to("..one")
+    (agents / "desk.md").symlink_to("..data/desk.md")
+    place = Place(folder, caplog)
+    (agents / "..new").symlink_to("..two")
+    (agents / "..new").replace(agents / "..data")
+    assert place.settle() == ["the catalog has changed; for new runs: changed: agent `desk`"]
+    assert place.shelf.catalog.agents["desk"].instructions == "Two!"
+
+
+# What is read at the start, and never again.
+
+
+def test_a_changed_module_is_told_once_a_change(place: Place) -> None:
+    module = Path(place.folder.modules[0])
+    module.write_text(module.read_text() + "# more\n")
+    assert place.settle() == ["shop.py has changed: restart the worker to take it up"]
+    assert place.look(3) == []
+    module.write_text(module.read_text() + "# and more\n")
+    assert place.settle() == ["shop.py has changed: restart the worker to take it up"]
+
+
+def test_a_module_that_is_gone_is_told(place: Place) -> None:
+    Path(place.folder.modules[0]).unlink()
+    said = "cannot be read any more: the worker goes on with what it read when it started"
+    assert place.settle() == [f"shop.py {said}"]
+
+
+def test_without_a_folder_the_other_files_are_looked_at(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoints = tmp_path / "endpoints.yaml"
+    endpoints.write_text("{}")
+    shelf = Shelf(load_catalog())
+    alone = Reloading(shelf, None, folder_signature(None), [str(endpoints)])
+    endpoints.write_text("{ }")
+    alone.look()
+    alone.look()
+    assert caplog.messages == [f"{endpoints} has changed: restart the worker to take it up"]
+
+
+def test_a_file_that_cannot_be_looked_at_is_no_error(tmp_path: Path) -> None:
+    signature = file_signature([str(tmp_path / "no"), str(tmp_path)])
+    assert signature == {str(tmp_path / "no"): "No such file or directory", str(tmp_path): None}
+
+
+# In a worker.
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    """A thread to look in."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        yield pool
+
+
+async def test_a_look_that_hangs_holds_up_neither_the_worker_nor_its_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch, threads: ThreadPoolExecutor
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hanging() -> None:
+        begun.set()
+        go_on.wait(30)
+
+    monkeypatch.setattr(place.reloading, "look", hanging)
+    task = asyncio.create_task(place.reloading.go_on(threads, AT_ONCE))
+
+    async def hangs() -> bool:
+        return begun.is_set()
+
+    await eventually(hangs)
+    task.cancel()
+    await asyncio.wait([task], timeout=5)
+    assert task.cancelled()
+    go_on.set()
+
+
+async def test_a_look_that_fails_is_logged_and_followed_by_the_next(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    threads: ThreadPoolExecutor,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    looks = []
+
+    def failing_at_first() -> None:
+        looks.append("look")
+        if len(looks) == 1:
+            raise OSError(5, "Input/output error")
+
+    async def looked_again() -> bool:
+        return len(looks) > 1
+
+    monkeypatch.setattr(place.reloading, "look", failing_at_first)
+    task = asyncio.create_task(place.reloading.go_on(threads, AT_ONCE))
+    await eventually(looked_again)
+    task.cancel()
+    assert caplog.messages == [f"the catalog could not be read; {STAYS}"]
+
+
+def test_a_reading_that_fails_is_a_catalog_that_does_not_load(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> Catalog:
+        raise OSError(116, "Stale file handle")
+
+    place.folder.write("tools/refund.yaml", "_activity: charge\n")
+    monkeypatch.setattr(reloading, "load_again", failing)
+    said = f"{place.folder.path}: it cannot be read: Stale file handle; make it readable"
+    assert place.look(4) == [said, f"the catalog has changed and does not load; {STAYS}"]
+
+
+def test_what_nobody_planned_is_told_once_and_the_next_change_is_taken_up(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> Catalog:
+        raise RecursionError
+
+    place.folder.write("tools/refund.yaml", "_activity: charge\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(reloading, "load_again", failing)
+        with pytest.raises(RecursionError):
+            place.settle()
+    assert place.look(3) == []
+    place.folder.write("tools/refund.yaml", "_activity: charge\n_label: Refund\n")
+    place.settle()
+    assert "refund" in place.tools

@@ -1,0 +1,178 @@
+"""A catalog that changes while its worker runs: for new runs at once, for others never."""
+
+import asyncio
+import json
+import logging
+import shutil
+import uuid
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from schemas import names
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import House, OpenHouse, Run, house
+from tests.support.model_server import Answer, call
+
+OFTEN = timedelta(milliseconds=10)
+AGENT = "---\nmodel: {endpoint: fake, name: fake}\ntools: [spend]\n---\nTest."
+SPEND = {
+    "_tool": "spend",
+    "_activity": "pay",
+    "_sideEffects": True,
+    "properties": {"amount": {"type": "number", "maximum": 10}},
+    "required": ["amount"],
+}
+SPENDS = [Answer(calls=[call("spend", amount=5)]), Answer("spent")]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Path:
+    """A tool `spend`, bound to an activity of the worker, and an agent `desk`."""
+    caplog.set_level(logging.INFO, "holdfast")
+    folder = tmp_path / "catalog"
+    for name in ("tools", "agents"):
+        (folder / name).mkdir(parents=True)
+    (folder / "tools/spend.json").write_text(json.dumps(SPEND))
+    (folder / "agents/desk.md").write_text(AGENT)
+    return folder
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file in one step, as an editor does."""
+    whole = path.with_name(f".{path.name}")
+    whole.write_text(text)
+    whole.replace(path)
+
+
+async def start(house: House, agent: str) -> Run:
+    """Start a run of an agent of the catalog."""
+    handle = await house.client.start_workflow(
+        "AgentWorkflow",
+        {"agent": agent, "input": "go"},
+        id=f"run-{uuid.uuid4().hex[:12]}",
+        task_queue=house.task_queue,
+    )
+    return Run(handle)
+
+
+async def told(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
+    """Everything that the worker has said about its catalog, once it has said this."""
+
+    async def said() -> list[str] | None:
+        lines = [each.getMessage() for each in caplog.records if each.name == "holdfast"]
+        return lines if any(text in line for line in lines) else None
+
+    return await eventually(said)
+
+
+def offered(house: House) -> Any:
+    """The parameters of the first tool in the newest request to the model."""
+    return house.model.requests[-1]["tools"][0]["function"]["parameters"]["properties"]
+
+
+async def test_a_new_agent_is_run_without_a_restart(
+    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = await open_house([Answer("hello")], catalog=catalog, between_looks=OFTEN)
+    before = await start(home, "clerk")
+    assert (await before.failure()).type == names.INVALID_REQUEST
+    put(catalog / "agents/clerk.md", AGENT)
+    await told(caplog, "new: agent `clerk`")
+    assert (await (await start(home, "clerk")).result())["output"] == "hello"
+
+
+async def test_a_changed_tool_is_for_new_runs_and_one_that_waits_keeps_its_own(
+    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = await open_house(SPENDS, catalog=catalog, between_looks=OFTEN)
+    old = await start(home, "desk")
+    await old.waiting()
+    stricter = {**SPEND, "properties": {"amount": {"type": "number", "maximum": 4}}}
+    put(catalog / "tools/spend.json", json.dumps(stricter))
+    await told(caplog, "changed: tool `spend`, agent `desk`")
+
+    new = await start(home, "desk")
+    await new.result()
+    assert offered(home)["amount"]["maximum"] == 4
+    assert json.loads((await new.results())["t1c1"])["error"]["code"] == "invalid_arguments"
+    assert tools.read() == []
+
+    await old.decide("t1c1", "approve")
+    assert (await old.result())["output"] == "spent"
+    assert offered(home)["amount"]["maximum"] == 10
+    assert tools.read() == [f"pay 5 {old.id}/t1c1"]
+
+
+async def test_a_run_that_waits_outlives_the_deletion_of_its_agent(
+    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = await open_house(SPENDS, catalog=catalog, between_looks=OFTEN)
+    old = await start(home, "desk")
+    await old.waiting()
+    (catalog / "agents/desk.md").unlink()
+    (catalog / "tools/spend.json").unlink()
+    await told(caplog, "gone: tool `spend`")
+    refused = await (await start(home, "desk")).failure()
+    assert "there is no agent `desk`" in refused.message
+    await old.decide("t1c1", "approve")
+    assert (await old.result())["output"] == "spent"
+
+
+async def test_a_broken_catalog_changes_nothing_until_it_is_mended(
+    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = await open_house([Answer("hello")], catalog=catalog, between_looks=OFTEN)
+    put(catalog / "tools/spend.json", '{\n"_tool": "spend",\n"_activity": "pey"\n}')
+    problem, stays = await told(caplog, "stays in force")
+    assert problem.startswith(f"{catalog}/tools/spend.json:3: ")
+    assert "this worker has no activity `pey`" in problem
+    assert "does not load" in stays
+    assert (await (await start(home, "desk")).result())["output"] == "hello"
+
+    put(catalog / "agents/clerk.md", AGENT)
+    assert len(await told(caplog, "has the same problems")) == 3, "a problem is told once"
+    assert "no agent `clerk`" in (await (await start(home, "clerk")).failure()).message
+
+    put(catalog / "tools/spend.json", json.dumps(SPEND))
+    await told(caplog, "the catalog loads again; for new runs: new: agent `clerk`")
+    assert (await (await start(home, "clerk")).result())["output"] == "hello"
+
+
+async def test_a_catalog_that_is_swapped_for_another_is_taken_up(
+    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = await open_house([Answer("hello")], catalog=catalog, between_looks=OFTEN)
+    release = shutil.copytree(catalog, catalog.with_name("release"))
+    put(release / "agents/clerk.md", AGENT)
+    catalog.rename(catalog.with_name("former"))
+    await told(caplog, "stays in force")
+    assert (await (await start(home, "desk")).result())["output"] == "hello"
+    release.rename(catalog)
+    await told(caplog, "new: agent `clerk`")
+    assert (await (await start(home, "clerk")).result())["output"] == "hello"
+
+
+async def test_other_endpoints_need_a_restart_and_a_worker_says_so(
+    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = await open_house([], catalog=catalog, between_looks=OFTEN)
+    endpoints = catalog.parent / f"{home.task_queue}.yaml"
+    put(endpoints, endpoints.read_text() + "# more\n")
+    await told(caplog, f"{endpoints} has changed: restart the worker to take it up")
+
+
+async def test_looking_begins_and_ends_with_the_worker(client: Client, tmp_path: Path) -> None:
+    def looking() -> list[asyncio.Task[Any]]:
+        return [task for task in asyncio.all_tasks() if "Reloading.go_on" in repr(task)]
+
+    async def begun() -> list[asyncio.Task[Any]]:
+        return looking()
+
+    async with house(client, tmp_path, []):
+        assert len(await eventually(begun)) == 1
+    assert looking() == []
