@@ -23,6 +23,8 @@ CHROMIUM := $(wildcard /usr/bin/chromium)
 MARKS := not model and not slow and not typescript$(if $(CHROMIUM),, and not browser)
 
 TYPESCRIPT := examples/typescript_tool
+# A model server that others wrote, for Node.
+AIMOCK := tests/foreign/aimock
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -41,7 +43,7 @@ test-model: $(VENV)/.test $(VENV)/.model ## the tests that talk to a real local 
 test-slow: $(VENV)/.test ## the tests that take minutes
 	@$(BIN)/python -m pytest -m "slow and not model" $(ARGS)
 
-test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made ## a tool and a client in TypeScript (Node 20 or newer)
+test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(AIMOCK)/node_modules/.made ## a tool and a client in TypeScript (Node 20 or newer)
 	@$(BIN)/python -m pytest -m typescript $(ARGS)
 
 lint: $(VENV)/.test ## ruff: rules and format
@@ -62,7 +64,7 @@ schemas: $(VENV)/.run ## publish the JSON schemas of what a person writes
 
 clean: ## remove what was made here
 	@rm -rf $(VENV) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist
+	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(AIMOCK)/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- the environment: one stamp for each lock file ------------------------------------
@@ -100,9 +102,9 @@ $(VENV)/.model: $(VENV)/.run requirements/model.lock requirements/weights.lock
 	  npm --version >/dev/null 2>&1 || \
 	  { echo "the TypeScript example needs Node 20 or newer, with npm: install it (https://nodejs.org), or put its folder first in PATH" >&2; exit 1; }
 
-$(TYPESCRIPT)/node_modules/.made: $(addprefix $(TYPESCRIPT)/,package.json package-lock.json .npmrc) | .node
-	@echo "setting up $(TYPESCRIPT)/node_modules from its package-lock.json …"
-	@cd $(TYPESCRIPT) && npm ci --no-audit --no-fund --no-update-notifier --loglevel=error </dev/null >/dev/null
+%/node_modules/.made: %/package.json %/package-lock.json %/.npmrc | .node
+	@echo "setting up $*/node_modules from its package-lock.json …"
+	@cd $* && npm ci --no-audit --no-fund --no-update-notifier --loglevel=error </dev/null >/dev/null
 	@touch $@
 
 # The compiler is the type checker: what has a fault is not built.

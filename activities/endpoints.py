@@ -6,26 +6,43 @@ waits until it is needed. No key is read here, and none can stand in the file.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from activities.catalog.faults import Fault, Problem, UnreadableError, faults_of
+from activities.catalog.faults import Problem, UnreadableError
 from activities.catalog.source import Source, read_source
 from activities.failures import model_error
+from activities.providers.anthropic.format import Anthropic
 from activities.providers.base import Provider
-from activities.providers.openai import OpenAI
+from activities.providers.gemini.format import Gemini
+from activities.providers.http import Format, HttpProvider
+from activities.providers.ollama.format import Ollama
+from activities.providers.ollama.host import ollama_endpoint
+from activities.providers.openai.format import OpenAI
 from activities.providers.script import Answers, Scenarios, Script
 from activities.providers.target import Target
-from schemas.endpoint import Endpoint, Endpoints
+from schemas.endpoint import Endpoint, Endpoints, ProviderName
+from schemas.faults import Fault, faults_of
 
+FORMATS: dict[ProviderName, Format] = {
+    "openai": OpenAI(),
+    "anthropic": Anthropic(),
+    "gemini": Gemini(),
+    "ollama": Ollama(),
+}
 DEFAULT_OPENAI_URL = "https://api.openai.com/v1"
+DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
+DEFAULT_GEMINI_URL = "https://generativelanguage.googleapis.com"
 MAX_CONNECTIONS = 1_000
+MAX_PORT = 65_535
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
+# What stands in these may be a key.
+_SECRET = frozenset({"apiKey", "apiKeyEnv", "headers"})
 
 Said = TypeVar("Said", bound=BaseModel)
 
@@ -94,7 +111,7 @@ def load_models(file: Path | None, environ: Mapping[str, str], http: httpx.Async
         EndpointsError: the file, or a script that it names, does not load.
     """
     source = Source("the environment", _usual(environ)) if file is None else _source(file)
-    endpoints = _checked(source, Endpoints).root
+    endpoints = _checked(_by_name(source), Endpoints).root
     problems = [
         source.problem(fault)
         for name, endpoint in endpoints.items()
@@ -111,6 +128,20 @@ def load_models(file: Path | None, environ: Mapping[str, str], http: httpx.Async
     )
 
 
+def _by_name(source: Source) -> Source:
+    """The source, without what tells an editor how it looks.
+
+    Raises:
+        EndpointsError: it holds no endpoints by name.
+    """
+    value = source.value
+    if not isinstance(value, dict) or isinstance(value.get("provider"), str):
+        mend = "write each under a name of your own, `NAME: {provider: …}`, and let agents name it"
+        raise EndpointsError([source.problem(Fault((), "endpoints stand here by name", mend))])
+    endpoints = {name: endpoint for name, endpoint in value.items() if name != "$schema"}
+    return replace(source, value=endpoints)
+
+
 def load_script(file: Path) -> Script:
     """A script from its file.
 
@@ -123,18 +154,40 @@ def load_script(file: Path) -> Script:
 
 
 def _usual(environ: Mapping[str, str]) -> dict[str, object]:
-    if not environ.get("OPENAI_API_KEY"):
-        return {}
-    url = environ.get("OPENAI_BASE_URL") or DEFAULT_OPENAI_URL
-    return {"openai": {"provider": "openai", "baseUrl": url, "apiKeyEnv": "OPENAI_API_KEY"}}
+    found = {
+        "openai": _usual_with_key("openai", DEFAULT_OPENAI_URL, environ),
+        "anthropic": _usual_with_key("anthropic", DEFAULT_ANTHROPIC_URL, environ),
+        "gemini": _usual_gemini(environ),
+        "ollama": ollama_endpoint(environ),
+    }
+    return {name: endpoint for name, endpoint in found.items() if endpoint is not None}
+
+
+def _usual_with_key(
+    provider: str, default_url: str, environ: Mapping[str, str]
+) -> dict[str, object] | None:
+    key = f"{provider.upper()}_API_KEY"
+    if not environ.get(key):
+        return None
+    url = environ.get(f"{provider.upper()}_BASE_URL") or default_url
+    return {"provider": provider, "baseUrl": url, "apiKeyEnv": key}
+
+
+def _usual_gemini(environ: Mapping[str, str]) -> dict[str, object] | None:
+    """By the variables of Google's own client, of which the first wins there too."""
+    key = next((name for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY") if environ.get(name)), None)
+    if key is None:
+        return None
+    url = environ.get("GOOGLE_GEMINI_BASE_URL") or DEFAULT_GEMINI_URL
+    return {"provider": "gemini", "baseUrl": url, "apiKeyEnv": key}
 
 
 def _served(target: Target, http: httpx.AsyncClient, folder: Path) -> Served:
     match target.endpoint.provider:
-        case "openai":
-            return Served(target, OpenAI(target, http))
         case "script":
             return Served(target, load_script(folder / (target.endpoint.file or "")))
+        case provider:
+            return Served(target, HttpProvider(FORMATS[provider], target, http))
 
 
 def _source(file: Path) -> Source:
@@ -146,10 +199,17 @@ def _source(file: Path) -> Source:
 
 def _checked(source: Source, model: type[Said]) -> Said:
     try:
-        return model.model_validate(source.value)
+        return model.model_validate(source.value, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
-        faults = faults_of(error, source.value, model)
-        raise EndpointsError([source.problem(fault) for fault in faults]) from None
+        faults = map(_discreet, faults_of(error, source.value, model))
+        raise EndpointsError(source.problems(faults)) from None
+
+
+def _discreet(fault: Fault) -> Fault:
+    """The fault without the value, where that may be a key."""
+    if _SECRET.isdisjoint(fault.where) or fault.reason.startswith("unknown field"):
+        return fault
+    return replace(fault, reason="the value does not fit")
 
 
 def _wrong(name: str, endpoint: Endpoint) -> list[Fault]:
@@ -160,7 +220,7 @@ def _wrong(name: str, endpoint: Endpoint) -> list[Fault]:
         mend = "write the name of the environment variable that holds the key, never the key"
         faults.append(Fault((name, "apiKeyEnv"), "this names no environment variable", mend))
     if endpoint.base_url is not None and not _is_address(endpoint.base_url):
-        mend = "write it like https://api.openai.com/v1"
+        mend = "write it whole, like https://api.openai.com/v1 or http://localhost:8080/v1"
         faults.append(Fault((name, "baseUrl"), "this is no address", mend))
     faults += [
         Fault((name, "headers", header), "this is no header", "use plain ASCII, on one line")
@@ -175,4 +235,5 @@ def _is_address(url: str) -> bool:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
         return False
-    return parsed.scheme in ("http", "https") and bool(parsed.host)
+    has_port = parsed.port is None or 0 < parsed.port <= MAX_PORT
+    return parsed.scheme in ("http", "https") and bool(parsed.host) and has_port

@@ -77,7 +77,10 @@ def _refused(error: Refused, target: Target, model: str) -> ApplicationError:
     if error.status in RETRIED_STATUS or error.status >= 500:
         delay = retry_delay(error.headers, datetime.now(UTC))
         return model_error(said, retried=True, delay=delay)
-    mend = _mend(error.status, target, model)
+    # Google says of a bad key that the request is a bad one.
+    is_bad_key = error.status == 400 and "api key" in error.message.lower()
+    status = 401 if is_bad_key else error.status
+    mend = _ollama_mend(error, target, model) or _mend(status, target, model)
     return model_error(f"{said}. {mend}" if mend else said)
 
 
@@ -94,6 +97,18 @@ def _mend(status: int, target: Target, model: str) -> str:
             return "Check the endpoint's `baseUrl`: redirects are not followed"
         case _:
             return ""
+
+
+def _ollama_mend(error: Refused, target: Target, model: str) -> str:
+    """What only Ollama can be asked to mend: it serves models that were pulled, in a window that
+    is small unless it was set."""
+    if target.endpoint.provider != "ollama":
+        return ""
+    if error.status == 404:
+        return f"Pull it where Ollama runs (`ollama pull {model}`), or check the `baseUrl`"
+    if error.status == 400 and "context" in error.message.lower():
+        return "Raise `num_ctx` in the `options` of the agent's `model`"
+    return ""
 
 
 def _broken(error: httpx.HTTPError, target: Target) -> ApplicationError:

@@ -2,44 +2,71 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, RootModel, model_validator
+from pydantic import ConfigDict, Field, JsonValue, RootModel, model_validator
 
 from schemas.base import Duration, Strict, parse_duration
 
-ProviderName = Literal["openai", "script"]
+ProviderName = Literal["openai", "anthropic", "ollama", "gemini", "script"]
 
 
 class Price(Strict):
     """The price of a million tokens. Cached tokens cost `input` unless `cached` is said."""
 
     input: Annotated[float, Field(ge=0)]
+    """Of a million tokens of the request."""
     output: Annotated[float, Field(ge=0)]
+    """Of a million tokens of the answer."""
     cached: Annotated[float, Field(ge=0)] | None = None
+    """Of a million tokens of the request that the provider had kept (default: `input`)."""
+
+
+# For editors: what `_complete` checks.
+_NEEDED: dict[str, JsonValue] = {
+    "if": {"properties": {"provider": {"const": "script"}}},
+    "then": {"required": ["file"]},
+    "else": {"required": ["baseUrl"]},
+}
 
 
 class Endpoint(Strict):
-    """One model server: which format it speaks, where it is, and where its key is kept.
+    """One model server: which format it speaks, where it is, and where its key is kept."""
 
-    `timeout` is the longest silence of a model that is answering. `api_key_env` names the
-    environment variable that holds the key. `file` is the provider `script`'s file of answers.
-    """
+    model_config = ConfigDict(json_schema_extra=_NEEDED)
 
     provider: ProviderName
-    base_url: str | None = None
-    api_key_env: str | None = None
+    """The format that the server speaks; `script` answers from a file."""
+    base_url: Annotated[str | None, Field(json_schema_extra={"pattern": "^https?://[^/]"})] = None
+    """Where it is, such as https://api.openai.com/v1."""
+    api_key_env: Annotated[
+        str | None, Field(json_schema_extra={"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,99}$"})
+    ] = None
+    """The environment variable that holds the key; never the key."""
     headers: dict[str, str] = {}
+    """Headers of every request."""
     timeout: Duration = parse_duration("5m")
+    """The longest silence of a model that is answering."""
     price: Price | None = None
+    """What tokens cost."""
     file: str | None = None
+    """The answers of the provider `script`, in YAML or JSON."""
 
     @model_validator(mode="after")
     def _complete(self) -> "Endpoint":
         if self.provider == "script" and self.file is None:
-            raise ValueError("provider `script` needs `file`, the YAML or JSON file of its answers")
+            raise ValueError("provider `script` needs `file`; add it: its answers in YAML or JSON")
         if self.provider != "script" and self.base_url is None:
-            raise ValueError(f"provider `{self.provider}` needs `baseUrl`")
+            raise ValueError(f"provider `{self.provider}` needs `baseUrl`; add it")
         return self
+
+
+_SCHEMA_URI: JsonValue = {
+    "type": "string",
+    "description": "What an editor checks the file with; not read.",
+}
 
 
 class Endpoints(RootModel[dict[str, Endpoint]]):
     """`endpoints.yaml`: endpoints by name."""
+
+    # What an editor checks the file with is no endpoint.
+    model_config = ConfigDict(json_schema_extra={"properties": {"$schema": _SCHEMA_URI}})

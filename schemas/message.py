@@ -29,16 +29,22 @@ class TextPart(_Part):
     """A piece of text."""
 
     type: Literal["text"] = "text"
+    """It is text."""
     text: str
+    """The text."""
 
 
 class ImagePart(_Part):
     """A picture: its base64 data with a media type, or the address of one."""
 
     type: Literal["image"] = "image"
+    """It is a picture."""
     media_type: str | None = None
+    """Such as image/png."""
     data: str | None = None
+    """The picture in base64."""
     url: str | None = None
+    """The address of the picture."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "ImagePart":
@@ -53,10 +59,15 @@ class DataPart(_Part):
     """A value with a name, which calls read as `†<kind>.…`."""
 
     type: Literal["data"] = "data"
+    """It is a value."""
     kind: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
+    """The name that calls read it by."""
     data: Json
+    """The value."""
     schema_: Annotated[dict[str, Any] | bool | None, Field(alias="schema"), Shallow] = None
+    """The schema of the value."""
     description: str | None = None
+    """What it is, for the model."""
 
 
 Part = Annotated[TextPart | ImagePart | DataPart, Field(discriminator="type")]
@@ -67,14 +78,18 @@ class Message(Strict):
     """What a person says: in a run's `context`, or by the signal `message`."""
 
     role: Literal["system", "user", "assistant", "tool"] = "user"
+    """Who says it."""
     content: Content
+    """What is said: a text, or a list of parts."""
 
 
 class Delivered(Message):
     """A message to a run under way, and when it is to be heard. It is nobody's result."""
 
     role: Literal["system", "user", "assistant"] = "user"
+    """Who says it."""
     delivery: Literal["steer", "followUp"] = "steer"
+    """`steer`: before the next turn; `followUp`: when the run would end."""
 
 
 class AskedCall(Lenient):
@@ -93,7 +108,10 @@ class AskedCall(Lenient):
 
 
 class ChatMessage(Lenient):
-    """One message of the conversation that a model is shown, in no provider's format."""
+    """One message of the conversation that a model is shown, in no provider's format.
+
+    `provider_data` is what a provider wants back with its own answer, unread by anybody else.
+    """
 
     role: Literal["system", "user", "assistant", "tool"]
     content: Content = ""
@@ -102,3 +120,4 @@ class ChatMessage(Lenient):
     provider_id: str | None = None
     tool: str | None = None
     is_error: bool = False
+    provider_data: Json = None

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from schemas.base import Lenient
+from schemas.base import Json, Lenient
 
 StopReason = Literal["stop", "calls", "length", "filtered"]
 
@@ -11,9 +11,13 @@ class Usage(Lenient):
     """Tokens, and their price in the currency of the endpoint's price list. `None` is unknown."""
 
     input_tokens: int | None = None
+    """Of the requests."""
     output_tokens: int | None = None
+    """Of the answers."""
     cached_tokens: int | None = None
+    """Of the requests, those that the provider had kept."""
     cost: float | None = None
+    """By the endpoint's prices."""
 
 
 class WrittenCall(Lenient):
@@ -29,10 +33,15 @@ class WrittenCall(Lenient):
 
 
 class Solution(Lenient):
-    """One answer of a model."""
+    """One answer of a model.
+
+    `provider_data` is what its provider wants to be sent back with the answer, such as signatures
+    of its reasoning. Nobody else reads it.
+    """
 
     text: str = ""
     calls: list[WrittenCall] = []
+    provider_data: Json = None
     stop_reason: StopReason = "stop"
     usage: Usage = Usage()
     model: str | None = None

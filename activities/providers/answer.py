@@ -84,6 +84,7 @@ class Answer:
         self.notices: list[str] = []
         self.usage = Usage()
         self.model: str | None = None
+        self.provider_data: Any = None
 
     def say(self, piece: str) -> None:
         """More of the text."""
@@ -125,6 +126,7 @@ class Answer:
             Solution(
                 text=str(self._text),
                 calls=calls,
+                provider_data=self.provider_data,
                 stop_reason=stop,
                 usage=self.usage,
                 model=sound(self.model[:MAX_MODEL_CHARACTERS]) if self.model else None,

@@ -10,6 +10,7 @@ from schemas.solution import Solution, WrittenCall
 
 MAX_SOLUTION_BYTES = 1024 * 1024
 MAX_FITTED_TEXT_BYTES = 512 * 1024
+MAX_PROVIDER_DATA_BYTES = 256 * 1024
 
 
 def size_bytes(value: Any) -> int:
@@ -18,13 +19,25 @@ def size_bytes(value: Any) -> int:
 
 
 def fitted(solution: Solution) -> Solution:
-    """The solution within its bound: first the text is cut, then the largest arguments are left
-    out, then the last calls. What was left out is said."""
+    """The solution within its bound: first the provider's own data is left out where it is larger
+    than its own, then the text is cut, then the largest arguments are left out, then the last
+    calls. What was left out is said."""
+    solution = _without_large_data(solution)
     if size_bytes(solution.to_json()) <= MAX_SOLUTION_BYTES:
         return solution
     solution = _with_less_text(solution)
     solution = _with_less_arguments(solution)
     return _with_fewer_calls(solution)
+
+
+def _without_large_data(solution: Solution) -> Solution:
+    """Whole or not at all: a part of it is of no use to the provider."""
+    size = size_bytes(solution.provider_data)
+    if size <= MAX_PROVIDER_DATA_BYTES:
+        return solution
+    notice = f"the provider's own data, such as the model's thoughts, was left out: {size} bytes"
+    changes = {"provider_data": None, "notices": [*solution.notices, notice]}
+    return solution.model_copy(update=changes)
 
 
 def _with_less_text(solution: Solution) -> Solution:

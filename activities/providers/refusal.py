@@ -1,6 +1,7 @@
 """An error of a provider, read: in its several shapes, out of a response or out of a stream."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,24 +15,30 @@ _STATUS_OF_WORD = {
     "rate_limit": 429,
     "overloaded": 503,
     "authentication": 401,
+    "billing": 402,
     "permission": 403,
     "not_found": 404,
+    "too_large": 413,
     "badrequest": 400,
     "invalid_request": 400,
     "context_length": 400,
     "exceed_context": 400,
 }
 _UNKNOWN_STATUS = 500
+# A protobuf `Duration` in JSON, as in Google's `RetryInfo`.
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s")
 
 
 def refusal_of(status: int, headers: Any, body: bytes) -> Refused:
     """The error that a response is."""
     text = body.decode("utf-8", "replace").strip()
+    told: dict[str, str] = {}
     try:
-        message = message_in(json.loads(text))
+        value = json.loads(text)
+        message, told = message_in(value), _retry_after(value)
     except (ValueError, RecursionError):
         message = "a web page, not a message" if text.startswith("<") else text
-    return Refused(status, shortened(message), headers)
+    return Refused(status, shortened(message), {**told, **headers})
 
 
 def refusal_in(event: Any) -> Refused | None:
@@ -41,7 +48,8 @@ def refusal_in(event: Any) -> Refused | None:
     error = event if event.get("object") == "error" else event.get("error")
     if not error:
         return None
-    return Refused(_status_in(error), shortened(message_in({"error": error})))
+    message = shortened(message_in({"error": error}))
+    return Refused(_status_in(error), message, _retry_after({"error": error}))
 
 
 def message_in(value: Any) -> str:
@@ -57,15 +65,38 @@ def shortened(text: str) -> str:
     return text[: MAX_MESSAGE_CHARACTERS - 2] + " …"
 
 
+def _retry_after(value: Any) -> dict[str, str]:
+    """When Google wants to be asked again, as the header that others say it by: it stands in one
+    of the error's details, `{"@type": "…/google.rpc.RetryInfo", "retryDelay": "37s"}`."""
+    match value:
+        case [first, *_]:
+            return _retry_after(first) if isinstance(first, dict) else {}
+        case {"error": {"details": [*details]}}:
+            told = [each.get("retryDelay") for each in details if isinstance(each, dict)]
+            delays = [_DURATION.fullmatch(each) for each in told if isinstance(each, str)]
+            return next(({"retry-after": delay[1]} for delay in delays if delay), {})
+    return {}
+
+
 def _messages(value: Any, depth: int = 0) -> Iterator[str]:
     match value:
         case str() if value.strip():
+            yield from _messages(_inner(value), depth + 1)
             yield value
         case [first, *_] if depth < _MAX_DEPTH:
             yield from _messages(first, depth + 1)
         case dict() if depth < _MAX_DEPTH:
             for key in ("error", "message", "detail", "msg", "errors", "description"):
                 yield from _messages(value.get(key), depth + 1)
+
+
+def _inner(text: str) -> Any:
+    """The error that a message is the JSON of: servers hand on what others told them."""
+    try:
+        value = json.loads(text) if text.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _status_in(error: Any) -> int:

@@ -1,7 +1,9 @@
 """Server-sent events out of the bytes of a response, or the one JSON document sent in their place.
 
-It is fed bytes and gives texts; it knows nothing of connections. Lines end with `\\n` or `\\r\\n`.
+It is fed bytes and gives texts; it knows nothing of connections.
 """
+
+from activities.providers.lines import Lines
 
 _FIELDS = (b"", b"event", b"id", b"retry")
 
@@ -13,46 +15,44 @@ class EventStream:
     """
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._lines = Lines()
         self._data: list[bytes] = []
         self._begun = False
-        self._document = False
+        # The lines of the document, which is no stream.
+        self._document: list[bytes] = []
         self.stray = ""
 
     def feed(self, chunk: bytes) -> list[str]:
         """The data of those events that these bytes make whole."""
-        if not self._begun:
-            chunk = self._begin(chunk)
-        if self._document or b"\n" not in chunk:
-            self._parts.append(chunk)
-            return []
-        *lines, rest = b"".join([*self._parts, chunk]).split(b"\n")
-        self._parts = [rest]
-        return [data for line in lines if (data := self._line(line)) is not None]
+        events = (self._line(line) for line in self._lines.feed(chunk))
+        return [event for event in events if event is not None]
 
     def rest(self) -> str | None:
         """What stands after the last whole event: the document, or an event that may be cut."""
-        last = b"".join(self._parts)
+        event = self._line(self._lines.rest())
         if self._document:
-            return last.decode("utf-8", "replace")
-        return self._line(last) or self._line(b"")
-
-    def _begin(self, chunk: bytes) -> bytes:
-        chunk = b"".join([*self._parts, chunk]).removeprefix(b"\xef\xbb\xbf").lstrip()
-        self._parts = []
-        self._begun = bool(chunk)
-        # No line of an event stream begins like this.
-        self._document = chunk[:1] in (b"{", b"[")
-        return chunk
+            return b"\n".join(self._document).decode("utf-8", "replace").lstrip()
+        return event or self._line(b"")
 
     def _line(self, line: bytes) -> str | None:
-        line = line.removesuffix(b"\r")
+        if self._document or (not self._begun and _is_bracketed(line)):
+            self._document.append(line)
+            return None
+        self._begun = self._begun or bool(line.strip())
         if line:
-            name, _, value = line.partition(b":")
-            if name == b"data":
-                self._data.append(value.removeprefix(b" "))
-            elif name not in _FIELDS and not self.stray:
-                self.stray = line.decode("utf-8", "replace")
+            self._field(line)
             return None
         data, self._data = self._data, []
         return b"\n".join(data).decode("utf-8", "replace") if data else None
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif name not in _FIELDS and not self.stray:
+            self.stray = line.decode("utf-8", "replace")
+
+
+def _is_bracketed(line: bytes) -> bool:
+    """Whether a first line is of a document: no line of an event stream begins like this."""
+    return line.lstrip()[:1] in (b"{", b"[")

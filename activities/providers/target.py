@@ -3,7 +3,7 @@
 A key is read when a request is made and is kept nowhere, so nothing can print it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import httpx
@@ -24,9 +24,16 @@ class Target:
     endpoint: Endpoint = field(repr=False)
     environ: Mapping[str, str] = field(repr=False)
 
-    def url(self, path: str) -> httpx.URL:
-        """The address of `path`, such as `/chat/completions`, at the endpoint."""
-        return self._base.copy_with(path=self._base.path.rstrip("/") + path)
+    def url(self, path: str, version: str = "", query: str = "") -> httpx.URL:
+        """The address of `path`, such as `/chat/completions`, at the endpoint.
+
+        `version`, such as `/v1`, stands before it unless the endpoint's own address ends with it.
+        `query`, such as `alt=sse`, is added to the address's own.
+        """
+        base = self._base.path.rstrip("/")
+        between = "" if base.endswith(version) else version
+        url = self._base.copy_with(path=base + between + path)
+        return url.copy_merge_params(httpx.QueryParams(query)) if query else url
 
     @property
     def shown(self) -> str:
@@ -54,8 +61,9 @@ class Target:
         variable = self.endpoint.api_key_env
         return variable if variable is not None and self._key is None else None
 
-    def headers(self) -> dict[str, str]:
-        """The headers of a request: the key, where the endpoint has one, and its own.
+    def headers(self, of_format: Callable[[str | None], dict[str, str]]) -> dict[str, str]:
+        """The headers of a request: those of its format, which puts the key where it belongs, and
+        the endpoint's own, which win.
 
         Raises:
             Unanswerable: the key is not there, or is none.
@@ -71,12 +79,13 @@ class Target:
                 f"{self.shown}: the value of {self.endpoint.api_key_env} holds characters that no"
                 " key has; copy it again"
             )
-        bearer = {"authorization": f"Bearer {key}"} if key is not None else {}
-        return bearer | {name.lower(): value for name, value in self.endpoint.headers.items()}
+        own = {name.lower(): value for name, value in self.endpoint.headers.items()}
+        return of_format(key) | own
 
     def clean(self, text: str) -> str:
         """The text with everything taken out of it that the endpoint's requests keep secret."""
-        secrets = {self._key or "", self._base.password, self._base.query.decode()}
+        query = self._base.query.decode()
+        secrets = {self._key or "", self._base.password, query, *self._base.params.values()}
         for value in self.endpoint.headers.values():
             secrets |= {value, value.rpartition(" ")[2]}  # `Bearer KEY` holds KEY
         for secret in sorted(secrets, key=len, reverse=True):

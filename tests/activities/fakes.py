@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 
 from activities.conversation import Run
 from activities.providers.base import Request, ToolNames
-from activities.providers.openai import OpenAI
+from activities.providers.http import HttpProvider
+from activities.providers.openai.format import OpenAI
 from activities.providers.target import Target
 from schemas.base import canonical_json, link, sha256
 from schemas.endpoint import Endpoint
@@ -108,9 +109,11 @@ def answering(*bodies: bytes) -> tuple[Handler, list[dict[str, Any]]]:
     return handle, asked
 
 
-def provider(handler: Handler, at: Target | None = None) -> OpenAI:
+def provider(handler: Handler, at: Target | None = None) -> HttpProvider:
     """The provider `openai`, asking a function in place of a network."""
-    return OpenAI(at or target(), httpx.AsyncClient(transport=httpx.MockTransport(handler)))
+    return HttpProvider(
+        OpenAI(), at or target(), httpx.AsyncClient(transport=httpx.MockTransport(handler))
+    )
 
 
 def request(asked: Ask | None = None, *messages: ChatMessage) -> Request:

@@ -7,14 +7,15 @@ import pytest
 
 from activities.providers.answer import MAX_ARGUMENTS_BYTES, MAX_TEXT_BYTES, Answer
 from activities.providers.base import ToolNames
-from activities.providers.bounds import MAX_SOLUTION_BYTES, size_bytes
+from activities.providers.bounds import MAX_PROVIDER_DATA_BYTES, MAX_SOLUTION_BYTES, size_bytes
 from schemas.solution import Solution
 from tests.activities.fakes import Heard
 
 
-def answer(text: str = "", *calls: tuple[str, str]) -> Solution:
-    """What is kept of an answer: its text, and its calls' tools and arguments."""
+def answer(text: str = "", *calls: tuple[str, str], data: Any = None) -> Solution:
+    """What is kept of an answer: its text, its calls' tools and arguments, its provider's data."""
     made = Answer(Heard(), ToolNames([]))
+    made.provider_data = data
     made.say(text)
     for tool, arguments in calls:
         draft = made.call(tool, None)
@@ -85,3 +86,22 @@ def test_names_and_ids_are_bounded() -> None:
     [call] = made.solution("calls").calls
     assert len(call.tool) == 256
     assert call.provider_id is None
+
+
+def test_the_provider_s_own_data_is_kept_up_to_its_bound_and_else_left_out_first() -> None:
+    kept = {"thoughts": "x" * (MAX_PROVIDER_DATA_BYTES - 15)}
+    assert size_bytes(kept) == MAX_PROVIDER_DATA_BYTES
+    solution = answer("ü" * 80_000, ("write", "{}"), data=kept)
+    assert (solution.provider_data, solution.notices) == (kept, [])
+    too_large = {"thoughts": kept["thoughts"] + "x"}
+    solution = answer("ü" * 80_000, ("write", "{}"), data=too_large)
+    assert (solution.provider_data, len(solution.text), len(solution.calls)) == (None, 80_000, 1)
+    [notice] = solution.notices
+    assert f"{MAX_PROVIDER_DATA_BYTES + 1} bytes" in notice
+
+
+def test_a_large_text_is_cut_beside_the_provider_s_own_data() -> None:
+    kept = {"thoughts": "x" * (MAX_PROVIDER_DATA_BYTES - 15)}
+    solution = answer("ü" * 260_000, *[("write", "x" * 90_000)] * 5, data=kept)
+    assert solution.provider_data == kept
+    assert (solution.stop_reason, len(solution.calls)) == ("length", 5)

@@ -10,9 +10,11 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from activities.endpoints import EndpointsError, Models, http_client, load_models
-from activities.providers.openai import OpenAI
+from activities.providers.anthropic.format import Anthropic
+from activities.providers.gemini.format import Gemini
+from activities.providers.openai.format import OpenAI
 from activities.providers.script import Script
-from tests.activities.fakes import KEY
+from tests.activities.fakes import KEY, ask
 
 
 def load(folder: Path, text: str, **environ: str) -> Models:
@@ -37,10 +39,15 @@ def test_a_file_s_endpoints_are_found_by_name(tmp_path: Path) -> None:
     """
     models = load(tmp_path, text)
     assert models.names == ["demo", "local"]
-    assert isinstance(models.find("local").provider, OpenAI)
+    assert models.find("local").provider.kind == "openai"
     assert isinstance(models.find("demo").provider, Script)
     assert models.find("local").target.timeout == httpx.Timeout(90, connect=10)
     assert models.warnings() == []
+
+
+def test_a_file_may_say_what_an_editor_checks_it_with(tmp_path: Path) -> None:
+    text = '{$schema: schemas/endpoints.schema.json, a: {provider: openai, baseUrl: "http://x"}}'
+    assert load(tmp_path, text).names == ["a"]
 
 
 def test_json_does_as_well(tmp_path: Path) -> None:
@@ -54,14 +61,14 @@ def test_json_does_as_well(tmp_path: Path) -> None:
     [
         ("a:\n  provider: openai\n", 1, "needs `baseUrl`"),
         ("a:\n  provider: script\n", 1, "needs `file`"),
-        ("a:\n  provider: gemini\n  baseUrl: http://x\n", 2, "'openai' or 'script'"),
+        ("a:\n  provider: genimi\n  baseUrl: http://x\n", 2, "did you mean `gemini`?"),
         ("a:\n  provider: openai\n  baseURL: http://x\n", 3, "did you mean `baseUrl`"),
-        ("a:\n  provider: openai\n  baseUrl: localhost:80\n", 3, "write it like https://"),
+        ("a:\n  provider: openai\n  baseUrl: localhost:80\n", 3, "write it whole, like https://"),
         ("a:\n  provider: openai\n  baseUrl: http://x\n  timeout: 5\n", 4, "a duration is"),
         ("a:\n  provider: openai\n  baseUrl: http://x\n  price: {input: -1}\n", 4, "output"),
         ('a:\n  provider: openai\n  baseUrl: http://x\n  headers: {"x": "a\\nb"}\n', 4, "one line"),
         ("a: {\n", 2, "this is no YAML"),
-        ("", 1, "does not fit"),
+        ("", 1, "the file is empty"),
     ],
 )
 def test_what_does_not_load_is_told_with_its_line(
@@ -96,7 +103,7 @@ def test_without_a_file_openai_is_there_where_its_key_is() -> None:
     models = load_models(None, {"OPENAI_API_KEY": KEY}, http_client())
     target = models.find("openai").target
     assert target.url("/chat/completions") == "https://api.openai.com/v1/chat/completions"
-    assert target.headers()["authorization"] == f"Bearer {KEY}"
+    assert target.headers(OpenAI().headers)["authorization"] == f"Bearer {KEY}"
 
 
 def test_without_a_file_openai_is_where_its_variable_says() -> None:
@@ -105,6 +112,37 @@ def test_without_a_file_openai_is_where_its_variable_says() -> None:
     assert target.url("/x") == "http://localhost:9/v1/x"
     with pytest.raises(EndpointsError, match="the environment"):
         load_models(None, {**environ, "OPENAI_BASE_URL": "localhost"}, http_client())
+
+
+@pytest.mark.parametrize("base", [None, "http://localhost:9", "http://localhost:9/v1/"])
+def test_without_a_file_anthropic_is_there_where_its_key_is(base: str | None) -> None:
+    environ = {"ANTHROPIC_API_KEY": KEY, **({"ANTHROPIC_BASE_URL": base} if base else {})}
+    target = load_models(None, environ, http_client()).find("anthropic").target
+    where = "http://localhost:9" if base else "https://api.anthropic.com"
+    assert Anthropic().url(target, ask()) == f"{where}/v1/messages"
+    assert target.headers(Anthropic().headers)["x-api-key"] == KEY
+
+
+@pytest.mark.parametrize("base", [None, "http://localhost:9", "http://localhost:9/v1beta"])
+@pytest.mark.parametrize(
+    ("keys", "used"),
+    [
+        ({"GEMINI_API_KEY": KEY}, KEY),
+        ({"GOOGLE_API_KEY": KEY}, KEY),
+        ({"GEMINI_API_KEY": KEY, "GOOGLE_API_KEY": "wins"}, "wins"),
+        ({"GEMINI_API_KEY": KEY, "GOOGLE_API_KEY": ""}, KEY),
+    ],
+)
+def test_without_a_file_gemini_is_there_by_the_variables_of_google_s_client(
+    base: str | None, keys: dict[str, str], used: str
+) -> None:
+    environ = {**keys, **({"GOOGLE_GEMINI_BASE_URL": base} if base else {})}
+    models = load_models(None, environ, http_client())
+    assert models.names == ["gemini"]
+    target = models.find("gemini").target
+    where = "http://localhost:9" if base else "https://generativelanguage.googleapis.com"
+    assert str(Gemini().url(target, ask())).startswith(f"{where}/v1beta/models/gpt-test:")
+    assert target.headers(Gemini().headers) == {"x-goog-api-key": used}
 
 
 def test_what_an_address_asks_for_stays_behind_its_path(tmp_path: Path) -> None:

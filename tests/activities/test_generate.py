@@ -15,7 +15,8 @@ from activities.endpoints import Models, Served
 from activities.generate import Generate, price_of
 from activities.pages import RunGone, RunSilent
 from activities.providers.base import Encoded, Provider, Request, Sink, ToolNames
-from activities.providers.openai import OpenAI
+from activities.providers.http import HttpProvider
+from activities.providers.openai.format import OpenAI
 from schemas.endpoint import Price
 from schemas.message import ChatMessage
 from schemas.solution import Solution, Usage
@@ -46,7 +47,7 @@ class Setting:
     ) -> None:
         at = target(**endpoint)
         transport = httpx.MockTransport(handler or answering(HELLO)[0])
-        openai = OpenAI(at, httpx.AsyncClient(transport=transport))
+        openai = HttpProvider(OpenAI(), at, httpx.AsyncClient(transport=transport))
         self.run = LoggedRun(ask(tools=TOOLS))
         self.run.say(said("user", "Hi"))
         models = Models({"openai": Served(at, provider or openai)})

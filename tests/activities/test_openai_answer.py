@@ -10,7 +10,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from activities.providers.answer import Answer
 from activities.providers.base import CutOff, Refused, ToolNames, Unreadable
-from activities.providers.openai_answer import Completion
+from activities.providers.openai.answer import Completion
 from schemas.solution import Solution, Usage
 from tests.activities.fakes import TOOLS, Heard, ask, calls, chunk
 

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from activities.providers.base import CutOff, Refused, Unanswerable, Unreadable
-from activities.providers.openai import MAX_ANSWER_BYTES, OpenAI
+from activities.providers.http import MAX_ANSWER_BYTES, HttpProvider
+from activities.providers.openai.format import OpenAI
 from activities.providers.target import Target
 from schemas.generate import Ask
 from schemas.solution import Solution
@@ -44,7 +45,7 @@ async def solve(handler: Handler, asked: Ask | None = None, at: Target | None = 
 async def solve_from(serve: Serve, heard: Heard | None = None, **endpoint: Any) -> Solution:
     """What the provider makes of a server on loopback."""
     async with serving(serve) as url, httpx.AsyncClient() as http:
-        openai = OpenAI(target(baseUrl=url, **endpoint), http)
+        openai = HttpProvider(OpenAI(), target(baseUrl=url, **endpoint), http)
         return await openai.solve(request(), heard or Heard())
 
 
@@ -132,7 +133,9 @@ async def test_cancelling_ends_the_request_at_once() -> None:
         left.set()
 
     async with serving(serve) as url, httpx.AsyncClient() as http:
-        task = asyncio.create_task(OpenAI(target(baseUrl=url), http).solve(request(), Heard()))
+        task = asyncio.create_task(
+            HttpProvider(OpenAI(), target(baseUrl=url), http).solve(request(), Heard())
+        )
         await asked.wait()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -158,7 +161,7 @@ async def test_an_answer_without_end_is_read_up_to_a_bound() -> None:
 
 async def test_nobody_there_is_a_broken_connection() -> None:
     async with httpx.AsyncClient() as http:
-        openai = OpenAI(target(baseUrl="http://127.0.0.1:9/v1"), http)
+        openai = HttpProvider(OpenAI(), target(baseUrl="http://127.0.0.1:9/v1"), http)
         with pytest.raises(httpx.ConnectError):
             await openai.solve(request(), Heard())
 
@@ -259,6 +262,27 @@ async def test_a_model_that_takes_no_temperature_is_asked_without() -> None:
     assert solution.text == "Hello"
     assert "temperature" in solution.notices[0]
     assert len(asked) == 2
+
+
+async def test_a_temperature_that_was_refused_is_not_sent_again_with_the_same_settings() -> None:
+    handle, asked = refusing(400, "temperature is not supported", "temperature")
+    model = provider(handle)
+    for _ in range(2):
+        solution = await model.solve(request(), Heard())
+        assert "temperature" in solution.notices[0]
+    await model.solve(request(ask(model={"temperature": None})), Heard())
+    assert ["temperature" in body for body in asked] == [True, False, False, False]
+    await model.solve(request(ask(model={"name": "another"})), Heard())
+    assert ["temperature" in body for body in asked[4:]] == [True, False]
+
+
+async def test_what_else_is_left_out_is_tried_again_with_the_next_request() -> None:
+    handle, asked = refusing(400, "we do not support tools here", "tools")
+    model = provider(handle)
+    for _ in range(2):
+        await model.solve(request(ask(tools=TOOLS)), Heard())
+    assert ["tools" in body for body in asked] == [True, False, True, False]
+    assert all("temperature" in body for body in asked)
 
 
 async def test_what_is_left_out_is_left_out_once() -> None:

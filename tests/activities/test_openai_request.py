@@ -9,9 +9,8 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from pydantic import TypeAdapter
 
 from activities.conversation import Conversation
-from activities.providers import openai_request
 from activities.providers.base import Request, ToolNames
-from activities.providers.openai_request import body
+from activities.providers.openai.request import body, encode
 from schemas.base import canonical_json
 from schemas.message import ChatMessage
 from tests.activities.fakes import TOOLS, ask, said
@@ -28,8 +27,8 @@ def conversation(*messages: ChatMessage) -> Conversation:
     held = Conversation()
     for message in messages:
         item = canonical_json({"message": message.to_json()})
-        encode = partial(openai_request.encode, names=NAMES)
-        held.append(item.decode("utf-8", "surrogatepass"), encode)
+        own = partial(encode, names=NAMES)
+        held.append(item.decode("utf-8", "surrogatepass"), own)
     return held
 
 

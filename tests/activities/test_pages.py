@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from activities.conversation import Conversations, Run
 from activities.pages import ConversationChanged, Reader
 from activities.providers.base import Encoded, Provider, ToolNames
-from activities.providers.openai import OpenAI
+from activities.providers.http import HttpProvider
+from activities.providers.openai.format import OpenAI
 from schemas.entry import MessageEntry, TurnStart
 from schemas.generate import Ask, Page, PageOf, Pointer
 from schemas.message import ChatMessage
@@ -22,7 +23,7 @@ from workflows.engine.log import Log
 NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
 
 
-class Counting(OpenAI):
+class Counting(HttpProvider):
     """A provider that counts what it encodes."""
 
     encoded = 0
@@ -37,7 +38,7 @@ class Pair:
 
     def __init__(self, size: int = 1_000_000, limit_bytes: int = 1_000_000) -> None:
         self.run = LoggedRun(size=size)
-        self.model = Counting(target(), NO_NETWORK)
+        self.model = Counting(OpenAI(), target(), NO_NETWORK)
         self.reader = Reader(self.run, Conversations(limit_bytes))
 
     def provider(self, _: Ask) -> Provider:

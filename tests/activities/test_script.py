@@ -117,8 +117,8 @@ async def test_a_long_text_is_said_in_a_bounded_number_of_pieces(tmp_path: Path)
     [
         ("- text: a\n- calls:\n    - arguments: {}\n", 3, "`tool` is missing"),
         ("scenarios:\n  - match: '('\n    answers: []\n", 2, "no regular expression"),
-        ("- text: a\n  times: 0\n", 2, "greater than or equal to 1"),
-        ("- text: a\n  stopReason: bored\n", 2, "'length'"),
+        ("- text: a\n  times: 0\n", 2, "write 1 or more"),
+        ("- text: a\n  stopReason: bored\n", 2, "`length`"),
         ("answers: []\n", 1, "`scenarios`"),
         ("text", 1, "does not fit"),
     ],

@@ -47,6 +47,12 @@ def test_a_json_document_in_place_of_a_stream_is_left_whole(document: bytes) -> 
     assert rest == document.decode().lstrip()
 
 
+def test_a_bracket_within_a_stream_begins_no_document() -> None:
+    stream = EventStream()
+    assert stream.feed(b"data: 1\n\n{x\ndata: 2\n\n") == ["1", "2"]
+    assert (stream.rest(), stream.stray) == (None, "{x")
+
+
 def test_nothing_is_nothing() -> None:
     assert read(b"", b"\n\n") == ([], None)
 

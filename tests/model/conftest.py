@@ -11,7 +11,7 @@ from temporalio.client import Client
 
 from examples.local_model.serve import serve
 from examples.support_desk import shop, tools
-from tests.model.mind import ENDPOINT, Desk
+from tests.model.mind import ENDPOINT, MESSAGES_ENDPOINT, Desk
 from worker import Settings, build_worker
 
 
@@ -30,8 +30,14 @@ async def desk(
     folder = tmp_path_factory.mktemp("desk")
     shop.open_shop(folder)
     endpoints = folder / "endpoints.yaml"
+    providers = {ENDPOINT: "openai", MESSAGES_ENDPOINT: "anthropic"}
     endpoints.write_text(
-        yaml.safe_dump({ENDPOINT: {"provider": "openai", "baseUrl": model_url, "timeout": "60s"}})
+        yaml.safe_dump(
+            {
+                name: {"provider": provider, "baseUrl": model_url, "timeout": "60s"}
+                for name, provider in providers.items()
+            }
+        )
     )
     settings = Settings(
         tools=[str(Path(tools.__file__))],

@@ -10,6 +10,8 @@ from schemas.names import GENERATE
 from tests.support.house import Run
 
 ENDPOINT = "local"
+# The same server, by Anthropic's format: llama.cpp's speaks it as well.
+MESSAGES_ENDPOINT = "local-messages"
 TOOLS = ["search_orders", "look_up_order"]
 ENDINGS = ("completed", "budget_exceeded")
 

@@ -5,10 +5,19 @@ it first, so that the body of one turn begins like that of the turn before.
 """
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from activities.providers.base import Encoded, Request, ToolNames
+from activities.providers.content import (
+    conversation,
+    encoded,
+    is_orphan,
+    pictures_follow,
+    pictures_of,
+    text_of,
+    text_of_part,
+    with_messages,
+)
 from schemas.agent import Forced, ToolChoice
 from schemas.generate import Ask, ToolOffer
 from schemas.message import AskedCall, ChatMessage, Content, DataPart, ImagePart, TextPart
@@ -24,37 +33,21 @@ def encode(message: ChatMessage, names: ToolNames) -> Encoded:
     """The message. Pictures have a place in what a user says alone, so those of any other message
     follow it as one of the user's."""
     pictures = _pictures(message.content)
-    if message.role == "user" or _is_orphan(message):
-        return Encoded(now=(_json(_user(message.content)),))
-    now = _json(_other(message, names))
+    if message.role == "user" or is_orphan(message):
+        return Encoded(now=(encoded(_user(message.content)),))
+    now = encoded(_other(message, names))
     if not pictures:
         return Encoded(now=(now,))
-    of = f"the result of {names.sent(message.tool)}" if message.tool else "the message above"
-    introduction = {"type": "text", "text": f"The pictures of {of}:"}
-    return Encoded((now,), (_json({"role": "user", "content": [introduction, *pictures]}),))
+    introduction = {"type": "text", "text": pictures_follow(message, names)}
+    return Encoded((now,), (encoded({"role": "user", "content": [introduction, *pictures]}),))
 
 
 def body(request: Request, host: str) -> bytes:
     """The body of the request to the server at `host`."""
     ask = request.ask
-    messages = [
-        *_said("system", ask.instructions),
-        *request.fragments,
-        *_said("user", ask.tail),
-    ]
     options = {name: value for name, value in ask.model.options.items() if name not in RESERVED}
     settings = {**_settings(ask, request.names, host), **options}
-    kept = {name: value for name, value in settings.items() if value is not None}
-    return b'{"messages":[' + b",".join(messages) + b"]," + _json(kept)[1:]
-
-
-def ignored_options(ask: Ask) -> list[str]:
-    """A notice for each option that is not the agent's to set."""
-    return [
-        f"the option `{name}` was left out of the request: it is the engine's own"
-        for name in RESERVED
-        if name in ask.model.options
-    ]
+    return with_messages(conversation(request), settings)
 
 
 def _settings(ask: Ask, names: ToolNames, host: str) -> dict[str, Any]:
@@ -92,29 +85,20 @@ def _format(output: dict[str, Any] | bool | None) -> dict[str, Any] | None:
     return {"type": "json_object"} if output else None
 
 
-def _said(role: str, text: str | None) -> list[bytes]:
-    return [_json({"role": role, "content": text})] if text else []
-
-
-def _is_orphan(message: ChatMessage) -> bool:
-    """Whether this is the result of a call that no request has made: the format has no such."""
-    return message.role == "tool" and not (message.provider_id or message.call_id)
-
-
 def _user(content: Content) -> dict[str, Any]:
     if isinstance(content, str) or not _pictures(content):
-        return {"role": "user", "content": _text(content)}
+        return {"role": "user", "content": text_of(content)}
     return {"role": "user", "content": [_part(part) for part in content]}
 
 
 def _part(part: TextPart | ImagePart | DataPart) -> dict[str, Any]:
     if isinstance(part, ImagePart):
         return _picture(part)
-    return {"type": "text", "text": _part_text(part)}
+    return {"type": "text", "text": text_of_part(part)}
 
 
 def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": message.role, "content": _text(message.content)}
+    said: dict[str, Any] = {"role": message.role, "content": text_of(message.content)}
     if message.role == "tool":
         said["tool_call_id"] = message.provider_id or message.call_id
     if message.role == "assistant" and message.calls:
@@ -129,34 +113,10 @@ def _call(call: AskedCall, names: ToolNames) -> dict[str, Any]:
     return {"id": call.provider_id, "type": "function", "function": function}
 
 
-def _text(content: Content) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n\n".join(text for part in content if (text := _part_text(part)))
-
-
-def _part_text(part: TextPart | ImagePart | DataPart) -> str:
-    match part:
-        case TextPart():
-            return part.text
-        case DataPart():
-            value = part.to_json()
-            del value["type"]
-            return json.dumps(value, ensure_ascii=False)
-        case ImagePart():
-            return "(a picture, which follows)"
-
-
 def _pictures(content: Content) -> list[dict[str, Any]]:
-    parts: Iterable[Any] = content if not isinstance(content, str) else ()
-    return [_picture(part) for part in parts if isinstance(part, ImagePart)]
+    return [_picture(part) for part in pictures_of(content)]
 
 
 def _picture(part: ImagePart) -> dict[str, Any]:
     url = part.url or f"data:{part.media_type};base64,{part.data}"
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-def _json(value: Any) -> bytes:
-    # Half a character is no UTF-8, and servers refuse the whole request for it.
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

@@ -1,0 +1,55 @@
+"""The provider `anthropic`: the Messages API, of Anthropic or of any server that speaks it.
+
+Sources: Anthropic's API reference ("Create a Message", "Streaming Messages", "Errors", "Handling
+stop reasons", "Prompt caching", "Structured outputs", "Extended thinking") and the types of its
+package for Python, where the reference is silent.
+"""
+
+import httpx
+
+from activities.providers.answer import Answer
+from activities.providers.anthropic.answer import Reply
+from activities.providers.anthropic.request import RESERVED, body, encode, unsaid
+from activities.providers.base import Encoded, Request, ToolNames
+from activities.providers.sse import EventStream
+from activities.providers.target import Target
+from schemas.generate import Ask
+from schemas.message import ChatMessage
+
+_VERSION = "2023-06-01"
+
+
+class Anthropic:
+    """The format of the Messages API."""
+
+    kind = "anthropic"
+    reserved: tuple[str, ...] = RESERVED
+
+    def url(self, target: Target, ask: Ask) -> httpx.URL:
+        """`BASE/v1/messages`; the base may hold the version."""
+        return target.url("/messages", version="/v1")
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """The version of the format, and the key in a header of its own."""
+        named = {"x-api-key": key} if key is not None else {}
+        return {"anthropic-version": _VERSION, **named}
+
+    def unsaid(self, ask: Ask) -> list[str]:
+        """Some schemas of an output have no counterpart."""
+        return unsaid(ask)
+
+    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+        """The message as the Messages API has it."""
+        return encode(message, names)
+
+    def body(self, request: Request, host: str) -> bytes:
+        """The messages first, then the settings."""
+        return body(request)
+
+    def stream(self) -> EventStream:
+        """Server-sent events."""
+        return EventStream()
+
+    def reading(self, answer: Answer) -> Reply:
+        """Events, or one whole message."""
+        return Reply(answer)

@@ -1,0 +1,84 @@
+"""What a message holds, as texts and pictures: the same for every provider's format."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from activities.providers.base import Request, ToolNames
+from schemas.message import ChatMessage, Content, DataPart, ImagePart, TextPart
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
+
+
+def text_of(content: Content) -> str:
+    """The content as one text; where a picture stood, it says that one follows."""
+    if isinstance(content, str):
+        return content
+    return "\n\n".join(text for part in content if (text := text_of_part(part)))
+
+
+def text_of_part(part: TextPart | ImagePart | DataPart) -> str:
+    """One part as a text."""
+    match part:
+        case TextPart():
+            return part.text
+        case DataPart():
+            value = part.to_json()
+            del value["type"]
+            return json.dumps(value, ensure_ascii=False)
+        case ImagePart():
+            return "(a picture, which follows)"
+
+
+def pictures_of(content: Content) -> list[ImagePart]:
+    """The pictures of the content, in order."""
+    parts: Iterable[Any] = content if not isinstance(content, str) else ()
+    return [part for part in parts if isinstance(part, ImagePart)]
+
+
+def inline_data(part: ImagePart) -> tuple[str, str] | None:
+    """The media type and the base64 data of a picture, where these are in the message: its
+    address may be one that holds them."""
+    if part.url is None:
+        return part.media_type or "", part.data or ""
+    found = _DATA_URL.match(part.url)
+    return (found[1], found[2]) if found else None
+
+
+def pictures_follow(message: ChatMessage, names: ToolNames) -> str:
+    """What introduces the pictures of a message where its format has no place for them."""
+    of = f"the result of {names.sent(message.tool)}" if message.tool else "the message above"
+    return f"The pictures of {of}:"
+
+
+def as_system(content: Content) -> str:
+    """What a system says within a conversation, where the format has no place for it."""
+    return f"<system>\n{text_of(content)}\n</system>"
+
+
+def is_orphan(message: ChatMessage) -> bool:
+    """Whether this is the result of a call that no request has made: formats have no such."""
+    return message.role == "tool" and not (message.provider_id or message.call_id)
+
+
+def conversation(request: Request) -> list[bytes]:
+    """The messages of a request, the instructions before them, what changes behind them."""
+    ask = request.ask
+    return [*_said("system", ask.instructions), *request.fragments, *_said("user", ask.tail)]
+
+
+def with_messages(messages: list[bytes], settings: dict[str, Any], name: str = "messages") -> bytes:
+    """A body of the messages, under `name`, and behind them those settings that are not None."""
+    kept = [encoded({key: value})[1:-1] for key, value in settings.items() if value is not None]
+    return b"{" + b",".join([encoded(name) + b":[" + b",".join(messages) + b"]", *kept]) + b"}"
+
+
+def encoded(value: Any) -> bytes:
+    """The value as JSON in UTF-8."""
+    # Half a character is no UTF-8, and servers refuse the whole request for it.
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _said(role: str, text: str | None) -> list[bytes]:
+    return [encoded({"role": role, "content": text})] if text else []

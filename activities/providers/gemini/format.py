@@ -1,0 +1,63 @@
+"""The provider `gemini`: the Gemini API, of Google or of any server that speaks it.
+
+Sources: Google's API reference ("Generating content", v1beta) and its guides ("Function calling",
+"Thought signatures", "Structured outputs", "File input methods"), and the types of its package
+`google-genai`, where these are silent.
+"""
+
+import re
+from urllib.parse import quote
+
+import httpx
+
+from activities.providers.answer import Answer
+from activities.providers.base import Encoded, Request, ToolNames
+from activities.providers.gemini.answer import Generated
+from activities.providers.gemini.request import RESERVED, body, encode, unsaid
+from activities.providers.sse import EventStream
+from activities.providers.target import Target
+from schemas.generate import Ask
+from schemas.message import ChatMessage
+
+# What stands before the names of models in addresses.
+_COLLECTIONS = ("models/", "tunedModels/")
+_VERSIONED = re.compile(r".*/v\d\w*/?\Z")
+
+
+class Gemini:
+    """The format of `streamGenerateContent`."""
+
+    kind = "gemini"
+    reserved: tuple[str, ...] = RESERVED
+
+    def url(self, target: Target, ask: Ask) -> httpx.URL:
+        """`BASE/v1beta/models/NAME:streamGenerateContent`; the base may hold a version."""
+        name = ask.model.name
+        place = quote(name if name.startswith(_COLLECTIONS) else f"models/{name}")
+        is_versioned = _VERSIONED.match(httpx.URL(target.endpoint.base_url or "").path)
+        version = "" if is_versioned else "/v1beta"
+        return target.url(f"/{place}:streamGenerateContent", version, query="alt=sse")
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """The key in a header of its own: in the address, it would stand in logs."""
+        return {"x-goog-api-key": key} if key is not None else {}
+
+    def unsaid(self, ask: Ask) -> list[str]:
+        """That an answer was not held to its form, where tools were offered as well."""
+        return unsaid(ask)
+
+    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+        """The message as Gemini has it."""
+        return encode(message, names)
+
+    def body(self, request: Request, host: str) -> bytes:
+        """The contents first, then the settings."""
+        return body(request)
+
+    def stream(self) -> EventStream:
+        """Server-sent events."""
+        return EventStream()
+
+    def reading(self, answer: Answer) -> Generated:
+        """Events, or one whole answer."""
+        return Generated(answer)

@@ -1,0 +1,213 @@
+"""One conversation with a model's server over HTTP, in any format.
+
+A format is all that tells one provider from another: how a message, a request and an answer are
+written. What is the same for all stands here: the request itself, what is read of the answer and
+how much of it, and what is left out when a server says that it cannot take it.
+"""
+
+import contextlib
+from typing import Protocol
+
+import httpx
+
+from activities.providers.answer import Answer
+from activities.providers.base import Encoded, Refused, Request, Sink, ToolNames
+from activities.providers.concessions import conceded, without_temperature
+from activities.providers.content import encoded
+from activities.providers.refusal import refusal_of
+from activities.providers.target import Target
+from schemas.base import sha256
+from schemas.generate import Ask
+from schemas.message import ChatMessage
+from schemas.solution import Solution
+
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+MAX_ERROR_BYTES = 64 * 1024
+MAX_REFUSED_SETTINGS = 1_000
+
+_TOO_LARGE = f"the answer was larger than {MAX_ANSWER_BYTES} bytes; the rest was not read"
+
+
+class Stream(Protocol):
+    """Takes the bytes of a response and gives the text of each event once it is whole.
+
+    `stray` is the first line that has no place in such a stream.
+    """
+
+    stray: str
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """The events that these bytes make whole."""
+
+    def rest(self) -> str | None:
+        """What stands after the last whole event, and may be cut off."""
+
+
+class Reading(Protocol):
+    """An answer, as it arrives.
+
+    `is_finished`: the model has said why it stopped. `is_done`: nothing more will come.
+    """
+
+    is_finished: bool
+    is_done: bool
+
+    def take(self, data: str) -> None:
+        """One event, or a whole answer.
+
+        Raises:
+            Refused: it is an error.
+            Unreadable: it is not JSON.
+        """
+
+    def end(self, rest: str, stray: str) -> None:
+        """No more comes. `rest` stood after the last whole event, and may be cut off; `stray` is
+        what stood where no event can."""
+
+    def stop_reading(self, why: str) -> None:
+        """The answer is too large: what came so far is all of it."""
+
+    def solution(self) -> Solution:
+        """The whole answer.
+
+        Raises:
+            CutOff: it is not whole.
+            Unreadable: nothing in it was of the format.
+        """
+
+
+class Format(Protocol):
+    """How one provider's servers are spoken to. It holds nothing: all its methods are functions.
+
+    `reserved` are the options that are the engine's own, and no agent's to set.
+    """
+
+    kind: str
+    reserved: tuple[str, ...]
+
+    def url(self, target: Target, ask: Ask) -> httpx.URL:
+        """Where the request goes."""
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """The headers of the format, the key among them where there is one; in lower case."""
+
+    def unsaid(self, ask: Ask) -> list[str]:
+        """What of the request the format has no words for: a notice for each."""
+
+    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+        """The message as the format has it."""
+
+    def body(self, request: Request, host: str) -> bytes:
+        """The body of the request to the server at `host`."""
+
+    def stream(self) -> Stream:
+        """What takes the bytes of one response apart."""
+
+    def reading(self, answer: Answer) -> Reading:
+        """What reads one response into an answer."""
+
+
+class HttpProvider:
+    """Asks one endpoint in one format."""
+
+    def __init__(self, spoken: Format, target: Target, http: httpx.AsyncClient) -> None:
+        self.kind = spoken.kind
+        self._format = spoken
+        self._target = target
+        self._http = http
+        # Settings whose temperature was refused: many models take none, and an agent that says
+        # nothing of it sends one with every request.
+        self._refused_settings: set[str] = set()
+
+    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+        """The message as the format has it."""
+        return self._format.encode(message, names)
+
+    async def solve(self, request: Request, sink: Sink) -> Solution:
+        """Ask the model. What a server says that it cannot take is left out, each thing once.
+
+        Raises:
+            ProviderError, httpx.HTTPError: it gave no solution.
+        """
+        notices = _ignored(request.ask, self._format.reserved)
+        settings = sha256(encoded(dict(request.ask.model)))
+        if settings in self._refused_settings:
+            request, notice = without_temperature(request)
+            notices += notice
+        while True:
+            try:
+                solution = await self._ask(request, sink)
+                break
+            except Refused as refused:
+                without, notice = conceded(request, refused)
+                if without.ask.model != request.ask.model:
+                    self._learn(settings)
+                request = without
+                notices += notice
+        notices += self._format.unsaid(request.ask)
+        return solution.model_copy(update={"notices": [*notices, *solution.notices]})
+
+    def _learn(self, settings: str) -> None:
+        if len(self._refused_settings) < MAX_REFUSED_SETTINGS:
+            self._refused_settings.add(settings)
+
+    async def _ask(self, request: Request, sink: Sink) -> Solution:
+        headers = {
+            "content-type": "application/json",
+            "accept": "text/event-stream, application/json",
+            # Compressed, a stream may wait in a buffer, and its size is anybody's guess.
+            "accept-encoding": "identity",
+            **self._target.headers(self._format.headers),
+        }
+        reading = self._format.reading(Answer(sink, request.names))
+        async with self._http.stream(
+            "POST",
+            self._format.url(self._target, request.ask),
+            content=self._format.body(request, self._target.host),
+            headers=headers,
+            timeout=self._target.timeout,
+        ) as response:
+            if not response.is_success:
+                error = await _read_bytes(response, MAX_ERROR_BYTES)
+                raise refusal_of(response.status_code, response.headers, error)
+            await _read(response, self._format.stream(), reading)
+        return reading.solution()
+
+
+async def _read(response: httpx.Response, stream: Stream, reading: Reading) -> None:
+    """Take the answer in, up to its end or to the most that is read of any."""
+    size_bytes = 0
+    try:
+        async for chunk in response.aiter_bytes():
+            for event in stream.feed(chunk):
+                reading.take(event)
+                if reading.is_done:
+                    return
+            size_bytes += len(chunk)
+            if size_bytes > MAX_ANSWER_BYTES:
+                reading.stop_reading(_TOO_LARGE)
+                return
+    except httpx.TransportError:
+        # Once the model has said why it stopped, only the usage can be missing.
+        if not reading.is_finished:
+            raise
+    reading.end(stream.rest() or "", stream.stray)
+
+
+async def _read_bytes(response: httpx.Response, limit_bytes: int) -> bytes:
+    read = bytearray()
+    with contextlib.suppress(httpx.TransportError):
+        async for chunk in response.aiter_bytes():
+            read += chunk
+            if len(read) >= limit_bytes:
+                break
+    return bytes(read[:limit_bytes])
+
+
+def _ignored(ask: Ask, reserved: tuple[str, ...]) -> list[str]:
+    """A notice for each option that is not the agent's to set."""
+    return [
+        f"the option `{name}` was left out of the request: it is the engine's own"
+        for name in reserved
+        if name in ask.model.options
+    ]

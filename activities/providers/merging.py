@@ -1,0 +1,30 @@
+"""Messages that formats want as one: encoded apart, once each, and joined as bytes.
+
+Some formats want roles to take turns, or all results of a turn in one message. A message is encoded
+when it comes and never again, so two of one role are joined where their lists of parts meet.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+
+def merged(fragments: Iterable[bytes], openings: Sequence[bytes], closing: bytes) -> list[bytes]:
+    """The fragments, each run of neighbours with one opening as one. In linear time.
+
+    An opening is what all messages of one role begin with, up to the bracket of their list of
+    parts, such as `{"role":"user","content":[`; the closing is what all messages end with, such as
+    `]}`. No opening begins with another one, and no list is empty. A fragment without an opening
+    stays as it is.
+    """
+
+    def opening_of(fragment: bytes) -> bytes:
+        return next((each for each in openings if fragment.startswith(each)), b"")
+
+    messages: list[bytes] = []
+    for opening, neighbours in groupby(fragments, opening_of):
+        if opening:
+            parts = (each[len(opening) : -len(closing)] for each in neighbours)
+            messages.append(opening + b",".join(parts) + closing)
+        else:
+            messages += neighbours
+    return messages

@@ -1,0 +1,73 @@
+"""Where an Ollama server is, by the variable that it and its clients read, or by its usual port.
+
+Source: Ollama's `envconfig` (`Host`, `ConnectableHost`) and the FAQ on `OLLAMA_HOST`.
+"""
+
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Mapping
+
+VARIABLE = "OLLAMA_HOST"
+KEY_VARIABLE = "OLLAMA_API_KEY"
+PORT = 11434
+MAX_PROBE_SECONDS = 0.25
+
+_LOOPBACK = {4: "127.0.0.1", 6: "::1"}
+_CLOUD = "ollama.com"
+
+
+def with_local_ollama(environ: Mapping[str, str], port: int = PORT) -> Mapping[str, str]:
+    """The environment, with `OLLAMA_HOST` set if something listens on `port` of this machine.
+
+    It is the worker that looks, once, when it starts; nothing that can happen makes this fail.
+    """
+    if environ.get(VARIABLE) or not _listens(port):
+        return environ
+    return {**environ, VARIABLE: f"127.0.0.1:{port}"}
+
+
+def ollama_endpoint(environ: Mapping[str, str]) -> dict[str, object] | None:
+    """The endpoint that the environment speaks of, as `endpoints.yaml` has it; else None."""
+    host = environ.get(VARIABLE)
+    if not host:
+        return None
+    endpoint: dict[str, object] = {"provider": "ollama", "baseUrl": ollama_url(host)}
+    return {**endpoint, "apiKeyEnv": KEY_VARIABLE} if environ.get(KEY_VARIABLE) else endpoint
+
+
+def ollama_url(host: str) -> str:
+    """The address that a value of `OLLAMA_HOST` means, such as `host`, `:11434` or `http://host`.
+
+    The variable also says where a server listens: for 0.0.0.0, it is reached at 127.0.0.1.
+    """
+    scheme, _, place = host.strip().strip("\"'").rpartition("://")
+    place, _, path = place.partition("/")
+    name, port = _name_and_port(place)
+    if not scheme:
+        scheme, port = ("https", port) if name == _CLOUD else ("http", port or str(PORT))
+    return f"{scheme}://{_reachable(name)}{f':{port}' if port else ''}/{path}".rstrip("/")
+
+
+def _name_and_port(place: str) -> tuple[str, str]:
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.ip_address(place.strip("[]"))), ""
+    name, colon, port = place.rpartition(":")
+    return (name.strip("[]"), port) if colon else (place, "")
+
+
+def _reachable(name: str) -> str:
+    try:
+        address = ipaddress.ip_address(name or _LOOPBACK[4])
+    except ValueError:
+        return name
+    shown = _LOOPBACK[address.version] if address.is_unspecified else str(address)
+    return f"[{shown}]" if address.version == 6 else shown
+
+
+def _listens(port: int) -> bool:
+    try:
+        with socket.create_connection((_LOOPBACK[4], port), MAX_PROBE_SECONDS):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,50 @@
+"""The provider `openai`: chat completions, of OpenAI or of any server that speaks them.
+
+Source: OpenAI's API reference, "Create chat completion" and its streaming events.
+"""
+
+import httpx
+
+from activities.providers.answer import Answer
+from activities.providers.base import Encoded, Request, ToolNames
+from activities.providers.openai.answer import Completion
+from activities.providers.openai.request import RESERVED, body, encode
+from activities.providers.sse import EventStream
+from activities.providers.target import Target
+from schemas.generate import Ask
+from schemas.message import ChatMessage
+
+
+class OpenAI:
+    """The format of chat completions."""
+
+    kind = "openai"
+    reserved: tuple[str, ...] = RESERVED
+
+    def url(self, target: Target, ask: Ask) -> httpx.URL:
+        """`BASE/chat/completions`; the base holds the version."""
+        return target.url("/chat/completions")
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """The key as a bearer token."""
+        return {"authorization": f"Bearer {key}"} if key is not None else {}
+
+    def unsaid(self, ask: Ask) -> list[str]:
+        """Nothing."""
+        return []
+
+    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+        """The message as chat completions have it."""
+        return encode(message, names)
+
+    def body(self, request: Request, host: str) -> bytes:
+        """The messages first, then the settings."""
+        return body(request, host)
+
+    def stream(self) -> EventStream:
+        """Server-sent events."""
+        return EventStream()
+
+    def reading(self, answer: Answer) -> Completion:
+        """Chunks, or one whole completion."""
+        return Completion(answer)

@@ -1,0 +1,320 @@
+"""What Anthropic, and servers that speak as it does, may answer; and what is understood of it."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from activities import failures
+from activities.providers.anthropic.format import Anthropic
+from activities.providers.anthropic.request import encode
+from activities.providers.base import CutOff, Refused, Request, ToolNames, Unreadable
+from activities.providers.bounds import MAX_PROVIDER_DATA_BYTES
+from activities.providers.http import HttpProvider
+from schemas.generate import Ask
+from schemas.solution import Solution
+from tests.activities.dialects.anthropic import (
+    PING,
+    Event,
+    block,
+    call,
+    events,
+    started,
+    stopped,
+    text,
+)
+from tests.activities.fakes import TOOLS, Heard, ask, said, target
+
+THOUGHT = {"type": "thinking", "thinking": "", "signature": ""}
+DEEP = [
+    {"type": "thinking_delta", "thinking": "Let me"},
+    {"type": "thinking_delta", "thinking": " see."},
+    {"type": "signature_delta", "signature": "c2ln"},
+]
+
+
+def plain(*said_events: Any) -> bytes:
+    """Events that Anthropic would not send."""
+    return b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in said_events)
+
+
+async def solve(*replies: bytes | httpx.Response, asked: Ask | None = None) -> Solution:
+    """What is understood of an answer, or of the last of them."""
+    waiting = iter(replies)
+    asked = asked or ask(tools=TOOLS)
+
+    def handle(_: httpx.Request) -> httpx.Response:
+        reply = next(waiting)
+        return httpx.Response(200, content=reply) if isinstance(reply, bytes) else reply
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
+    at = target(provider="anthropic", baseUrl="https://api.anthropic.com")
+    now = encode(said("user", "Hi"), ToolNames([])).now
+    return await HttpProvider(Anthropic(), at, http).solve(Request(asked, now), Heard())
+
+
+async def test_a_text_and_a_call_in_one_answer_are_both_kept() -> None:
+    blocks = [
+        *text(0, "Let me look."),
+        *call(1, "rag_query", '{"q":', '"x"}', provider_id="toolu_9"),
+    ]
+    solution = await solve(events(started(), PING, *blocks, *stopped("tool_use")))
+    assert solution.text == "Let me look."
+    [made] = solution.calls
+    assert (made.tool, made.provider_id, made.arguments) == ("rag.query", "toolu_9", {"q": "x"})
+    assert (solution.stop_reason, solution.model) == ("calls", "claude-test-2026")
+    assert solution.provider_data is None
+
+
+async def test_calls_whose_pieces_come_in_turns_are_told_apart() -> None:
+    first, second = list(call(0, "rag_query", '{"a": 1}')), list(call(1, "refund", '{"b": 2}'))
+    mixed = [each for pair in zip(first, second, strict=True) for each in pair]
+    solution = await solve(events(started(), *mixed, *stopped("tool_use")))
+    assert [made.arguments for made in solution.calls] == [{"a": 1}, {"b": 2}]
+
+
+async def test_a_call_without_arguments_has_none() -> None:
+    solution = await solve(events(started(), *call(0, "refund"), *stopped("tool_use")))
+    assert solution.calls[0].arguments == {}
+
+
+@pytest.mark.parametrize("whole", [{"a": "ä"}, '{"a": "ä"}'], ids=["object", "text"])
+async def test_arguments_that_come_whole_with_the_name_are_kept(whole: Any) -> None:
+    begun = {"type": "tool_use", "id": "1", "name": "refund", "input": whole}
+    start = {"type": "content_block_start", "index": 0, "content_block": begun}
+    solution = await solve(plain(start, *stopped("tool_use")))
+    assert solution.calls[0].arguments == {"a": "ä"}
+
+
+async def test_a_server_that_does_not_stream_is_understood() -> None:
+    message = {
+        **started(cache_read_input_tokens=2)["message"],
+        "content": [
+            {**THOUGHT, "thinking": "Hm.", "signature": "s"},
+            {"type": "text", "text": "Yes"},
+            {"type": "tool_use", "id": "1", "name": "rag_query", "input": {"q": "x"}},
+        ],
+        "stop_reason": "tool_use",
+    }
+    solution = await solve(json.dumps(message).encode())
+    assert (solution.text, solution.calls[0].arguments) == ("Yes", {"q": "x"})
+    assert (solution.usage.input_tokens, solution.usage.cached_tokens) == (7, 2)
+    assert solution.provider_data == [
+        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+        {"type": "text", "characters": 3},
+        {"type": "tool_use"},
+    ]
+
+
+async def test_thoughts_are_kept_in_their_place_and_not_told() -> None:
+    solution = await solve(
+        events(
+            started(),
+            *block(0, THOUGHT, *DEEP),
+            *text(1, "So", ": "),
+            *block(2, {"type": "redacted_thinking", "data": "x"}),
+            *call(3, "refund", "{}"),
+            *stopped("tool_use"),
+        )
+    )
+    assert solution.text == "So: "
+    assert solution.provider_data == [
+        {"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"},
+        {"type": "text", "characters": 4},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "tool_use"},
+    ]
+
+
+async def test_thoughts_that_nobody_signed_are_not_kept() -> None:
+    unsigned = block(0, THOUGHT, *DEEP[:2])
+    solution = await solve(events(started(), *unsigned, *text(1, "So"), *stopped("end_turn")))
+    assert (solution.text, solution.provider_data) == ("So", None)
+
+
+async def test_thoughts_too_large_to_be_kept_are_left_out_and_that_is_told() -> None:
+    long = {"type": "thinking_delta", "thinking": "x" * (MAX_PROVIDER_DATA_BYTES + 1)}
+    thought = block(0, THOUGHT, long, DEEP[2])
+    solution = await solve(events(started(), *thought, *call(1, "refund"), *stopped("tool_use")))
+    assert solution.provider_data is None
+    assert len(solution.calls) == 1
+    assert "thoughts" in solution.notices[0]
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop", "told"),
+    [
+        ("end_turn", "stop", 0),
+        ("stop_sequence", "stop", 0),
+        ("max_tokens", "length", 0),
+        ("model_context_window_exceeded", "length", 0),
+        ("pause_turn", "length", 1),
+        ("refusal", "filtered", 1),
+    ],
+)
+async def test_why_the_model_stopped_is_kept(reason: str, stop: str, told: int) -> None:
+    solution = await solve(events(started(), *text(0, "Well"), *stopped(reason)))
+    assert (solution.stop_reason, len(solution.notices)) == (stop, told)
+
+
+async def test_a_reason_that_is_new_to_us_is_no_error() -> None:
+    last = {"type": "message_delta", "delta": {"stop_reason": "bored"}, "usage": {}}
+    assert (await solve(plain(*text(0, "Well"), last))).stop_reason == "stop"
+
+
+async def test_a_refusal_is_told_with_the_provider_s_words() -> None:
+    why = {"type": "refusal", "category": "cyber", "explanation": "Not\nthis."}
+    solution = await solve(events(started(), *stopped("refusal", stop_details=why)))
+    assert solution.notices == ["the provider's filters ended the answer: Not this."]
+
+
+async def test_counts_are_sums_so_far_and_the_last_of_each_holds() -> None:
+    last, end = stopped("end_turn")
+    last["usage"] = {"output_tokens": 9, "input_tokens": 6, "cache_read_input_tokens": 2}
+    begun = started(cache_read_input_tokens=1, cache_creation_input_tokens=4)
+    usage = (await solve(events(begun, last, end))).usage
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (12, 9, 2)
+
+
+async def test_a_server_that_counts_nothing_leaves_it_unknown() -> None:
+    usage = (await solve(plain(*text(0, "Hi"), {"type": "message_stop"}))).usage
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (None, None, None)
+
+
+NONSENSE: list[Any] = [
+    {"type": "content_block_delta", "index": 7, "delta": {"type": "input_json_delta"}},
+    {"type": "content_block_delta", "index": [], "delta": {"type": "thinking_delta"}},
+    {"type": "content_block_delta", "index": 0, "delta": None},
+    {"type": "content_block_start", "index": {}, "content_block": {"type": "server_tool_use"}},
+    {"type": "content_block_start", "index": 1, "content_block": "text"},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "image"}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "citations_delta"}},
+    {"type": "content_block_stop"},
+    {"type": "message_start", "message": {"model": 5, "usage": [], "content": None}},
+    {"type": "message_delta", "delta": {"stop_reason": None}, "usage": {"output_tokens": -1}},
+    {"type": "tomorrow's event"},
+    {"type": None},
+    {},
+    [],
+    None,
+    7,
+]
+
+
+@pytest.mark.parametrize("nonsense", NONSENSE, ids=str)
+async def test_what_has_no_form_is_passed_over(nonsense: Any) -> None:
+    whole: list[Event] = [*text(0, "Hi"), *call(1, "refund", '{"a": 1}')]
+    said_events = [started(), nonsense, *whole, nonsense, *stopped("tool_use")]
+    solution = await solve(plain(*said_events))
+    assert (solution.text, solution.calls[0].arguments) == ("Hi", {"a": 1})
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        events(started()),
+        events(started(), PING),
+        events(started(), *list(call(0, "refund", '{"a"'))[:-1]),
+        events(started(), *text(0, "Hi")),
+        events(started(), *text(0, "Hi")) + b'event: message_delta\ndata: {"type": "message_de',
+    ],
+    ids=range(5),
+)
+async def test_an_answer_without_an_end_is_none(cut: bytes) -> None:
+    with pytest.raises(CutOff):
+        await solve(cut)
+
+
+async def test_chat_completions_are_told_from_the_messages_api() -> None:
+    with pytest.raises(Unreadable, match="no message of the Messages API"):
+        await solve(plain({"choices": [{"delta": {"content": "Hi"}}]}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "retried"),
+    [
+        ("overloaded_error", 503, True),
+        ("api_error", 500, True),
+        ("rate_limit_error", 429, True),
+        ("timeout_error", 500, True),
+        ("invalid_request_error", 400, False),
+        ("authentication_error", 401, False),
+        ("permission_error", 403, False),
+        ("billing_error", 402, False),
+        ("not_found_error", 404, False),
+        ("request_too_large", 413, False),
+    ],
+)
+async def test_an_error_in_the_middle_of_a_stream_is_that_error(
+    kind: str, status: int, retried: bool
+) -> None:
+    error = {"type": "error", "error": {"type": kind, "message": "Sorry"}}
+    with pytest.raises(Refused) as refused:
+        await solve(events(started(), *text(0, "Hi")) + plain(error))
+    assert (refused.value.status, refused.value.message) == (status, "Sorry")
+    failure = failures.of_provider(refused.value, target(), "claude", 1)
+    assert failure.non_retryable is not retried
+
+
+async def test_an_overloaded_server_is_asked_again() -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    with pytest.raises(Refused) as refused:
+        await solve(httpx.Response(529, json=error))
+    assert not failures.of_provider(refused.value, target(), "claude", 1).non_retryable
+
+
+def refused(message: str) -> httpx.Response:
+    """A bad request in Anthropic's words."""
+    error = {"type": "invalid_request_error", "message": message}
+    return httpx.Response(400, json={"type": "error", "error": error})
+
+
+YES = events(started(), *text(0, "Yes"), *stopped("end_turn"))
+
+
+@pytest.mark.parametrize(
+    ("message", "changes", "told"),
+    [
+        ("`temperature` is deprecated for this model.", {}, "`temperature`"),
+        ("`temperature` and `top_p` cannot both be specified for this model.", {}, "`temperature`"),
+        ("`temperature` may only be set to 1 when thinking is enabled.", {}, "`temperature`"),
+        (
+            "Thinking may not be enabled when tool_choice forces tool use.",
+            {"toolChoice": "required"},
+            "cannot be made to call",
+        ),
+        ("output_config.format: Extra inputs are not permitted", {"output": {}}, "output's schema"),
+        ("output_config: Extra inputs are not permitted", {"output": {}}, "output's schema"),
+        ("Schema is too complex for compilation.", {"output": {}}, "output's schema"),
+        (
+            "output_config.format.schema: For 'integer' type, property 'minimum' is not supported",
+            {"output": {}},
+            "output's schema",
+        ),
+    ],
+)
+async def test_what_a_model_does_not_take_is_left_out_and_told(
+    message: str, changes: dict[str, Any], told: str
+) -> None:
+    solution = await solve(refused(message), YES, asked=ask(tools=TOOLS, **changes))
+    assert solution.text == "Yes"
+    assert any(told in notice for notice in solution.notices)
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        ("temperature: range: 0..1", {}),
+        ("tools.0.custom.input_schema: JSON schema is invalid", {"output": {}}),
+        ("output_config.effort: Input should be 'low', 'medium' or 'high'", {"output": {}}),
+        ("Thinking may not be enabled when tool_choice forces tool use.", {}),
+        ("output_config.format: Extra inputs are not permitted", {}),
+    ],
+)
+async def test_a_mistake_of_the_agent_s_is_told_as_it_is(
+    message: str, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(Refused) as error:
+        await solve(refused(message), YES, asked=ask(tools=TOOLS, **changes))
+    assert error.value.message == message

@@ -1,0 +1,296 @@
+"""What is Ollama's own: answers as its servers write them, and what becomes of its refusals.
+
+Its package is also a second witness: what our fake server says, its client reads.
+"""
+
+import json
+from typing import Any
+
+import httpx
+import ollama
+import pytest
+
+from activities import failures
+from activities.providers.answer import Answer
+from activities.providers.base import CutOff, Refused, Request, ToolNames, Unreadable
+from activities.providers.http import HttpProvider
+from activities.providers.ollama.answer import MAX_THINKING_BYTES
+from activities.providers.ollama.format import Ollama
+from activities.providers.target import Target
+from schemas.generate import Ask
+from schemas.solution import Solution, Usage
+from tests.activities.dialects.ollama import OllamaDialect, call, last, lines, piece
+from tests.activities.fakes import TOOLS, Heard, ask, said, target
+from tests.activities.test_ollama_request import sent
+
+LOCAL = target(provider="ollama", baseUrl="http://127.0.0.1:11434", apiKeyEnv=None)
+NAMES = ToolNames(ask(tools=TOOLS).tools)
+
+
+def read(*pieces: Any, heard: Heard | None = None) -> Solution:
+    """The solution of these pieces, as the provider reads them."""
+    stream, chat = Ollama().stream(), Ollama().reading(Answer(heard or Heard(), NAMES))
+    body = lines(*pieces) if not isinstance(pieces[0], bytes) else pieces[0]
+    for event in stream.feed(body):
+        chat.take(event)
+    if not chat.is_done:
+        chat.end(stream.rest() or "", stream.stray)
+    return chat.solution()
+
+
+async def solve(response: httpx.Response, asked: Ask | None = None) -> Solution:
+    """What the provider makes of a server that answers so."""
+    http = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: response))
+    encoded = Ollama().encode(said("user", "Hi"), NAMES)
+    request = Request(asked or ask(), encoded.now)
+    return await HttpProvider(Ollama(), LOCAL, http).solve(request, Heard())
+
+
+# What it cannot be told, and a key.
+
+
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        ("auto", []),
+        ("none", []),
+        ("required", ["Ollama has no tool choice: whether to call a tool was left to the model"]),
+        (
+            {"name": "rag.query"},
+            ["Ollama has no tool choice: `rag.query` was the only tool that it was offered"],
+        ),
+    ],
+)
+async def test_what_it_cannot_be_told_is_told_of(choice: Any, told: list[str]) -> None:
+    answer = httpx.Response(200, content=OllamaDialect().says("Yes"))
+    assert (await solve(answer, ask(tools=TOOLS, toolChoice=choice))).notices == told
+    answer = httpx.Response(200, content=OllamaDialect().says("Yes"))
+    assert (await solve(answer, ask(toolChoice=choice))).notices == []
+
+
+async def test_a_key_is_sent_where_there_is_one() -> None:
+    cloud = target(provider="ollama", baseUrl="https://ollama.com/api")
+    assert cloud.headers(Ollama().headers)["authorization"].startswith("Bearer sk-")
+    assert "authorization" not in LOCAL.headers(Ollama().headers)
+    assert Ollama().url(cloud, ask()) == "https://ollama.com/api/chat"
+
+
+# What it says.
+
+
+def test_thinking_is_no_output() -> None:
+    heard = Heard()
+    solution = read(piece({"thinking": "Hm."}), piece({"content": "Yes"}), last(), heard=heard)
+    assert (solution.text, solution.provider_data, heard.texts) == ("Yes", None, ["Yes"])
+
+
+def test_thoughts_that_led_to_a_call_are_kept_up_to_a_bound() -> None:
+    calls = piece({"tool_calls": [call("refund", {})]})
+    solution = read(piece({"thinking": "I "}), piece({"thinking": "see."}), calls, last())
+    assert solution.provider_data == {"thinking": "I see."}
+    too_long = piece({"thinking": "x" * (MAX_THINKING_BYTES + 1)})
+    assert read(too_long, calls, last()).provider_data is None
+
+
+def test_calls_come_with_ids_or_without_and_stay_apart() -> None:
+    plain = call("rag_query", {"q": "†ü"})
+    solution = read(
+        piece({"content": "One moment. ", "tool_calls": [plain, plain]}),
+        piece({"tool_calls": [call("refund", {}, id="call_1")]}),
+        last(),
+    )
+    assert [(each.provider_id, each.tool, each.arguments) for each in solution.calls] == [
+        (None, "rag.query", {"q": "†ü"}),
+        (None, "rag.query", {"q": "†ü"}),
+        ("call_1", "refund", {}),
+    ]
+    assert (solution.text, solution.stop_reason) == ("One moment. ", "calls")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [('{"n": 1}', {"n": 1}), ("{n", "{n"), (None, {}), ([1], "[1]"), ({"n": 1}, {"n": 1})],
+)
+def test_arguments_that_are_no_object_are_read_for_what_they_are(
+    arguments: Any, expected: Any
+) -> None:
+    calls = [{"function": {"name": "refund", "arguments": arguments}}]
+    [made] = read({"message": {"tool_calls": calls}, "done": True}).calls
+    assert made.arguments == expected
+
+
+@pytest.mark.parametrize(
+    "calls", [None, 3, "refund", [None], ["refund"], [{}], [{"function": "refund"}], {"a": 1}]
+)
+def test_what_is_no_call_is_passed_over(calls: Any) -> None:
+    solution = read({"message": {"content": "Hi", "tool_calls": calls}, "done": True})
+    assert (solution.text, solution.calls) == ("Hi", [])
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [("stop", "stop"), ("length", "length"), ("", "stop"), (None, "stop"), (3, "stop")],
+)
+def test_why_it_stopped_is_told_in_our_words(reason: Any, expected: str) -> None:
+    end = {"message": {"content": ""}, "done": True, "done_reason": reason}
+    assert read(piece({"content": "x"}), end).stop_reason == expected
+
+
+@pytest.mark.parametrize("reason", ["load", "unload"])
+def test_a_model_that_was_only_loaded_has_said_nothing(reason: str) -> None:
+    with pytest.raises(CutOff):
+        read(last(reason))
+
+
+def test_usage_that_nobody_tells_is_unknown() -> None:
+    odd = {"prompt_eval_count": "many", "eval_count": True}
+    assert read({"message": {}, "done": True, **odd}).usage == Usage()
+
+
+def test_the_last_piece_of_an_old_server_has_no_message() -> None:
+    solution = read(piece({"content": "x"}), {"model": "m", "done": True, "eval_count": 4})
+    assert (solution.text, solution.usage.output_tokens) == ("x", 4)
+
+
+def test_an_answer_in_one_piece_is_read_too_on_one_line_or_on_many() -> None:
+    whole = piece({"content": "Hello"}, done=True, done_reason="stop", eval_count=3)
+    for body in (json.dumps(whole).encode(), json.dumps(whole, indent=2).encode()):
+        solution = read(body)
+        assert (solution.text, solution.usage.output_tokens) == ("Hello", 3)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"response": "Hi", "done": true}\n',
+        b'{"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}',
+        b'data: {"choices": []}\n\n',
+        b'event: message_start\ndata: {"message": {}}\n\n',
+        b"<html>Ollama is running</html>",
+        b"Ollama is running",
+        b"[]\n",
+        b'"text"\n',
+        b"{malformed json: <<<chaos>>>",
+    ],
+)
+def test_another_format_is_told_as_such(body: bytes) -> None:
+    with pytest.raises(Unreadable, match="the answer is no Ollama chat; it begins: "):
+        read(body)
+
+
+def test_what_has_no_form_is_passed_over_within_an_answer() -> None:
+    odd: list[Any] = [[], {}, {"status": "loading"}, {"message": 3}, {"message": {"content": 3}}]
+    assert read(piece({"content": "x"}), *odd, last()).text == "x"
+
+
+@pytest.mark.parametrize("body", [lines(piece({"content": "x"})), b'{"model":"tiny","cre', b"\n"])
+def test_an_answer_without_its_end_is_cut_off(body: bytes) -> None:
+    with pytest.raises(CutOff):
+        read(body)
+
+
+def test_an_error_within_the_stream_is_an_error() -> None:
+    error = {"error": "an error was encountered while running the model"}
+    with pytest.raises(Refused) as refused:
+        read(piece({"content": "Yes"}), error)
+    assert (refused.value.status, refused.value.message) == (500, error["error"])
+
+
+async def test_what_comes_after_the_end_is_not_read() -> None:
+    body = OllamaDialect().says("Hello") + lines(piece({"content": " again"}), last("length"))
+    solution = await solve(httpx.Response(200, content=body))
+    assert (solution.text, solution.stop_reason) == ("Hello", "stop")
+
+
+# How it refuses.
+
+
+async def told(status: int, error: Any, at: Target = LOCAL) -> str:
+    """What a person is told of this refusal."""
+    with pytest.raises(Refused) as refused:
+        await solve(httpx.Response(status, json={"error": error}))
+    application_error = failures.of_provider(refused.value, at, "tiny", 1)
+    assert application_error.non_retryable
+    return application_error.message
+
+
+async def test_a_model_that_is_not_there_is_to_be_pulled() -> None:
+    message = await told(404, "model 'tiny' not found")
+    assert "model 'tiny' not found. Pull it where Ollama runs (`ollama pull tiny`)" in message
+    elsewhere = target(baseUrl="http://x")
+    assert "pull" not in await told(404, "no such model", elsewhere)
+
+
+async def test_a_conversation_that_does_not_fit_is_told_with_the_setting_and_in_plain_words() -> (
+    None
+):
+    # Ollama hands on what the server within it said: JSON in a text.
+    inner = "request (5000 tokens) exceeds the available context size (4096 tokens)"
+    error = json.dumps({"error": {"code": 400, "message": inner, "type": "exceed_context_size"}})
+    message = await told(400, error)
+    assert message.endswith(f"{inner}. Raise `num_ctx` in the `options` of the agent's `model`")
+    assert "num_ctx" not in await told(400, '"tiny" does not support thinking')
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["registry.ollama.ai/library/x does not support tools", "x does not support tools\nthinking"],
+)
+async def test_a_model_without_tools_is_asked_without(message: str) -> None:
+    offered = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        offered.append("tools" in json.loads(request.content))
+        if offered[-1]:
+            return httpx.Response(400, json={"error": message})
+        return httpx.Response(200, content=OllamaDialect().says("Hello"))
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
+    request = Request(ask(tools=TOOLS), Ollama().encode(said("user", "Hi"), NAMES).now)
+    assert (await HttpProvider(Ollama(), LOCAL, http).solve(request, Heard())).text == "Hello"
+    assert offered == [True, False]
+
+
+# Its own client, as a second witness.
+
+
+def its_client(body: bytes) -> ollama.Client:
+    """Ollama's client, at a server that says this."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body))
+    return ollama.Client(transport=transport)
+
+
+def test_its_own_client_reads_our_server_as_we_do() -> None:
+    body = OllamaDialect().calls(("rag_query", {"city": "Oslo"}), ("refund", {}))
+    theirs = [
+        (each.function.name, dict(each.function.arguments))
+        for response in its_client(body).chat(model="tiny", stream=True)
+        for each in response.message.tool_calls or ()
+    ]
+    ours = read(body)
+    assert theirs == [(NAMES.sent(each.tool), each.arguments) for each in ours.calls]
+    parts = list(its_client(OllamaDialect().says("Guten", " Tag")).chat(model="tiny", stream=True))
+    assert "".join(part.message.content or "" for part in parts) == "Guten Tag"
+    assert (parts[-1].done, parts[-1].done_reason, parts[-1].eval_count) == (True, "stop", 3)
+
+
+def test_its_own_client_reads_our_server_s_error_as_one() -> None:
+    body = lines(piece({"content": "Yes"}), {"error": "out of memory"})
+    with pytest.raises(ollama.ResponseError, match="out of memory"):
+        list(its_client(body).chat(model="tiny", stream=True))
+
+
+def test_what_its_own_client_sends_is_what_we_send() -> None:
+    seen: list[dict[str, Any]] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append({"path": request.url.path, **json.loads(request.content)})
+        return httpx.Response(200, content=OllamaDialect().says("Hi"))
+
+    ours = sent(said("user", "Hi"), tools=TOOLS[1:], output={"type": "object"})
+    client = ollama.Client(transport=httpx.MockTransport(handle))
+    tools = [{**tool, "function": {**tool["function"]}} for tool in ours["tools"]]
+    plain = {"messages": ours["messages"], "options": ours["options"], "format": ours["format"]}
+    list(client.chat(model=ours["model"], stream=True, tools=tools, **plain))
+    assert seen[0].pop("path") == "/api/chat"
+    assert seen[0] == {name: value for name, value in ours.items() if name != "truncate"}

@@ -1,0 +1,114 @@
+"""Where an Ollama server is: by its variable as Ollama itself reads it, or by its usual port."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from ollama._client import _parse_host
+
+from activities.endpoints import EndpointsError, http_client, load_models
+from activities.providers.ollama.host import VARIABLE, ollama_url, with_local_ollama
+
+
+@pytest.fixture
+def listening() -> Iterator[int]:
+    """A port on which something listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:8080", "http://127.0.0.1:8080"),
+        ("::", "http://[::1]:11434"),
+        ("[::]:8080", "http://[::1]:8080"),
+        ("http://0.0.0.0:8080", "http://127.0.0.1:8080"),
+        (" 'gpu' ", "http://gpu:11434"),
+        ("ollama.com", "https://ollama.com"),
+        ("https://ollama.com", "https://ollama.com"),
+        ("fe80::1", "http://[fe80::1]:11434"),
+    ],
+)
+def test_the_variable_means_an_address(host: str, url: str) -> None:
+    assert ollama_url(host) == url
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("1.2.3.4", ":56789", "1.2.3.4:56789", "http://1.2.3.4", "https://1.2.3.4:56789"),
+        *("example.com", "example.com:56789", "http://example.com", "https://example.com"),
+        *("example.com/", "example.com:56789/path", "https://example.com:56789/path/"),
+        *("[0001:002:003:0004::1]", "[0001:002:003:0004::1]:56789/path", "[::1]:80"),
+    ],
+)
+def test_its_own_client_reads_the_variable_in_the_same_way(host: str) -> None:
+    def whole(url: str) -> str:
+        scheme, _, place = url.partition("://")
+        bare = place.partition("/")[0].rpartition("]")[2]
+        port = "" if ":" in bare else {"http": ":80", "https": ":443"}[scheme]
+        name, slash, path = place.partition("/")
+        return f"{scheme}://{name}{port}{slash}{path}"
+
+    theirs = _parse_host(host).replace("0001:002:003:0004::1", "1:2:3:4::1")
+    assert whole(ollama_url(host)) == theirs
+
+
+def test_without_a_file_ollama_is_where_its_variable_says() -> None:
+    target = load_models(None, {VARIABLE: "gpu:1234"}, http_client()).find("ollama").target
+    assert target.url("/chat", version="/api") == "http://gpu:1234/api/chat"
+    assert target.missing_key is None
+    assert target.endpoint.api_key_env is None
+
+
+def test_without_a_file_ollama_has_a_key_where_its_variable_is() -> None:
+    environ = {VARIABLE: "ollama.com", "OLLAMA_API_KEY": "k"}
+    target = load_models(None, environ, http_client()).find("ollama").target
+    assert target.url("/chat", version="/api") == "https://ollama.com/api/chat"
+    assert target.endpoint.api_key_env == "OLLAMA_API_KEY"
+
+
+@pytest.mark.parametrize("host", ["ftp://x", ":port", "a:b:c", "gpu:99999"])
+def test_a_variable_that_means_nothing_is_told(host: str) -> None:
+    with pytest.raises(EndpointsError, match="the environment"):
+        load_models(None, {VARIABLE: host}, http_client())
+
+
+def test_an_ollama_that_listens_on_its_port_is_found(listening: int) -> None:
+    found = with_local_ollama({"A": "b"}, listening)
+    assert found == {"A": "b", VARIABLE: f"127.0.0.1:{listening}"}
+
+
+def test_what_the_variable_says_is_not_looked_for(listening: int) -> None:
+    environ = {VARIABLE: "gpu"}
+    assert with_local_ollama(environ, listening) == environ
+
+
+def test_where_nothing_listens_nothing_is_found() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert with_local_ollama({}, port) == {}
+
+
+def test_a_port_that_does_not_answer_costs_a_quarter_of_a_second_at_most() -> None:
+    # A queue that is full takes no more connections, and refuses none.
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        waiting = [socket.socket() for _ in range(3)]  # more than it queues
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(full.getsockname())
+        looked = threading.Event()
+
+        def look() -> None:
+            with_local_ollama({}, full.getsockname()[1])
+            looked.set()
+
+        threading.Thread(target=look, daemon=True).start()
+        assert looked.wait(5)
+        for each in waiting:
+            each.close()

@@ -1,0 +1,140 @@
+"""What an Ollama chat is sent, checked against the types of the `ollama` package."""
+
+from typing import Any
+
+import pytest
+
+from activities.conversation import Conversation
+from activities.providers.base import Request, ToolNames
+from activities.providers.ollama.format import Ollama
+from schemas.base import canonical_json
+from schemas.message import ChatMessage
+from tests.activities.dialects.ollama import understood
+from tests.activities.fakes import TOOLS, ask, said
+
+PICTURE = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
+CALL = {"id": "t1c1", "providerId": "call_9", "tool": "rag.query", "arguments": {"q": "†ü"}}
+NAMES = ToolNames(ask(tools=TOOLS).tools)
+
+
+def sent(*messages: ChatMessage, **asked: Any) -> dict[str, Any]:
+    """The body of a request, once the package's types have taken it."""
+    held = Conversation()
+    for message in messages or [said("user", "Hi")]:
+        item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
+        held.append(item, lambda each: Ollama().encode(each, NAMES))
+    return understood(Ollama().body(Request(ask(**asked), held.fragments()), "127.0.0.1"))
+
+
+def test_a_call_s_arguments_are_an_object_and_its_result_is_known_by_tool_and_id() -> None:
+    error = '{"error": {"code": "denied", "message": "no"}}'
+    asked = said("assistant", "Let me look.", calls=[CALL, {**CALL, "providerId": "call_10"}])
+    results = [
+        said("tool", error, callId="t1c1", providerId="call_9", tool="rag.query", isError=True),
+        said("tool", "ok", callId="t1c2", providerId="call_10", tool="rag.query"),
+    ]
+    _, assistant, *tools = sent(asked, *results)["messages"]
+    assert assistant["content"] == "Let me look."
+    assert assistant["tool_calls"] == [
+        {
+            "id": own,
+            "type": "function",
+            "function": {"index": index, "name": "rag_query", "arguments": {"q": "†ü"}},
+        }
+        for index, own in enumerate(["call_9", "call_10"])
+    ]
+    assert tools == [
+        {"role": "tool", "content": text, "tool_name": "rag_query", "tool_call_id": own}
+        for text, own in [(error, "call_9"), ("ok", "call_10")]
+    ]
+
+
+def test_pictures_are_base64_beside_the_text_and_no_address_is_sent_as_one() -> None:
+    address = {"type": "image", "url": "https://x/y.png"}
+    content = [{"type": "text", "text": "What is it?"}, PICTURE, address]
+    _, user = sent(said("user", content))["messages"]
+    assert user["images"] == [PICTURE["data"]]
+    assert user["content"] == (
+        "What is it?\n\n(a picture at https://x/y.png, which was not fetched)"
+    )
+
+
+def test_pictures_of_results_follow_the_last_result_of_the_turn() -> None:
+    pictured = said("tool", [PICTURE], tool="rag.query", providerId="call_9")
+    plain = said("tool", "ok", tool="rag.query", providerId="call_10")
+    asked = said("assistant", calls=[CALL, {**CALL, "providerId": "call_10"}])
+    messages = sent(asked, pictured, plain)["messages"]
+    assert [each["role"] for each in messages] == ["system", "assistant", "tool", "tool", "user"]
+    assert messages[4] == {
+        "role": "user",
+        "content": "The pictures of the result of rag_query:",
+        "images": [PICTURE["data"]],
+    }
+
+
+def test_a_result_of_no_call_is_sent_as_what_a_user_says() -> None:
+    assert sent(said("tool", "12 °C"))["messages"][1] == {"role": "user", "content": "12 °C"}
+
+
+def test_the_tail_comes_last() -> None:
+    assert sent(tail="The state: {}")["messages"][-1]["content"] == "The state: {}"
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"), [({"type": "object"}, {"type": "object"}), (True, "json")]
+)
+def test_a_structured_answer_is_a_schema_or_any_json(output: Any, expected: Any) -> None:
+    assert sent(output=output)["format"] == expected
+    assert "format" not in sent()
+
+
+def test_a_prompt_that_does_not_fit_is_never_cut_in_silence() -> None:
+    assert sent()["truncate"] is False
+    assert sent(model={"options": {"truncate": True}})["truncate"] is True
+
+
+def test_settings_of_the_model_stand_in_options_and_those_of_the_request_at_the_top() -> None:
+    options = {
+        "num_ctx": 32_768,
+        "top_p": 0.5,
+        "keep_alive": "1h",
+        "think": "high",
+        "options": {"seed": 7, "top_p": 0.1},
+        "stream": False,
+        "messages": [],
+        "tools": [],
+    }
+    made = sent(model={"maxOutputTokens": 50, "options": options}, tools=TOOLS)
+    assert made["options"] == {
+        "temperature": 0.7,
+        "num_predict": 50,
+        "num_ctx": 32_768,
+        "top_p": 0.5,
+        "seed": 7,
+    }
+    assert (made["keep_alive"], made["think"], made["stream"]) == ("1h", "high", True)
+    assert (len(made["messages"]), len(made["tools"])) == (2, 2)
+
+
+def test_options_have_the_last_word() -> None:
+    options = {"num_predict": 9, "temperature": 0, "format": "json", "model": "other"}
+    made = sent(model={"maxOutputTokens": 50, "options": options}, output={"type": "object"})
+    assert made["options"] == {"num_predict": 9, "temperature": 0}
+    assert (made["format"], made["model"]) == ("json", "other")
+
+
+def test_no_temperature_is_sent_where_there_is_none() -> None:
+    assert sent(model={"temperature": None})["options"] == {}
+
+
+def test_thoughts_go_back_with_the_calls_that_they_led_to() -> None:
+    thoughts = {"thinking": "I should look."}
+    _, assistant, other = sent(
+        said("assistant", calls=[CALL], providerData=thoughts),
+        said("assistant", "Done.", providerData=thoughts),
+    )["messages"]
+    assert assistant["thinking"] == "I should look."
+    assert "thinking" not in other
+    for foreign in (["x"], {"thinking": 3}, "x", None):
+        said_before = said("assistant", calls=[CALL], providerData=foreign)
+        assert "thinking" not in sent(said_before)["messages"][1]

@@ -1,0 +1,251 @@
+"""What every provider does, row by row, in the words of each one's own server."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import httpx
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities import failures
+from activities.providers.base import CutOff, ProviderError, Refused, Request, ToolNames
+from activities.providers.http import HttpProvider
+from activities.providers.target import Target
+from schemas.endpoint import Endpoint
+from schemas.generate import Ask
+from schemas.message import ChatMessage
+from schemas.solution import Solution
+from tests.activities.dialects.anthropic import AnthropicDialect
+from tests.activities.dialects.base import PICTURE, Dialect, Result, Seen
+from tests.activities.dialects.gemini import GeminiDialect
+from tests.activities.dialects.ollama import OllamaDialect
+from tests.activities.dialects.openai import OpenAIDialect
+from tests.activities.fakes import KEY, TOOLS, Heard, ask, said
+
+DIALECTS: tuple[Dialect, ...] = (
+    OpenAIDialect(),
+    AnthropicDialect(),
+    OllamaDialect(),
+    GeminiDialect(),
+)
+CITIES = ("Oslo", "Rome", "Bern", "Kyiv")
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+Replies = list[httpx.Response]
+
+
+@pytest.fixture(params=DIALECTS, ids=lambda dialect: dialect.format.kind)
+def dialect(request: pytest.FixtureRequest) -> Dialect:
+    """One provider after the other."""
+    found: Dialect = request.param
+    return found
+
+
+class Exchange:
+    """A provider whose server answers with one reply after the other."""
+
+    def __init__(self, dialect: Dialect, *replies: httpx.Response) -> None:
+        self._dialect = dialect
+        self._replies = iter(replies)
+        self.heard = Heard()
+        self.seen: list[Seen] = []
+        settings = {"provider": dialect.format.kind, "baseUrl": dialect.base_url}
+        endpoint = Endpoint.model_validate({**settings, "apiKeyEnv": "TEST_KEY"})
+        self.target = Target("models", endpoint, {"TEST_KEY": KEY})
+        http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
+        self._provider = HttpProvider(dialect.format, self.target, http)
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        seen = self._dialect.understands(str(request.url), request.headers, request.content)
+        self.seen.append(seen)
+        return next(self._replies)
+
+    async def solve(self, *messages: ChatMessage, **asked: Any) -> Solution:
+        """Ask, with this conversation and these settings."""
+        wanted: Ask = ask(**asked)
+        names = ToolNames(wanted.tools)
+        encoded = [
+            self._provider.encode(message, names) for message in messages or [said("user", "Hi")]
+        ]
+        now = [part for each in encoded for part in each.now]
+        later = [part for each in encoded for part in each.later]
+        return await self._provider.solve(Request(wanted, (*now, *later)), self.heard)
+
+    async def failure(self, *messages: ChatMessage, **asked: Any) -> ApplicationError:
+        """What Temporal is told when it goes wrong."""
+        try:
+            solution = await self.solve(*messages, **asked)
+        except (ProviderError, httpx.HTTPError) as error:
+            return failures.of_provider(error, self.target, "gpt-test", 1)
+        pytest.fail(f"it went well: {solution}")
+
+
+def good(body: bytes) -> httpx.Response:
+    """An answer."""
+    return httpx.Response(200, content=body)
+
+
+def refusal(dialect: Dialect, status: int, message: str, **headers: str) -> httpx.Response:
+    """An error."""
+    return httpx.Response(status, content=dialect.refuses(status, message), headers=headers)
+
+
+def called(*cities: str) -> ChatMessage:
+    """An assistant's calls of `rag.query`."""
+    calls = [
+        {
+            "id": f"t1c{number}",
+            "providerId": f"call_{number}",
+            "tool": "rag.query",
+            "arguments": {"city": city},
+        }
+        for number, city in enumerate(cities, 1)
+    ]
+    return said("assistant", calls=calls)
+
+
+def resulted(number: int, content: Any, **more: Any) -> ChatMessage:
+    """The result of the call `number`."""
+    ids = {"callId": f"t1c{number}", "providerId": f"call_{number}"}
+    return said("tool", content, tool="rag.query", **ids, **more)
+
+
+async def test_text_is_heard_piece_by_piece(dialect: Dialect) -> None:
+    exchange = Exchange(dialect, good(dialect.says("Guten", " Tag, Zoë")))
+    solution = await exchange.solve()
+    assert solution.text == "Guten Tag, Zoë"
+    assert exchange.heard.texts == ["Guten", " Tag, Zoë"]
+    assert (solution.stop_reason, solution.calls, solution.notices) == ("stop", [], [])
+    assert solution.usage == dialect.usage
+    assert exchange.seen == [Seen(instructions="Be brief.", texts=["Hi"])]
+
+
+async def test_a_call_is_read_and_its_tool_has_its_own_name(dialect: Dialect) -> None:
+    exchange = Exchange(dialect, good(dialect.calls(("rag_query", {"city": "Zürich"}))))
+    solution = await exchange.solve(tools=TOOLS)
+    [call] = solution.calls
+    assert (call.tool, call.arguments) == ("rag.query", {"city": "Zürich"})
+    assert solution.stop_reason == "calls"
+    assert {tool for _, tool, _ in exchange.heard.calls} == {"rag.query"}
+    pieces = [piece for _, _, piece in exchange.heard.calls if piece]
+    assert json.loads("".join(pieces)) == {"city": "Zürich"}
+    assert (len(pieces) > 1) is dialect.partial
+    assert exchange.seen[0].tools == ["rag_query", "refund"]
+
+
+async def test_four_calls_come_in_their_order_and_so_do_their_results(dialect: Dialect) -> None:
+    asked = [("rag_query", {"city": city}) for city in CITIES]
+    exchange = Exchange(dialect, good(dialect.calls(*asked)), good(dialect.says("Done")))
+    solution = await exchange.solve(tools=TOOLS)
+    assert [call.arguments for call in solution.calls] == [{"city": city} for city in CITIES]
+    ids = [call.provider_id for call in solution.calls if call.provider_id]
+    assert len(set(ids)) == len(ids)
+    results = [resulted(number, f"in {city}") for number, city in enumerate(CITIES, 1)]
+    await exchange.solve(said("user", "Hi"), called(*CITIES), *results, tools=TOOLS)
+    assert exchange.seen[1].calls == asked
+    assert exchange.seen[1].results == [Result("rag_query", f"in {city}") for city in CITIES]
+
+
+async def test_a_failed_call_is_told_as_an_error(dialect: Dialect) -> None:
+    exchange = Exchange(dialect, good(dialect.says("I see")))
+    error = '{"error": {"code": "denied", "message": "no"}}'
+    failed = resulted(1, error, isError=True)
+    await exchange.solve(said("user", "Hi"), called("Oslo"), failed, tools=TOOLS)
+    assert exchange.seen[0].results == [Result("rag_query", error, marked=dialect.marks_errors)]
+
+
+async def test_a_picture_is_sent(dialect: Dialect) -> None:
+    exchange = Exchange(dialect, good(dialect.says("A cat")))
+    picture = {"type": "image", "mediaType": "image/png", "data": PICTURE}
+    await exchange.solve(said("user", [{"type": "text", "text": "What is it?"}, picture]))
+    assert exchange.seen[0].texts == ["What is it?"]
+    [sent] = exchange.seen[0].pictures
+    assert sent.endswith(PICTURE)
+
+
+async def test_a_picture_in_a_result_is_sent(dialect: Dialect) -> None:
+    exchange = Exchange(dialect, good(dialect.says("A cat")))
+    picture = {"type": "image", "mediaType": "image/png", "data": PICTURE}
+    result = resulted(1, [{"type": "text", "text": "found"}, picture])
+    await exchange.solve(said("user", "Hi"), called("Oslo"), result, tools=TOOLS)
+    [sent] = exchange.seen[0].pictures
+    assert sent.endswith(PICTURE)
+    assert [result.text.startswith("found") for result in exchange.seen[0].results] == [True]
+
+
+async def test_a_structured_answer_is_asked_for_by_its_schema(dialect: Dialect) -> None:
+    exchange = Exchange(dialect, good(dialect.says('{"city":', ' "Oslo"}')))
+    solution = await exchange.solve(output=SCHEMA)
+    assert json.loads(solution.text) == {"city": "Oslo"}
+    assert exchange.seen[0].output == SCHEMA
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required", "refund"])
+async def test_each_tool_choice_is_said_in_the_provider_s_terms(
+    dialect: Dialect, choice: str
+) -> None:
+    exchange = Exchange(dialect, good(dialect.says("Yes")))
+    wanted = {"name": choice} if choice == "refund" else choice
+    await exchange.solve(tools=TOOLS, toolChoice=wanted)
+    seen = exchange.seen[0]
+    assert (seen.tools, seen.choice) == dialect.choices[choice]
+
+
+async def test_a_cut_stream_is_no_answer_and_is_asked_for_again(dialect: Dialect) -> None:
+    exchange = Exchange(dialect, *[good(dialect.breaks_off("Gut")) for _ in range(2)])
+    with pytest.raises(CutOff):
+        await exchange.solve()
+    assert exchange.heard.texts == ["Gut"]
+    assert not (await exchange.failure()).non_retryable
+
+
+def in_seconds() -> str:
+    """`Retry-After` as a number of seconds."""
+    return "7"
+
+
+def as_a_date() -> str:
+    """`Retry-After` as a date."""
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=8), usegmt=True)
+
+
+@pytest.mark.parametrize("after", [in_seconds, as_a_date])
+async def test_too_many_requests_are_made_again_when_the_provider_says(
+    dialect: Dialect, after: Callable[[], str]
+) -> None:
+    reply = refusal(dialect, 429, "slow down", **{"retry-after": after()})
+    error = await Exchange(dialect, reply).failure()
+    assert not error.non_retryable
+    assert error.next_retry_delay is not None
+    assert timedelta(seconds=6) < error.next_retry_delay < timedelta(seconds=9)
+
+
+async def test_a_bad_request_is_not_made_again_and_the_provider_s_message_is_told(
+    dialect: Dialect,
+) -> None:
+    reply = refusal(dialect, 400, f"the model `m` is unknown to {KEY}")
+    error = await Exchange(dialect, reply).failure()
+    assert error.non_retryable
+    assert error.type == "model_error"
+    assert "answered 400: the model `m` is unknown to [secret]" in error.message
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+async def test_a_server_without_tools_is_asked_without(dialect: Dialect, choice: str) -> None:
+    status, body = dialect.lacks_tools
+    refused = httpx.Response(status, content=body)
+    exchange = Exchange(dialect, refused, good(dialect.says("Hello")))
+    solution = await exchange.solve(tools=TOOLS, toolChoice=choice)
+    assert solution.text == "Hello"
+    assert [seen.tools for seen in exchange.seen] == [["rag_query", "refund"], []]
+    told = any("no call could be made" in notice for notice in solution.notices)
+    assert told is (choice == "required")
+
+
+async def test_another_refusal_is_not_taken_for_a_lack_of_tools(dialect: Dialect) -> None:
+    exchange = Exchange(dialect, refusal(dialect, 400, "the tools are too many"))
+    with pytest.raises(Refused):
+        await exchange.solve(tools=TOOLS)

@@ -1,0 +1,214 @@
+"""Ollama's format at a server that others wrote: aimock, from the registry of Node's packages.
+
+It is run as a subprocess on loopback, takes its answers from a test, and keeps what it was asked.
+No server of Ollama's own can be had without a model of some gigabytes.
+"""
+
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from temporalio.client import Client
+
+from activities import failures
+from activities.endpoints import http_client
+from activities.providers.base import CutOff, ProviderError, Refused, Request, ToolNames, Unreadable
+from activities.providers.http import HttpProvider
+from activities.providers.ollama.format import Ollama
+from activities.providers.target import Target
+from schemas.message import ChatMessage
+from schemas.solution import Solution
+from tests.activities.fakes import TOOLS, Heard, ask, said, target
+from tests.support.house import TOOLS as HOUSE_TOOLS
+from tests.support.house import Run
+from worker import Settings, build_worker
+
+pytestmark = pytest.mark.typescript
+
+AIMOCK = Path(__file__).with_name("aimock")
+# It takes a free port by itself, and ends with its standard input, so it outlives nobody.
+_SERVE = """
+import { LLMock } from "@copilotkit/aimock";
+const server = new LLMock({ port: 0, chunkSize: 8, logLevel: "silent" });
+console.log(await server.start());
+process.stdin.on("end", () => process.exit()).resume();
+"""
+TEXT = "Guten Tag, Zoë: the order is on its way 😀, and will be with you tomorrow at noon."
+CITIES = ("Oslo", "Rome", "Bern", "Kyiv")
+NAMES = ToolNames(ask(tools=TOOLS).tools)
+
+
+@dataclass(frozen=True)
+class Mock:
+    """The server, by its address and its interface for tests."""
+
+    url: str
+
+    def plan(self, response: dict[str, Any], **fixture: Any) -> None:
+        """What it says from now on, where `match` fits; what was planned before comes first."""
+        planned = [{"match": {}, "response": response, **fixture}]
+        self._post("fixtures", {"fixtures": planned})
+
+    def forget(self) -> None:
+        """What was planned, and what it was asked."""
+        self._post("reset", {})
+
+    def asked(self) -> list[dict[str, Any]]:
+        """What it understood of the requests: each as a chat completion's."""
+        answer = httpx.get(f"{self.url}/v1/_requests", trust_env=False).raise_for_status()
+        return [entry["body"] for entry in answer.json()]
+
+    def _post(self, path: str, value: dict[str, Any]) -> None:
+        url = f"{self.url}/__aimock/{path}"
+        httpx.post(url, json=value, trust_env=False).raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Mock]:
+    command = ["node", "--input-type=module", "-e", _SERVE]
+    with subprocess.Popen(
+        command, cwd=AIMOCK, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        yield Mock(process.stdout.readline().strip())
+        process.stdin.close()
+        process.wait(10)
+
+
+@pytest.fixture
+def mock(server: Mock) -> Mock:
+    """The server, with nothing planned."""
+    server.forget()
+    return server
+
+
+def at(mock: Mock, **headers: str) -> Target:
+    """The server as an endpoint; by headers it is told to fail."""
+    return target(
+        provider="ollama", baseUrl=mock.url, apiKeyEnv=None, timeout="2s", headers=headers
+    )
+
+
+async def solve(
+    where: Target, *messages: ChatMessage, heard: Heard | None = None, **asked: Any
+) -> Solution:
+    """Ask it."""
+    encoded = [Ollama().encode(message, NAMES) for message in messages or [said("user", "Hi")]]
+    fragments = [part for each in encoded for part in (*each.now, *each.later)]
+    async with http_client() as http:
+        provider = HttpProvider(Ollama(), where, http)
+        return await provider.solve(Request(ask(**asked), tuple(fragments)), heard or Heard())
+
+
+async def test_a_text_is_heard_in_pieces(mock: Mock) -> None:
+    mock.plan({"content": TEXT, "reasoning": "Hm."})
+    heard = Heard()
+    solution = await solve(at(mock), heard=heard)
+    assert (solution.text, solution.stop_reason) == (TEXT, "stop")
+    assert "".join(heard.texts) == TEXT
+    assert len(heard.texts) > 5
+
+
+async def test_four_calls_and_a_text_beside_them(mock: Mock) -> None:
+    calls = [{"name": "rag_query", "arguments": {"city": city}} for city in CITIES]
+    mock.plan({"content": "One moment.", "toolCalls": calls})
+    solution = await solve(at(mock), tools=TOOLS)
+    assert solution.text == "One moment."
+    assert [(call.tool, call.arguments) for call in solution.calls] == [
+        ("rag.query", {"city": city}) for city in CITIES
+    ]
+
+
+async def test_calls_and_results_and_tools_are_understood(mock: Mock) -> None:
+    mock.plan({"content": "Done."})
+    call = {"id": "t1c1", "providerId": "c1", "tool": "rag.query", "arguments": {"city": "Zürich"}}
+    result = said("tool", "12 °C", callId="t1c1", providerId="c1", tool="rag.query")
+    conversation = (said("user", "Hi"), said("assistant", calls=[call]), result)
+    await solve(at(mock), *conversation, tools=TOOLS, model={"maxOutputTokens": 50})
+    [asked] = mock.asked()
+    assert [each["role"] for each in asked["messages"]] == ["system", "user", "assistant", "tool"]
+    [function] = [each["function"] for each in asked["messages"][2]["tool_calls"]]
+    assert (function["name"], json.loads(function["arguments"])) == (
+        "rag_query",
+        {"city": "Zürich"},
+    )
+    assert asked["messages"][3]["content"] == "12 °C"
+    assert [tool["function"]["name"] for tool in asked["tools"]] == ["rag_query", "refund"]
+    assert (asked["stream"], asked["temperature"], asked["max_tokens"]) == (True, 0.7, 50)
+
+
+async def test_too_many_requests_are_told_with_their_delay(mock: Mock) -> None:
+    busy = {"error": {"message": "slow down", "type": "rate_limit"}, "status": 429, "retryAfter": 7}
+    mock.plan(busy)
+    with pytest.raises(Refused) as refused:
+        await solve(at(mock))
+    error = failures.of_provider(refused.value, at(mock), "tiny", 1)
+    assert not error.non_retryable
+    assert error.next_retry_delay == timedelta(seconds=7)
+    assert "answered 429: slow down" in error.message
+
+
+async def test_a_bad_request_is_told_in_the_server_s_words(mock: Mock) -> None:
+    mock.plan({"error": {"message": "the model is unknown"}, "status": 400})
+    with pytest.raises(Refused) as refused:
+        await solve(at(mock))
+    assert (refused.value.status, refused.value.message) == (400, "the model is unknown")
+
+
+@pytest.mark.parametrize("after", [1, 2, 5])
+async def test_a_stream_that_is_cut_is_no_answer(mock: Mock, after: int) -> None:
+    mock.plan({"content": TEXT}, truncateAfterChunks=after)
+    with pytest.raises((CutOff, httpx.RemoteProtocolError)):
+        await solve(at(mock))
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        ("malformed", Unreadable),
+        ("disconnect", httpx.RemoteProtocolError),
+        ("drop", Refused),
+        ("ratelimit", Refused),
+    ],
+)
+async def test_what_it_breaks_on_purpose_is_asked_again(
+    mock: Mock, fault: str, expected: type[ProviderError | httpx.HTTPError]
+) -> None:
+    mock.plan({"content": TEXT})
+    with pytest.raises(expected) as error:
+        await solve(at(mock, **{f"x-aimock-chaos-{fault}": "1"}))
+    assert isinstance(error.value, ProviderError | httpx.HTTPError)
+    told = failures.of_provider(error.value, at(mock), "tiny", 1)
+    assert not told.non_retryable
+
+
+async def test_a_run_calls_its_tool_and_ends(client: Client, mock: Mock, tmp_path: Path) -> None:
+    call = {"name": "echo", "arguments": {"text": "coffee", "times": 2}}
+    mock.plan({"toolCalls": [call]}, match={"hasToolResult": False})
+    mock.plan({"content": "Twice."}, match={"hasToolResult": True})
+    endpoints = tmp_path / "endpoints.yaml"
+    endpoints.write_text(json.dumps({"home": {"provider": "ollama", "baseUrl": mock.url}}))
+    settings = Settings(
+        tools=[str(HOUSE_TOOLS)], endpoints=endpoints, task_queue=f"aimock-{uuid.uuid4().hex[:8]}"
+    )
+    async with await build_worker(client, settings):
+        agent = {"name": "tester", "model": {"endpoint": "home", "name": "tiny"}, "tools": ["echo"]}
+        handle = await client.start_workflow(
+            "AgentWorkflow",
+            {"agent": agent, "input": "Say coffee twice."},
+            id=f"aimock-{uuid.uuid4().hex[:12]}",
+            task_queue=settings.task_queue,
+        )
+        run = Run(handle)
+        result = await run.result()
+        assert (result["status"], result["output"]) == ("completed", "Twice.")
+        assert (result["turns"], result["calls"]) == (2, 1)
+        assert await run.results() == {"t1c1": "coffeecoffee"}

@@ -1,0 +1,83 @@
+"""Runs, with Temporal's own retries, whose model is a server that others wrote and that fails."""
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+from temporalio.client import Client
+
+from tests.foreign.conftest import PROVIDERS, Mock
+from tests.support.house import TOOLS, Run
+from worker import Settings, build_worker
+
+ECHO = {"name": "echo", "arguments": {"text": "coffee", "times": 2}}
+# With a text before it, so that every format has something to cut.
+CALL = {"type": "reply", "text": "Let me say it.", "tool_calls": [ECHO]}
+
+
+class Desk:
+    """A worker with an endpoint for each format that the server speaks."""
+
+    def __init__(self, client: Client, task_queue: str) -> None:
+        self._client = client
+        self._task_queue = task_queue
+
+    async def start(self, provider: str, model: str) -> Run:
+        """Start a run of an agent with a tool."""
+        agent = {
+            "name": "tester",
+            "instructions": "Test.",
+            "model": {"endpoint": provider, "name": model},
+            "tools": ["echo"],
+        }
+        handle = await self._client.start_workflow(
+            "AgentWorkflow",
+            {"agent": agent, "input": "Say coffee twice."},
+            id=f"foreign-{uuid.uuid4().hex[:12]}",
+            task_queue=self._task_queue,
+        )
+        return Run(handle)
+
+
+@pytest.fixture(scope="module")
+async def desk(
+    client: Client, mock: Mock, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Desk]:
+    endpoints = tmp_path_factory.mktemp("desk") / "endpoints.yaml"
+    urls = {name: {"provider": name, "baseUrl": mock.base_url(name)} for name in PROVIDERS}
+    endpoints.write_text(json.dumps(urls))  # JSON is YAML
+    settings = Settings(
+        tools=[str(TOOLS)],
+        endpoints=endpoints,
+        task_queue=f"foreign-{uuid.uuid4().hex[:8]}",
+        heartbeat_timeout=timedelta(seconds=2),
+    )
+    async with await build_worker(client, settings):
+        yield Desk(client, settings.task_queue)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_runs_end_well_and_the_server_reports_no_complaint(
+    desk: Desk, mock: Mock, provider: str
+) -> None:
+    mock.plan(
+        {**CALL, "times": 2, "match": {"model": "cut"}},
+        {"type": "fail", "status": 429, "retry_after": 0.3, "match": {"model": "cut"}},
+        {"type": "stream_fault", "kind": "truncate", "match": {"model": "cut"}},
+        {"type": "tool_fault", "kind": "malformed_arguments", "match": {"model": "broken"}},
+    )
+    cut, broken = [await desk.start(provider, model) for model in ("cut", "broken")]
+    for run in (cut, broken):
+        result = await run.result()
+        assert (result["status"], result["turns"], result["calls"]) == ("completed", 2, 1)
+        assert result["output"]
+        assert result["usage"]["inputTokens"] > 0
+    assert await cut.results() == {"t1c1": "coffeecoffee"}
+    assert (await broken.error())["code"] == "invalid_arguments"
+    assert mock.is_done()
+    assert len(mock.requests()) == 6
+    report = mock.report()
+    assert "PASS" in report.stdout
+    assert report.returncode == 0, report.stdout
