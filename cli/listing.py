@@ -1,4 +1,4 @@
-"""`holdfast approvals` and `holdfast list`: many runs at a glance."""
+"""`holdfast approvals` and `holdfast list`: many runs, and single calls, at a glance."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ from schemas.decision import Waiting
 
 MAX_RUNS = 1_000
 _AT_ONCE = 8
-_RUNS = f'WorkflowType = "{names.AGENT_WORKFLOW}"'
+_RUNS = f'WorkflowType IN ("{names.AGENT_WORKFLOW}", "{names.CALL_WORKFLOW}")'
 _OPEN = f'{_RUNS} AND ExecutionStatus = "Running"'
 _CREATE = f"temporal operator search-attribute create --name {names.AGENT_STATUS} --type Keyword"
 _T = TypeVar("_T")

@@ -1,5 +1,7 @@
 """One run, as a client far from it sees it: what Temporal knows, and what the run itself answers.
 
+A single call (`CallWorkflow`) is looked at, decided on and ended just as a run is.
+
 `look` asks the server alone and works with every worker gone. The queries and updates are
 answered by a worker; where none answers within 10 s, `NoWorkerError` says so.
 """
@@ -26,7 +28,15 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from cli import ending
 from cli.ending import Ending
-from cli.errors import NO_SUCH, RUN_FAILED, CommandError, NoWorkerError, rpc_problem
+from cli.errors import (
+    NO_SUCH,
+    RUN_FAILED,
+    CommandError,
+    NoWorkerError,
+    rpc_problem,
+    wrong_command,
+)
+from cli.text import command
 from schemas import names
 from schemas.decision import Decision, Receipt, Waiting
 
@@ -71,10 +81,14 @@ class Look:
 
 
 class RemoteRun:
-    """A run by its id, through continue-as-new."""
+    """A run by its id, through continue-as-new.
 
-    def __init__(self, client: Client, run_id: str) -> None:
+    `listens` says that something is to be said to it, which a single call does not hear.
+    """
+
+    def __init__(self, client: Client, run_id: str, *, listens: bool = False) -> None:
         self.id = run_id
+        self._listens = listens
         self._client = client
         self._handle = client.get_workflow_handle(run_id)
         self._task_queue = names.TASK_QUEUE
@@ -83,7 +97,7 @@ class RemoteRun:
         """What the server knows of the run.
 
         Raises:
-            CommandError: there is no such run, it is no agent's, or Temporal does not answer.
+            CommandError: there is no such run, it is none of ours, or Temporal does not answer.
         """
         description = await self.describe()
         raw = description.raw_description
@@ -101,11 +115,17 @@ class RemoteRun:
             description = await self._handle.describe()
         except RPCError as error:
             raise rpc_problem(error, self.id) from error
-        if description.workflow_type != names.AGENT_WORKFLOW:
-            wrong = f"{self.id} is a {description.workflow_type}, not an agent's run"
-            raise CommandError(wrong, "holdfast list shows the runs", NO_SUCH)
+        self._check_type(description.workflow_type)
         self._task_queue = description.task_queue
         return description
+
+    def _check_type(self, workflow: str) -> None:
+        if workflow not in names.WORKFLOWS:
+            wrong = f"{self.id} is a {workflow}, not an agent's run or a call"
+            raise CommandError(wrong, "holdfast list shows the runs", NO_SUCH)
+        if self._listens and workflow != names.AGENT_WORKFLOW:
+            wrong = f"{self.id} is a single call, to which nothing can be said"
+            raise wrong_command(wrong, f"see {command('show', self.id)}")
 
     async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
         """The entries of a log (`context` or `events`) after number `after`, to its present end.
@@ -149,9 +169,7 @@ class RemoteRun:
             NoWorkerError: nobody answers.
             CommandError: there is no such run, or it has ended.
         """
-        # What was set is sent, also where it is the default: a result may well be null.
-        said = decision.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        answer = await self._update(names.DECIDE, said, WorkflowUpdateStage.COMPLETED)
+        answer = await self._update(names.DECIDE, decision.to_json(), WorkflowUpdateStage.COMPLETED)
         return Receipt.read(answer)
 
     async def send(self, message: dict[str, Any]) -> Any:

@@ -1,11 +1,12 @@
-"""`holdfast run` and `holdfast watch`: a run is started, and followed."""
+"""`holdfast run`, `call` and `watch`: a run or a single call is started, and followed."""
 
 import asyncio
 import re
 import sys
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from temporalio.client import Client
@@ -16,14 +17,27 @@ from temporalio.service import RPCError
 from cli.answers import Answers
 from cli.connection import connect
 from cli.console import is_terminal
-from cli.errors import DONE, RUN_FAILED, CommandError, first_problem, rpc_problem, wrong_command
+from cli.errors import DONE, RUN_FAILED, CommandError, misunderstood, rpc_problem, wrong_command
 from cli.follow import follow
 from cli.screen import screen_for
-from cli.text import as_json, clean, command, one_line
+from cli.text import arguments_line, as_json, clean, command, one_line, shorten
 from schemas import names
-from schemas.run import RunRequest
+from schemas.base import Strict
+from schemas.run import CallRequest, RunRequest
 
 _SUMMARY_CHARS = 200
+_DETAILS_CHARS = 4_000
+_RequestT = TypeVar("_RequestT", bound=Strict)
+
+
+@dataclass(frozen=True)
+class _New:
+    """What is started: the workflow and its input, the name that it goes by, and what it is on."""
+
+    workflow: str
+    asked: dict[str, Any]
+    name: str
+    about: str
 
 
 async def run(
@@ -43,16 +57,45 @@ async def run(
     Raises:
         CommandError: the request is wrong, a run of this id is open, or Temporal does not answer.
     """
-    asked = {name: value for name, value in request.items() if value is not None}
-    checked = _checked(asked)
-    run_id = run_id or _new_id(checked)
+    asked = _given(request)
+    checked = _checked(RunRequest, asked, "run")
+    if checked.input is None:
+        raise wrong_command("there is nothing to do", "say what with --input TEXT, @FILE or -")
+    agent, said = checked.agent, checked.input
+    name = agent if isinstance(agent, str) else agent.name or "agent"
+    about = said if isinstance(said, str) else as_json(said) if said else ""
     client = await connect()
-    await _start(client, asked, run_id, task_queue=task_queue, summary=_summary(checked))
-    if detach:
-        print(as_json({"type": "run", "run": run_id}) if json else run_id)
-        return DONE
-    print(as_json({"type": "run", "run": run_id}) if json else f"run {clean(run_id)}", flush=True)
-    return await _follow(client, run_id, json=json, by=by, groups=groups)
+    run_id = await _start(
+        client, _New(names.AGENT_WORKFLOW, asked, name, about), run_id, task_queue
+    )
+    return await _started(client, run_id, detach=detach, json=json, by=by, groups=groups)
+
+
+async def call(
+    *,
+    run_id: str | None,
+    task_queue: str,
+    detach: bool,
+    json: bool,
+    by: str | None,
+    groups: Sequence[str],
+    **request: Any,
+) -> int:
+    """Have one call of one tool carried out, and follow it unless `detach`, as `run` does.
+
+    `request` holds those fields of `CallRequest` that were given; the others are `None`.
+
+    Raises:
+        CommandError: as `run`.
+    """
+    asked = _given(request)
+    checked = _checked(CallRequest, asked, "call")
+    tool = checked.tool
+    name = tool if isinstance(tool, str) else tool.tool or "tool"
+    about = arguments_line(checked.arguments)
+    client = await connect()
+    run_id = await _start(client, _New(names.CALL_WORKFLOW, asked, name, about), run_id, task_queue)
+    return await _started(client, run_id, detach=detach, json=json, by=by, groups=groups)
 
 
 async def watch(*, run: str, json: bool, by: str | None, groups: Sequence[str]) -> int:
@@ -62,6 +105,23 @@ async def watch(*, run: str, json: bool, by: str | None, groups: Sequence[str]) 
         CommandError: there is no such run, or Temporal does not answer.
     """
     return await _follow(await connect(), run, json=json, by=by, groups=groups)
+
+
+async def _started(
+    client: Client,
+    run_id: str,
+    *,
+    detach: bool,
+    json: bool,
+    by: str | None,
+    groups: Sequence[str],
+) -> int:
+    """Say what was started, and follow it unless `detach`."""
+    if detach:
+        print(as_json({"type": "run", "run": run_id}) if json else run_id)
+        return DONE
+    print(as_json({"type": "run", "run": run_id}) if json else f"run {clean(run_id)}", flush=True)
+    return await _follow(client, run_id, json=json, by=by, groups=groups)
 
 
 async def _follow(
@@ -78,44 +138,45 @@ async def _follow(
         raise
 
 
-def _checked(asked: dict[str, Any]) -> RunRequest:
+def _given(request: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in request.items() if value is not None}
+
+
+def _checked(model: type[_RequestT], asked: dict[str, Any], what: str) -> _RequestT:
     try:
-        return RunRequest.model_validate(asked)
+        return model.model_validate(asked)
     except ValidationError as error:
-        raise wrong_command(
-            f"that is no run: {first_problem(error)}", "see holdfast run --help"
-        ) from error
+        todo = f"see holdfast {what} --help"
+        raise misunderstood(what, error, asked, model, todo) from error
 
 
-def _agent_name(request: RunRequest) -> str:
-    return request.agent if isinstance(request.agent, str) else request.agent.name or "agent"
+def _new_id(name: str) -> str:
+    return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)[:100]}-{uuid.uuid4().hex[:8]}"
 
 
-def _new_id(request: RunRequest) -> str:
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", _agent_name(request))[:100]
-    return f"{name}-{uuid.uuid4().hex[:8]}"
+def _summary(new: _New) -> str:
+    """The name and the first line of what it is on, for lists and for Temporal's UI."""
+    first = clean(new.about).strip().partition("\n")[0]
+    return one_line(": ".join(part for part in (new.name, first) if part), _SUMMARY_CHARS)
 
 
-def _summary(request: RunRequest) -> str:
-    """The agent and the first line of the input, for lists and for Temporal's UI."""
-    said = request.input
-    text = said if isinstance(said, str) else as_json(said) if said else ""
-    first = clean(text).strip().partition("\n")[0]
-    return one_line(
-        ": ".join(part for part in (_agent_name(request), first) if part), _SUMMARY_CHARS
-    )
+def _details(new: _New) -> str:
+    """What it was started with, whole where there is room, as Temporal's UI shows it."""
+    said = clean(shorten(new.about, _DETAILS_CHARS)).replace("\n", "\n    ")
+    return "Started with `holdfast`" + (f", on this:\n\n    {said}" if said else ".")
 
 
-async def _start(
-    client: Client, asked: dict[str, Any], run_id: str, *, task_queue: str, summary: str
-) -> None:
+async def _start(client: Client, new: _New, run_id: str | None, task_queue: str) -> str:
+    """Start it; the id is its own where none was chosen."""
+    run_id = run_id or _new_id(new.name)
     try:
         await client.start_workflow(
-            names.AGENT_WORKFLOW,
-            asked,
+            new.workflow,
+            new.asked,
             id=run_id,
             task_queue=task_queue,
-            static_summary=summary,
+            static_summary=_summary(new),
+            static_details=_details(new),
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
         )
     except WorkflowAlreadyStartedError as error:
@@ -123,3 +184,4 @@ async def _start(
         raise CommandError(f"a run with the id {run_id} is open", todo, RUN_FAILED) from error
     except RPCError as error:
         raise rpc_problem(error, run_id) from error
+    return run_id

@@ -65,6 +65,8 @@ class Story:
     def _message(self, at: str, entry: Entry) -> list[Line]:
         message = entry["message"]
         body = _content(message.get("content", ""))
+        if message.get("calls") and not body:
+            return []  # each has an entry of its own
         match message["role"]:
             case "tool" if message.get("callId") in self._failed:
                 return []

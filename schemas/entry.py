@@ -74,6 +74,7 @@ class TurnStart(Entry):
 
     type: Literal["turn_start"] = "turn_start"
     turn: int
+    """Its number, from 1."""
 
 
 class ToolCall(Entry):
@@ -81,11 +82,17 @@ class ToolCall(Entry):
 
     type: Literal["tool_call"] = "tool_call"
     turn: int
+    """The turn that it was made in."""
     call_id: str
+    """The call."""
     tool: str
+    """The tool."""
     label: str | None = None
+    """The tool's name for people."""
     arguments: JsonValue = None
+    """What it is called with."""
     reasoning: str | None = None
+    """Why the model makes the call."""
 
 
 class ConfirmationRequired(Entry):
@@ -93,9 +100,13 @@ class ConfirmationRequired(Entry):
 
     type: Literal["confirmation_required"] = "confirmation_required"
     turn: int
+    """The turn of the call."""
     call_id: str
+    """The call."""
     reminder: int = 0
+    """How often it was asked again."""
     approval: Waiting
+    """What is asked."""
 
 
 class ToolStart(Entry):
@@ -103,8 +114,11 @@ class ToolStart(Entry):
 
     type: Literal["tool_start"] = "tool_start"
     turn: int
+    """The turn of the call."""
     call_id: str
+    """The call."""
     tool: str
+    """The tool."""
 
 
 class ToolEnd(Entry):
@@ -112,11 +126,17 @@ class ToolEnd(Entry):
 
     type: Literal["tool_end"] = "tool_end"
     turn: int
+    """The turn of the call."""
     call_id: str
+    """The call."""
     tool: str
+    """The tool."""
     error: CallError | None = None
+    """Why it failed, if it did."""
     value: JsonValue = None
+    """The whole result, where the model is not shown all of it."""
     details: JsonValue = None
+    """What the tool says to logs and screens."""
 
 
 class TurnEnd(Entry):
@@ -124,7 +144,9 @@ class TurnEnd(Entry):
 
     type: Literal["turn_end"] = "turn_end"
     turn: int
+    """Its number, from 1."""
     usage: Usage = Usage()
+    """What it used."""
 
 
 class Done(Entry):
@@ -132,7 +154,9 @@ class Done(Entry):
 
     type: Literal["done"] = "done"
     status: str
+    """How it ended."""
     output: JsonValue = None
+    """What came of it."""
 
 
 class Error(Entry):
@@ -140,7 +164,9 @@ class Error(Entry):
 
     type: Literal["error"] = "error"
     code: str
+    """What kind of end it is."""
     message: str
+    """What happened, and what to do."""
 
 
 def digested(record: dict[str, Any]) -> bytes:

@@ -10,11 +10,14 @@ TASK_QUEUE: Final = "holdfast"
 
 # Workflows.
 AGENT_WORKFLOW: Final = "AgentWorkflow"
+CALL_WORKFLOW: Final = "CallWorkflow"
+WORKFLOWS: Final = (AGENT_WORKFLOW, CALL_WORKFLOW)
 
 # Activities of the worker itself. A tool's activity may not take one of these names.
 GENERATE: Final = "generate"
 RESOLVE_AGENT: Final = "resolve_agent"
-RESERVED_ACTIVITIES: Final = (GENERATE, RESOLVE_AGENT)
+RESOLVE_TOOL: Final = "resolve_tool"
+RESERVED_ACTIVITIES: Final = (GENERATE, RESOLVE_AGENT, RESOLVE_TOOL)
 
 # Signals.
 APPROVE: Final = "approve"

@@ -8,6 +8,7 @@ from schemas.agent import AgentDefinition, Budget, ToolChoice
 from schemas.base import Duration, Json, Lenient, Strict
 from schemas.message import Message
 from schemas.solution import Usage
+from schemas.tool import ToolDefinition
 
 RunStatus = Literal[
     "running",
@@ -21,42 +22,80 @@ RunStatus = Literal[
 ]
 
 
+Ended = Literal["completed", "stopped", "budget_exceeded"]
+
+
 class Principal(Strict):
     """On whose behalf a run acts, and the scopes that they hold."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
+    """Who it is."""
     scopes: list[str] = []
+    """What they may do."""
 
 
 class Conversation(Strict):
     """A run that stays open for further messages, until `close` or for `idle_timeout`."""
 
     idle_timeout: Duration | None = None
+    """How long it waits for the next message, and then ends."""
 
 
 class RunRequest(Strict):
     """The input of `AgentWorkflow`."""
 
     agent: Annotated[str, Field(min_length=1)] | AgentDefinition
+    """The name of an agent of the worker, or one that is written out here."""
     input: str | dict[str, Json] | None = None
+    """The task: a text, or an object."""
     context: list[Message] = []
+    """Messages that were said before."""
     state: dict[str, Json] | None = None
+    """The state that the run begins with."""
     tool_choice: ToolChoice | None = None
+    """In place of the agent's own."""
     budget: Budget = Budget()
+    """Bounds tighter than the agent's."""
     principal: Principal | None = None
+    """On whose behalf the run acts."""
     approvals: Literal["ask", "deny"] = "ask"
+    """`deny`: whatever would wait for a person is denied."""
     conversation: bool | Conversation = False
+    """Stay open for further messages."""
+
+
+class CallRequest(Strict):
+    """The input of `CallWorkflow`: one call of one tool.
+
+    `arguments` may hold those meta-properties that the tool leaves open, as a model's call may.
+    """
+
+    tool: Annotated[str, Field(min_length=1)] | ToolDefinition
+    """The name of a tool of the worker, or one that is written out here."""
+    arguments: dict[str, Json] = {}
+    """What the tool is called with."""
+    principal: Principal | None = None
+    """On whose behalf the call is made."""
+    approvals: Literal["ask", "deny"] = "ask"
+    """`deny`: where it would wait for a person, it is denied."""
 
 
 class RunResult(Lenient):
-    """The result of a run that ended by itself."""
+    """The result of a run that ended by itself, or of a single call: its `turns` are 0, its
+    `output` is what the call came to."""
 
-    status: Literal["completed", "stopped", "budget_exceeded"]
+    status: Ended
+    """How it ended."""
     output: JsonValue = None
+    """What came of it."""
     state: JsonValue = None
+    """The state that it ended with."""
     turns: int
+    """How often the model was asked."""
     calls: int
+    """How many calls there were, those refused included."""
     usage: Usage
+    """What it used."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field, whether or not it is at its default."""
@@ -67,4 +106,6 @@ class PageRequest(Strict):
     """Which part of a log is wanted: what stands after number `after`, at most `limit` entries."""
 
     after: Annotated[int, Field(ge=0)] = 0
+    """The number of the last entry that is known already."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    """The most entries."""

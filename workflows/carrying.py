@@ -10,6 +10,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.workflow import ActivityCancellationType, ActivityConfig, LocalActivityConfig
 
 with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
     from schemas import names
     from schemas.agent import WorkerFacts
     from schemas.base import parse_duration
@@ -111,8 +113,10 @@ def value_of(result: Any) -> Any:
         return result
     try:
         value = workflow.payload_converter().from_payload(result.payload)
+    except ValidationError as error:
+        raise ValueError(f"it cannot be read: {error.errors()[0]['msg']}") from None
     except Exception as error:
-        raise ValueError(f"it cannot be read: {error}") from None
+        raise ValueError(f"it cannot be read: {' '.join(map(str, error.args))}") from None
     if isinstance(value, bytes):
         raise ValueError("it is binary, not JSON")
     return value

@@ -14,7 +14,9 @@ with workflow.unsafe.imports_passed_through():
     from schemas.run import RunResult
 
 from workflows.engine.approval import Question
-from workflows.engine.run import Fail, Finish, Run
+from workflows.engine.run import Run
+from workflows.engine.steps import Fail, Finish
+from workflows.engine.work import Work
 from workflows.markdown import cost_bytes, plain, prose
 from workflows.questions import (
     ARGUMENTS_BYTES,
@@ -35,21 +37,21 @@ _OUTPUT_BYTES = 2_000
 
 
 class Details:
-    """The page of one run. `story` is what it has done so far, as of the last time it was read."""
+    """The page of one workflow. `story` is what it has done so far, as of when it was last read."""
 
-    def __init__(self, run: Run, workflow_id: str) -> None:
-        self._run = run
+    def __init__(self, work: Work, workflow_id: str) -> None:
+        self._work = work
         self._workflow_id = workflow_id
-        self._introduction = _introduction(run)
+        self._introduction = _introduction(work)
         self.story = Story()
 
     def read(self) -> str:
         """The run as it stands, in Markdown, with the commands that decide each waiting call."""
-        self.story.follow(self._run.kept.log)
+        self.story.follow(self._work.kept.log)
         page = _Page(MAX_PAGE_BYTES)
         page.add(self._introduction)
-        page.add(_now(self._run))
-        _add_questions(page, self._run.kept.desk.open(), self._workflow_id)
+        page.add(_now(self._work))
+        _add_questions(page, self._work.kept.desk.open(), self._workflow_id)
         _add_story(page, self.story)
         return page.text()
 
@@ -75,11 +77,9 @@ class _Page:
         return "\n\n".join(self._blocks)
 
 
-def _introduction(run: Run) -> str:
-    agent, principal, task = run.kept.agent, run.kept.principal, run.kept.data["input"]
-    lines = [f"This run is the work of an AI agent, **{prose(agent.name, NAME_BYTES)}**"]
-    if agent.description:
-        lines[0] += f": “{prose(agent.description, _TASK_BYTES)}”"
+def _introduction(work: Work) -> str:
+    principal, task = work.kept.principal, work.kept.data["input"]
+    lines = [_what(work)]
     if principal is not None:
         lines.append(f"It acts on behalf of **{prose(principal.id, NAME_BYTES)}**.")
     if task is not None:
@@ -87,21 +87,32 @@ def _introduction(run: Run) -> str:
     return "\n".join(lines)
 
 
-def _now(run: Run) -> str:
-    match run.over:
+def _what(work: Work) -> str:
+    if isinstance(work, Run):
+        head, name, said = "the work of an AI agent,", work.agent.name, work.agent.description
+    else:
+        [tool] = work.kept.rules.tools
+        head, name, said = "one call, without any AI, of", tool.label or tool.name, tool.description
+    described = f": “{prose(said, _TASK_BYTES)}”" if said else ""
+    return f"This run is {head} **{prose(name, NAME_BYTES)}**{described}"
+
+
+def _now(work: Work) -> str:
+    match work.over:
         case Finish(result):
             return _ended(result)
         case Fail(code_, message):
             why = prose(message, WORDS_BYTES)
             return f"**Now:** it has ended without a result (`{code_}`): {why}"
-    if questions := run.kept.desk.open():
+    if questions := work.kept.desk.open():
         return _waiting(questions)
-    if run.status == "awaiting_message":
+    if work.status == "awaiting_message":
         return (
             "**Now:** it has answered, and waits for the next message.\n**To do:** nothing, or"
             f" **More Actions → Send an Update**, `{names.SEND}`, with your words in quotes."
         )
-    return f"**Now:** it is at work, in turn {max(run.turn, 1)}.\n**To do:** nothing."
+    turn = f", in turn {max(work.turn, 1)}" if isinstance(work, Run) else ""
+    return f"**Now:** it is at work{turn}.\n**To do:** nothing."
 
 
 def _waiting(questions: list[Question]) -> str:
@@ -157,4 +168,5 @@ def _line(told: Told) -> str:
 def _told(turn: int, label: str, arguments: str, became: str) -> str:
     """A line of the story; of many, one or two are new each time that the page is read."""
     with_ = f" ({prose(arguments, WORDS_BYTES)})" if arguments else ""
-    return f"- Turn {turn}: **{prose(label, NAME_BYTES)}**{with_}: {prose(became, WORDS_BYTES)}"
+    where = f"Turn {turn}: " if turn else ""
+    return f"- {where}**{prose(label, NAME_BYTES)}**{with_}: {prose(became, WORDS_BYTES)}"

@@ -1,6 +1,6 @@
-"""What a run has done: models asked, calls carried out, people waited for.
+"""What is done: models asked, calls carried out, people waited for.
 
-These are the hands of `AgentWorkflow`. They take the steps that the engine names, as activities and
+These are the hands of the workflows. They take the steps that the engine names, as activities and
 timers, and tell the engine how each ended.
 """
 
@@ -28,6 +28,7 @@ from workflows.engine.budget import Meter
 from workflows.engine.outcome import Outcome, failed, of_failure, of_result
 from workflows.engine.run import Run
 from workflows.engine.turn import Call, Stage, Turn
+from workflows.engine.work import Work
 from workflows.story import Story
 
 # What one workflow task may schedule stays far under the server's bound of four megabytes.
@@ -44,12 +45,12 @@ async def in_time(condition: Callable[[], bool], longest: timedelta | None, line
 
 
 class Hands:
-    """The doing of one run; `show` brings what people see of it, and its story, up to date."""
+    """The doing of one workflow; `show` brings what people see of it, and its story, up to date."""
 
     def __init__(
-        self, run: Run, facts: WorkerFacts, story: Story, show: Callable[[], None]
+        self, work: Work, facts: WorkerFacts, story: Story, show: Callable[[], None]
     ) -> None:
-        self._run = run
+        self._work = work
         self._facts = facts
         self._story = story
         self._show = show
@@ -57,10 +58,10 @@ class Hands:
         self._timer: asyncio.Task[None] | None = None
         self._groups: tuple[int, EventGroup] | None = None
 
-    async def ask_model(self, pointer: Pointer) -> None:
+    async def ask_model(self, run: Run, pointer: Pointer) -> None:
         """Make one request to the model, and tell the run what came of it."""
-        model, meter = self._run.kept.agent.model, self._run.kept.meter
-        line = screen.model_summary(pointer.turn, model)
+        meter = run.kept.meter
+        line = screen.model_summary(pointer.turn, run.agent.model)
         left = meter.remaining(workflow.now())
         config = carrying.generate(self._facts, line, left)
         with self._group(pointer.turn).scope():
@@ -72,11 +73,11 @@ class Hands:
                 if workflow.cancellation_reason() is not None:
                     raise asyncio.CancelledError from error
                 if left is not None and meter.out_of_time:
-                    self._run.unanswered()
+                    run.unanswered()
                 else:
-                    self._run.failed(names.MODEL_ERROR, carrying.model_failure_of(error))
+                    run.failed(names.MODEL_ERROR, carrying.model_failure_of(error))
                 return
-        self._run.answered(Solution.read(answer))
+        run.answered(Solution.read(answer))
 
     async def carry_out(self, turn: Turn) -> None:
         """See every call of a turn through to its end: together, or one after the other."""
@@ -88,15 +89,15 @@ class Hands:
                 await self._carry_out_together(turn, turn.calls)
 
     async def _carry_out_together(self, turn: Turn, calls: list[Call]) -> None:
-        if self._run.halting:
-            self._run.abandon(turn, "the run ended before this call")
+        if self._work.halting:
+            self._work.abandon(turn, "the run ended before this call")
             return
-        self._run.calls.open(turn.number, calls)
+        self._work.calls.open(turn.number, calls)
         self._show()
-        slots = asyncio.Semaphore(self._run.kept.agent.concurrency)
+        slots = asyncio.Semaphore(self._work.kept.rules.concurrency)
         open_ = [call for call in calls if call.stage is not Stage.ENDED]
         await asyncio.gather(*(self._see_through(turn, call, slots) for call in open_))
-        self._run.calls.close(turn.number, calls)
+        self._work.calls.close(turn.number, calls)
 
     async def _see_through(self, turn: Turn, call: Call, slots: asyncio.Semaphore) -> None:
         """One call, from where it stands to its end."""
@@ -104,16 +105,16 @@ class Hands:
             if call.stage is Stage.RUNNING:
                 async with slots:
                     outcome = await self._execute(call)
-                self._run.calls.settle(turn.number, call, outcome)
+                self._work.calls.settle(turn.number, call, outcome)
             else:
-                await self.until_ruled(self._run.calls.question(call))
-                self._run.calls.rule(turn.number, call)
+                await self.until_ruled(self._work.calls.question(call))
+                self._work.calls.rule(turn.number, call)
             self._show()
 
     async def _execute(self, call: Call) -> Outcome:
         tool = call.tool
         assert tool is not None  # it was opened
-        arguments = carrying.arguments_of(call, tool, self._run.kept)
+        arguments = carrying.arguments_of(call, tool, self._work.kept)
         size = json_size(arguments)
         if size > carrying.MAX_INPUT_BYTES:
             bound = carrying.MAX_INPUT_BYTES
@@ -138,8 +139,8 @@ class Hands:
     def _activity(self, call: Call, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
         tool = call.tool
         assert tool is not None  # it was opened
-        remaining = self._run.kept.meter.remaining(workflow.now())
-        line = screen.call_summary(self._run.turn, call, self._story.decided(call.id))
+        remaining = self._work.kept.meter.remaining(workflow.now())
+        line = screen.call_summary(self._work.turn, call, self._story.decided(call.id))
         if tool.activity.local:
             return workflow.execute_local_activity(
                 tool.activity.type,
@@ -156,7 +157,7 @@ class Hands:
 
     async def _at_work(self, doing: Coroutine[Any, Any, Any]) -> Any:
         """Do something on the run's time; while anything is, a timer watches how much is left."""
-        meter = self._run.kept.meter
+        meter = self._work.kept.meter
         meter.begin_work(workflow.now())
         left = meter.remaining(workflow.now())
         if left is not None and self._timer is None:
@@ -176,7 +177,7 @@ class Hands:
 
     async def _run_out(self, left: timedelta) -> None:
         await workflow.sleep(left, summary="The run's time at work is over then (maxDuration)")
-        self._run.kept.meter.out_of_time = True
+        self._work.kept.meter.out_of_time = True
 
     async def _until_it_fits(self, size: int) -> None:
         while self._bytes_in_flight and self._bytes_in_flight + size > MAX_BYTES_IN_FLIGHT:
@@ -190,19 +191,22 @@ class Hands:
 
     async def until_ruled(self, question: Question) -> None:
         """Wait for people, asking again and giving up when it is time."""
-        line = screen.question_summary(self._run.turn, question)
-        while question.ruling is None and not self._run.halting:
+        line = screen.question_summary(self._work.turn, question)
+        while question.ruling is None and not self._work.halting:
             alarm = question.alarm()
-            if await in_time(lambda: question.ruling is not None or self._run.halting, alarm, line):
+            if await in_time(
+                lambda: question.ruling is not None or self._work.halting, alarm, line
+            ):
                 return
             if question.rang(alarm):
-                self._run.kept.desk.expire(question)
+                self._work.kept.desk.expire(question)
             elif not question.counted:
-                self._run.calls.remind(self._run.turn, question)
+                self._work.calls.remind(self._work.turn, question)
             self._show()
 
     def _group(self, turn: int) -> EventGroup:
         """What Temporal's UI shows the events of a turn under: one group for the whole of it."""
         if self._groups is None or self._groups[0] != turn:
-            self._groups = (turn, workflow.create_event_group(f"turn {turn}"))
+            label = f"turn {turn}" if turn else "call"
+            self._groups = (turn, workflow.create_event_group(label))
         return self._groups[1]

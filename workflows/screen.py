@@ -1,6 +1,6 @@
 """What Temporal's lists and timelines show of a run: search attributes and summaries.
 
-Temporal's UI does not show event groups yet, so a summary begins with the turn.
+Temporal's UI does not show event groups yet, so a summary begins with the turn, where it is in one.
 """
 
 from typing import Any
@@ -13,8 +13,8 @@ with workflow.unsafe.imports_passed_through():
     from schemas.agent import ModelSettings
 
 from workflows.engine.approval import Question
-from workflows.engine.run import Run
 from workflows.engine.turn import Call
+from workflows.engine.work import Work
 from workflows.markdown import arguments_line, one_line
 
 # A longer one is cut at its beginning where the timeline has no room after its bar.
@@ -27,13 +27,13 @@ _KEYWORD = {
 _PENDING = SearchAttributeKey.for_keyword_list(names.PENDING_TOOLS)
 
 
-def attributes(run: Run) -> dict[str, Any]:
-    """The values by which runs are found; names and states alone, no content."""
-    pending = {question.tool: None for question in run.kept.desk.open()}
-    principal = run.kept.principal
+def attributes(work: Work) -> dict[str, Any]:
+    """The values by which runs and calls are found; names and states alone, no content."""
+    pending = {question.tool: None for question in work.kept.desk.open()}
+    principal = work.kept.principal
     return {
-        names.AGENT_NAME: run.kept.agent.name,
-        names.AGENT_STATUS: run.status,
+        names.AGENT_NAME: work.agent_name,
+        names.AGENT_STATUS: work.status,
         names.AGENT_PRINCIPAL: principal.id if principal is not None else None,
         names.PENDING_TOOLS: list(pending) or None,
     }
@@ -80,7 +80,8 @@ def question_summary(turn: int, question: Question) -> str:
 
 def _line(turn: int, said: str, arguments: dict[str, Any]) -> str:
     with_ = arguments_line(arguments, MAX_SUMMARY_CHARACTERS)
-    return summary(": ".join(part for part in (f"Turn {turn}", said, with_) if part))
+    where = f"Turn {turn}" if turn else ""
+    return summary(": ".join(part for part in (where, said, with_) if part))
 
 
 def _update(name: str, value: Any) -> SearchAttributeUpdate[Any]:

@@ -9,7 +9,7 @@ from schemas.decision import Decision
 from schemas.tool import ApprovalPolicy
 from tests.engine.driver import Play, call, says, tool
 from workflows.engine.approval import Desk, Unacceptable
-from workflows.engine.run import CarryOut
+from workflows.engine.steps import CarryOut
 
 SCHEMA = {
     "type": "object",

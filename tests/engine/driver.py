@@ -6,33 +6,36 @@ by a test as it goes.
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from schemas.agent import BUDGET_DEFAULTS, Agent, ModelSettings
 from schemas.base import link, sha256
 from schemas.decision import Decision
 from schemas.generate import PageOf
 from schemas.message import Delivered
-from schemas.run import RunRequest
+from schemas.run import CallRequest, RunRequest
 from schemas.solution import Solution, WrittenCall
 from schemas.tool import ActivityBinding, Tool
 from workflows.engine.approval import Desk, Question, Unacceptable
 from workflows.engine.log import Log
 from workflows.engine.mailbox import Mailbox
 from workflows.engine.outcome import Outcome, of_result
-from workflows.engine.run import (
+from workflows.engine.run import Run
+from workflows.engine.single import Single
+from workflows.engine.steps import (
     AskModel,
     AskPeople,
     AwaitMessage,
     CarryOut,
     Fail,
     Finish,
-    Run,
 )
 from workflows.engine.turn import Call, Stage, Turn
+from workflows.engine.work import Work
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MODEL = ModelSettings(endpoint="script", name="script")
+WorkT = TypeVar("WorkT", bound=Work)
 
 
 def noon() -> datetime:
@@ -72,56 +75,24 @@ def says(text: str = "", *calls: WrittenCall, **more: Any) -> Solution:
     return Solution(text=text, calls=list(calls), **more)
 
 
-class Play:
-    """One run, played to its end.
-
-    `outcomes` says how calls end, by tool or call id: an outcome, a value that was returned, a
-    function of the call, or a tuple of these, one after the other. `decisions` says what people
-    decide, by call id: decisions, or `expire`. `pick` chooses which of several open calls goes on.
-    """
+class Playing(Generic[WorkT]):
+    """What is played of runs and single calls alike: calls that are carried out, and what comes of
+    it."""
 
     def __init__(
         self,
-        *tools: Tool,
-        model: Sequence[Solution] = (),
+        run: WorkT,
+        desk: Desk,
         outcomes: dict[str, Any] | None = None,
         decisions: dict[str, list[Any]] | None = None,
         pick: Callable[[int], int] = lambda count: 0,
-        desk: Desk | None = None,
-        clock: Callable[[], datetime] = noon,
-        definition: dict[str, Any] | None = None,
-        **request: Any,
     ) -> None:
-        asked = RunRequest.model_validate({"agent": "tester", "input": "go", **request})
-        self.desk = desk or Desk()
-        self.mailbox = Mailbox()
-        self.run = Run(asked, agent(*tools, **(definition or {})), self.mailbox, self.desk, clock)
-        self.model = list(model)
+        self.run = run
+        self.desk = desk
         self.outcomes = dict(outcomes or {})
         self.decisions = decisions or {}
         self.refusals: list[str] = []
         self.pick = pick
-
-    def to_end(self, steps: int = 500) -> "Play":
-        """Take every step until the run is over, or waits for a message."""
-        for _ in range(steps):
-            step = self.run.next()
-            if isinstance(step, Finish | Fail | AwaitMessage):
-                return self
-            self.take(step)
-        raise AssertionError(f"the run does not end within {steps} steps")
-
-    def take(self, step: Any) -> None:
-        """Take one step."""
-        match step:
-            case AskModel():
-                self.run.answered(self.model.pop(0))
-            case CarryOut(turn):
-                self.carry_out(turn)
-                self.run.closed()
-            case AskPeople(question):
-                self.ask(question)
-                self.run.extended()
 
     def carry_out(self, turn: Turn) -> None:
         """What the shell does with a turn."""
@@ -180,10 +151,6 @@ class Play:
         except Unacceptable as error:
             self.refusals.append(f"{error.code}: {error}")
 
-    def hear(self, content: Any, **more: Any) -> int:
-        """Somebody says something."""
-        return self.mailbox.put(Delivered(content=content, **more))
-
     # What came of it.
 
     @property
@@ -236,10 +203,90 @@ class Play:
         ends = self.records("tool_end")
         return {end["callId"]: end.get("error", {}).get("code") for end in ends}
 
+
+class Play(Playing[Run]):
+    """One run, played to its end.
+
+    `outcomes` says how calls end, by tool or call id: an outcome, a value that was returned, a
+    function of the call, or a tuple of these, one after the other. `decisions` says what people
+    decide, by call id: decisions, or `expire`. `pick` chooses which of several open calls goes on.
+    """
+
+    def __init__(
+        self,
+        *tools: Tool,
+        model: Sequence[Solution] = (),
+        outcomes: dict[str, Any] | None = None,
+        decisions: dict[str, list[Any]] | None = None,
+        pick: Callable[[int], int] = lambda count: 0,
+        desk: Desk | None = None,
+        clock: Callable[[], datetime] = noon,
+        definition: dict[str, Any] | None = None,
+        **request: Any,
+    ) -> None:
+        asked = RunRequest.model_validate({"agent": "tester", "input": "go", **request})
+        desk = desk or Desk()
+        self.mailbox = Mailbox()
+        run = Run(asked, agent(*tools, **(definition or {})), self.mailbox, desk, clock)
+        super().__init__(run, desk, outcomes, decisions, pick)
+        self.model = list(model)
+
+    def to_end(self, steps: int = 500) -> "Play":
+        """Take every step until the run is over, or waits for a message."""
+        for _ in range(steps):
+            step = self.run.next()
+            if isinstance(step, Finish | Fail | AwaitMessage):
+                return self
+            self.take(step)
+        raise AssertionError(f"the run does not end within {steps} steps")
+
+    def take(self, step: Any) -> None:
+        """Take one step."""
+        match step:
+            case AskModel():
+                self.run.answered(self.model.pop(0))
+            case CarryOut(turn):
+                self.carry_out(turn)
+                self.run.closed()
+            case AskPeople(question):
+                self.ask(question)
+                self.run.extended()
+
+    def hear(self, content: Any, **more: Any) -> int:
+        """Somebody says something."""
+        return self.mailbox.put(Delivered(content=content, **more))
+
     def said(self) -> list[str]:
         """What the engine said to the model, besides results."""
         users = [message for message in self.messages() if message["role"] == "user"]
         return [message["content"] for message in users[1:]]
+
+
+class PlayCall(Playing[Single]):
+    """A single call, played to its end; see `Play`."""
+
+    def __init__(
+        self,
+        one: Tool,
+        arguments: dict[str, Any] | None = None,
+        *,
+        outcome: Any = "ok",
+        decisions: Sequence[Any] = (),
+        **request: Any,
+    ) -> None:
+        given = {"tool": one.name, "arguments": arguments or {}, **request}
+        desk = Desk()
+        run = Single(CallRequest.model_validate(given), one, desk, noon)
+        super().__init__(run, desk, {one.name: outcome}, {"t1c1": list(decisions)})
+
+    def to_end(self) -> "PlayCall":
+        """Take every step until the call is over."""
+        step = self.run.next()
+        assert isinstance(step, CarryOut)
+        self.carry_out(step.turn)
+        self.run.closed()
+        assert self.run.next() is self.run.over
+        return self
 
 
 def everything(pages: Callable[[int, int], list[Any]], upto: int) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from workflows.engine.outcome import (
     of_failure,
     of_result,
 )
-from workflows.engine.run import Fail, Finish
+from workflows.engine.steps import Fail, Finish
 from workflows.engine.turn import Call, Turn
 
 SCALARS = (

@@ -14,7 +14,7 @@ from schemas.tool import ApprovalPolicy
 from tests.engine.driver import NOON, Play, call, says, tool
 from workflows.engine.approval import Unacceptable
 from workflows.engine.budget import Meter
-from workflows.engine.run import AskPeople
+from workflows.engine.steps import AskPeople
 
 SECOND = timedelta(seconds=1)
 
@@ -350,9 +350,9 @@ def test_where_nobody_grants_more_the_run_ends(decision: str) -> None:
         ({"decision": "edit", "arguments": {"maxCalls": 9}}, "say the new `maxTurns`"),
         ({"decision": "edit", "arguments": {"maxTurns": 9, "maxCalls": 9}}, "and nothing else"),
         ({"decision": "edit", "arguments": {"maxTurns": 2}}, "more than the run has used already"),
-        ({"decision": "edit", "arguments": {"maxTurns": "many"}}, "valid integer"),
+        ({"decision": "edit", "arguments": {"maxTurns": "many"}}, "write a whole number"),
         ({"decision": "edit", "arguments": {"maxTurns": None}}, "say the new `maxTurns`"),
-        ({"decision": "edit", "arguments": {"turns": 5}}, "not permitted"),
+        ({"decision": "edit", "arguments": {"turns": 5}}, "unknown field"),
     ],
 )
 def test_what_makes_no_budget_is_refused_in_one_line(decision: Any, why: str) -> None:

@@ -11,7 +11,7 @@ from schemas.generate import Ask, PageOf
 from tests.engine.driver import Play, agent, call, says, tool
 from workflows.engine.outcome import failed
 from workflows.engine.prompt import instructions, offers, tail
-from workflows.engine.run import CarryOut
+from workflows.engine.steps import CarryOut
 
 LONG = "0123456789" * 1_000
 PICTURE = {"type": "image", "mediaType": "image/png", "data": "aGk="}

@@ -21,7 +21,7 @@ from workflows.engine.approval import (
     Question,
 )
 from workflows.engine.outcome import Unknown
-from workflows.engine.run import CarryOut
+from workflows.engine.steps import CarryOut
 
 LOST = Unknown("`pay` was begun, and its end was never heard of: it took too long")
 ONCE: dict[str, Any] = {"of": {"idempotent": False}}

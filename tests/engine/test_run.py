@@ -11,7 +11,7 @@ from schemas.solution import WrittenCall
 from schemas.tool import CallLimits
 from tests.engine.driver import Play, call, read_again, says, tool
 from workflows.engine.outcome import failed
-from workflows.engine.run import AskModel
+from workflows.engine.steps import AskModel
 
 OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

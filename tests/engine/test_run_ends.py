@@ -9,7 +9,7 @@ from schemas.names import MODEL_ERROR
 from schemas.solution import WrittenCall
 from tests.engine.driver import Play, call, says, tool
 from workflows.engine.outcome import Stopped, Unknown, failed
-from workflows.engine.run import AskModel, CarryOut
+from workflows.engine.steps import AskModel, CarryOut
 
 TERMINATE = {"_result": {"content": "bye", "terminate": True}}
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.run import AwaitMessage
+from workflows.engine.steps import AwaitMessage
 
 
 def test_a_message_to_steer_enters_before_the_next_request() -> None:

@@ -135,6 +135,18 @@ async def test_a_payment_cut_off_is_asked_about_and_never_repeated(scene: Scene)
     assert tools.read() == [f"paid rent {run.id}/t1c1"]
 
 
+@answers()
+async def test_a_single_payment_cut_off_is_asked_about_and_never_repeated(scene: Scene) -> None:
+    payment = await scene.house.call("held_payment", {"name": "rent"})
+    await eventually(lambda: _said("paid rent"))
+    scene.restart()
+    [waiting] = await payment.waiting()
+    assert waiting["kind"] == "reconcile"
+    await payment.decide("t1c1", "happened", result="rent")
+    assert (await payment.result())["output"] == "rent"
+    assert tools.read() == [f"paid rent {payment.id}/t1c1"]
+
+
 @answers(Answer(calls=[call("refund", amount=50), call("held", name="a")]), Answer("done"))
 async def test_an_idempotent_effect_happens_once(scene: Scene) -> None:
     run = await scene.house.start(["refund", "held"])

@@ -1,4 +1,4 @@
-"""The paths of which a history is stored: each a model's answers, and what people do."""
+"""The paths of which a history is stored: what is asked for, and what models and people do."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -9,7 +9,7 @@ from temporalio.client import WorkflowFailureError
 
 from tests.support import tools
 from tests.support.eventually import eventually
-from tests.support.house import Run
+from tests.support.house import House, Run
 from tests.support.model_server import Answer, call
 
 DONE = Answer("done")
@@ -18,19 +18,42 @@ People = Callable[[Run], Awaitable[Any]]
 
 @dataclass
 class Path:
-    """One path: what the model says, the run's request, and what people do meanwhile."""
+    """One path of a run: what the model says, its request, and what people do meanwhile."""
 
     answers: list[Answer]
     tools: list[Any] = field(default_factory=list)
     request: dict[str, Any] = field(default_factory=dict)
     people: People | None = None
 
+    async def start(self, house: House) -> Run:
+        """Start it."""
+        return await house.start(self.tools, **self.request)
+
     async def walk(self, run: Run) -> None:
-        """Do what people do, and see the run to its end."""
+        """Do what people do, and see it to its end."""
         if self.people is not None:
             await self.people(run)
         with suppress(WorkflowFailureError):
             await run.result()
+
+
+@dataclass
+class CallPath(Path):
+    """One path of a single call of a tool."""
+
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    async def start(self, house: House) -> Run:
+        """Start it."""
+        return await house.call(self.tool, self.arguments, **self.request)
+
+
+def single(
+    tool: str, arguments: dict[str, Any], people: People | None = None, **request: Any
+) -> CallPath:
+    """The path of a single call."""
+    return CallPath([], request=request, people=people, tool=tool, arguments=arguments)
 
 
 def decides(*decisions: dict[str, Any]) -> People:
@@ -62,6 +85,12 @@ async def cancel(run: Run) -> None:
         return "begun a" in tools.read()
 
     await eventually(begun)
+    await run.handle.cancel()
+
+
+async def cancel_waiting(run: Run) -> None:
+    """Somebody cancels while nothing but a person is waited for."""
+    await run.waiting()
     await run.handle.cancel()
 
 
@@ -107,6 +136,7 @@ TWO_PAYMENTS = [Answer(calls=[call("pay", amount=1), call("pay", amount=2)]), DO
 LOST = [Answer(calls=[call("held_payment", name="rent")]), DONE]
 LOOK = Answer(calls=[call("look_up", id=1)])
 ASKS = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
+AMOUNT, RENT = {"amount": 5}, {"name": "rent"}
 QUORUM = {"approval": {"approvers": ["finance"], "quorum": 2}}
 
 PATHS: dict[str, Path] = {
@@ -189,4 +219,19 @@ PATHS: dict[str, Path] = {
     ),
     "model_refused": Path([Answer(status=400, body={"error": {"message": "asleep"}})]),
     "bad_request": Path([DONE], request={"agent": {"model": {"endpoint": "nowhere"}}}),
+    "single": single("look_up", {"id": "7"}),
+    "single_local": single("quick", {"text": "x"}),
+    "single_approved": single(
+        "pay", AMOUNT, decides(says("t1c1", "approve", by="ada")), principal={"id": "bob"}
+    ),
+    "single_edited": single(
+        "pay", AMOUNT, decides(says("t1c1", "edit", arguments={"amount": "3"}))
+    ),
+    "single_denied": single("pay", AMOUNT, decides(says("t1c1", "deny", reason="no"))),
+    "single_happened": single("held_payment", RENT, decides(says("t1c1", "happened", result="x"))),
+    "single_did_not_happen": single("held_payment", RENT, pays_again),
+    "single_invalid": single("look_up", {"id": "x"}),
+    "single_failed": single("raises", {}),
+    "single_cancelled": single("pay", AMOUNT, cancel_waiting),
+    "single_unknown_tool": single("look_ap", {}),
 }

@@ -28,7 +28,7 @@ async def record(client: Client, name: str, folder: Path) -> None:
     os.environ[tools.LEDGER] = str(folder / f"ledger-{name}")
     path = PATHS[name]
     async with house(client, folder, path.answers) as open_:
-        run = await open_.start(path.tools, **path.request)
+        run = await path.start(open_)
         await path.walk(run)
         history = await run.handle.fetch_history()
         tools.write("open a")

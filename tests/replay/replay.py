@@ -18,6 +18,7 @@ from hosting.stopping import leave
 from tests.replay.decided import Reader
 from worker import sandbox
 from workflows.agent import AgentWorkflow
+from workflows.call import CallWorkflow
 
 HISTORIES = Path(__file__).with_name("histories")
 
@@ -33,7 +34,7 @@ async def replay(name: str, path: Path) -> list[dict[str, Any]]:
     """Replay one history; what was decided in it."""
     reader = Reader()
     replayer = Replayer(
-        workflows=[AgentWorkflow],
+        workflows=[AgentWorkflow, CallWorkflow],
         workflow_runner=sandbox(),
         data_converter=pydantic_data_converter,
         interceptors=[reader],

@@ -34,15 +34,14 @@ async def plain(client: Client) -> Client:
     return await Client.connect(client.service_client.config.target_host)
 
 
+@pytest.mark.parametrize("workflow", ["AgentWorkflow", "CallWorkflow"])
 @pytest.mark.parametrize("given", BROKEN.values(), ids=BROKEN.keys())
 async def test_a_run_is_not_started_with_it(
-    open_house: OpenHouse, plain: Client, given: list[Any]
+    open_house: OpenHouse, plain: Client, given: list[Any], workflow: str
 ) -> None:
     house = await open_house([Answer("done")])
     run = f"nonsense-{uuid.uuid4().hex}"
-    handle = await plain.start_workflow(
-        "AgentWorkflow", args=given, id=run, task_queue=house.task_queue
-    )
+    handle = await plain.start_workflow(workflow, args=given, id=run, task_queue=house.task_queue)
     failure = await Run(handle).failure()
     assert failure.type == "invalid_request"
     assert "JSON" in failure.message

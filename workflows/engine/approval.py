@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from schemas.agent import Agent
+from schemas.agent import Rules
 from schemas.base import canonical_json, json_size, rfc3339, sha256
 from schemas.decision import Decided, Decision, Kind, Receipt, Waiting
 from schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from schemas.run import Principal
 from schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
+from schemas.wording import quoted
 from workflows.engine.arguments import InvalidArguments
 from workflows.engine.checking import CannotCheck, fits
 from workflows.engine.shortening import shortened
@@ -27,6 +28,7 @@ MAX_EARLY_DECISIONS = 256
 MAX_COUNTED_DECISIONS = 200
 SHOWN_BYTES = 700_000
 MAX_REMINDERS = 100
+MAX_CALLS_NAMED = 10
 
 # How each decision is meant where the outcome of a call is unknown.
 _RECONCILE = {"happened": "respond", "did_not_happen": "approve", "give_up": "deny"}
@@ -70,9 +72,9 @@ class Expired:
 Ruling = Approved | Denied | Given | Expired
 
 
-def policy_of(tool: Tool, agent: Agent) -> ApprovalPolicy:
+def policy_of(tool: Tool, rules: Rules) -> ApprovalPolicy:
     """The tool's policy, over its agent's, over the defaults."""
-    return tool.approval.over(agent.approval).over(APPROVAL_DEFAULTS)
+    return tool.approval.over(rules.approval).over(APPROVAL_DEFAULTS)
 
 
 def needs_person(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
@@ -333,6 +335,13 @@ class Desk:
             return False
         self._early.append(decision)
         return True
+
+    def unasked(self) -> str:
+        """The calls that decisions were kept for and that have not been asked about, in words."""
+        calls = list(dict.fromkeys(quoted(decision.call_id) for decision in self._early))
+        more = len(calls) - MAX_CALLS_NAMED
+        named = ", ".join(calls[:MAX_CALLS_NAMED])
+        return f"{named} and {more} more" if more > 0 else named
 
     def check(self, decision: Decision) -> tuple[Question, Decision]:
         """The question that a decision is on, and the decision as it is meant there.

@@ -161,7 +161,7 @@ class Calls:
         try:
             if beyond is not None:
                 raise Refusal(ErrorCode.BLOCKED, beyond)
-            prepare(call, self._kept.agent, self._kept.data)
+            prepare(call, self._kept.rules, self._kept.data)
             self._check_limits(call)
         except Refusal as refusal:
             self._tell(turn, call, call.asked.arguments)
@@ -199,9 +199,9 @@ class Calls:
     def _needs_person(self, call: Call) -> bool:
         assert call.tool is not None  # prepared
         kept = self._kept
-        if call.name in kept.agent.approval.auto or kept.desk.remembers(call.name):
+        if call.name in kept.rules.approval.auto or kept.desk.remembers(call.name):
             return False
-        return needs_person(call.tool, policy_of(call.tool, kept.agent), call.arguments)
+        return needs_person(call.tool, policy_of(call.tool, kept.rules), call.arguments)
 
     def _ask_about(self, turn: int, call: Call) -> None:
         if not self._kept.asks_people:
@@ -221,7 +221,7 @@ class Calls:
             arguments=call.arguments,
             reasoning=call.reasoning,
             text=text,
-            policy=policy_of(tool, self._kept.agent),
+            policy=policy_of(tool, self._kept.rules),
             requested_at=self._kept.clock(),
             check_arguments=lambda arguments: fit_arguments(tool, arguments),
             principal=self._kept.principal,

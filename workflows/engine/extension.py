@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from schemas import names
 from schemas.agent import Budget, BudgetName
+from schemas.faults import faults_of, told
 from schemas.tool import APPROVAL_DEFAULTS
 from workflows.engine.approval import Question
 from workflows.engine.arguments import InvalidArguments
@@ -25,7 +26,7 @@ def question_on(kept: Kept, name: BudgetName) -> Question:
         reasoning=None,
         text=f"The run has used up its {name} of {limit}. `approve` grants as much again,"
         " `edit` sets it, `deny` ends the run.",
-        policy=kept.agent.approval.over(APPROVAL_DEFAULTS),
+        policy=kept.rules.approval.over(APPROVAL_DEFAULTS),
         requested_at=kept.clock(),
         check_arguments=lambda arguments: _new_limit(kept, name, arguments),
         principal=kept.principal,
@@ -36,7 +37,7 @@ def _new_limit(kept: Kept, name: BudgetName, arguments: dict[str, Any]) -> dict[
     try:
         budget = Budget.model_validate(arguments)
     except ValidationError as error:
-        raise InvalidArguments("; ".join(each["msg"] for each in error.errors()[:5])) from None
+        raise InvalidArguments(told(faults_of(error, arguments, Budget))) from None
     said = budget.to_json()
     if list(said) != [name]:
         raise InvalidArguments(f"say the new `{name}`, and nothing else")

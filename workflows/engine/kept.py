@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
-from schemas.agent import Agent
+from schemas.agent import Rules
 from schemas.base import json_size
 from schemas.entry import WriteEntry
 from schemas.reference import Path
-from schemas.run import Principal
+from schemas.run import CallRequest, Principal, RunRequest
 from schemas.tool import OutputMethod
 from workflows.engine.approval import Desk
 from workflows.engine.budget import Meter
@@ -28,7 +28,7 @@ class Kept:
     `ended_with` says why the run is to end although calls of its turn are still open.
     """
 
-    agent: Agent
+    rules: Rules
     principal: Principal | None
     asks_people: bool
     clock: Callable[[], datetime]
@@ -40,10 +40,31 @@ class Kept:
     succeeded: dict[str, None] = field(default_factory=dict)
     ended_with: str | None = None
 
+    @classmethod
+    def new(
+        cls,
+        request: RunRequest | CallRequest,
+        rules: Rules,
+        meter: Meter,
+        desk: Desk,
+        clock: Callable[[], datetime],
+    ) -> Self:
+        """What is kept of something that begins: an empty log, and no data."""
+        return cls(
+            rules=rules,
+            principal=request.principal,
+            asks_people=request.approvals == "ask",
+            clock=clock,
+            log=Log(clock),
+            data=Data(),
+            meter=meter,
+            desk=desk,
+        )
+
     def scopes(self) -> list[str]:
         """What the principal may do in this run: never more than the agent's own bound."""
         held = self.principal.scopes if self.principal is not None else []
-        most = self.agent.principal_scopes
+        most = self.rules.principal_scopes
         return held if most is None else [scope for scope in held if scope in most]
 
     def write(
@@ -72,8 +93,8 @@ class Kept:
             raise CannotWrite(
                 f"{path}: {path.kind} would have {size_bytes} bytes; at most {MAX_STATE_BYTES}"
             )
-        if path.kind == "state" and self.agent.state is not None:
-            broken = new_errors(whole, data["state"], self.agent.state)
+        if path.kind == "state" and self.rules.state is not None:
+            broken = new_errors(whole, data["state"], self.rules.state)
             if broken:
                 raise CannotWrite(
                     f"{path}: the state would not fit its schema: {'; '.join(broken)}"

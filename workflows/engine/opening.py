@@ -2,12 +2,15 @@
 
 from typing import Any
 
+from schemas.agent import Agent
 from schemas.base import json_size
 from schemas.entry import MessageEntry, NoticeEntry, WriteEntry
+from schemas.faults import nearest
 from schemas.message import ChatMessage, DataPart, Message
 from schemas.names import INVALID_REQUEST
 from schemas.reference import Path
 from schemas.run import Conversation, RunRequest
+from schemas.wording import quoted
 from workflows.engine.checking import errors
 from workflows.engine.kept import MAX_STATE_BYTES, Kept
 from workflows.engine.state import CannotWrite
@@ -19,13 +22,13 @@ class InvalidRequest(ValueError):
     code = INVALID_REQUEST
 
 
-def begin(request: RunRequest, kept: Kept) -> None:
+def begin(request: RunRequest, agent: Agent, kept: Kept) -> None:
     """Write a run's context, state and input into its empty log.
 
     Raises:
         InvalidRequest: one of them does not fit the agent.
     """
-    _check(request, kept)
+    _check(request, agent)
     kept.data.set("state", {})
     for message in request.context:
         add(kept, message)
@@ -34,7 +37,7 @@ def begin(request: RunRequest, kept: Kept) -> None:
         kept.log.append(WriteEntry(path="†state", value=request.state))
     if request.input is not None:
         kept.data.set("input", request.input)
-        kept.log.append(MessageEntry(message=_input(request, kept)))
+        kept.log.append(MessageEntry(message=_input(request, agent)))
 
 
 def add(kept: Kept, message: Message) -> None:
@@ -68,8 +71,7 @@ def _take(kept: Kept, kind: str, data: Any) -> None:
         kept.log.append(NoticeEntry(text=f"the state in a message was not taken: {error}"))
 
 
-def _check(request: RunRequest, kept: Kept) -> None:
-    agent = kept.agent
+def _check(request: RunRequest, agent: Agent) -> None:
     if request.input is None and not request.context:
         raise InvalidRequest("say what the run is to do: `input`, a text or an object")
     for name, value, schema in (
@@ -87,8 +89,9 @@ def _check(request: RunRequest, kept: Kept) -> None:
     names = [tool.name for tool in agent.tools]
     choice = request.tool_choice
     if choice is not None and not isinstance(choice, str) and choice.name not in names:
+        mend = nearest(choice.name, names, "it has none")
         raise InvalidRequest(
-            f"`toolChoice` names `{choice.name}`; the agent's tools: {', '.join(names)}"
+            f"`toolChoice`: agent `{agent.name}` has no tool {quoted(choice.name)}; {mend}"
         )
     for message in request.context:
         if message.role == "tool":
@@ -97,9 +100,8 @@ def _check(request: RunRequest, kept: Kept) -> None:
             )
 
 
-def _input(request: RunRequest, kept: Kept) -> ChatMessage:
+def _input(request: RunRequest, agent: Agent) -> ChatMessage:
     if isinstance(request.input, str):
         return ChatMessage(role="user", content=request.input)
-    schema = kept.agent.input
-    part = DataPart(kind="input", data=request.input, schema_=schema)
+    part = DataPart(kind="input", data=request.input, schema_=agent.input)
     return ChatMessage(role="user", content=[part])

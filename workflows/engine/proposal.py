@@ -6,7 +6,7 @@ its arguments; references; coercion and validation.
 
 from typing import Any, get_args
 
-from schemas.agent import Agent
+from schemas.agent import Rules
 from schemas.base import json_size
 from schemas.errors import CallError, ErrorCode
 from schemas.message import AskedCall
@@ -33,7 +33,7 @@ class Refusal(Exception):
         self.error = CallError(code=code, message=message)
 
 
-def calls_of(solution: Solution, turn: int, agent: Agent, seen: dict[str, None]) -> list[Call]:
+def calls_of(solution: Solution, turn: int, rules: Rules, seen: dict[str, None]) -> list[Call]:
     """The calls of an answer, with ids by position, and the tools of those that have one.
 
     A provider's id is kept for the provider's sake where it is new in the run; `seen` holds those
@@ -47,19 +47,19 @@ def calls_of(solution: Solution, turn: int, agent: Agent, seen: dict[str, None])
         while provider_id in seen:
             provider_id += "x"
         seen[provider_id] = None
-        tool = next((tool for tool in agent.tools if tool.name == written.tool), None)
+        tool = next((tool for tool in rules.tools if tool.name == written.tool), None)
         written = written.model_copy(update={"tool": written.tool[:MAX_TOOL_NAME_CHARACTERS]})
         calls.append(Call(own, _asked(own, provider_id, written), written, tool))
     return calls
 
 
-def prepare(call: Call, agent: Agent, data: Data) -> None:
+def prepare(call: Call, rules: Rules, data: Data) -> None:
     """Fill in what the call would be carried out with.
 
     Raises:
         Refusal: it cannot be.
     """
-    tool = _allowed(call, agent)
+    tool = _allowed(call, rules)
     try:
         written = _read(call.written)
         _set_apart(call, tool, written)
@@ -101,13 +101,13 @@ def _asked(own: str, provider_id: str, written: WrittenCall) -> AskedCall:
     )
 
 
-def _allowed(call: Call, agent: Agent) -> Tool:
+def _allowed(call: Call, rules: Rules) -> Tool:
     if call.tool is not None:
         return call.tool
-    allowed = ", ".join(tool.name for tool in agent.tools)
+    allowed = ", ".join(tool.name for tool in rules.tools)
     raise Refusal(
         ErrorCode.TOOL_NOT_ALLOWED,
-        f"Tool '{call.name}' is not allowed for agent '{agent.name}'. Allowed: [{allowed}]",
+        f"Tool '{call.name}' is not allowed for agent '{rules.name}'. Allowed: [{allowed}]",
     )
 
 

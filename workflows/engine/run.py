@@ -12,82 +12,31 @@ Between two steps everything that is decided stands in the log.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from schemas.agent import Agent, Budget, BudgetName, Forced, ToolChoice
-from schemas.base import Duration
-from schemas.decision import Decision, Receipt
-from schemas.entry import Done, Error, MessageEntry, NoticeEntry, TurnEnd, TurnStart
+from schemas.entry import MessageEntry, NoticeEntry, TurnEnd, TurnStart
 from schemas.errors import ErrorCode
 from schemas.generate import Ask, Page, PageOf, Pointer
 from schemas.message import ChatMessage
-from schemas.run import RunRequest, RunResult, RunStatus
+from schemas.run import Ended, RunRequest, RunStatus
 from schemas.solution import Solution
 from workflows.engine import opening, prompt
 from workflows.engine.answer import NoOutput, output_of
 from workflows.engine.approval import Approved, Desk, Question
 from workflows.engine.budget import Meter
-from workflows.engine.calls import Calls
 from workflows.engine.extension import question_on
 from workflows.engine.kept import Kept
-from workflows.engine.log import Log
 from workflows.engine.mailbox import Mailbox
 from workflows.engine.outcome import refused
 from workflows.engine.proposal import calls_of
-from workflows.engine.state import Data
-from workflows.engine.turn import Call, Stage, Turn
+from workflows.engine.steps import AskModel, AskPeople, AwaitMessage, CarryOut, Step
+from workflows.engine.turn import Call, Turn
+from workflows.engine.work import Work
 
 
-@dataclass(frozen=True)
-class AskModel:
-    """Make one request to the model: all that stands in the log up to the pointer."""
-
-    pointer: Pointer
-
-
-@dataclass(frozen=True)
-class CarryOut:
-    """Carry out the calls of a turn."""
-
-    turn: Turn
-
-
-@dataclass(frozen=True)
-class AskPeople:
-    """Wait until people have extended a budget or ended the run."""
-
-    question: Question
-    budget: BudgetName
-
-
-@dataclass(frozen=True)
-class AwaitMessage:
-    """Wait for the next message of a conversation, or until it is closed."""
-
-    idle_timeout: Duration | None
-
-
-@dataclass(frozen=True)
-class Finish:
-    """The run ends with a result."""
-
-    result: RunResult
-
-
-@dataclass(frozen=True)
-class Fail:
-    """The run cannot go on."""
-
-    code: str
-    message: str
-
-
-Step = AskModel | CarryOut | AskPeople | AwaitMessage | Finish | Fail
-
-
-class Run:
+class Run(Work):
     """One run: its log, and everything that is a function of it."""
 
     def __init__(
@@ -98,18 +47,9 @@ class Run:
         desk: Desk,
         clock: Callable[[], datetime],
     ) -> None:
-        budget = agent.budget.within(request.budget)
-        self.kept = Kept(
-            agent=agent,
-            principal=request.principal,
-            asks_people=request.approvals == "ask",
-            clock=clock,
-            log=Log(clock),
-            data=Data(),
-            meter=Meter(budget, on_limit=dict(agent.on_limit)),
-            desk=desk,
-        )
-        self.calls = Calls(self.kept)
+        meter = Meter(agent.budget.within(request.budget), on_limit=dict(agent.on_limit))
+        super().__init__(Kept.new(request, agent, meter, desk, clock))
+        self.agent = agent
         self.mailbox = mailbox
         self.output: Any = None
         self.answered_up_to = 0
@@ -117,16 +57,14 @@ class Run:
         self._choice: ToolChoice = request.tool_choice or agent.tool_choice
         self._conversation = opening.conversation(request)
         self._seen_ids: dict[str, None] = {}
-        self._turn: Turn | None = None
         self._question: tuple[Question, BudgetName] | None = None
         self._asking: AskModel | None = None
         # The turns that were taken when the model was told to finish, once it was.
         self._finalizing: int | None = None
         self._said: str | None = None
         self._unknown_told = False
-        self._ending: Literal["completed", "stopped", "budget_exceeded"] | None = None
-        self._over: Finish | Fail | None = None
-        opening.begin(request, self.kept)
+        self._ending: Ended | None = None
+        opening.begin(request, agent, self.kept)
 
     def next(self) -> Step:
         """The next step; asking again without having taken it names the same one."""
@@ -151,11 +89,14 @@ class Run:
             self.kept.log.append(NoticeEntry(text=notice))
         self._tell_unknown()
         self._said = solution.text or self._said
-        calls = calls_of(solution, meter.turns, self.kept.agent, self._seen_ids)
+        calls = calls_of(solution, meter.turns, self.agent, self._seen_ids)
         self.kept.log.append(
             MessageEntry(
                 message=ChatMessage(
-                    role="assistant", content=solution.text, calls=[call.asked for call in calls]
+                    role="assistant",
+                    content=solution.text,
+                    calls=[call.asked for call in calls],
+                    provider_data=solution.provider_data,
                 )
             )
         )
@@ -198,74 +139,27 @@ class Run:
     def failed(self, code: str, message: str) -> None:
         """The run cannot go on."""
         self._hear(ending=True)
-        self.kept.log.append(Error(code=code, message=message))
-        self._over = Fail(code, message)
-
-    def cancelled(self) -> None:
-        """The run is cancelled: give every open call its one result, and write down the end."""
-        if self._over is not None:
-            return
-        if self._turn is not None:
-            self.abandon(self._turn, "the run was cancelled")
-            self._turn_end()
-        for question in self.kept.desk.open():
-            self.kept.desk.withdraw(question)
-        self.failed(ErrorCode.CANCELLED, "the run was cancelled")
-
-    def abandon(self, turn: Turn, why: str) -> None:
-        """End and close the calls of a turn that have not been closed."""
-        told = [call for call in turn.calls if not call.closed]
-        for call in told:
-            if call.stage is not Stage.ENDED:
-                self.calls.give_up(call, why)
-        self.calls.close(turn.number, told)
+        super().failed(code, message)
 
     def close(self) -> None:
         """No further message is waited for."""
         self.mailbox.closed = True
 
     @property
+    def agent_name(self) -> str:
+        """The agent whose run it is."""
+        return self.agent.name
+
+    @property
     def status(self) -> RunStatus:
         """How the run stands, in one word."""
-        match self._over:
-            case Finish(result):
-                return result.status
-            case Fail(ErrorCode.CANCELLED, _):
-                return "cancelled"
-            case Fail():
-                return "failed"
-        if self.kept.desk.open():
-            return "awaiting_approval"
-        return "awaiting_message" if self._idle else "running"
-
-    @property
-    def halting(self) -> bool:
-        """Whether the run is to end, so that nobody need be waited for any longer."""
-        stopped = self._turn is not None and self._turn.stopped is not None
-        return stopped or self.kept.ended_with is not None
-
-    @property
-    def over(self) -> Finish | Fail | None:
-        """How the run ended, once it has."""
-        return self._over
-
-    @property
-    def turn(self) -> int:
-        """The number of the turn that is under way, or was last."""
-        return self._turn.number if self._turn is not None else self.kept.meter.turns
+        said = super().status
+        return "awaiting_message" if said == "running" and self._idle else said
 
     def page(self, want: PageOf) -> Page:
         """A part of the conversation, for the activity that makes the request."""
         items, cut = self.kept.log.page(want)
         return Page(items=items, cut=cut, ask=self._ask() if want.offset == 0 else None)
-
-    def decide(self, decision: Decision) -> Receipt:
-        """Count a decision.
-
-        Raises:
-            Unacceptable: it does not count, and why.
-        """
-        return self.calls.decide(decision)
 
     @property
     def _idle(self) -> bool:
@@ -315,7 +209,7 @@ class Run:
             if self._demands_call and not called:
                 raise NoOutput("A call of a tool was required, and none was made. Call one.")
             last = self._finalizing is not None
-            self.output = output_of(solution.text, self.kept.agent.output, last=last)
+            self.output = output_of(solution.text, self.agent.output, last=last)
         except NoOutput as error:
             self._say(str(error))
         else:
@@ -343,7 +237,7 @@ class Run:
             call.end(refused(ErrorCode.BLOCKED, f"no call is carried out: {why}"))
         self.calls.close(self.kept.meter.turns, calls)
 
-    def _end(self, status: Literal["completed", "stopped", "budget_exceeded"]) -> Step:
+    def _end(self, status: Ended) -> Step:
         """End the run, unless somebody has said something, or still may."""
         if status == "completed" and self._hear(ending=True):
             self._ending, self._finalizing = None, None
@@ -353,22 +247,9 @@ class Run:
         if status == "completed" and self._idle:
             assert self._conversation is not None  # it is idle
             return AwaitMessage(self._conversation.idle_timeout)
-        return self._finish(status)
-
-    def _finish(self, status: Literal["completed", "stopped", "budget_exceeded"]) -> Finish:
         self._hear(ending=True)
-        meter = self.kept.meter
-        result = RunResult(
-            status=status,
-            output=self.output if status != "budget_exceeded" else None,
-            state=self.kept.data["state"],
-            turns=meter.turns,
-            calls=meter.calls,
-            usage=meter.usage(),
-        )
-        self.kept.log.append(Done(status=status, output=result.output))
-        self._over = Finish(result)
-        return self._over
+        output = self.output if status != "budget_exceeded" else None
+        return self._finish(self._result(status, output))
 
     def _hear(self, *, ending: bool) -> bool:
         """Take messages out of the mailbox into the log; whether there were any."""
@@ -379,6 +260,10 @@ class Run:
 
     def _say(self, text: str) -> None:
         self.kept.log.append(MessageEntry(message=ChatMessage(role="user", content=text)))
+
+    def _drop(self, turn: Turn) -> None:
+        super()._drop(turn)
+        self._turn_end()
 
     def _turn_end(self) -> None:
         self.kept.log.append(TurnEnd(turn=self.kept.meter.turns, usage=self.kept.meter.usage()))
@@ -396,4 +281,4 @@ class Run:
             choice = "none"
         elif self.kept.meter.turns == 0 or self._choice == "none":
             choice = self._choice
-        return prompt.ask(self.kept.agent, self._offers, choice, self.kept.data["state"])
+        return prompt.ask(self.agent, self._offers, choice, self.kept.data["state"])

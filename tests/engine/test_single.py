@@ -1,0 +1,218 @@
+"""A single call: the way of every call of a run, without a model, and with an end of its own."""
+
+from typing import Any
+
+import pytest
+
+from schemas.message import TextPart
+from schemas.run import Principal
+from schemas.tool import ApprovalPolicy, CallLimits
+from tests.engine.driver import PlayCall, tool
+from workflows.engine.outcome import Failure, Stopped, Unknown, of_failure
+from workflows.engine.single import MAX_RESULT_BYTES
+from workflows.engine.steps import CarryOut
+
+PAYMENT = {
+    "type": "object",
+    "properties": {"amount": {"type": "number"}},
+    "required": ["amount"],
+    "additionalProperties": False,
+}
+LOOK = tool("look", {"type": "object", "properties": {"id": {"type": "integer"}}})
+PAY = tool("pay", PAYMENT, side_effects=True, idempotent=False)
+LOST = Unknown("`pay` was begun, and its end was never heard of")
+
+
+def calls(one: Any, arguments: Any = None, **more: Any) -> PlayCall:
+    return PlayCall(one, arguments, **more).to_end()
+
+
+def fails(one: Any, arguments: Any = None, **more: Any) -> tuple[str, str]:
+    failure = calls(one, arguments, **more).failure
+    return failure.code, failure.message
+
+
+def test_what_the_tool_returns_is_the_output_and_no_turn_was_taken() -> None:
+    play = calls(LOOK, {"id": "7"}, outcome={"name": "item 7"})
+
+    assert play.result == {
+        "status": "completed",
+        "output": {"name": "item 7"},
+        "state": {},
+        "turns": 0,
+        "calls": 1,
+        "usage": {"inputTokens": 0, "outputTokens": 0, "cachedTokens": 0, "cost": 0.0},
+    }
+
+
+def test_its_record_is_that_of_a_call_in_a_run_and_names_no_turn() -> None:
+    play = calls(LOOK, {"id": "7", "_reasoningForCall": "asked for"})
+
+    assert play.told() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "done"]
+    [asked, answered] = play.messages()
+    assert (asked["role"], asked["calls"][0]["arguments"]["id"]) == ("user", "7")
+    assert (answered["role"], answered["callId"]) == ("tool", "t1c1")
+    [told] = play.records("tool_call")
+    assert (told["turn"], told["arguments"], told["reasoning"]) == (0, {"id": 7}, "asked for")
+
+
+@pytest.mark.parametrize(
+    ("one", "arguments", "code", "said"),
+    [
+        (LOOK, {"id": "x"}, "invalid_arguments", "id: 'x' is not of type 'integer'"),
+        (LOOK, {"id": 1, "note": "†state.note"}, "unresolved_reference", "†state.note"),
+        (
+            tool("pay", requires=["orders:pay"]),
+            {},
+            "token_scope_insufficient",
+            "needs the scope orders:pay",
+        ),
+        (tool("pay", limits=CallLimits(after=["look"])), {}, "blocked", "after look only"),
+        (
+            tool("look", chosen={"_outputPath": {"type": "string"}}),
+            {"_outputPath": "state.x"},
+            "invalid_arguments",
+            "_outputPath",
+        ),
+        (LOOK, {"id": 1, "note": "x" * 1_000_001}, "invalid_arguments", "at most 1000000"),
+    ],
+)
+def test_a_call_that_cannot_be_carried_out_fails_with_its_own_error(
+    one: Any, arguments: Any, code: str, said: str
+) -> None:
+    play = calls(one, arguments)
+
+    assert (play.failure.code, play.run.status) == (code, "failed")
+    assert said in play.failure.message
+    assert play.told() == ["tool_call t1c1", "tool_end t1c1", "error"]
+    assert play.errors() == {"t1c1": code}
+
+
+def test_one_call_is_within_any_limit_of_its_number() -> None:
+    assert calls(tool("look", limits=CallLimits(per_run=1))).result["calls"] == 1
+
+
+def test_a_principal_who_holds_the_scopes_may_call() -> None:
+    one = tool("pay", requires=["orders:pay"])
+
+    assert calls(one, principal=Principal(id="ada", scopes=["orders:pay"])).result["output"] == "ok"
+
+
+def test_a_call_with_side_effects_waits_and_is_carried_out_once_approved() -> None:
+    play = calls(PAY, {"amount": 5}, decisions=[{"decision": "approve", "by": "ada"}])
+
+    assert play.result["output"] == "ok"
+    assert "confirmation_required t1c1" in play.told()
+    assert play.records("decision")[0]["decided"]["by"] == "ada"
+
+
+def test_it_waits_under_the_tools_own_policy() -> None:
+    never = ApprovalPolicy(require="never")
+    play = calls(tool("pay", side_effects=True, approval=never))
+
+    assert play.records("confirmation_required") == []
+
+
+def test_an_edit_changes_what_is_carried_out() -> None:
+    edit = {"decision": "edit", "arguments": {"amount": "3"}}
+    play = calls(PAY, {"amount": 5}, outcome=lambda one: one.arguments, decisions=[edit])
+
+    assert play.result["output"] == {"amount": 3}
+
+
+def test_a_persons_answer_is_the_output() -> None:
+    respond = {"decision": "respond", "result": "cash"}
+
+    assert calls(PAY, {"amount": 5}, decisions=[respond]).result["output"] == "cash"
+
+
+@pytest.mark.parametrize(
+    ("decisions", "request_", "expected"),
+    [
+        ([{"decision": "deny", "reason": "no"}], {}, ("denied", "no")),
+        (["expire"], {}, ("approval_timeout", "nobody decided on `pay` in time")),
+        ([], {"approvals": "deny"}, ("denied", "this run does not wait for anybody's approval")),
+    ],
+)
+def test_a_call_that_nobody_lets_through_fails(
+    decisions: Any, request_: Any, expected: tuple[str, str]
+) -> None:
+    assert fails(PAY, {"amount": 5}, decisions=decisions, **request_) == expected
+
+
+def test_a_lost_call_is_asked_about_and_ends_with_what_people_say() -> None:
+    happened = {"decision": "happened", "result": "paid"}
+    play = calls(PAY, {"amount": 5}, outcome=LOST, decisions=["approve", happened])
+
+    assert play.result["output"] == "paid"
+    assert [asked["approval"]["kind"] for asked in play.records("confirmation_required")] == [
+        "call",
+        "reconcile",
+    ]
+
+
+def test_a_lost_call_that_is_given_up_is_unknown() -> None:
+    code, message = fails(PAY, {"amount": 5}, outcome=LOST, decisions=["approve", "give_up"])
+
+    assert code == "outcome_unknown"
+    assert "given up" in message
+
+
+def test_a_tool_that_fails_fails_the_call_in_its_own_words() -> None:
+    failed = of_failure(LOOK, Failure("application", "the stock is empty", "ValueError"))
+
+    assert fails(LOOK, outcome=failed) == ("tool_error", "the stock is empty")
+
+
+def test_a_result_that_does_not_fit_is_told_and_kept_in_the_log() -> None:
+    play = calls(tool("look", output={"type": "object"}), outcome=[1, 2])
+
+    assert play.failure.code == "invalid_output"
+    assert play.records("tool_end")[0]["value"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "output"),
+    [(Stopped("enough"), "enough"), ({"_result": {"content": 1, "terminate": True}}, 1)],
+)
+def test_a_tool_that_asks_for_the_end_stops_it(outcome: Any, output: Any) -> None:
+    result = calls(LOOK, outcome=outcome).result
+
+    assert (result["status"], result["output"]) == ("stopped", output)
+
+
+def test_a_message_of_the_tool_stands_in_the_log() -> None:
+    said = {"_message": {"role": "user", "content": [TextPart(text="hi").to_json()]}}
+    play = calls(LOOK, outcome=said)
+
+    assert play.result["output"] is None
+    assert play.messages()[-1]["content"] == [{"type": "text", "text": "hi"}]
+
+
+def test_the_state_that_it_wrote_is_in_its_result() -> None:
+    one = tool("look", chosen={"_outputPath": {"type": "string"}})
+    play = calls(one, {"_outputPath": "†state.item"}, outcome={"id": 7})
+
+    assert (play.result["output"], play.result["state"]) == ({"id": 7}, {"item": {"id": 7}})
+
+
+def test_a_result_that_is_too_large_to_be_handed_on_is_an_error_and_not_a_hang() -> None:
+    play = calls(LOOK, outcome="x" * MAX_RESULT_BYTES)
+
+    assert play.failure.code == "invalid_output"
+    assert "`look` was carried out" in play.failure.message
+    assert play.errors() == {"t1c1": None}
+
+
+def test_a_cancelled_call_has_its_one_result_and_is_over() -> None:
+    play = PlayCall(PAY, {"amount": 5})
+    step = play.run.next()
+    assert isinstance(step, CarryOut)
+    play.run.calls.open(step.turn.number, step.turn.calls)
+    play.run.cancelled()
+
+    assert (play.run.status, play.failure.code) == ("cancelled", "cancelled")
+    assert play.told() == [
+        *("tool_call t1c1", "confirmation_required t1c1", "tool_end t1c1", "error"),
+    ]
+    assert play.desk.open() == []

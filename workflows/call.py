@@ -1,0 +1,50 @@
+"""`CallWorkflow`: the durable shell around a single call."""
+
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+with workflow.unsafe.imports_passed_through():
+    from schemas import names
+    from schemas.agent import ToolSnapshot
+    from schemas.run import CallRequest
+
+from workflows.engine.single import Single
+from workflows.engine.steps import CarryOut, Step
+from workflows.hands import Hands
+from workflows.requests import NOTHING, fail, lone, read
+from workflows.shell import FAILURES, Shell
+
+
+@workflow.defn(name=names.CALL_WORKFLOW, failure_exception_types=FAILURES)
+class CallWorkflow(Shell[Single]):
+    """One call of one tool, from a `schemas.run.CallRequest` to a `RunResult`.
+
+    A call that ends in an error fails the workflow with it: its type is the error's code.
+    """
+
+    @workflow.init
+    @lone
+    def __init__(self, request: RawValue = NOTHING, *more: Any) -> None:
+        super().__init__()
+        self._asked = read(request, more, CallRequest, '{"tool": …, "arguments": {…}}')
+
+    @workflow.run
+    @lone
+    async def run(self, request: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
+        """Carry the call out, or say why not."""
+        return await self._see_through()
+
+    async def _begin(self) -> Single:
+        if self._asked.request is None:
+            fail(names.INVALID_REQUEST, self._asked.wrong)
+        resolved = await self._resolve(names.RESOLVE_TOOL, self._asked.given, "tool")
+        snapshot = ToolSnapshot.read(resolved)
+        self._known = snapshot.worker
+        return Single(self._asked.request, snapshot.tool, self._desk, workflow.now)
+
+    async def _take(self, work: Single, hands: Hands, step: Step) -> None:
+        assert isinstance(step, CarryOut)  # a single call has no other step but its end
+        await hands.carry_out(step.turn)
+        work.closed()

@@ -1,0 +1,57 @@
+"""The steps that a shell takes: what is next, named by the engine and taken by the workflow."""
+
+from dataclasses import dataclass
+
+from schemas.agent import BudgetName
+from schemas.base import Duration
+from schemas.generate import Pointer
+from schemas.run import RunResult
+from workflows.engine.approval import Question
+from workflows.engine.turn import Turn
+
+
+@dataclass(frozen=True)
+class AskModel:
+    """Make one request to the model: all that stands in the log up to the pointer."""
+
+    pointer: Pointer
+
+
+@dataclass(frozen=True)
+class CarryOut:
+    """Carry out the calls of a turn."""
+
+    turn: Turn
+
+
+@dataclass(frozen=True)
+class AskPeople:
+    """Wait until people have extended a budget or ended the run."""
+
+    question: Question
+    budget: BudgetName
+
+
+@dataclass(frozen=True)
+class AwaitMessage:
+    """Wait for the next message of a conversation, or until it is closed."""
+
+    idle_timeout: Duration | None
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The run ends with a result."""
+
+    result: RunResult
+
+
+@dataclass(frozen=True)
+class Fail:
+    """The run cannot go on."""
+
+    code: str
+    message: str
+
+
+Step = AskModel | CarryOut | AskPeople | AwaitMessage | Finish | Fail

@@ -1,0 +1,123 @@
+"""What a run and a single call have in common: calls that are carried out, and one end.
+
+The shell needs no more of either than this to have calls carried out, to show how things stand, and
+to end what is cancelled. How it begins and what is next, each says for itself.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from schemas.decision import Decision, Receipt
+from schemas.entry import Done, Error, NoticeEntry
+from schemas.errors import ErrorCode
+from schemas.run import Ended, RunResult, RunStatus
+from workflows.engine.calls import Calls
+from workflows.engine.kept import Kept
+from workflows.engine.steps import Fail, Finish, Step
+from workflows.engine.turn import Stage, Turn
+
+
+class Work(ABC):
+    """Calls on somebody's behalf: their log, and everything that is a function of it."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+        self.calls = Calls(kept)
+        self._turn: Turn | None = None
+        self._over: Finish | Fail | None = None
+
+    @abstractmethod
+    def next(self) -> Step:
+        """The next step; asking again without having taken it names the same one."""
+
+    def decide(self, decision: Decision) -> Receipt:
+        """Count a decision.
+
+        Raises:
+            Unacceptable: it does not count, and why.
+        """
+        return self.calls.decide(decision)
+
+    def failed(self, code: str, message: str) -> None:
+        """It cannot go on."""
+        self._tell_unasked()
+        self.kept.log.append(Error(code=code, message=message))
+        self._over = Fail(code, message)
+
+    def cancelled(self) -> None:
+        """It is cancelled: give every open call its one result, and write down the end."""
+        if self._over is not None:
+            return
+        if self._turn is not None:
+            self._drop(self._turn)
+        for question in self.kept.desk.open():
+            self.kept.desk.withdraw(question)
+        self.failed(ErrorCode.CANCELLED, "the run was cancelled")
+
+    def abandon(self, turn: Turn, why: str) -> None:
+        """End and close the calls of a turn that have not been closed."""
+        told = [call for call in turn.calls if not call.closed]
+        for call in told:
+            if call.stage is not Stage.ENDED:
+                self.calls.give_up(call, why)
+        self.calls.close(turn.number, told)
+
+    @property
+    def agent_name(self) -> str | None:
+        """The agent whose run it is, where it is one's."""
+        return None
+
+    @property
+    def status(self) -> RunStatus:
+        """How it stands, in one word."""
+        match self._over:
+            case Finish(result):
+                return result.status
+            case Fail(ErrorCode.CANCELLED, _):
+                return "cancelled"
+            case Fail():
+                return "failed"
+        return "awaiting_approval" if self.kept.desk.open() else "running"
+
+    @property
+    def halting(self) -> bool:
+        """Whether it is to end, so that nobody need be waited for any longer."""
+        stopped = self._turn is not None and self._turn.stopped is not None
+        return stopped or self.kept.ended_with is not None
+
+    @property
+    def over(self) -> Finish | Fail | None:
+        """How it ended, once it has."""
+        return self._over
+
+    @property
+    def turn(self) -> int:
+        """The number of the turn that is under way, or was last; 0 before any model is asked."""
+        return self._turn.number if self._turn is not None else self.kept.meter.turns
+
+    def _drop(self, turn: Turn) -> None:
+        self.abandon(turn, "the run was cancelled")
+
+    def _result(self, status: Ended, output: Any) -> RunResult:
+        meter = self.kept.meter
+        return RunResult(
+            status=status,
+            output=output,
+            state=self.kept.data["state"],
+            turns=meter.turns,
+            calls=meter.calls,
+            usage=meter.usage(),
+        )
+
+    def _tell_unasked(self) -> None:
+        """Note the decisions that came for calls which never waited."""
+        calls = self.kept.desk.unasked()
+        if calls:
+            text = f"decisions were ignored, since these calls never waited for one: {calls}"
+            self.kept.log.append(NoticeEntry(text=text))
+
+    def _finish(self, result: RunResult) -> Finish:
+        self._tell_unasked()
+        self.kept.log.append(Done(status=result.status, output=result.output))
+        self._over = Finish(result)
+        return self._over

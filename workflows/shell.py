@@ -1,0 +1,298 @@
+"""What the durable shells share: how people decide, look, and see how things end.
+
+A shell asks the engine what is next, has it done, and tells the engine what came of it. Nothing is
+decided here. State is built before a workflow runs, since a signal or an update may arrive first;
+validators refuse without a trace; handlers are finished before a run is left.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import FailureError
+
+with workflow.unsafe.imports_passed_through():
+    from schemas import names
+    from schemas.agent import WorkerFacts
+    from schemas.base import parse_duration
+    from schemas.decision import Decision
+    from schemas.entry import NoticeEntry
+    from schemas.faults import nearest
+    from schemas.run import PageRequest
+    from schemas.wording import quoted
+
+from workflows import carrying, screen
+from workflows.details import Details
+from workflows.engine.approval import Desk, Unacceptable
+from workflows.engine.steps import Fail, Finish, Step
+from workflows.engine.work import Work
+from workflows.hands import Hands
+from workflows.requests import NOTHING, NotUnderstoodError, fail, lone, received, understood
+
+MAX_UNHEARD = 256
+
+# What a bug or an absurd input can raise ends the run, visibly. Not among them: Temporal's own
+# NondeterminismError. A wrong deployment is rolled back, and its runs go on.
+FAILURES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+WorkT = TypeVar("WorkT", bound=Work)
+
+
+class Shell(ABC, Generic[WorkT]):
+    """One workflow around one `Work`: how that begins and goes on, each workflow says itself.
+
+    `signals` are those that it listens to.
+    """
+
+    signals: ClassVar[Sequence[str]] = (names.APPROVE,)
+
+    def __init__(self) -> None:
+        self._desk = Desk()
+        # What came before the work was made: decisions, and notes on what was no good.
+        self._unheard: list[RawValue] = []
+        self._unnoted: list[str] = []
+        self._work: WorkT | None = None
+        self._known: WorkerFacts | None = None
+        self._details: Details | None = None
+        self._shown: dict[str, Any] = {}
+        self._told: dict[str, int] = {}
+
+    @abstractmethod
+    async def _begin(self) -> WorkT:
+        """Make the work; `_known` is set then."""
+
+    @abstractmethod
+    async def _take(self, work: WorkT, hands: Hands, step: Step) -> None:
+        """Have a step done that is not the end, and tell the work what came of it."""
+
+    async def _next(self, work: WorkT) -> Step:
+        """The next step, once nothing stands in its way."""
+        return work.next()
+
+    # What people say.
+
+    @workflow.signal(
+        name=names.APPROVE,
+        description="Decide on a waiting call: what does not fit is ignored. See User Metadata.",
+    )
+    @lone
+    def approve(self, decision: RawValue = NOTHING, *_: Any) -> None:
+        """Record a decision; one that does not count is noted and ignored."""
+        if self._work is not None:
+            self._hear(self._work, decision)
+        elif len(self._unheard) < MAX_UNHEARD:
+            self._unheard.append(decision)
+        else:
+            self._note("a decision was ignored: too many came before the run began")
+
+    @workflow.signal(dynamic=True)
+    def unknown(self, signal: str, _: Sequence[RawValue]) -> None:
+        """Note a signal that nobody listens to: who sent it does not learn of it otherwise."""
+        mend = nearest(signal, self.signals)
+        self._note(f"the signal {quoted(signal)} was ignored: there is none of this name; {mend}")
+
+    @workflow.update(
+        name=names.DECIDE,
+        description="Decide on a waiting call: what does not fit is refused. See User Metadata.",
+    )
+    @lone
+    def decide(self, decision: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
+        """Count a decision; `schemas.decision.Receipt` says what it came to."""
+        assert self._work is not None  # the validator found the call
+        receipt = self._work.decide(_decision(decision))
+        self._show(self._work)
+        return receipt.to_json()
+
+    @decide.validator
+    @lone
+    def _check_decide(self, decision: RawValue = NOTHING, *_: Any) -> None:
+        try:
+            self._desk.check(_decision(decision))
+        except NotUnderstoodError as error:
+            fail(names.INVALID_DECISION, str(error))
+        except Unacceptable as error:
+            fail(error.code, str(error))
+
+    # What people and the worker ask.
+
+    @workflow.query(
+        name=names.STATUS, description="How the run stands: turn, usage, budget, what waits"
+    )
+    def status(self) -> dict[str, Any]:
+        """The run in short."""
+        if self._work is None:
+            return {
+                "status": "running",
+                "turn": 0,
+                "skill": None,
+                "pending": [],
+                "usage": {},
+                "budget": {},
+            }
+        work, meter = self._work, self._work.kept.meter
+        waiting = [question.waiting().to_json() for question in self._desk.open()]
+        return {
+            "status": work.status,
+            "turn": work.turn,
+            "skill": None,
+            "pending": [
+                {key: one[key] for key in ("callId", "kind", "tool", "label")} for one in waiting
+            ],
+            "usage": meter.usage().model_dump(mode="json", by_alias=True),
+            "budget": meter.view(workflow.now()),
+            "log": {"entries": len(work.kept.log), "digest": work.kept.log.digest},
+        }
+
+    @workflow.query(name=names.APPROVALS, description="The calls that wait for a person's decision")
+    def approvals(self) -> list[dict[str, Any]]:
+        """Each waiting call, whole; see `schemas.decision.Waiting`."""
+        return self._desk.shown()
+
+    @workflow.query(name=names.STATE, description="The value that †state reads from")
+    @lone
+    def state(self, instance: RawValue = NOTHING, *_: Any) -> Any:
+        """The run's state."""
+        if received(instance) is not None:
+            raise ValueError("this run has no instances: ask for its state without one")
+        return {} if self._work is None else self._work.kept.data["state"]
+
+    @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")
+    @lone
+    def context(self, page: RawValue = NOTHING, *_: Any) -> list[dict[str, Any]]:
+        """Entries of the log."""
+        want = _page(page)
+        return [] if self._work is None else self._work.kept.log.records(want.after, want.limit)
+
+    @workflow.query(name=names.EVENTS, description="What happened, by number: {after, limit}")
+    @lone
+    def events(self, page: RawValue = NOTHING, *_: Any) -> list[dict[str, Any]]:
+        """Events of the log."""
+        want = _page(page)
+        return [] if self._work is None else self._work.kept.log.events(want.after, want.limit)
+
+    # From step to step.
+
+    async def _see_through(self) -> dict[str, Any]:
+        """Carry the work from its first step to its end."""
+        try:
+            work = self._work = await self._begin()
+            self._details = Details(work, workflow.info().workflow_id)
+            for text in self._unnoted:
+                self._note(text)
+            for decision in self._unheard:
+                self._hear(work, decision)
+            return await self._live(work)
+        except asyncio.CancelledError:
+            if self._work is not None:
+                self._work.cancelled()
+                await self._leave(self._work)
+            raise
+
+    async def _resolve(self, activity: str, request: Any, what: Literal["agent", "tool"]) -> Any:
+        """What the worker answers of itself and of the definition that a request asks for."""
+        workflow.set_current_details(
+            f"The run begins: its {what}'s definition is read. If it has ended so, the tab"
+            " **Timeline** says why."
+        )
+        try:
+            return await workflow.execute_local_activity(
+                activity,
+                request,
+                schedule_to_close_timeout=parse_duration("1m"),
+                summary=f"Reads the {what}'s definition",
+            )
+        except FailureError as error:
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError from error
+            fail(names.INVALID_REQUEST, carrying.failure_of(error).message)
+
+    async def _live(self, work: WorkT) -> dict[str, Any]:
+        assert self._details is not None  # the run has begun
+        hands = Hands(work, self._facts, self._details.story, lambda: self._show(work))
+        while True:
+            self._show(work)
+            step = await self._next(work)
+            if isinstance(step, Finish | Fail):
+                await self._leave(work)
+                return _result(step)
+            await self._take(work, hands, step)
+
+    async def _leave(self, work: WorkT) -> None:
+        """Nothing is left behind: handlers finish, and lists show the run as ended."""
+        self._show(work)
+        await workflow.wait_condition(workflow.all_handlers_finished)
+
+    # Telling.
+
+    def _hear(self, work: WorkT, raw: Any) -> None:
+        try:
+            decision = _decision(raw)
+        except NotUnderstoodError as error:
+            self._note(f"a decision was ignored: {error}")
+            return
+        if not self._desk.keep(decision):
+            work.calls.hear(decision)
+            self._show(work)
+
+    def _note(self, text: str) -> None:
+        if self._work is not None:
+            self._work.kept.log.append(NoticeEntry(text=text))
+        else:
+            self._unnoted = [*self._unnoted, text][:MAX_UNHEARD]
+
+    def _show(self, work: WorkT) -> None:
+        """Bring what lists, the UI and people's notifier show up to date."""
+        assert self._details is not None  # the run has begun
+        workflow.set_current_details(self._details.read())
+        attributes = screen.attributes(work)
+        changed = screen.updates(self._shown, attributes, self._facts.search_attributes)
+        if changed:
+            workflow.upsert_search_attributes(changed)
+        self._shown = attributes
+        self._notify()
+
+    def _notify(self) -> None:
+        if self._facts.notify is None:
+            return
+        for question, told in zip(self._desk.open(), self._desk.shown(), strict=True):
+            key = f"{question.call_id} {question.kind} {question.round}"
+            if self._told.get(key) == question.reminders:
+                continue
+            self._told[key] = question.reminders
+            line = screen.summary(f"Tells people that {question.label} waits")
+            workflow.start_activity(
+                self._facts.notify,
+                told | {"workflowId": workflow.info().workflow_id},
+                **carrying.notify(line),
+            )
+
+    @property
+    def _facts(self) -> WorkerFacts:
+        assert self._known is not None  # the run has begun
+        return self._known
+
+
+def _decision(given: Any) -> Decision:
+    return understood(received(given), Decision, '{"callId": …, "decision": "approve"}')
+
+
+def _page(given: Any) -> PageRequest:
+    return understood(received(given) or {}, PageRequest, '{"after": 0, "limit": 100}')
+
+
+def _result(step: Finish | Fail) -> dict[str, Any]:
+    if isinstance(step, Fail):
+        fail(step.code, step.message)
+    return step.result.to_json()
