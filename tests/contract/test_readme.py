@@ -62,7 +62,7 @@ async def test_its_tool_and_its_agent_run(client: Client, tmp_path: Path) -> Non
 
 def test_its_endpoints_load() -> None:
     loaded = Endpoints.model_validate(yaml.safe_load(FILES["endpoints.yaml"]))
-    assert list(loaded.root) == ["openai", "local"]
+    assert list(loaded.root) == ["claude", "local"]
 
 
 @pytest.mark.parametrize(
