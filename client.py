@@ -15,28 +15,19 @@ from typing import Any, NoReturn, get_args
 
 from temporalio.service import RPCError
 
-from cli import deciding, listing, messages, running, showing, values
+from cli import checking, deciding, listing, messages, running, showing, values
 from cli.errors import (
     INTERRUPTED,
     PIPE_CLOSED,
-    WRONG_COMMAND,
     CommandError,
     rpc_problem,
-    wrong_command,
 )
+from cli.parser import Parser
 from schemas import names
 from schemas.decision import Verdict
 from schemas.run import RunStatus
 
 _DEFAULT_LIMIT_RUNS = 50
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        problem = wrong_command(message, f"see {self.prog} --help")
-        self.exit(WRONG_COMMAND, f"{problem.line()}\n")
 
 
 def main() -> NoReturn:
@@ -54,7 +45,7 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-    options = vars(_parser().parse_args(arguments))
+    options = _parser().parse(arguments)
     try:
         code = _carry_out(**options)
         sys.stdout.flush()
@@ -77,16 +68,20 @@ def _carry_out(command: Callable[..., Coroutine[Any, Any, int]], **options: Any)
     return problem.code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="holdfast", description="Durable, approval-gated agents on Temporal.")
+def _parser() -> Parser:
+    parser = Parser(prog="holdfast", description="Durable, approval-gated agents on Temporal.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_run(commands)
+    _add_call(commands)
     _add_watch(commands)
     _add_show(commands)
     _add_approvals(commands)
     _add_decide(commands)
     _add_messages(commands)
     _add_list(commands)
+    _add_check(commands)
+    for one in commands.choices.values():
+        one.set_defaults(parser=one)
     return parser
 
 
@@ -105,34 +100,31 @@ def _add_run(commands: _Commands) -> None:
         type=values.json_object,
         help="the state it begins with, or @FILE",
     )
-    add(
-        "--principal",
-        metavar="ID",
-        type=values.principal,
-        help='on whose behalf: id or {"id","scopes"}',
-    )
     add("--budget", metavar="JSON", type=values.json_object, help="such as '{\"maxTurns\": 4}'")
-    add("--approvals", choices=["ask", "deny"], help="deny: never wait for a person")
     add("--conversation", action="store_true", default=None, help="stay open for `holdfast send`")
-    add(
-        "--id", metavar="ID", dest="run_id", help="the run's id (default: the agent's and 8 digits)"
-    )
-    add("--task-queue", metavar="NAME", default=names.TASK_QUEUE, help="default: %(default)s")
-    add("--detach", action="store_true", help="print the id and leave it")
-    _add_following(parser)
+    _add_starting(parser, "the agent's")
     parser.set_defaults(command=running.run)
+
+
+def _add_call(commands: _Commands) -> None:
+    parser = commands.add_parser("call", help="one call of one tool, without a model")
+    add = parser.add_argument
+    add("tool", metavar="TOOL", type=values.tool, help="its name, or @FILE with its JSON Schema")
+    add("--arguments", metavar="JSON", type=values.json_object, help="its arguments, or @FILE")
+    _add_starting(parser, "the tool's")
+    parser.set_defaults(command=running.call)
 
 
 def _add_watch(commands: _Commands) -> None:
     parser = commands.add_parser("watch", help="follow a run; Ctrl-C leaves it alone")
-    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("run", metavar="RUN", type=values.name)
     _add_following(parser)
     parser.set_defaults(command=running.watch)
 
 
 def _add_show(commands: _Commands) -> None:
     parser = commands.add_parser("show", help="the whole run")
-    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("run", metavar="RUN", type=values.name)
     parser.add_argument("--json", action="store_true", help="its context as a JSON array")
     parser.set_defaults(command=showing.show)
 
@@ -146,8 +138,8 @@ def _add_approvals(commands: _Commands) -> None:
 def _add_decide(commands: _Commands) -> None:
     parser = commands.add_parser("decide", help="decide on a waiting call")
     add = parser.add_argument
-    add("run", metavar="RUN")
-    add("call", metavar="CALL")
+    add("run", metavar="RUN", type=values.name)
+    add("call", metavar="CALL", type=values.name)
     add(
         "decision", choices=get_args(Verdict), metavar="DECISION", help=", ".join(get_args(Verdict))
     )
@@ -175,7 +167,7 @@ def _add_decide(commands: _Commands) -> None:
 
 def _add_messages(commands: _Commands) -> None:
     send = commands.add_parser("send", help="say something to a run")
-    send.add_argument("run", metavar="RUN")
+    send.add_argument("run", metavar="RUN", type=values.name)
     send.add_argument("text", metavar="TEXT", type=values.text, help="a text, @FILE, or -")
     send.add_argument(
         "--steer", action="store_true", help="to any run, before its next turn; no answer"
@@ -186,7 +178,7 @@ def _add_messages(commands: _Commands) -> None:
         ("cancel", messages.cancel, "end a run"),
     ):
         parser = commands.add_parser(name, help=text)
-        parser.add_argument("run", metavar="RUN")
+        parser.add_argument("run", metavar="RUN", type=values.name)
         parser.set_defaults(command=command)
 
 
@@ -207,6 +199,52 @@ def _add_list(commands: _Commands) -> None:
     )
     parser.add_argument("--json", action="store_true", help="as a JSON array")
     parser.set_defaults(command=listing.list_runs)
+
+
+def _add_check(commands: _Commands) -> None:
+    text = "everything that loading would refuse"
+    parser = commands.add_parser("check", help=text, description=f"Tells {text}.")
+    add = parser.add_argument
+    add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
+    add("--tools", metavar="MODULE", action="append", default=[], help="repeatable")
+    add("--endpoints", metavar="FILE", help="where models are asked (endpoints.yaml)")
+    add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
+    add(
+        "--timeout",
+        metavar="TIME",
+        type=checking.timeout,
+        default="1m",
+        help="for all of it (default: %(default)s)",
+    )
+    add("--json", action="store_true", help="as a JSON array")
+    parser.set_defaults(command=checking.check)
+
+
+def _add_starting(parser: argparse.ArgumentParser, whose: str) -> None:
+    add = parser.add_argument
+    add(
+        "--principal",
+        metavar="ID",
+        type=values.principal,
+        help='on whose behalf: id or {"id","scopes"}',
+    )
+    add("--approvals", choices=["ask", "deny"], help="deny: never wait for a person")
+    add(
+        "--id",
+        metavar="ID",
+        dest="run_id",
+        type=values.name,
+        help=f"the run's id (default: {whose} and 8 digits)",
+    )
+    add(
+        "--task-queue",
+        metavar="NAME",
+        type=values.name,
+        default=names.TASK_QUEUE,
+        help="default: %(default)s",
+    )
+    add("--detach", action="store_true", help="print the id and leave it")
+    _add_following(parser)
 
 
 def _add_following(parser: argparse.ArgumentParser) -> None:

@@ -15,11 +15,11 @@ from pydantic import ValidationError
 
 from cli import question
 from cli.answers import Answers, InputEndedError
-from cli.errors import first_problem
 from cli.question import Choice
 from cli.screen import Screen
 from cli.text import as_json, clean, one_line
 from schemas.decision import Decision, Verdict, Waiting
+from schemas.faults import faults_of, told
 
 _MAX_TRIES = 20
 
@@ -67,17 +67,12 @@ async def _complete(
             said["result"] = await _result(verdict, answers, screen)
     if any(value is _BACK for value in said.values()):
         return None
+    said |= {"callId": waiting.call_id, "decision": verdict, "digest": waiting.digest}
+    said |= {"by": answers.by, "groups": answers.groups}
     try:
-        return Decision(
-            call_id=waiting.call_id,
-            decision=verdict,
-            digest=waiting.digest,
-            by=answers.by,
-            groups=answers.groups,
-            **said,
-        )
+        return Decision.model_validate(said)
     except ValidationError as error:
-        screen.say(f"That does not do: {clean(first_problem(error))}.")
+        screen.say(f"That does not do: {clean(told(faults_of(error, said, Decision)))}")
         return None
 
 

@@ -14,8 +14,7 @@ from cli.errors import (
     RUN_FAILED,
     WRONG_COMMAND,
     CommandError,
-    first_problem,
-    wrong_command,
+    misunderstood,
 )
 from cli.remote import RemoteRun
 from cli.story import DECIDED
@@ -38,7 +37,7 @@ async def decide(
     Raises:
         CommandError: the decision is wrong or refused, or there is no such run or call.
     """
-    given = {"call_id": call, "decision": decision, "by": by or user_name(), "groups": groups}
+    given = {"callId": call, "decision": decision, "by": by or user_name(), "groups": groups}
     meant = _decision({**given, **said})
     remote = RemoteRun(await connect(), run)
     await remote.look()
@@ -59,9 +58,8 @@ def _decision(given: dict[str, Any]) -> Decision:
     try:
         return Decision.model_validate(said)
     except ValidationError as error:
-        problem = first_problem(error)
-        raise wrong_command(
-            f"that is no decision: {problem}", "see holdfast decide --help"
+        raise misunderstood(
+            "decision", error, said, Decision, "see holdfast decide --help"
         ) from error
 
 

@@ -4,12 +4,14 @@ Every error line reads `holdfast: what is wrong; what to do`. The exit codes are
 contract with whoever calls the command from a script.
 """
 
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from cli.text import one_line
+from schemas.faults import faults_of
 
 DONE: Final = 0
 RUN_FAILED: Final = 1
@@ -51,12 +53,14 @@ def wrong_command(wrong: str, todo: str) -> CommandError:
     return CommandError(wrong, todo, WRONG_COMMAND)
 
 
-def first_problem(error: ValidationError) -> str:
-    """The first thing that a value's schema finds wrong, with the place where it stands."""
-    problem = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in problem["loc"])
-    message = problem["msg"].removeprefix("Value error, ")
-    return f"{place}: {message}" if place else message
+def misunderstood(
+    what: str, error: ValidationError, value: Any, model: type[BaseModel], todo: str
+) -> CommandError:
+    """What was given is no `what`: the first thing that is wrong, its place, and what to do, which
+    is `todo` where that thing does not say it itself."""
+    fault = faults_of(error, value, model)[0]
+    wrong = f"that is no {what}: {replace(fault, mend='')}"
+    return wrong_command(wrong, fault.mend or todo)
 
 
 def rpc_problem(error: RPCError, run_id: str | None = None) -> CommandError:

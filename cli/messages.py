@@ -19,7 +19,7 @@ async def send(*, run: str, text: str, steer: bool) -> int:
     Raises:
         CommandError: there is no such run, or it is no conversation.
     """
-    remote = RemoteRun(await connect(), run)
+    remote = RemoteRun(await connect(), run, listens=True)
     await remote.look()
     message = {"role": "user", "content": text}
     if steer:
@@ -32,7 +32,7 @@ async def send(*, run: str, text: str, steer: bool) -> int:
 
 async def close(*, run: str) -> int:
     """End a conversation; raises as `send` does."""
-    remote = RemoteRun(await connect(), run)
+    remote = RemoteRun(await connect(), run, listens=True)
     await remote.look()
     await remote.signal(names.CLOSE)
     print(f"{clean(run)} ends when its turn is over.")

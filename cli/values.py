@@ -9,7 +9,17 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
+from schemas.wording import misfit
+
 MAX_FILE_BYTES = 2_000_000
+_AN_OBJECT = 'write a JSON object, such as {"order_id": "A-1"}, or @FILE'
+
+
+def name(given: str) -> str:
+    """A name, which says something."""
+    if not given.strip():
+        raise ArgumentTypeError(f"{misfit(given.strip())}; write a name")
+    return given
 
 
 def text(given: str) -> str:
@@ -34,9 +44,9 @@ def json_object(given: str) -> dict[str, Any]:
     try:
         value = json.loads(text(given))
     except ValueError as error:
-        raise ArgumentTypeError(f"that is no JSON: {error}") from error
+        raise ArgumentTypeError(f"that is no JSON: {error}; {_AN_OBJECT}") from error
     if not isinstance(value, dict):
-        raise ArgumentTypeError('a JSON object is wanted, such as \'{"order_id": "A-1"}\'')
+        raise ArgumentTypeError(f"{misfit(value)}; {_AN_OBJECT}")
     return value
 
 
@@ -54,6 +64,11 @@ def agent(given: str) -> str | dict[str, Any]:
     return json_object(given) if given.startswith("@") else given
 
 
+def tool(given: str) -> str | dict[str, Any]:
+    """The name of a tool, or `@FILE` with the definition of one in JSON."""
+    return agent(given)
+
+
 def principal(given: str) -> dict[str, Any]:
     """The id of a principal without scopes, or `{"id", "scopes"}` as JSON or `@FILE`."""
     return json_object(given) if given.lstrip().startswith(("{", "@")) else {"id": given}
@@ -67,7 +82,7 @@ def groups(given: str) -> list[str]:
 def number(given: str) -> int:
     """How many, at least one."""
     if not given.isdecimal() or int(given) < 1:
-        raise ArgumentTypeError("a whole number from 1 on is wanted")
+        raise ArgumentTypeError(f"{misfit(given)}; write a whole number from 1 on")
     return int(given)
 
 

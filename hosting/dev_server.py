@@ -21,6 +21,7 @@ STOP_TIMEOUT_SECONDS = 10
 _ANSWER_TIMEOUT_SECONDS = 2
 _BETWEEN_SECONDS = 0.1
 _MAX_QUOTED_CHARS = 300
+_LEASH = Path(__file__).with_name("leash.py")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ _started: set[int] = set()
 def abandon() -> None:
     """Ask the servers of this process to stop, for a process that cannot wait for them."""
     for pid in _started:
-        os.kill(pid, signal.SIGTERM)
+        os.killpg(pid, signal.SIGTERM)
 
 
 @asynccontextmanager
@@ -47,14 +48,19 @@ async def serving(wanted: DevServer) -> AsyncIterator[str]:
     """Have a server running, and give its address.
 
     One that answers on the port already is used as it is, and left running. Otherwise one is
-    started, and stopped at the end: politely, then by force.
+    started, and stopped at the end: politely, then by force. It ends with this process, also where
+    that is killed.
 
     Raises:
         StartError: there is no server to start, or it does not start.
     """
     address = f"{HOST}:{wanted.port}"
     if wanted.port and await _answers(address, wanted.namespace):
-        print(f"temporal dev server: using the one that answers at {address}", flush=True)
+        print(
+            f"temporal dev server: one answers at {address} already, and is used as it is; "
+            "for another, stop it or choose a `--dev-port`",
+            flush=True,
+        )
         yield address
         return
     port, ui_port = wanted.port or _free_port(), wanted.ui_port or _free_port()
@@ -95,10 +101,11 @@ async def _start(
         raise wrong_setup(f"{log} cannot be written: {error.strerror}", todo) from error
     with output:
         process = await asyncio.create_subprocess_exec(
-            *(binary, "server", "start-dev", "--ip", HOST, "--namespace", wanted.namespace),
+            *(sys.executable, "-I", _LEASH, binary, "server", "start-dev"),
+            *("--ip", HOST, "--namespace", wanted.namespace),
             *("--port", str(port), "--ui-port", str(ui_port)),
             *("--db-filename", str(wanted.db), "--log-level", "error"),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=output,
             stderr=output,
             # Ctrl-C in the terminal is for the worker, which still needs the server to finish.
@@ -140,7 +147,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         async with asyncio.timeout(STOP_TIMEOUT_SECONDS):
             await process.wait()
     except TimeoutError:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
 
 

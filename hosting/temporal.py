@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
+import os
+from dataclasses import replace
 
 from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.failure.v1 import Failure
 from temporalio.api.operatorservice.v1 import (
     AddSearchAttributesRequest,
     ListSearchAttributesRequest,
@@ -11,17 +14,21 @@ from temporalio.api.operatorservice.v1 import (
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DefaultFailureConverter, PayloadConverter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from hosting.errors import unreachable, wrong_setup
+from hosting.errors import StartError, unreachable, wrong_setup
 from hosting.logs import core_runtime
-from schemas import names
+from schemas import names, reaching
+from schemas.reaching import Trouble
 
 DEFAULT_ADDRESS = "localhost:7233"
 CONNECT_TIMEOUT_SECONDS = 10
 REGISTER_TIMEOUT_SECONDS = 10
 _BETWEEN_SECONDS = 0.1
+_START_ONE = "start one, set TEMPORAL_ADDRESS, or add `--dev` for a server of its own"
 
 _KEYWORD = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
 _TYPES: dict[str, IndexedValueType.ValueType] = {
@@ -32,6 +39,26 @@ _TYPES: dict[str, IndexedValueType.ValueType] = {
 logger = logging.getLogger("holdfast")
 
 
+class PlainFailureConverter(DefaultFailureConverter):
+    """Leaves the stack out of what was raised on purpose; a bug keeps its own.
+
+    People read a refusal in Temporal's UI. Where in our code it was raised is nothing to them.
+    """
+
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
+    ) -> None:
+        """Write down an exception; the SDK calls this, for causes too."""
+        super().to_failure(exception, payload_converter, failure)
+        # What came from elsewhere is handed on as it came.
+        if isinstance(exception, ApplicationError) and exception.failure is None:
+            failure.stack_trace = ""
+
+
+# What a worker's client reads and writes with.
+data_converter = replace(pydantic_data_converter, failure_converter_class=PlainFailureConverter)
+
+
 def connect_settings() -> ClientConnectConfig:
     """Where Temporal is, as every Temporal program reads it, and how one is let in.
 
@@ -40,38 +67,42 @@ def connect_settings() -> ClientConnectConfig:
     """
     try:
         settings = ClientConfig.load_client_connect_config()
-    except (RuntimeError, ValueError) as error:
-        todo = "mend temporal.toml or the TEMPORAL_ variables"
-        raise wrong_setup(f"Temporal's settings cannot be read: {error}", todo) from error
+    except (OSError, RuntimeError, ValueError) as error:
+        trouble = reaching.of_settings(error, os.environ, lambda: ClientConfig.load().profiles)
+        raise _start_error(trouble) from error
+    for warning in reaching.warnings(os.environ, os.path.exists, _read_strictly):
+        logger.warning("%s", warning)
     settings.setdefault("target_host", DEFAULT_ADDRESS)
     return settings
+
+
+def _read_strictly() -> ClientConfig:
+    return ClientConfig.load(config_file_strict=True)
+
+
+def _start_error(trouble: Trouble) -> StartError:
+    made = wrong_setup if trouble.in_settings else unreachable
+    return made(trouble.wrong, trouble.todo)
 
 
 async def connect(settings: ClientConnectConfig) -> Client:
     """A client for the server and the namespace that the settings name.
 
     Raises:
-        StartError: no server answers there, or it does not have the namespace.
+        StartError: that is no address, no server answers there, or it does not have the namespace.
     """
     address = settings["target_host"]
+    if (trouble := reaching.of_address(address)) is not None:
+        raise _start_error(trouble)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             client = await Client.connect(
-                **settings, data_converter=pydantic_data_converter, runtime=core_runtime()
+                **settings, data_converter=data_converter, runtime=core_runtime()
             )
             await _check_namespace(client)
     except (TimeoutError, RuntimeError, ValueError, RPCError) as error:
-        wrong = f"no Temporal server answers at {address}{_why(error)}"
-        todo = "start one, set TEMPORAL_ADDRESS, or add `--dev` for a server of its own"
-        raise unreachable(wrong, todo) from error
+        raise _start_error(reaching.of_connection(address, error, _START_ONE)) from error
     return client
-
-
-def _why(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    if not text or "ConnectionRefused" in text:
-        return ""
-    return f" ({text.removeprefix('Failed client connect: ')[:300]})"
 
 
 async def _check_namespace(client: Client) -> None:

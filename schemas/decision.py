@@ -20,14 +20,27 @@ class Decision(Strict):
     """
 
     call_id: Annotated[str, Field(min_length=1, max_length=200)]
+    """The waiting call."""
     decision: Verdict
+    """What is to become of it."""
     arguments: dict[str, Json] | None = None
+    """For `edit`: all the arguments that the call is carried out with."""
     result: Json = None
+    """For `respond` and `happened`: the call's result."""
     reason: Annotated[str, Field(max_length=10_000)] | None = None
+    """Why; after a denial the model reads it."""
     by: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Who decides."""
     groups: Annotated[list[str], Field(max_length=100)] = []
+    """The groups that they decide for."""
     digest: str | None = None
+    """Decide only if the call is still the one with this digest."""
     remember: bool = False
+    """Approve every further call of the tool in this run."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What was said, also where it is the default: a result may well be null."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
     @model_validator(mode="after")
     def _complete(self) -> "Decision":
@@ -44,12 +57,19 @@ class Decided(Lenient):
     """A decision as the run keeps it."""
 
     decision: Verdict
+    """What was decided."""
     by: str | None = None
+    """Who decided."""
     groups: list[str] = []
+    """For which groups."""
     at: str
+    """When."""
     reason: str | None = None
+    """Why."""
     digest: str
+    """Of the call as it was shown."""
     remember: bool = False
+    """Whether it holds for every further call of the tool."""
 
 
 class Waiting(Lenient):
@@ -61,18 +81,31 @@ class Waiting(Lenient):
     """
 
     call_id: str
+    """What a decision names."""
     kind: Kind
+    """Why it waits: for leave, with an unknown outcome, or for want of budget."""
     tool: str
+    """The tool that would be carried out."""
     label: str
+    """Its name for people."""
     arguments: dict[str, Any]
+    """What it would be carried out with."""
     reasoning: str | None = None
+    """Why the model makes the call."""
     digest: str
+    """Of tool and arguments."""
     requested_at: str
+    """Since when it waits."""
     expires_at: str
+    """Until when it waits."""
     approvers: list[str] = []
+    """The groups whose members may decide; none: anybody."""
     quorum: int = 1
+    """How many people must approve."""
     decisions: list[Decided] = []
+    """What was decided so far."""
     question: str = ""
+    """What each decision would do, in a sentence."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field, whether or not it is at its default: people's screens read this."""
@@ -83,9 +116,13 @@ class Receipt(Lenient):
     """What `decide` answers: whether the call is decided, and how many decisions it still needs."""
 
     call_id: str
+    """The call."""
     decision: Verdict
+    """The decision that was taken down."""
     decided: bool
+    """Whether the call is decided now."""
     missing: int = 0
+    """How many more must approve."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field, whether or not it is at its default."""

@@ -4,12 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from hosting.dev_server import temporal_binary
 from hosting.stopping import leave
-from hosting.temporal import usable_search_attributes
+from hosting.temporal import data_converter, usable_search_attributes
 
 STATUS = pytest.StashKey[int]()
 
@@ -30,7 +29,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 async def temporal() -> AsyncIterator[WorkflowEnvironment]:
     """A dev server for the session, with the search attributes that a worker registers."""
     async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=str(temporal_binary()), data_converter=pydantic_data_converter
+        dev_server_existing_path=str(temporal_binary()), data_converter=data_converter
     ) as environment:
         await usable_search_attributes(environment.client)
         yield environment

@@ -15,7 +15,7 @@ from schemas.tool import ApprovalPolicy, Tool
 from tests.engine.driver import Play, call, says, tool
 from workflows.details import MAX_PAGE_BYTES, Details
 from workflows.engine.outcome import Unknown
-from workflows.engine.run import AskPeople, CarryOut
+from workflows.engine.steps import AskPeople, CarryOut
 from workflows.engine.turn import Call
 from workflows.markdown import code, cost_bytes, prose, shown, visible
 from workflows.screen import MAX_SUMMARY_CHARACTERS, call_summary, question_summary

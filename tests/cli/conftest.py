@@ -1,10 +1,8 @@
 """The command, and a worker for it to talk about."""
 
-import asyncio
-import io
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +10,11 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-import client as holdfast_client
 from tests.cli.program import Program
-from tests.support import tools
+from tests.support import command, tools
 from tests.support.house import Answers, House, OpenHouse, house
 
-
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-
-Holdfast = Callable[..., Awaitable[Said]]
+Holdfast = command.Holdfast
 Start = Callable[..., Program]
 
 
@@ -44,7 +31,7 @@ def reached_by_the_environment(client: Client, monkeypatch: pytest.MonkeyPatch) 
     """The command finds the server as every Temporal program does."""
     monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
     monkeypatch.setenv("TEMPORAL_NAMESPACE", client.namespace)
-    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
 
 
 @pytest.fixture
@@ -70,20 +57,7 @@ async def _end_what_is_open(client: Client) -> None:
 @pytest.fixture
 def holdfast() -> Holdfast:
     """Give the command some words, one command at a time, and have what it says."""
-
-    def carry_out(words: tuple[str, ...]) -> Said:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            try:
-                code = holdfast_client.command_line(words)
-            except SystemExit as exit_:
-                code = int(exit_.code or 0)
-        return Said(code, out.getvalue(), err.getvalue())
-
-    async def holdfast_(*words: str) -> Said:
-        return await asyncio.to_thread(carry_out, words)
-
-    return holdfast_
+    return command.holdfast
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import pytest
 from temporalio.client import Client
 
 from cli import remote
+from schemas.decision import Decision
 from tests.cli.conftest import Holdfast
 from tests.support.house import House, OpenHouse, Run
 from tests.support.model_server import Answer, call
@@ -89,7 +90,7 @@ async def test_an_approval_can_be_remembered_for_the_rest_of_the_run(
         (("t1c1", "edit"), 2, "needs `arguments`"),
         (("t1c1", "respond"), 2, "needs `result`"),
         (("t1c1", "edit", "--arguments", "{"), 2, "no JSON"),
-        (("t1c1", "wave"), 2, "invalid choice"),
+        (("t1c1", "wave"), 2, "`wave` does not fit"),
         (("t1c1", "happened", "--result", "1"), 2, "unknown"),
     ],
 )
@@ -145,3 +146,9 @@ async def test_a_decision_without_a_worker_says_that_one_is_needed(
 
     assert said.code == 3
     assert "start one: python worker.py --task-queue empty" in said.err
+
+
+def test_a_result_of_null_is_said_and_what_was_not_said_is_not() -> None:
+    said = {"callId": "t1c1", "decision": "respond", "result": None}
+
+    assert Decision.model_validate(said).to_json() == said

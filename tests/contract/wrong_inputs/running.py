@@ -1,0 +1,88 @@
+"""What a person can get wrong around a run, and what they are told: the rows and their shapes.
+
+The rows stand in the `running_*` files beside this one. A message is written here as the person
+gets it, to the letter; only what differs from test to test stands as a mark: `<run>`, `<folder>`,
+`<port>`, `<server>` and `<queue>`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
+
+
+def raw(data: bytes, encoding: bytes = b"json/plain") -> RawValue:
+    """A payload as it may come from anywhere."""
+    return RawValue(Payload(metadata={"encoding": encoding}, data=data))
+
+
+@dataclass(frozen=True)
+class Request:
+    """A run is started with `given`, and fails with `says`."""
+
+    name: str
+    given: Sequence[Any]
+    says: str
+
+
+@dataclass(frozen=True)
+class Update:
+    """A run under way is sent an update, and refuses it with `says`: nothing has happened."""
+
+    to: Literal["waiting", "talking", "asking"]
+    name: str
+    update: str
+    given: Sequence[Any]
+    type: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A run under way is sent a signal. Its log says what became of it, and the run goes on."""
+
+    name: str
+    signal: str
+    given: Sequence[Any]
+    says: str
+
+
+@dataclass(frozen=True)
+class Query:
+    """A run is asked something, and answers with `says`."""
+
+    name: str
+    query: str
+    given: Sequence[Any]
+    says: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """`holdfast` with these words, in this environment and with these files beside it.
+
+    `on_screen` says that the message ends what is drawn of a run on standard output.
+    """
+
+    name: str
+    words: Sequence[str]
+    code: int
+    says: str
+    on_screen: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+def filled(value: Any, marks: Mapping[str, str]) -> Any:
+    """The value with what the marks stand for."""
+    if isinstance(value, str):
+        for mark, text in marks.items():
+            value = value.replace(f"<{mark}>", text)
+        return value
+    if isinstance(value, Mapping):
+        return {key: filled(item, marks) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [filled(item, marks) for item in value]
+    return value

@@ -1,0 +1,248 @@
+"""Decisions that a run under way refuses, by the update `decide`."""
+
+from typing import Any
+
+from tests.contract.wrong_inputs.running import Update, raw
+
+# The calls that wait: `t1c1` for anybody, `t1c2` for two of finance who are not anna, `t1c3` was
+# denied by ben.
+
+
+def decision(call: str, decision: Any, **more: Any) -> dict[str, Any]:
+    """A decision as people send it."""
+    return {"callId": call, "decision": decision, **more}
+
+
+def decide(name: str, *given: Any, code: str = "invalid_decision", says: str) -> Update:
+    """A decision that is refused."""
+    return Update("waiting", name, "decide", given, code, says)
+
+
+DECISIONS = [
+    decide(
+        "nothing",
+        says='there is no value; write one JSON object: {"callId": …, "decision": "approve"}',
+    ),
+    decide(
+        "null",
+        None,
+        says='there is no value; write one JSON object: {"callId": …, "decision": "approve"}',
+    ),
+    decide(
+        "a text",
+        "approve",
+        says=(
+            '`approve` does not fit; write one JSON object: {"callId": …, "decision": "approve"}'
+        ),
+    ),
+    decide(
+        "a list",
+        ["t1c1", "approve"],
+        says=(
+            '`["t1c1", "approve"]` does not fit; write one JSON object: {"callId": …, '
+            '"decision": "approve"}'
+        ),
+    ),
+    decide(
+        "two values",
+        "t1c1",
+        "approve",
+        says=('`t1c1` does not fit; write one JSON object: {"callId": …, "decision": "approve"}'),
+    ),
+    decide(
+        "no JSON",
+        raw(b"{{{"),
+        says=(
+            "it cannot be read: Invalid JSON: key must be a string at line 1 column 2; "
+            "send one JSON value"
+        ),
+    ),
+    decide(
+        "binary", raw(b"\x00", b"binary/plain"), says="it is binary, not JSON; send one JSON value"
+    ),
+    decide(
+        "an encoding of others",
+        raw(b"\x00", b"foo/bar"),
+        says="it cannot be read: Unknown payload encoding foo/bar; send one JSON value",
+    ),
+    decide(
+        "nested too deep",
+        raw(b"[" * 5000 + b"]" * 5000),
+        says=(
+            "it cannot be read: Invalid JSON: recursion limit exceeded at line 1 column 202; "
+            "send one JSON value"
+        ),
+    ),
+    decide("no call", {"decision": "approve"}, says="`callId` is missing; add it"),
+    decide(
+        "call_id",
+        {"call_id": "t1c1", "verdict": "approve"},
+        says=(
+            "`decision` is missing; add it. `verdict`: unknown field `verdict`; known: "
+            "`arguments`, `by`, `callId`, `decision`, `digest`, `groups`, `reason`, "
+            "`remember`, `result`"
+        ),
+    ),
+    decide(
+        "callID",
+        {"callID": "t1c1", "decision": "approve"},
+        says="`callID`: unknown field `callID`; did you mean `callId`?",
+    ),
+    decide(
+        "an empty call",
+        decision("", "approve"),
+        says="`callId`: the text is empty; write one that is not",
+    ),
+    decide(
+        "a call that does not wait",
+        decision("t9c9", "approve"),
+        code="no_such_call",
+        says="no call t9c9 waits for a decision; waiting: t1c1, t1c2",
+    ),
+    decide(
+        "a call that is misspelt",
+        decision("T1C1", "approve"),
+        code="no_such_call",
+        says="no call T1C1 waits for a decision; waiting: t1c1, t1c2",
+    ),
+    decide("no decision", {"callId": "t1c1"}, says="`decision` is missing; add it"),
+    decide(
+        "aprove",
+        decision("t1c1", "aprove"),
+        says="`decision`: `aprove` does not fit; did you mean `approve`?",
+    ),
+    decide(
+        "yes",
+        decision("t1c1", "yes"),
+        says=(
+            "`decision`: `yes` does not fit; write `approve`, `deny`, `edit`, `respond`, "
+            "`happened`, `did_not_happen` or `give_up`"
+        ),
+    ),
+    decide(
+        "true",
+        decision("t1c1", True),
+        says=(
+            "`decision`: `true` does not fit; write `approve`, `deny`, `edit`, `respond`, "
+            "`happened`, `did_not_happen` or `give_up`"
+        ),
+    ),
+    decide(
+        "edit without arguments",
+        decision("t1c1", "edit"),
+        says="`edit` needs `arguments`, the whole of them",
+    ),
+    decide(
+        "edit with a list",
+        decision("t1c1", "edit", arguments=[5]),
+        says="`arguments`: `[5]` does not fit; write an object",
+    ),
+    decide(
+        "edit with wrong arguments",
+        decision("t1c1", "edit", arguments={"amount": "much"}),
+        says="the edited arguments do not fit: amount: 'much' is not of type 'number'",
+    ),
+    decide(
+        "edit with a misspelt argument",
+        decision("t1c1", "edit", arguments={"amout": 5}),
+        says="the edited arguments do not fit: 'amount' is a required property",
+    ),
+    decide(
+        "respond without a result",
+        decision("t1c1", "respond"),
+        says="`respond` needs `result`, the value to use as the call's result",
+    ),
+    decide(
+        "happened to a call that waits",
+        decision("t1c1", "happened", result=1),
+        says="`happened` is for calls whose outcome is unknown",
+    ),
+    decide(
+        "a wrong digest",
+        decision("t1c1", "approve", digest="0" * 64),
+        says=("`digest` is not that of the call as it waits now: look at it again, then decide"),
+    ),
+    decide(
+        "a digest that is a number",
+        decision("t1c1", "approve", digest=1),
+        says='`digest`: `1` does not fit; write a text, in quotes: "1"',
+    ),
+    decide(
+        "an unknown field",
+        decision("t1c1", "deny", reasno="no"),
+        says="`reasno`: unknown field `reasno`; did you mean `reason`?",
+    ),
+    decide(
+        "remember: sure",
+        decision("t1c1", "approve", remember="sure"),
+        says="`remember`: `sure` does not fit; write `true` or `false`",
+    ),
+    decide(
+        "groups as a text",
+        decision("t1c2", "approve", by="eve", groups="finance"),
+        says="`groups`: `finance` does not fit; write a list, like [finance]",
+    ),
+    decide(
+        "not among the approvers",
+        decision("t1c2", "approve", by="eve", groups=["sales"]),
+        says="only these groups decide on this call: finance",
+    ),
+    decide(
+        "by the principal",
+        decision("t1c2", "approve", by="anna", groups=["finance"]),
+        says="on whose behalf a run acts cannot decide on this call",
+    ),
+    decide(
+        "by nobody",
+        decision("t1c2", "approve", groups=["finance"]),
+        says="this call needs to know who decides: say `by`",
+    ),
+    decide(
+        "again by the same",
+        decision("t1c2", "approve", by="dora", groups=["finance"]),
+        code="already_decided",
+        says="dora has decided so already",
+    ),
+    decide(
+        "already decided",
+        decision("t1c3", "approve"),
+        code="already_decided",
+        says="call t1c3 is decided already: deny by ben",
+    ),
+    decide(
+        "a token, which no run reads yet",
+        decision("t1c1", "approve", token="ey"),
+        says=(
+            "`token`: unknown field `token`; known: `arguments`, `by`, `callId`, "
+            "`decision`, `digest`, `groups`, `reason`, `remember`, `result`"
+        ),
+    ),
+]
+# A budget is what is asked about.
+ON_A_BUDGET = [
+    Update(
+        "asking",
+        "respond",
+        "decide",
+        [decision("t1-maxTurns", "respond", result=1)],
+        "invalid_decision",
+        "decide on a budget with approve, edit or deny",
+    ),
+    Update(
+        "asking",
+        "edit of no budget",
+        "decide",
+        [decision("t1-maxTurns", "edit", arguments={"maxTurn": 5})],
+        "invalid_decision",
+        "the edited arguments do not fit: `maxTurn`: unknown field `maxTurn`; "
+        "did you mean `maxTurns`?",
+    ),
+    Update(
+        "asking",
+        "edit to less than nothing",
+        "decide",
+        [decision("t1-maxTurns", "edit", arguments={"maxTurns": -1})],
+        "invalid_decision",
+        "the edited arguments do not fit: `maxTurns`: `-1` does not fit; write 1 or more",
+    ),
+]

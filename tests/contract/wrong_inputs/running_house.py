@@ -1,0 +1,135 @@
+"""One worker with its runs, for all the rows: what they are wrong about is there."""
+
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from schemas import names
+from tests.support.house import TOOLS, House, Run
+from tests.support.model_server import Answer, ModelServer, call, serve
+from worker import Settings, build_worker
+
+# For anybody; for two of finance, not for anna; to be denied; beyond what is asked about.
+CALLS = [call("pay", amount=5), call("guarded", amount=7), call("pay", amount=9)]
+GUARDED = {
+    "_tool": "guarded",
+    "type": "object",
+    "properties": {"amount": {"type": "number"}},
+    "required": ["amount"],
+    "_activity": "pay",
+    "_sideEffects": True,
+    "_approval": {"approvers": ["finance"], "quorum": 2, "notBy": "principal"},
+}
+_EMPTY = "nobody-polls-this"
+_MODEL = "model: {endpoint: fake, name: fake}\n"
+AGENTS = {
+    "helper": _MODEL,
+    "clerk": f"""{_MODEL}
+input: {{type: object, properties: {{order: {{type: string}}}}, required: [order],
+         additionalProperties: false}}
+state: {{type: object, properties: {{count: {{type: integer}}}}}}
+""",
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Runs under way: one whose calls wait, a conversation, one that asks for more turns.
+
+    `marks` is what the rows' marks stand for.
+    """
+
+    house: House
+    waiting: Run
+    talking: Run
+    asking: Run
+    marks: Mapping[str, str]
+
+
+@asynccontextmanager
+async def stage(client: Client, folder: Path) -> AsyncIterator[Stage]:
+    """Have all of it, and leave nothing open behind."""
+    with serve(_answer) as model:
+        settings = _settings(folder, model)
+        async with await build_worker(client, settings):
+            house = House(client, settings.task_queue, model)
+            waiting, talking = await _waiting(house), await _talking(house)
+            asking = await _asking(house)
+            deserted = await _deserted(client)
+            other = await client.start_workflow("Other", id=_id("other"), task_queue=_EMPTY)
+            ended = await house.start(agent={"tools": []})
+            await ended.result()
+            marks = {
+                "run": waiting.id,
+                "ended": ended.id,
+                "deserted": deserted.id,
+                "empty": _EMPTY,
+                "other": other.id,
+                "queue": settings.task_queue,
+                "server": client.service_client.config.target_host,
+                "http": str(urlsplit(model.url).port),
+            }
+            yield Stage(house, waiting, talking, asking, marks)
+            for run in (waiting.id, talking.id, asking.id, deserted.id, other.id):
+                with suppress(RPCError):  # it has ended, as it should
+                    await client.get_workflow_handle(run).terminate()
+
+
+def _answer(turn: int, body: dict[str, Any]) -> Answer:
+    return Answer(calls=CALLS) if body.get("tools") and turn == 1 else Answer("done")
+
+
+def _settings(folder: Path, model: ModelServer) -> Settings:
+    endpoints = folder / "endpoints.yaml"
+    endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}', timeout: 20s}}\n")
+    (folder / "agents").mkdir()
+    for name, definition in AGENTS.items():
+        (folder / "agents" / f"{name}.yaml").write_text(definition)
+    return Settings(
+        catalog=folder, tools=[str(TOOLS)], endpoints=endpoints, task_queue=_id("queue")
+    )
+
+
+async def _waiting(house: House) -> Run:
+    """A run with two calls that wait, and one that was denied."""
+    run = await house.start(["pay", GUARDED], principal={"id": "anna"})
+    await run.waiting(3)
+    await run.decide("t1c3", "deny", by="ben", reason="no")
+    await run.decide("t1c2", "approve", by="dora", groups=["finance"])
+    return run
+
+
+async def _talking(house: House) -> Run:
+    run = await house.start(conversation=True)
+    await run.handle.execute_update("send", "hello")
+    return run
+
+
+async def _asking(house: House) -> Run:
+    """A run that has had its one turn."""
+    budget = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
+    run = await house.start(["look_up"], agent=budget)
+    await run.waiting()
+    return run
+
+
+async def _deserted(client: Client) -> Run:
+    """A run whose worker never came."""
+    handle = await client.start_workflow(
+        names.AGENT_WORKFLOW,
+        {"agent": "helper", "input": "go"},
+        id=_id("deserted"),
+        task_queue=_EMPTY,
+    )
+    return Run(handle)
+
+
+def _id(name: str) -> str:
+    return f"{name}-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,286 @@
+"""Runs that are started with the wrong input, by any Temporal client."""
+
+from typing import Any
+
+from tests.contract.wrong_inputs.running import Request, raw
+
+MODEL = {"endpoint": "fake", "name": "fake"}
+
+
+def agent(**more: Any) -> dict[str, Any]:
+    """A run of an agent that is written in the request."""
+    return {"agent": {"name": "tester", "model": MODEL, **more}, "input": "go"}
+
+
+def run(**more: Any) -> dict[str, Any]:
+    """A run of a good agent."""
+    return {**agent(), **more}
+
+
+def of(name: str, given: Any, says: str) -> Request:
+    """A run that is started with one value."""
+    return Request(name, [given], says)
+
+
+# What is no request at all.
+PAYLOADS = [
+    Request("no input", [], 'there is no value; write one JSON object: {"agent": …, "input": …}'),
+    Request(
+        "two inputs",
+        [{"agent": "helper"}, "go"],
+        'start it with one JSON object, not with 2 values: {"agent": …, "input": …}',
+    ),
+    of("null", None, 'there is no value; write one JSON object: {"agent": …, "input": …}'),
+    of(
+        "a text", "helper", '`helper` does not fit; write one JSON object: {"agent": …, "input": …}'
+    ),
+    of(
+        "a list",
+        ["helper", "go"],
+        ('`["helper", "go"]` does not fit; write one JSON object: {"agent": …, "input": …}'),
+    ),
+    of("a number", 7, '`7` does not fit; write one JSON object: {"agent": …, "input": …}'),
+    of("no agent", {"input": "go"}, "`agent` is missing; add it"),
+    of(
+        "no JSON",
+        raw(b"{{{"),
+        "it cannot be read: Invalid JSON: key must be a string at line 1 column 2; "
+        "send one JSON value",
+    ),
+    of(
+        "half a character",
+        raw(b'"\\ud800"'),
+        (
+            "it cannot be read: Invalid JSON: unexpected end of hex escape at line 1 column 8; "
+            "send one JSON value"
+        ),
+    ),
+    of(
+        "an object nested too deep",
+        raw(b"[" * 5000 + b"]" * 5000),
+        "it cannot be read: Invalid JSON: recursion limit exceeded at line 1 column 202; "
+        "send one JSON value",
+    ),
+    of("binary", raw(b"\x00\x01", b"binary/plain"), "it is binary, not JSON; send one JSON value"),
+    of(
+        "an encoding of others",
+        raw(b"\x00\x01", b"foo/bar"),
+        "it cannot be read: Unknown payload encoding foo/bar; send one JSON value",
+    ),
+]
+
+# A good object with something wrong in it.
+FIELDS = [
+    of(
+        "agnet",
+        {"agnet": "helper", "input": "go"},
+        "`agnet`: unknown field `agnet`; did you mean `agent`?",
+    ),
+    of(
+        "agent_name",
+        {"agentName": "helper", "input": "go"},
+        "`agentName`: unknown field `agentName`; did you mean `agent`?",
+    ),
+    of(
+        "an agent that does not exist",
+        {"agent": "helpr", "input": "go"},
+        "`agent`: there is no agent `helpr`; did you mean `helper`?",
+    ),
+    of(
+        "an agent like no other",
+        {"agent": "zzz", "input": "go"},
+        "`agent`: there is no agent `zzz`; known: `clerk`, `helper`",
+    ),
+    of(
+        "an empty name",
+        {"agent": "", "input": "go"},
+        "`agent`: the text is empty; write one that is not",
+    ),
+    of(
+        "an agent that is a number",
+        {"agent": 7, "input": "go"},
+        "`agent`: `7` does not fit; write a text, or an object",
+    ),
+    of("no task", {"agent": "helper"}, "say what the run is to do: `input`, a text or an object"),
+    of(
+        "an input that is a list",
+        {"agent": "helper", "input": ["go"]},
+        '`input`: `["go"]` does not fit; write a text, or an object',
+    ),
+    of(
+        "an input that breaks the schema",
+        {"agent": "clerk", "input": {"ordre": "A-1"}},
+        (
+            "`input` does not fit the schema of agent `clerk`: 'order' is a required "
+            "property; Additional properties are not allowed ('ordre' was unexpected)"
+        ),
+    ),
+    of(
+        "an input of another type",
+        {"agent": "clerk", "input": "A-1"},
+        ("`input` does not fit the schema of agent `clerk`: 'A-1' is not of type 'object'"),
+    ),
+    of("a state that is a text", run(state="x"), "`state`: `x` does not fit; write an object"),
+    of(
+        "a state that breaks the schema",
+        {"agent": "clerk", "input": {"order": "A-1"}, "state": {"count": "x"}},
+        ("`state` does not fit the schema of agent `clerk`: count: 'x' is not of type 'integer'"),
+    ),
+    of(
+        "a budget that does not exist",
+        run(budget={"maxTurn": 3}),
+        "`budget.maxTurn`: unknown field `maxTurn`; did you mean `maxTurns`?",
+    ),
+    of(
+        "a negative budget",
+        run(budget={"maxCalls": -1}),
+        "`budget.maxCalls`: `-1` does not fit; write 0 or more",
+    ),
+    of(
+        "a budget of no turns",
+        run(budget={"maxTurns": 0}),
+        "`budget.maxTurns`: `0` does not fit; write 1 or more",
+    ),
+    of(
+        "a budget of many",
+        run(budget={"maxTurns": "many"}),
+        "`budget.maxTurns`: `many` does not fit; write a whole number",
+    ),
+    of(
+        "a budget of 5 minuts",
+        run(budget={"maxDuration": "5 minuts"}),
+        (
+            "`budget.maxDuration`: `5 minuts` does not fit; a duration is a number and a "
+            'unit: "500ms", "30s", "5m", "24h", "7d"'
+        ),
+    ),
+    of(
+        "a principal without id",
+        run(principal={"scopes": ["orders:read"]}),
+        "`principal`: `id` is missing; add it",
+    ),
+    of(
+        "a principal that is a text",
+        run(principal="anna"),
+        "`principal`: `anna` does not fit; write an object",
+    ),
+    of(
+        "scopes that are a text",
+        run(principal={"id": "anna", "scopes": "orders:read"}),
+        ("`principal.scopes`: `orders:read` does not fit; write a list, like [orders:read]"),
+    ),
+    of(
+        "a token, which no run reads yet",
+        run(principal={"token": "ey"}),
+        (
+            "`principal`: `id` is missing; add it. `principal.token`: unknown field "
+            "`token`; known: `id`, `scopes`"
+        ),
+    ),
+    of(
+        "approvals: yes",
+        run(approvals="yes"),
+        "`approvals`: `yes` does not fit; write `ask` or `deny`",
+    ),
+    of(
+        "approvals: true",
+        run(approvals=True),
+        "`approvals`: `true` does not fit; write `ask` or `deny`",
+    ),
+    of(
+        "a tool choice that is not there",
+        run(toolChoice={"name": "lookup"}),
+        "`toolChoice`: agent `tester` has no tool `lookup`; it has none",
+    ),
+    of(
+        "a tool choice that is no choice",
+        run(toolChoice="always"),
+        ("`toolChoice`: `always` does not fit; write `auto`, `none` or `required`, or an object"),
+    ),
+    of(
+        "a tool choice misspelt",
+        run(toolChoice={"tool": "look_up"}),
+        (
+            "`toolChoice`: `name` is missing; add it. `toolChoice.tool`: unknown field "
+            "`tool`; known: `name`"
+        ),
+    ),
+    of(
+        "a conversation of a text",
+        run(conversation="sure"),
+        "`conversation`: `sure` does not fit; write `true` or `false`, or an object",
+    ),
+    of(
+        "an idle timeout without a unit",
+        run(conversation={"idleTimeout": "30"}),
+        (
+            "`conversation.idleTimeout`: `30` does not fit; a duration is a number and a "
+            'unit: "500ms", "30s", "5m", "24h", "7d"'
+        ),
+    ),
+    of(
+        "an idle timeout misspelt",
+        run(conversation={"idle_time": "30s"}),
+        ("`conversation.idle_time`: unknown field `idle_time`; did you mean `idleTimeout`?"),
+    ),
+    of(
+        "a context that is a text",
+        run(context="before"),
+        "`context`: `before` does not fit; write a list, like [before]",
+    ),
+    of(
+        "a context with a wrong role",
+        run(context=[{"role": "human", "content": "before"}]),
+        ("`context[0].role`: `human` does not fit; write `system`, `user`, `assistant` or `tool`"),
+    ),
+    of(
+        "a context with a result",
+        run(context=[{"role": "tool", "content": "before"}]),
+        "`context` holds a message of role `tool`; say `user` or `assistant`",
+    ),
+    of(
+        "a context without content",
+        run(context=[{"role": "user"}]),
+        "`context[0]`: `content` is missing; add it",
+    ),
+    of(
+        "a context with an unknown part",
+        run(context=[{"content": [{"type": "txt", "text": "x"}]}]),
+        (
+            '`context[0].content[0]`: `{"text": "x", "type": "txt"}` does not fit; write '
+            "`type` as one of `text`, `image`, `data`"
+        ),
+    ),
+    of(
+        "a context with a part without a type",
+        run(context=[{"content": [{"text": "x"}]}]),
+        '`context[0].content[0]`: `{"text": "x"}` does not fit; write `type` beside it',
+    ),
+    of(
+        "a context with an image from nowhere",
+        run(context=[{"content": [{"type": "image"}]}]),
+        ("`context[0].content[0]`: an image has either `url`, or `data` (base64) with `mediaType`"),
+    ),
+    of(
+        "many mistakes at once",
+        {
+            "agent": "helper",
+            "input": "go",
+            "approvals": "no",
+            "budgett": {},
+            "context": [{"role": "me", "content": 1}],
+            "principal": {"name": "anna"},
+            "toolChoice": 3,
+            "state": [],
+        },
+        (
+            "`context[0].role`: `me` does not fit; write `system`, `user`, `assistant` or "
+            "`tool`. `context[0].content`: `1` does not fit; write a text, or a list. "
+            "`state`: `[]` does not fit; write an object. `toolChoice`: `3` does not fit; "
+            "write `auto`, `none` or `required`, or an object. `principal`: `id` is "
+            "missing; add it. And 3 more"
+        ),
+    ),
+]
+
+REQUESTS = [*PAYLOADS, *FIELDS]

@@ -1,0 +1,264 @@
+"""Signals, messages and questions to a run under way that are not what it takes."""
+
+from typing import Any
+
+from tests.contract.wrong_inputs.running import Query, Signal, Update, raw
+from tests.contract.wrong_inputs.running_decisions import decision
+
+
+def approve(name: str, *given: Any, says: str) -> Signal:
+    """A decision by the signal, which is ignored, and noted."""
+    return Signal(name, "approve", given, says)
+
+
+SENT = [
+    Update(
+        "waiting",
+        "send to a run that is no conversation",
+        "send",
+        [{"content": "hello"}],
+        "not_a_conversation",
+        "the run is no open conversation: signal `message` instead",
+    ),
+    Update(
+        "waiting",
+        "an update that does not exist",
+        "decied",
+        [{"callId": "t1c1"}],
+        "RuntimeError",
+        "Update handler for 'decied' expected but not found, and there is no dynamic "
+        "handler. known updates: [decide send]",
+    ),
+]
+# To a conversation that is open.
+SAID = [
+    Update(
+        "talking",
+        "nothing",
+        "send",
+        [],
+        "invalid_request",
+        'there is no value; write one JSON object: {"content": …}',
+    ),
+    Update(
+        "talking",
+        "a number",
+        "send",
+        [7],
+        "invalid_request",
+        '`7` does not fit; write one JSON object: {"content": …}',
+    ),
+    Update(
+        "talking",
+        "no JSON",
+        "send",
+        [raw(b"{{{")],
+        "invalid_request",
+        "it cannot be read: Invalid JSON: key must be a string at line 1 column 2; "
+        "send one JSON value",
+    ),
+    Update(
+        "talking",
+        "no content",
+        "send",
+        [{"text": "hello"}],
+        "invalid_request",
+        "`content` is missing; add it. `text`: unknown field `text`; known: `content`, "
+        "`delivery`, `role`",
+    ),
+    Update(
+        "talking",
+        "content that is a number",
+        "send",
+        [{"content": 7}],
+        "invalid_request",
+        "`content`: `7` does not fit; write a text, or a list",
+    ),
+    Update(
+        "talking",
+        "an unknown part",
+        "send",
+        [{"content": [{"type": "video"}]}],
+        "invalid_request",
+        '`content[0]`: `{"type": "video"}` does not fit; write `type` as one of `text`,'
+        " `image`, `data`",
+    ),
+    Update(
+        "talking",
+        "a wrong role",
+        "send",
+        [{"content": "x", "role": "boss"}],
+        "invalid_request",
+        "`role`: `boss` does not fit; write `system`, `user` or `assistant`",
+    ),
+    Update(
+        "talking",
+        "a wrong delivery",
+        "send",
+        [{"content": "x", "delivery": "now"}],
+        "invalid_request",
+        "`delivery`: `now` does not fit; write `steer` or `followUp`",
+    ),
+]
+
+# This one is kept for its call, and noted when the run ends without it.
+KEPT = approve(
+    "a call that never waits",
+    decision("t9c9", "approve"),
+    says="decisions were ignored, since these calls never waited for one: `t9c9`",
+)
+SIGNALS = [
+    approve(
+        "nothing",
+        says=(
+            'a decision was ignored: there is no value; write one JSON object: {"callId": '
+            '…, "decision": "approve"}'
+        ),
+    ),
+    approve(
+        "a text",
+        "t1c1",
+        says=(
+            'a decision was ignored: `t1c1` does not fit; write one JSON object: {"callId":'
+            ' …, "decision": "approve"}'
+        ),
+    ),
+    approve(
+        "no JSON",
+        raw(b"{{{"),
+        says=(
+            "a decision was ignored: it cannot be read: Invalid JSON: key must be a string "
+            "at line 1 column 2; send one JSON value"
+        ),
+    ),
+    approve(
+        "call_id",
+        {"call_id": "t1c1", "decison": "approve"},
+        says=(
+            "a decision was ignored: `decison`: unknown field `decison`; did you mean `decision`?"
+        ),
+    ),
+    approve(
+        "aprove",
+        decision("t1c1", "aprove"),
+        says=("a decision was ignored: `decision`: `aprove` does not fit; did you mean `approve`?"),
+    ),
+    approve(
+        "edit with wrong arguments",
+        decision("t1c1", "edit", arguments={"amount": "much"}),
+        says="the edited arguments do not fit: amount: 'much' is not of type 'number'",
+    ),
+    approve(
+        "a wrong digest",
+        decision("t1c1", "approve", digest="0" * 64),
+        says=("`digest` is not that of the call as it waits now: look at it again, then decide"),
+    ),
+    approve(
+        "not among the approvers",
+        decision("t1c2", "approve", by="eve", groups=["sales"]),
+        says="only these groups decide on this call: finance",
+    ),
+    approve(
+        "already decided",
+        decision("t1c3", "approve"),
+        says="call t1c3 is decided already: deny by ben",
+    ),
+    Signal(
+        "a signal that does not exist",
+        "aprove",
+        [decision("t1c1", "approve")],
+        "the signal `aprove` was ignored: there is none of this name; did you mean `approve`?",
+    ),
+    Signal(
+        "nothing",
+        "message",
+        [],
+        'a message was ignored: there is no value; write one JSON object: {"content": …}',
+    ),
+    Signal(
+        "a number",
+        "message",
+        [7],
+        'a message was ignored: `7` does not fit; write one JSON object: {"content": …}',
+    ),
+    Signal(
+        "no JSON",
+        "message",
+        [raw(b"{{{")],
+        "a message was ignored: it cannot be read: Invalid JSON: key must be a string "
+        "at line 1 column 2; send one JSON value",
+    ),
+    Signal(
+        "no content",
+        "message",
+        [{"text": "hello"}],
+        "a message was ignored: `content` is missing; add it. `text`: unknown field "
+        "`text`; known: `content`, `delivery`, `role`",
+    ),
+    Signal(
+        "a wrong role",
+        "message",
+        [{"content": "x", "role": "tool"}],
+        "a message was ignored: `role`: `tool` does not fit; write `system`, `user` or `assistant`",
+    ),
+    Signal(
+        "a wrong delivery",
+        "message",
+        [{"content": "x", "delivery": "follow_up"}],
+        "a message was ignored: `delivery`: `follow_up` does not fit; did you mean `followUp`?",
+    ),
+]
+
+QUERIES = [
+    Query(
+        "after less than nothing",
+        "events",
+        [{"after": -1}],
+        "`after`: `-1` does not fit; write 0 or more",
+    ),
+    Query(
+        "a limit of nothing",
+        "context",
+        [{"limit": 0}],
+        "`limit`: `0` does not fit; write 1 or more",
+    ),
+    Query(
+        "a limit of too many",
+        "context",
+        [{"limit": 5000}],
+        "`limit`: `5000` does not fit; write 1000 or less",
+    ),
+    Query(
+        "a page that is misspelt",
+        "events",
+        [{"from": 3}],
+        "`from`: unknown field `from`; known: `after`, `limit`",
+    ),
+    Query(
+        "a page that is a number",
+        "events",
+        [3],
+        '`3` does not fit; write one JSON object: {"after": 0, "limit": 100}',
+    ),
+    Query(
+        "no JSON",
+        "events",
+        [raw(b"{{{")],
+        "it cannot be read: Invalid JSON: key must be a string at line 1 column 2; "
+        "send one JSON value",
+    ),
+    Query(
+        "state of an instance",
+        "state",
+        ["order-1"],
+        "this run has no instances: ask for its state without one",
+    ),
+    Query(
+        "a query that does not exist",
+        "approval",
+        [],
+        "Query handler for 'approval' expected but not found, known queries: "
+        "[__enhanced_stack_trace __stack_trace __temporal_workflow_metadata approvals "
+        "context events request state status]",
+    ),
+]

@@ -1,0 +1,36 @@
+"""The command `holdfast`, given some words within this process."""
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+
+import client as holdfast_client
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+Holdfast = Callable[..., Awaitable[Said]]
+
+
+async def holdfast(*words: str) -> Said:
+    """Give the command some words, one command at a time, and have what it says."""
+    return await asyncio.to_thread(_carry_out, words)
+
+
+def _carry_out(words: tuple[str, ...]) -> Said:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = holdfast_client.command_line(words)
+        except SystemExit as exit_:
+            code = int(exit_.code or 0)
+    return Said(code, out.getvalue(), err.getvalue())

@@ -1,0 +1,135 @@
+"""What people see of a worker's failures, and what becomes of what it has started."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from temporalio.api.failure.v1 import Failure
+from temporalio.exceptions import ApplicationError
+
+from hosting import leash
+from hosting.logs import log_to_stderr
+from hosting.temporal import data_converter
+from tests.support.eventually import eventually
+from tests.support.worker_process import WorkerProcess
+
+
+class StopRun(Exception):
+    """Ends a run, by its name alone."""
+
+
+async def failure_of(error: Exception) -> Failure:
+    """What is written down of an exception that was raised."""
+    failure = Failure()
+    try:
+        raise error
+    except Exception as raised:
+        await data_converter.encode_failure(raised, failure)
+    return failure
+
+
+async def test_what_is_raised_on_purpose_is_shown_without_a_stack_and_a_bug_with_one() -> None:
+    refusal = ApplicationError("not this call", type="invalid_decision")
+    refusal.__cause__ = ZeroDivisionError("a bug below it").with_traceback(
+        (await bug()).__traceback__
+    )
+
+    shown = await failure_of(refusal)
+
+    assert (shown.message, shown.stack_trace) == ("not this call", "")
+    assert "in bug" in shown.cause.stack_trace
+    assert "in failure_of" in (await failure_of(KeyError("a bug"))).stack_trace
+
+
+async def bug() -> ZeroDivisionError:
+    """A bug."""
+    try:
+        1 / 0  # noqa: B018 - it is the bug
+    except ZeroDivisionError as error:
+        return error
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        (ApplicationError("no such order", type="x"), 1),
+        (StopRun("enough"), 1),
+        (asyncio.CancelledError("the worker stops"), 1),
+        (KeyError("a bug"), 5),
+    ],
+)
+def test_what_is_expected_is_logged_in_one_line(
+    error: BaseException, lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.Logger("temporalio.activity")
+    root = logging.getLogger()
+    before, root.handlers = root.handlers, []
+    try:
+        log_to_stderr()
+        logger.parent = root
+        try:
+            raise error
+        except BaseException:
+            logger.warning("Completing activity as failed", exc_info=True)
+    finally:
+        root.handlers = before
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == lines
+    assert str(error) in said[-1]
+
+
+SLEEPER = "import sys, time; print('up', flush=True); time.sleep(600)"
+
+
+@pytest.fixture
+def on_a_leash() -> Iterator[subprocess.Popen[bytes]]:
+    """A program on a leash, which is up."""
+    command = [sys.executable, "-I", leash.__file__, sys.executable, "-c", SLEEPER]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        yield process
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_program_on_a_leash_ends_when_it_is_let_go(on_a_leash: subprocess.Popen[bytes]) -> None:
+    assert on_a_leash.stdin is not None
+    on_a_leash.stdin.close()
+    assert on_a_leash.wait(10) == -signal.SIGTERM % 256
+
+
+def test_a_program_on_a_leash_is_asked_to_end_with_it(on_a_leash: subprocess.Popen[bytes]) -> None:
+    on_a_leash.terminate()
+    assert on_a_leash.wait(10) == -signal.SIGTERM % 256
+
+
+async def test_the_embedded_server_does_not_outlive_a_worker_that_is_killed(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ports = ("--dev", "--dev-port", str(port), "--dev-ui-port", "0")
+    with WorkerProcess(f"127.0.0.1:{port}", *ports, "--dev-db", str(tmp_path / "t.db")) as worker:
+        assert not await is_free(port)
+        worker.kill()
+        await eventually(lambda: is_free(port))
+
+
+async def is_free(port: int) -> bool:
+    """Whether nobody listens on the port."""
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return True
+    writer.close()
+    return False
