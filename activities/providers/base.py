@@ -1,8 +1,8 @@
 """What every provider of models is: its shape, what it is asked, and how it fails.
 
 A further provider is one more folder with a `Format` (see `http`): how its messages, requests and
-answers are written. A provider holds one conversation with the world, never tries a request again by
-itself (Temporal does), and raises what stands here or what `httpx` raises; `activities.failures`
+answers are written. A provider holds one conversation with the world, never tries a request again
+by itself (Temporal does), and raises what stands here or what `httpx` raises; `activities.failures`
 decides what becomes of it.
 """
 
