@@ -58,7 +58,7 @@ def test_a_context_is_enough() -> None:
         ({"input": "text"}, {"input": OBJECT}, "'text' is not of type 'object'"),
         ({"state": {"id": "x"}}, {"state": OBJECT}, "`state` does not fit the schema"),
         ({"state": {"id": "x" * 1_000_000}}, {}, "`state` is too large: at most 900000 bytes"),
-        ({"tool_choice": {"name": "x"}}, {}, "`toolChoice` names `x`; the agent's tools: look"),
+        ({"tool_choice": {"name": "x"}}, {}, "agent `tester` has no tool `x`; known: `look`"),
         (
             {"context": [{"role": "tool", "content": "x"}]},
             {},
