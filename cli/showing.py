@@ -81,8 +81,9 @@ async def _standing(console: Console, remote: RemoteRun) -> None:
 
 
 def _status(status: dict[str, Any]) -> str:
-    used = ", ".join(tokens(Usage.read(status.get("usage") or {})))
-    return f"{clean(str(status.get('status')))}, turn {status.get('turn')}, {used}"
+    standing, turn = clean(str(status.get("status"))), status.get("turn")
+    used = tokens(Usage.read(status.get("usage") or {}))
+    return ", ".join([standing, f"turn {turn}", *used]) if turn else standing
 
 
 def _field(console: Console, name: str, text: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from cli.text import arguments_line, as_json, as_text, clean, clock, one_line
+from cli.text import arguments_line, as_json, as_text, beside, clean, clock, one_line
 
 Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
 Entry = Mapping[str, Any]
@@ -117,7 +117,7 @@ class Story:
             return [Line(at, "ends", self.name(entry), body, "good", minor=not shown)]
         self._failed[entry["callId"]] = None
         code = one_line(str(error.get("code")), _NAME_CHARS)
-        message = clean(str(error.get("message", "")))
+        message = beside(code, str(error.get("message", "")))
         return [Line(at, "ends", f"{self.name(entry)}: {code}", message, "bad")]
 
     def _write(self, at: str, entry: Entry) -> list[Line]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cli.ending import Ending
-from cli.text import as_text, clean
+from cli.text import as_text, beside, clean
 from schemas.run import RunResult
 from schemas.solution import Usage
 
@@ -22,14 +22,16 @@ def detail(ending: Ending) -> str:
     """What belongs to the status: what the run used, or why it failed."""
     if ending.result is not None:
         return used(ending.result)
-    message = clean(ending.message).strip()
-    return message if ending.code in (None, ending.status) else f"{ending.code}: {message}"
+    if ending.code in (None, ending.status):
+        return clean(ending.message).strip()
+    return f"{ending.code}: {beside(str(ending.code), ending.message)}"
 
 
 def used(result: RunResult) -> str:
-    """`3 turns, 4 calls, 1,234 tokens in, 220 out`."""
-    parts = [_count(result.turns, "turn"), _count(result.calls, "call"), *tokens(result.usage)]
-    return ", ".join(parts)
+    """`3 turns, 4 calls, 1,234 tokens in, 220 out`; where no model was asked, `1 call`."""
+    asked = [_count(result.turns, "turn")] if result.turns else []
+    spent = tokens(result.usage) if result.turns else ()
+    return ", ".join([*asked, _count(result.calls, "call"), *spent])
 
 
 def tokens(usage: Usage) -> Iterator[str]:

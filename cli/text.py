@@ -45,6 +45,11 @@ def one_line(text: str, limit_chars: int) -> str:
     return shorten(" ".join(clean(text[: 8 * limit_chars]).split()), limit_chars)
 
 
+def beside(code: str, message: str) -> str:
+    """An error's message as it stands beside its code: some messages begin with theirs."""
+    return clean(message).strip().removeprefix(f"{code}: ")
+
+
 def as_json(value: Any, *, indent: int | None = None) -> str:
     """JSON that is safe to print: what a terminal would obey stands there as `\\uXXXX`."""
     written = json.dumps(value, ensure_ascii=False, indent=indent)

@@ -40,7 +40,7 @@ async def test_a_call_is_carried_out_and_told_line_by_line(
     assert words == ["call", "starts", "writes", "ends", "result"]
     assert "t1c1 look_up  id=7" in told[1]
     assert 'output: {\n  "id": 7,\n  "name": "item 7"\n}' in said.out
-    assert "completed: 0 turns, 1 call" in said.out
+    assert "completed: 1 call\n" in said.out
 
 
 async def test_a_call_is_found_by_its_tool_and_arguments(

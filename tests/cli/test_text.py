@@ -94,3 +94,15 @@ def test_times_are_local_and_a_bad_one_is_no_error() -> None:
     assert text.since(hours_ago.isoformat()) == "3 h"
     assert text.clock(hours_ago.isoformat()) == hours_ago.astimezone().strftime("%H:%M:%S")
     assert text.date("nonsense") == "-"
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("invalid_arguments: `a` is missing", "`a` is missing"),
+        ("`a` is missing", "`a` is missing"),
+        ("invalid_argumentsX: y", "invalid_argumentsX: y"),
+    ],
+)
+def test_a_code_is_not_said_twice(message: str, shown: str) -> None:
+    assert text.beside("invalid_arguments", message) == shown
