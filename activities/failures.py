@@ -19,8 +19,15 @@ from schemas.names import MODEL_ERROR
 
 RETRIED_STATUS = (408, 409, 425, 429)
 MAX_RETRY_DELAY = timedelta(hours=1)
-# Something else than a model may answer for a moment; for longer, the address is wrong.
-MAX_UNREADABLE_ATTEMPTS = 3
+# Something else than a model may answer for a moment; for longer, the address is wrong. And what a
+# server calls a fault of its own may be that it cannot do what it is asked, which no time mends.
+MAX_DOUBTFUL_ATTEMPTS = 3
+_DOUBTFUL_STATUS = (500, 501)
+# Of llama.cpp ("image input is not supported", "Jinja Exception: …"), LM Studio and others.
+_INCAPABLE = (
+    *("not support", "unsupported", "jinja", "chat template"),
+    *("context size", "context length", "context window"),
+)
 
 
 def model_error(
@@ -48,12 +55,12 @@ def of_provider(
     """Why the model `model` at `target` gave no solution, at this attempt (from 1)."""
     match error:
         case Refused():
-            return _refused(error, target, model)
+            return _refused(error, target, model, attempt)
         case CutOff():
             return model_error(f"{target.shown}: {error}", retried=True)
         case Unreadable():
             said = f"{target.shown}: {target.clean(str(error))}. Check its `baseUrl` and `provider`"
-            return model_error(said, retried=attempt < MAX_UNREADABLE_ATTEMPTS)
+            return model_error(said, retried=attempt < MAX_DOUBTFUL_ATTEMPTS)
         case ProviderError():
             return model_error(str(error))
         case _:
@@ -72,16 +79,22 @@ def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     return timedelta(seconds=min(seconds, MAX_RETRY_DELAY.total_seconds()))
 
 
-def _refused(error: Refused, target: Target, model: str) -> ApplicationError:
+def _refused(error: Refused, target: Target, model: str, attempt: int) -> ApplicationError:
     said = f"{target.shown} answered {error.status}: {target.clean(error.message) or 'nothing'}"
     if error.status in RETRIED_STATUS or error.status >= 500:
         delay = retry_delay(error.headers, datetime.now(UTC))
-        return model_error(said, retried=True, delay=delay)
+        is_hopeless = _is_incapable(error) and attempt >= MAX_DOUBTFUL_ATTEMPTS
+        return model_error(said, retried=not is_hopeless, delay=delay)
     # Google says of a bad key that the request is a bad one.
     is_bad_key = error.status == 400 and "api key" in error.message.lower()
     status = 401 if is_bad_key else error.status
     mend = _ollama_mend(error, target, model) or _mend(status, target, model)
     return model_error(f"{said}. {mend}" if mend else said)
+
+
+def _is_incapable(error: Refused) -> bool:
+    message = error.message.lower()
+    return error.status in _DOUBTFUL_STATUS and any(word in message for word in _INCAPABLE)
 
 
 def _mend(status: int, target: Target, model: str) -> str:

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from activities.providers.base import Sink, ToolNames
-from activities.providers.bounds import fitted, size_bytes
+from activities.providers.bounds import MAX_PROVIDER_DATA_BYTES, fitted, size_bytes
 from schemas.solution import Solution, StopReason, Usage, WrittenCall
 
 MAX_TEXT_BYTES = 512 * 1024
@@ -38,6 +38,11 @@ class WholeText:
         self._pieces.append(piece)
         self.bytes += len(said)
 
+    def ends_with(self, end: str) -> bool:
+        """Whether the last words are these, spaces aside."""
+        last = next((piece for piece in reversed(self._pieces) if piece.strip()), "")
+        return last.rstrip().endswith(end)
+
     @property
     def is_over(self) -> bool:
         """Whether there was more than is kept."""
@@ -59,7 +64,8 @@ class CallDraft:
     @property
     def is_whole(self) -> bool:
         """Whether the arguments so far are a whole object."""
-        return isinstance(parsed(str(self.arguments)), dict)
+        # Seldom so, and reading them after each piece takes long.
+        return self.arguments.ends_with("}") and isinstance(parsed(str(self.arguments)), dict)
 
     def written(self, tool: str) -> WrittenCall:
         """The call, of `tool`, as the model wrote it."""
@@ -81,6 +87,9 @@ class Answer:
         self.calls: list[CallDraft] = []
         self._calls_bytes = 0
         self._dropped = 0
+        # What goes beyond this is never sent back: a solution keeps no longer data than that.
+        self._thoughts = WholeText(MAX_PROVIDER_DATA_BYTES)
+        self.has_thought = False
         self.notices: list[str] = []
         self.usage = Usage()
         self.model: str | None = None
@@ -92,6 +101,17 @@ class Answer:
             return
         self._text.add(piece)
         self._sink.text(sound(piece))
+
+    def think(self, piece: str) -> None:
+        """More of the thoughts that lead to the answer. They are no part of it, and told to nobody;
+        a provider may want them back."""
+        self._thoughts.add(piece)
+        self.has_thought = True
+
+    @property
+    def thoughts(self) -> str:
+        """The thoughts so far."""
+        return str(self._thoughts)
 
     def call(self, name: str, provider_id: str | None) -> CallDraft:
         """One more call. One too many is counted, and what is said of it is not kept."""

@@ -9,9 +9,9 @@ decides what becomes of it.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from schemas.generate import Ask, ToolOffer
 from schemas.message import ChatMessage
@@ -34,19 +34,32 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Request:
-    """One request to a model: its settings, and the conversation as the provider encoded it."""
+    """One request to a model: its settings, and the conversation as the provider encoded it.
+
+    `told` are the notices of what was left out of it. `in_turns`: the model insists that users and
+    itself take turns; `thoughtless`: it does not take its thoughts back (see `turns`).
+    """
 
     ask: Ask
     fragments: tuple[bytes, ...]
+    told: tuple[str, ...] = ()
+    in_turns: bool = False
+    thoughtless: bool = False
 
     @property
     def names(self) -> "ToolNames":
         """What the provider knows the tools by."""
         return ToolNames(self.ask.tools)
 
-    def asking(self, ask: Ask) -> "Request":
-        """The same request with other settings."""
-        return Request(ask, self.fragments)
+    def options(self, reserved: Collection[str]) -> dict[str, Any]:
+        """The agent's own settings, without those that are not the agent's to set."""
+        options = self.ask.model.options
+        return {name: value for name, value in options.items() if name not in reserved}
+
+    def without(self, *notices: str, **changes: Any) -> "Request":
+        """The same request with `changes` of its ask, and the notices of them."""
+        ask = self.ask.model_copy(update=changes)
+        return replace(self, ask=ask, told=(*self.told, *notices))
 
 
 class Sink(Protocol):

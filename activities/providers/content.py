@@ -2,23 +2,34 @@
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
-from activities.providers.base import Request, ToolNames
+from activities.providers.base import ToolNames
 from schemas.message import ChatMessage, Content, DataPart, ImagePart, TextPart
 
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
+# What a user says first where an answer would, which some formats and models do not take.
+BEGUN_BY_ANSWER = "(the conversation begins with an answer)"
+
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.=+-]+)*;base64,(.*)", re.DOTALL)
+
+Said = TypeVar("Said")
 
 
-def text_of(content: Content) -> str:
-    """The content as one text; where a picture stood, it says that one follows."""
+def picture_follows(_: ImagePart) -> str:
+    """What stands in a text in the place of a picture that is shown behind it."""
+    return "(a picture, which follows)"
+
+
+def text_of(content: Content, picture: Callable[[ImagePart], str] = picture_follows) -> str:
+    """The content as one text, with what `picture` says in the place of each picture."""
     if isinstance(content, str):
         return content
-    return "\n\n".join(text for part in content if (text := text_of_part(part)))
+    texts = parts_of(content, lambda text: [text], picture)
+    return "\n\n".join(text for text in texts if text)
 
 
-def text_of_part(part: TextPart | ImagePart | DataPart) -> str:
+def text_of_part(part: TextPart | DataPart) -> str:
     """One part as a text."""
     match part:
         case TextPart():
@@ -27,8 +38,21 @@ def text_of_part(part: TextPart | ImagePart | DataPart) -> str:
             value = part.to_json()
             del value["type"]
             return json.dumps(value, ensure_ascii=False)
-        case ImagePart():
-            return "(a picture, which follows)"
+
+
+def parts_of(
+    content: Content,
+    texts: Callable[[str], list[Said]],
+    picture: Callable[[ImagePart], Said],
+) -> list[Said]:
+    """The content as parts of a format, which has `texts` and a `picture` for each of ours."""
+    if isinstance(content, str):
+        return texts(content)
+    return [
+        said
+        for part in content
+        for said in ([picture(part)] if isinstance(part, ImagePart) else texts(text_of_part(part)))
+    ]
 
 
 def pictures_of(content: Content) -> list[ImagePart]:
@@ -44,6 +68,11 @@ def inline_data(part: ImagePart) -> tuple[str, str] | None:
         return part.media_type or "", part.data or ""
     found = _DATA_URL.match(part.url)
     return (found[1], found[2]) if found else None
+
+
+def not_fetched(part: ImagePart) -> str:
+    """What is said in the place of a picture that stands at an address which is not asked."""
+    return f"(a picture at {part.url}, which was not fetched)"
 
 
 def pictures_follow(message: ChatMessage, names: ToolNames) -> str:
@@ -62,12 +91,6 @@ def is_orphan(message: ChatMessage) -> bool:
     return message.role == "tool" and not (message.provider_id or message.call_id)
 
 
-def conversation(request: Request) -> list[bytes]:
-    """The messages of a request, the instructions before them, what changes behind them."""
-    ask = request.ask
-    return [*_said("system", ask.instructions), *request.fragments, *_said("user", ask.tail)]
-
-
 def with_messages(messages: list[bytes], settings: dict[str, Any], name: str = "messages") -> bytes:
     """A body of the messages, under `name`, and behind them those settings that are not None."""
     kept = [encoded({key: value})[1:-1] for key, value in settings.items() if value is not None]
@@ -78,7 +101,3 @@ def encoded(value: Any) -> bytes:
     """The value as JSON in UTF-8."""
     # Half a character is no UTF-8, and servers refuse the whole request for it.
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-
-
-def _said(role: str, text: str | None) -> list[bytes]:
-    return [encoded({"role": role, "content": text})] if text else []

@@ -12,7 +12,7 @@ import httpx
 
 from activities.providers.answer import Answer
 from activities.providers.base import Encoded, Refused, Request, Sink, ToolNames
-from activities.providers.concessions import conceded, without_temperature
+from activities.providers.concessions import Concession, concession_to
 from activities.providers.content import encoded
 from activities.providers.refusal import refusal_of
 from activities.providers.target import Target
@@ -23,7 +23,7 @@ from schemas.solution import Solution
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
-MAX_REFUSED_SETTINGS = 1_000
+MAX_LEARNED_SETTINGS = 1_000
 
 _TOO_LARGE = f"the answer was larger than {MAX_ANSWER_BYTES} bytes; the rest was not read"
 
@@ -115,9 +115,9 @@ class HttpProvider:
         self._format = spoken
         self._target = target
         self._http = http
-        # Settings whose temperature was refused: many models take none, and an agent that says
-        # nothing of it sends one with every request.
-        self._refused_settings: set[str] = set()
+        # What lasts of what was conceded, by the settings of the model: many take no temperature,
+        # and an agent that says nothing of it sends one with every request.
+        self._learned: dict[str, list[Concession]] = {}
 
     def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
         """The message as the format has it."""
@@ -129,27 +129,29 @@ class HttpProvider:
         Raises:
             ProviderError, httpx.HTTPError: it gave no solution.
         """
-        notices = _ignored(request.ask, self._format.reserved)
         settings = sha256(encoded(dict(request.ask.model)))
-        if settings in self._refused_settings:
-            request, notice = without_temperature(request)
-            notices += notice
-        while True:
+        ignored = _ignored(request.ask, self._format.reserved)
+        for concession in self._learned.get(settings, ()):
+            request = concession.made(request)
+        while True:  # It ends: a concession is made once.
             try:
                 solution = await self._ask(request, sink)
                 break
             except Refused as refused:
-                without, notice = conceded(request, refused)
-                if without.ask.model != request.ask.model:
-                    self._learn(settings)
-                request = without
-                notices += notice
-        notices += self._format.unsaid(request.ask)
-        return solution.model_copy(update={"notices": [*notices, *solution.notices]})
+                concession = concession_to(refused, request)
+            request = concession.made(request)
+            self._learn(settings, concession)
+        notices = [*ignored, *request.told, *self._format.unsaid(request.ask), *solution.notices]
+        return solution.model_copy(update={"notices": notices})
 
-    def _learn(self, settings: str) -> None:
-        if len(self._refused_settings) < MAX_REFUSED_SETTINGS:
-            self._refused_settings.add(settings)
+    def _learn(self, settings: str, concession: Concession) -> None:
+        if not concession.lasts:
+            return
+        learned = self._learned.setdefault(settings, [])
+        if concession not in learned:
+            learned.append(concession)
+        while len(self._learned) > MAX_LEARNED_SETTINGS:
+            del self._learned[next(iter(self._learned))]
 
     async def _ask(self, request: Request, sink: Sink) -> Solution:
         headers = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from activities.providers.answer import Answer
 from activities.providers.base import CutOff, Unreadable
-from activities.providers.refusal import refusal_in
+from activities.providers.refusal import refusal_in, shortened
 from schemas.solution import Solution, StopReason
 
 _MAX_QUOTED_CHARACTERS = 200
@@ -92,14 +92,21 @@ class AnswerReading(ABC):
         return self.answer.solution(self.stop)
 
     def _quoted(self, data: str) -> str:
-        short = " ".join(data[: 2 * _MAX_QUOTED_CHARACTERS].split())[:_MAX_QUOTED_CHARACTERS]
-        return f"the answer is no {self.called}; it begins: {short}"
+        begin = shortened(data, _MAX_QUOTED_CHARACTERS)
+        return f"the answer is no {self.called}; it begins: {begin}"
 
 
 def count(value: Any) -> int | None:
     """A number of tokens, where it is one."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return value if is_count else None
+
+
+def written(arguments: Any) -> str:
+    """The text of a call's arguments, which some formats and servers give as an object."""
+    if isinstance(arguments, str):
+        return arguments
+    return json.dumps({} if arguments is None else arguments, ensure_ascii=False)
 
 
 def text(value: Any) -> str:

@@ -9,6 +9,8 @@ from activities.providers.answer import sound
 from activities.providers.base import Refused
 
 MAX_MESSAGE_CHARACTERS = 2_000
+# What a text ends with that was longer.
+CUT = " …"
 _MAX_DEPTH = 6
 # Words by which providers name errors that have no status of their own, within a stream.
 _STATUS_OF_WORD = {
@@ -57,12 +59,11 @@ def message_in(value: Any) -> str:
     return next(_messages(value), None) or json.dumps(value, ensure_ascii=False)
 
 
-def shortened(text: str) -> str:
-    """The text, at most 2,000 characters of it, in one line."""
-    text = " ".join(sound(text[: 4 * MAX_MESSAGE_CHARACTERS]).split())
-    if len(text) <= MAX_MESSAGE_CHARACTERS:
-        return text
-    return text[: MAX_MESSAGE_CHARACTERS - 2] + " …"
+def shortened(text: str, limit_characters: int = MAX_MESSAGE_CHARACTERS) -> str:
+    """The text, at most so many characters of it, in one line."""
+    line = " ".join(sound(text[: 4 * limit_characters]).split())
+    is_whole = len(line) <= limit_characters and len(text) <= 4 * limit_characters
+    return line if is_whole else line[: limit_characters - len(CUT)] + CUT
 
 
 def _retry_after(value: Any) -> dict[str, str]:
@@ -80,6 +81,10 @@ def _retry_after(value: Any) -> dict[str, str]:
 
 def _messages(value: Any, depth: int = 0) -> Iterator[str]:
     match value:
+        case {"loc": [*place], "msg": str(said)}:
+            # Of a server on FastAPI: what is wrong is of no use without its place.
+            where = ".".join(str(each) for each in place if each != "body")
+            yield f"{where}: {said}" if where else said
         case str() if value.strip():
             yield from _messages(_inner(value), depth + 1)
             yield value

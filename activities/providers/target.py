@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from activities.providers.base import Unanswerable
+from activities.providers.refusal import CUT
 from schemas.endpoint import Endpoint
 
 # Shorter values are no secrets, and blanking them would garble any text.
@@ -90,7 +91,7 @@ class Target:
             secrets |= {value, value.rpartition(" ")[2]}  # `Bearer KEY` holds KEY
         for secret in sorted(secrets, key=len, reverse=True):
             if len(secret) >= MIN_SECRET_CHARACTERS:
-                text = text.replace(secret, "[secret]")
+                text = _without_begun(text.replace(secret, "[secret]"), secret)
         return text
 
     @property
@@ -101,3 +102,12 @@ class Target:
     def _key(self) -> str | None:
         variable = self.endpoint.api_key_env
         return (self.environ.get(variable, "").strip() or None) if variable else None
+
+
+def _without_begun(text: str, secret: str) -> str:
+    """The text without the beginning of a secret at its end, where it was cut within one."""
+    cut = text.removesuffix(CUT) if text.endswith(CUT) else ""
+    for length in range(len(secret) - 1, MIN_SECRET_CHARACTERS - 1, -1):
+        if cut.endswith(secret[:length]):
+            return cut[:-length] + "[secret]" + CUT
+    return text

@@ -72,7 +72,7 @@ def test_a_thousand_calls_are_all_kept() -> None:
     assert solution.notices == []
 
 
-@pytest.mark.parametrize("calls", [60_000, 20_000])
+@pytest.mark.parametrize("calls", [40_000, 20_000])
 def test_calls_that_do_not_fit_are_left_out_and_counted(calls: int) -> None:
     named: list[tuple[str, Any]] = [("a_tool_with_a_longer_name" * 2, "")] * calls
     solution = answer("", *named)
@@ -80,10 +80,21 @@ def test_calls_that_do_not_fit_are_left_out_and_counted(calls: int) -> None:
     assert "calls" in solution.notices[0]
 
 
+def test_what_is_told_of_calls_left_out_fits_as_well() -> None:
+    calls = [("refund_of_an_order", "{}")] * 12_000
+    room_bytes = MAX_SOLUTION_BYTES - size_bytes(answer("x", *calls).to_json())
+    assert answer("x" * (room_bytes + 1), *calls).notices == []
+    [notice] = answer("x" * (room_bytes + 2), *calls).notices
+    assert "of 12000 calls only the first" in notice
+
+
 def test_names_and_ids_are_bounded() -> None:
     made = Answer(Heard(), ToolNames([]))
     made.call("x" * 5_000_000, "y" * 5_000_000)
-    [call] = made.solution("calls").calls
+    made.model = "z" * 5_000_000
+    solution = made.solution("calls")
+    [call] = solution.calls
+    assert solution.model == "z" * 200
     assert len(call.tool) == 256
     assert call.provider_id is None
 

@@ -80,6 +80,11 @@ REFUSED = [
         MINIMAL + "tools:\n- _tool: a\n  _activity: charge\n  _foo: 1",
         "5: unknown meta-property `_foo`",
     ),
+    (
+        MINIMAL + "tools: [charge]",
+        "2: `tools[0]`: there is no tool `charge`; the activity takes no pydantic model: give it"
+        " one, or a file in `tools/`",
+    ),
     (MINIMAL + "tools: [5]", "2: `tools[0]`: this is no tool"),
     (
         MINIMAL + "tools: look_up",

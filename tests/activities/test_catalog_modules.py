@@ -123,6 +123,13 @@ def test_a_module_imports_what_stands_beside_it(
     assert derived(folder, "from beside_the_tools import NAME\n" + text).name == "named.beside"
 
 
+@pytest.mark.parametrize("answer", ["return self", "raise RuntimeError(name)"])
+def test_what_answers_to_every_name_is_no_activity(folder: Folder, answer: str) -> None:
+    """As the stand-ins of web frameworks do, and of tests."""
+    odd = f"\n\nclass Odd:\n    def __getattr__(self, name): {answer}\n\n\nodd = Odd()\n"
+    assert derived(folder, WHOLE + odd).name == "shop.refund"
+
+
 REFUSED = [
     ("import nothing_like_this", "m.py:1: it cannot be imported: ModuleNotFoundError"),
     ("x = 1\nraise SystemExit(3)", "m.py:2: it cannot be imported: SystemExit: 3"),

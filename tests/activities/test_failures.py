@@ -1,5 +1,6 @@
 """What went wrong says whether to try again, when, whose turn it is and what to do."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,8 @@ from activities import failures
 from activities.failures import of_provider, retry_delay
 from activities.pages import ConversationChanged, RunGone, RunSilent
 from activities.providers.base import CutOff, Refused, Unanswerable, Unreadable
-from activities.providers.refusal import refusal_of
+from activities.providers.refusal import CUT, refusal_of
+from activities.providers.target import MIN_SECRET_CHARACTERS
 from tests.activities.fakes import KEY, target
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -65,6 +67,24 @@ def test_what_is_no_model_is_given_up_after_a_few_attempts() -> None:
         True,
     ]
     assert "baseUrl" in failed(Unreadable("<html>")).message
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "is_final"),
+    [
+        (500, "image input is not supported - hint: you may need to provide the mmproj", True),
+        (500, "Jinja Exception: Conversation roles must alternate", True),
+        (500, "the context length of the model is only 4096 tokens", True),
+        (501, "Unsupported param: tool_choice", True),
+        (500, "The server had an error while processing your request", False),
+        (503, "this model is not supported at the moment", False),
+    ],
+)
+def test_a_server_that_cannot_do_it_is_given_up_after_a_few_attempts(
+    status: int, message: str, is_final: bool
+) -> None:
+    ends = [failed(Refused(status, message), attempt).non_retryable for attempt in (1, 2, 3, 4)]
+    assert ends == [False, False, is_final, is_final]
 
 
 @pytest.mark.parametrize(
@@ -126,11 +146,21 @@ def test_the_provider_s_message_is_found_in_its_several_shapes(body: bytes) -> N
     assert refusal_of(400, {}, body).message == "bad model"
 
 
+def test_what_is_wrong_with_a_field_is_told_with_its_place() -> None:
+    extra = {"loc": ["body", "messages", 2, "name"], "msg": "Extra inputs are not permitted"}
+    for body in ({"detail": [extra]}, {"object": "error", "message": {"detail": [extra]}}):
+        told = refusal_of(422, {}, json.dumps(body).encode()).message
+        assert told == "messages.2.name: Extra inputs are not permitted"
+
+
 def test_what_has_no_message_is_told_whole_and_a_page_is_not() -> None:
     assert refusal_of(400, {}, b'{"why": 7}').message == '{"why": 7}'
     assert "web page" in refusal_of(502, {}, b"<html><body>Bad gateway").message
     assert failed(refusal_of(500, {}, b"")).message.endswith("answered 500: nothing")
     assert refusal_of(400, {}, b"[" * 60_000).message.startswith("[[[")
+    for opening, closing in ((b"[", b"]"), (b'{"error": ', b"}")):
+        nested = opening * 400 + b'"x"' + closing * 400
+        assert refusal_of(400, {}, nested).message.startswith((opening * 2).decode())
 
 
 def test_a_long_message_is_shortened() -> None:
@@ -156,6 +186,14 @@ def test_nothing_secret_stands_in_an_error() -> None:
         for secret in (KEY, "team-secret-7", "dXNlcjpwYXNz", "hunter2", "abcdef"):
             assert secret not in message
         assert "endpoint `openai`" in message
+
+
+@pytest.mark.parametrize("shown", range(1, len(KEY)))
+def test_no_part_of_a_secret_stands_where_a_quotation_was_cut(shown: int) -> None:
+    body = "x" * (2_000 - len(CUT) - shown) + KEY
+    message = failed(refusal_of(400, {}, (body + "y" * 100).encode())).message
+    assert KEY[:MIN_SECRET_CHARACTERS] not in message
+    assert CUT in message
 
 
 def test_a_run_that_is_gone_or_changed_is_final_and_a_silent_one_is_not() -> None:

@@ -73,7 +73,7 @@ def test_signatures_too_large_to_be_kept_are_left_out_whole_and_the_call_says_so
 )
 def test_data_of_another_kind_loses_nothing_of_the_answer(data: Any) -> None:
     answer = said("assistant", "Yes", calls=[CALL, OWN], providerData=data)
-    [model] = contents(answer)
+    _, model = contents(said("user", "Hi"), answer)
     parts = [{**part} for part in model["parts"]]
     assert [part.pop("thoughtSignature", None) for part in parts] == [None, UNSIGNED, None]
     assert [next(iter(part)) for part in parts] == ["text", "functionCall", "functionCall"]

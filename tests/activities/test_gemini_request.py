@@ -77,6 +77,8 @@ def test_an_agent_s_tool_config_is_added_to_the_tool_choice() -> None:
     config = {"retrievalConfig": {"languageCode": "de"}}
     made = sent(tools=TOOLS, toolChoice="required", model={"options": {"toolConfig": config}})
     assert made["toolConfig"] == {**config, "functionCallingConfig": {"mode": "ANY"}}
+    own = {"functionCallingConfig": {"mode": "VALIDATED"}}
+    assert sent(tools=TOOLS, model={"options": {"toolConfig": own}})["toolConfig"] == own
 
 
 def test_a_named_tool_is_the_only_one_that_may_be_called() -> None:
@@ -133,7 +135,8 @@ def test_results_stand_in_one_content_each_with_the_id_that_gemini_gave_its_call
         said("tool", failed, callId="t1c1", providerId="fc_9", tool="rag.query", isError=True),
         said("tool", "12", callId="t1c2", providerId="t1c2", tool="rag.query"),
     ]
-    model, user = contents(asked, *results, said("user", "And?"), tail="The state: {}")
+    said_before = (said("user", "Hi"), asked, *results, said("user", "And?"))
+    _, model, user = contents(*said_before, tail="The state: {}")
     called = {"name": "rag_query", "args": {"q": "†ü"}}
     assert model["parts"] == [
         {"text": "Let me look."},
@@ -151,7 +154,7 @@ def test_results_stand_in_one_content_each_with_the_id_that_gemini_gave_its_call
 def test_pictures_of_results_follow_the_last_result_of_the_turn() -> None:
     pictured = said("tool", [PICTURE], tool="rag.query", callId="t1c1", providerId="fc_9")
     plain = said("tool", "ok", tool="rag.query", callId="t1c2", providerId="t1c2")
-    _, user = contents(said("assistant", calls=[CALL, OWN]), pictured, plain)
+    _, _, user = contents(said("assistant", calls=[CALL, OWN]), pictured, plain)
     assert ["functionResponse" in part for part in user["parts"]] == [True, True, False, False]
     assert user["parts"][2:] == [
         {"text": "The pictures of the result of rag_query:"},

@@ -13,8 +13,8 @@ import pytest
 from activities import failures
 from activities.providers.answer import Answer
 from activities.providers.base import CutOff, Refused, Request, ToolNames, Unreadable
+from activities.providers.bounds import MAX_PROVIDER_DATA_BYTES
 from activities.providers.http import HttpProvider
-from activities.providers.ollama.answer import MAX_THINKING_BYTES
 from activities.providers.ollama.format import Ollama
 from activities.providers.target import Target
 from schemas.generate import Ask
@@ -88,8 +88,9 @@ def test_thoughts_that_led_to_a_call_are_kept_up_to_a_bound() -> None:
     calls = piece({"tool_calls": [call("refund", {})]})
     solution = read(piece({"thinking": "I "}), piece({"thinking": "see."}), calls, last())
     assert solution.provider_data == {"thinking": "I see."}
-    too_long = piece({"thinking": "x" * (MAX_THINKING_BYTES + 1)})
-    assert read(too_long, calls, last()).provider_data is None
+    too_long = read(piece({"thinking": "x" * MAX_PROVIDER_DATA_BYTES}), calls, last())
+    assert too_long.provider_data is None
+    assert "the provider's own data" in too_long.notices[0]
 
 
 def test_calls_come_with_ids_or_without_and_stay_apart() -> None:

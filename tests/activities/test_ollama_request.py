@@ -51,9 +51,10 @@ def test_a_call_s_arguments_are_an_object_and_its_result_is_known_by_tool_and_id
 
 def test_pictures_are_base64_beside_the_text_and_no_address_is_sent_as_one() -> None:
     address = {"type": "image", "url": "https://x/y.png"}
-    content = [{"type": "text", "text": "What is it?"}, PICTURE, address]
+    holding = {"type": "image", "url": "data:image/png;name=a.png;base64,AAAA"}
+    content = [{"type": "text", "text": "What is it?"}, PICTURE, address, holding]
     _, user = sent(said("user", content))["messages"]
-    assert user["images"] == [PICTURE["data"]]
+    assert user["images"] == [PICTURE["data"], "AAAA"]
     assert user["content"] == (
         "What is it?\n\n(a picture at https://x/y.png, which was not fetched)"
     )

@@ -154,6 +154,15 @@ def test_a_name_may_come_in_pieces_or_late_or_again_and_again() -> None:
     assert written(solution) == [("x", "refund", {}), ("y", "mail", {})]
 
 
+@pytest.mark.timeout(10)
+def test_a_long_call_whose_name_comes_with_each_piece_is_read_in_a_moment() -> None:
+    arguments = json.dumps({"words": ["abc"] * 30_000})
+    pieces = [arguments[at : at + 8] for at in range(0, len(arguments), 8)]
+    functions = [{"name": "refund", "arguments": piece} for piece in pieces]
+    [call] = read(*(loose({"index": 0, "function": each}) for each in functions), "[DONE]").calls
+    assert call.arguments == json.loads(arguments)
+
+
 def test_a_call_in_the_old_form_is_one() -> None:
     old = {"function_call": {"name": "refund", "arguments": '{"n":'}}
     rest = {"function_call": {"arguments": "1}"}}
@@ -207,6 +216,18 @@ def test_thoughts_are_no_text_but_a_refusal_is() -> None:
         "choices": [{"delta": {"content": [{"type": "text", "text": "A"}, {"type": "thinking"}]}}]
     }
     assert read(thought, parts, chunk({"refusal": "I will not."}, "stop")).text == "AI will not."
+
+
+def test_thoughts_are_kept_beside_the_answer_where_the_server_tells_them() -> None:
+    thought = {"choices": [{"delta": {"reasoning_content": "I should look."}}]}
+    heard = Heard()
+    solution = read(thought, calls((0, "c1", "refund", "{}")), chunk(finish="stop"), heard=heard)
+    assert solution.provider_data == {"reasoning_content": "I should look."}
+    assert (solution.text, heard.texts) == ("", [])
+    silent = {"choices": [{"delta": {"reasoning_content": ""}, "finish_reason": "stop"}]}
+    assert read(silent).provider_data == {"reasoning_content": ""}
+    none = {"choices": [{"delta": {"reasoning_content": None}, "finish_reason": "stop"}]}
+    assert read(none).provider_data is None
 
 
 def test_only_the_first_of_several_choices_is_read() -> None:

@@ -78,6 +78,17 @@ def test_text_beside_calls_is_sent_with_them() -> None:
     assert assistant["content"] == "Let me look."
 
 
+def test_thoughts_go_back_with_the_answer_that_they_led_to() -> None:
+    thoughts = {"reasoning_content": "I should look."}
+    answers = [said("assistant", calls=[CALL], providerData=thoughts)]
+    foreign: tuple[Any, ...] = (["x"], {}, None)
+    answers += [said("assistant", "Done.", providerData=each) for each in foreign]
+    request = Request(ask(), conversation(*answers).fragments())
+    _, first, *others = json.loads(body(request, "localhost"))["messages"]
+    assert first["reasoning_content"] == "I should look."
+    assert all("reasoning_content" not in each for each in others)
+
+
 def names(*of: str) -> ToolNames:
     """The names of a request with these tools."""
     tools = [{"name": name, "description": "", "parameters": {}} for name in of]
@@ -184,9 +195,10 @@ def test_half_a_character_does_not_spoil_the_request() -> None:
     assert sent(said("user", "a\ud83db"))["messages"][1]["content"] == "a?b"
 
 
-def test_only_openai_s_own_server_gets_the_newer_name_of_the_length() -> None:
+def test_only_openai_s_own_servers_get_the_newer_name_of_the_length() -> None:
     model = {"maxOutputTokens": 50}
-    assert sent(model=model)["max_completion_tokens"] == 50
+    for host in (OFFICIAL, "mine.openai.azure.com"):
+        assert sent(model=model, host=host)["max_completion_tokens"] == 50
     made = sent(model=model, host="localhost")
     assert made["max_tokens"] == 50
     assert "max_completion_tokens" not in made

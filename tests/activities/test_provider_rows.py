@@ -194,6 +194,12 @@ async def test_each_tool_choice_is_said_in_the_provider_s_terms(
     assert (seen.tools, seen.choice) == dialect.choices[choice]
 
 
+async def test_a_conversation_may_begin_with_an_answer(dialect: Dialect) -> None:
+    exchange = Exchange(dialect, good(dialect.says("Yes")))
+    await exchange.solve(said("assistant", "How can I help?"), said("user", "Find it"))
+    assert exchange.seen[0].texts[-1] == "Find it"
+
+
 async def test_a_cut_stream_is_no_answer_and_is_asked_for_again(dialect: Dialect) -> None:
     exchange = Exchange(dialect, *[good(dialect.breaks_off("Gut")) for _ in range(2)])
     with pytest.raises(CutOff):

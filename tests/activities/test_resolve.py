@@ -129,6 +129,7 @@ def test_a_single_call_is_given_its_tool_and_what_its_worker_has(resolver: Agent
     ("request_", "message"),
     [
         ({"tool": "look_ap"}, "`tool`: there is no tool `look_ap`; did you mean `look_up`?"),
+        ({"tool": "charge"}, "`tool`: there is no tool `charge`; the activity takes no pydantic"),
         ({"tool": {"_tool": "latent"}}, "`tool`: this worker has no activity `latent`"),
         ({"tool": {"_activity": "charge"}}, "`tool`: the tool has no name"),
         ({"tool": 5}, "`tool`: `5` does not fit"),

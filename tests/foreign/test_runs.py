@@ -4,6 +4,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from temporalio.client import Client
@@ -58,26 +59,37 @@ async def desk(
         yield Desk(client, settings.task_queue)
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-async def test_runs_end_well_and_the_server_reports_no_complaint(
-    desk: Desk, mock: Mock, provider: str
+def faults_for(provider: str) -> list[dict[str, Any]]:
+    """What the server does to the two runs in a provider's format, by the models they ask."""
+    cut, broken = {"model": f"{provider}-cut"}, {"model": f"{provider}-broken"}
+    return [
+        {**CALL, "times": 2, "match": cut},
+        {"type": "fail", "status": 429, "retry_after": 0.3, "match": cut},
+        {"type": "stream_fault", "kind": "truncate", "match": cut},
+        {"type": "tool_fault", "kind": "malformed_arguments", "match": broken},
+    ]
+
+
+async def check_ends_well(run: Run) -> None:
+    """The run has its tool called once and gives an output."""
+    result = await run.result()
+    assert (result["status"], result["turns"], result["calls"]) == ("completed", 2, 1)
+    assert result["output"]
+    assert result["usage"]["inputTokens"] > 0
+
+
+async def test_runs_in_each_format_end_well_and_the_server_reports_no_complaint(
+    desk: Desk, mock: Mock
 ) -> None:
-    mock.plan(
-        {**CALL, "times": 2, "match": {"model": "cut"}},
-        {"type": "fail", "status": 429, "retry_after": 0.3, "match": {"model": "cut"}},
-        {"type": "stream_fault", "kind": "truncate", "match": {"model": "cut"}},
-        {"type": "tool_fault", "kind": "malformed_arguments", "match": {"model": "broken"}},
-    )
-    cut, broken = [await desk.start(provider, model) for model in ("cut", "broken")]
-    for run in (cut, broken):
-        result = await run.result()
-        assert (result["status"], result["turns"], result["calls"]) == ("completed", 2, 1)
-        assert result["output"]
-        assert result["usage"]["inputTokens"] > 0
-    assert await cut.results() == {"t1c1": "coffeecoffee"}
-    assert (await broken.error())["code"] == "invalid_arguments"
+    mock.plan(*(fault for provider in PROVIDERS for fault in faults_for(provider)))
+    cut = [await desk.start(provider, f"{provider}-cut") for provider in PROVIDERS]
+    broken = [await desk.start(provider, f"{provider}-broken") for provider in PROVIDERS]
+    for run in (*cut, *broken):
+        await check_ends_well(run)
+    assert [await run.results() for run in cut] == [{"t1c1": "coffeecoffee"}] * len(PROVIDERS)
+    assert {(await run.error())["code"] for run in broken} == {"invalid_arguments"}
     assert mock.is_done()
-    assert len(mock.requests()) == 6
+    assert len(mock.requests()) == 6 * len(PROVIDERS)
     report = mock.report()
     assert "PASS" in report.stdout
     assert report.returncode == 0, report.stdout

@@ -3,12 +3,11 @@
 Events that are new to us, and blocks of tools that Anthropic itself carries out, are passed over.
 """
 
-import json
 from typing import Any
 
 from activities.providers.answer import Answer
 from activities.providers.anthropic.blocks import Block, Order, Thought
-from activities.providers.reading import AnswerReading, count, text
+from activities.providers.reading import AnswerReading, count, text, written
 from activities.providers.refusal import shortened
 from schemas.solution import Solution, StopReason, Usage
 
@@ -152,8 +151,7 @@ class Call:
     def finish(self) -> None:
         """No more pieces come; where none came, the arguments are those given with the name."""
         if not self._draft.arguments.bytes:
-            whole = self._whole if self._whole is not None else {}
-            self.add(whole if isinstance(whole, str) else json.dumps(whole, ensure_ascii=False))
+            self.add(written(self._whole))
 
 
 def _place(index: Any) -> int | None:

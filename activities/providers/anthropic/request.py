@@ -16,20 +16,21 @@ from activities.providers.anthropic.blocks import Block, in_order, texts
 from activities.providers.anthropic.schema import answer_schema, arguments_schema
 from activities.providers.base import Encoded, Request, ToolNames
 from activities.providers.content import (
+    BEGUN_BY_ANSWER,
     as_system,
     encoded,
     inline_data,
     is_orphan,
+    parts_of,
     pictures_follow,
     pictures_of,
     text_of,
-    text_of_part,
     with_messages,
 )
-from activities.providers.merging import merged
+from activities.providers.merging import begun, merged
 from schemas.agent import Forced, ToolChoice
 from schemas.generate import Ask, ToolOffer
-from schemas.message import AskedCall, ChatMessage, Content, ImagePart, Part
+from schemas.message import AskedCall, ChatMessage, Content, ImagePart
 
 # What the engine alone decides; `options` can change anything else.
 RESERVED = ("messages", "system", "tools", "stream")
@@ -61,9 +62,10 @@ def encode(message: ChatMessage, names: ToolNames) -> Encoded:
 def body(request: Request) -> bytes:
     """The body of the request."""
     ask = request.ask
-    options = {name: value for name, value in ask.model.options.items() if name not in RESERVED}
+    options = request.options(RESERVED)
     is_marked = "cache_control" not in options
-    messages = merged(request.fragments, (_USER, _ASSISTANT), _CLOSING)
+    fragments = begun(request.fragments, _ASSISTANT, *_message(_USER, texts(BEGUN_BY_ANSWER)).now)
+    messages = merged(fragments, (_USER, _ASSISTANT), _CLOSING)
     if is_marked:
         messages = _marked(messages)
     tail = _message(_USER, texts(ask.tail or "")).now
@@ -114,13 +116,7 @@ def _id(provider_id: str) -> str:
 
 
 def _blocks(content: Content) -> list[Block]:
-    if isinstance(content, str):
-        return texts(content)
-    return [block for part in content for block in _of_part(part)]
-
-
-def _of_part(part: Part) -> list[Block]:
-    return [_picture(part)] if isinstance(part, ImagePart) else texts(text_of_part(part))
+    return parts_of(content, texts, _picture)
 
 
 def _picture(part: ImagePart) -> Block:

@@ -5,13 +5,12 @@ arguments an object; newer models give it an id, older ones none. The last event
 stopped.
 """
 
-import json
 from typing import Any
 
 from activities.providers.answer import Answer, sound
 from activities.providers.base import Refused
 from activities.providers.gemini.parts import Order
-from activities.providers.reading import AnswerReading, count, text
+from activities.providers.reading import AnswerReading, count, text, written
 from activities.providers.refusal import shortened
 from schemas.solution import Solution, StopReason, Usage
 
@@ -101,10 +100,7 @@ class Generated(AnswerReading):
 
     def _call(self, call: dict[str, Any]) -> None:
         draft = self.answer.call(text(call.get("name")), text(call.get("id")) or None)
-        arguments = call.get("args")
-        if not isinstance(arguments, str):
-            arguments = json.dumps({} if arguments is None else arguments, ensure_ascii=False)
-        self.answer.argue(draft, arguments)
+        self.answer.argue(draft, written(call.get("args")))
 
     def _finish(self, reason: str, message: str) -> None:
         self.is_finished = True

@@ -8,19 +8,21 @@ from typing import Any
 
 from activities.providers.base import Encoded, Request, ToolNames
 from activities.providers.content import (
+    BEGUN_BY_ANSWER,
     as_system,
     encoded,
     inline_data,
     is_orphan,
+    not_fetched,
+    parts_of,
     pictures_follow,
     pictures_of,
     text_of,
-    text_of_part,
     with_messages,
 )
 from activities.providers.gemini.parts import Part, in_order
 from activities.providers.gemini.schema import said
-from activities.providers.merging import merged
+from activities.providers.merging import begun, merged
 from schemas.agent import Forced, ToolChoice
 from schemas.generate import Ask, ToolOffer
 from schemas.message import AskedCall, ChatMessage, Content, ImagePart
@@ -62,7 +64,7 @@ def encode(message: ChatMessage, names: ToolNames) -> Encoded:
 def body(request: Request) -> bytes:
     """The body of the request."""
     ask, names = request.ask, request.names
-    given = {name: value for name, value in ask.model.options.items() if name not in RESERVED}
+    given = request.options(RESERVED)
     top = {name: given.pop(name) for name in _AT_THE_TOP if name in given}
     # Whoever copies a request of Gemini's has its settings within these.
     nested = _object(given.pop("generationConfig", None))
@@ -76,7 +78,8 @@ def body(request: Request) -> bytes:
         "generationConfig": _config(ask) | nested | given or None,
         **top,
     }
-    contents = [*request.fragments, *_content(_USER, _texts(ask.tail or ""))]
+    fragments = begun(request.fragments, _MODEL, *_content(_USER, _texts(BEGUN_BY_ANSWER)))
+    contents = [*fragments, *_content(_USER, _texts(ask.tail or ""))]
     return with_messages(merged(contents, (_USER, _MODEL), _CLOSING), settings, "contents")
 
 
@@ -101,15 +104,7 @@ def _texts(text: str) -> list[Part]:
 
 
 def _parts(content: Content) -> list[Part]:
-    if isinstance(content, str):
-        return _texts(content)
-    return [
-        part
-        for each in content
-        for part in (
-            [_picture(each)] if isinstance(each, ImagePart) else _texts(text_of_part(each))
-        )
-    ]
+    return parts_of(content, _texts, _picture)
 
 
 def _picture(part: ImagePart) -> Part:
@@ -126,7 +121,7 @@ def _picture(part: ImagePart) -> Part:
 def _at_address(part: ImagePart) -> Part:
     url = part.url or ""
     if not url.startswith(_FETCHED):
-        return {"text": f"(a picture at {url}, which was not fetched)"}
+        return {"text": not_fetched(part)}
     ending = url.partition("?")[0].rpartition(".")[2].lower()
     media_type = part.media_type or _ENDINGS.get(ending)
     return {"fileData": {"fileUri": url} | ({"mimeType": media_type} if media_type else {})}

@@ -3,15 +3,10 @@
 A call comes whole, its arguments an object. Newer servers give it an id, older ones none.
 """
 
-import json
 from typing import Any
 
-from activities.providers.answer import Answer, WholeText
-from activities.providers.reading import AnswerReading, count, text
+from activities.providers.reading import AnswerReading, count, text, written
 from schemas.solution import Usage
-
-# Thoughts that led to calls are sent back with them, and so are kept in the run's history.
-MAX_THINKING_BYTES = 64 * 1024
 
 # The server took the model in or put it away, and asked it nothing.
 _NOT_ASKED = ("load", "unload")
@@ -22,10 +17,6 @@ class Chat(AnswerReading):
 
     called = "Ollama chat"
     mark = '"model"'
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(answer)
-        self._thinking = WholeText(MAX_THINKING_BYTES)
 
     def event(self, value: dict[str, Any]) -> bool:
         """A piece of the message, the last one `done`. In old servers that one has no message."""
@@ -41,7 +32,8 @@ class Chat(AnswerReading):
         return True
 
     def _message(self, message: dict[str, Any]) -> None:
-        self._thinking.add(text(message.get("thinking")))
+        if text(message.get("thinking")):
+            self.answer.think(message["thinking"])
         self.answer.say(text(message.get("content")))
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
@@ -50,10 +42,7 @@ class Chat(AnswerReading):
 
     def _call(self, call: dict[str, Any], function: dict[str, Any]) -> None:
         draft = self.answer.call(text(function.get("name")), text(call.get("id")) or None)
-        arguments = function.get("arguments")
-        if not isinstance(arguments, str):
-            arguments = json.dumps({} if arguments is None else arguments, ensure_ascii=False)
-        self.answer.argue(draft, arguments)
+        self.answer.argue(draft, written(function.get("arguments")))
 
     def _end(self, value: dict[str, Any]) -> None:
         reason = value.get("done_reason")
@@ -64,5 +53,6 @@ class Chat(AnswerReading):
             input_tokens=count(value.get("prompt_eval_count")),
             output_tokens=count(value.get("eval_count")),
         )
-        if self.answer.calls and self._thinking.bytes and not self._thinking.is_over:
-            self.answer.provider_data = {"thinking": str(self._thinking)}
+        # Those that led to calls are sent back with them.
+        if self.answer.calls and self.answer.has_thought:
+            self.answer.provider_data = {"thinking": self.answer.thoughts}

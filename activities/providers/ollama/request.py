@@ -8,19 +8,20 @@ from typing import Any
 
 from activities.providers.base import Encoded, Request, ToolNames
 from activities.providers.content import (
-    conversation,
     encoded,
+    inline_data,
     is_orphan,
+    not_fetched,
     pictures_follow,
     pictures_of,
     text_of,
-    text_of_part,
     with_messages,
 )
 from activities.providers.ollama.schema import shown
+from activities.providers.turns import conversation
 from schemas.agent import Forced
 from schemas.generate import Ask, ToolOffer
-from schemas.message import AskedCall, ChatMessage, Content, ImagePart, Part, TextPart
+from schemas.message import AskedCall, ChatMessage, Content, ImagePart, TextPart
 
 # What the engine alone decides; `options` can change anything else.
 RESERVED = ("messages", "tools", "stream")
@@ -48,7 +49,7 @@ def encode(message: ChatMessage, names: ToolNames) -> Encoded:
 def body(request: Request) -> bytes:
     """The body of the request."""
     ask = request.ask
-    given = {name: value for name, value in ask.model.options.items() if name not in RESERVED}
+    given = request.options(RESERVED)
     top = {name: given.pop(name) for name in _AT_THE_TOP if name in given}
     # Whoever copies a request of Ollama's has its `options` within ours.
     nested = given.pop("options", None)
@@ -99,21 +100,14 @@ def _format(output: dict[str, Any] | bool | None) -> dict[str, Any] | str | None
 
 
 def _user(content: Content) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": "user", "content": _user_text(content)}
-    images = [picture.data for picture in pictures_of(content) if picture.data is not None]
+    said: dict[str, Any] = {"role": "user", "content": text_of(content, _picture_text)}
+    images = [inline[1] for each in pictures_of(content) if (inline := inline_data(each))]
     return {**said, "images": images} if images else said
 
 
-def _user_text(content: Content) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n\n".join(text for part in content if (text := _user_text_of(part)))
-
-
-def _user_text_of(part: Part) -> str:
-    if not isinstance(part, ImagePart):
-        return text_of_part(part)
-    return f"(a picture at {part.url}, which was not fetched)" if part.url else ""
+def _picture_text(part: ImagePart) -> str:
+    """Pictures stand beside the text; none is fetched."""
+    return "" if inline_data(part) else not_fetched(part)
 
 
 def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:

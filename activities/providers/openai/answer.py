@@ -8,7 +8,12 @@ from typing import Any
 from activities.providers.answer import Answer
 from activities.providers.openai.calls import Calls
 from activities.providers.reading import AnswerReading, count
-from schemas.solution import StopReason, Usage
+from schemas.solution import Solution, StopReason, Usage
+
+# No part of OpenAI's own format. DeepSeek's and Kimi's models refuse a request that does not bring
+# the thoughts of an answer back with it ("Thinking mode", "Tool calls" in DeepSeek's reference),
+# an empty one too; other servers give them to the model again or pass them over.
+THOUGHTS = "reasoning_content"
 
 _DONE = "[DONE]"
 _STOP: dict[str, StopReason] = {
@@ -31,6 +36,17 @@ class Completion(AnswerReading):
     def __init__(self, answer: Answer) -> None:
         super().__init__(answer)
         self._calls = Calls(answer)
+
+    def solution(self) -> Solution:
+        """The whole answer, with its thoughts beside it.
+
+        Raises:
+            CutOff: it is not whole.
+            Unreadable: nothing in it was of the format.
+        """
+        if self.answer.has_thought:
+            self.answer.provider_data = {THOUGHTS: self.answer.thoughts}
+        return super().solution()
 
     def take(self, data: str) -> None:
         """The data of one event, the word that ends the stream, or a whole completion."""
@@ -69,6 +85,8 @@ class Completion(AnswerReading):
             self.stop = _STOP.get(reason)
 
     def _delta(self, delta: dict[str, Any]) -> None:
+        if isinstance(delta.get(THOUGHTS), str):
+            self.answer.think(delta[THOUGHTS])
         self.answer.say(_text(delta.get("content")))
         self.answer.say(_text(delta.get("refusal")))
         calls = delta.get("tool_calls")

@@ -5,11 +5,11 @@ every call; no id, or one id twice; a call's name in pieces, or again with every
 before the name, or as an object. Each piece goes to the call that it can only mean.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from activities.providers.answer import MAX_NAME_CHARACTERS, Answer, CallDraft
+from activities.providers.reading import text, written
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,11 @@ class Piece:
         function = call.get("function")
         function = function if isinstance(function, dict) else {}
         index, arguments = call.get("index"), function.get("arguments")
-        if arguments is not None and not isinstance(arguments, str):
-            arguments = json.dumps(arguments, ensure_ascii=False)
         return cls(
             index=index if isinstance(index, int) and not isinstance(index, bool) else None,
-            provider_id=_text(call.get("id")) or None,
-            name=_text(function.get("name")),
-            arguments=arguments or "",
+            provider_id=text(call.get("id")) or None,
+            name=text(function.get("name")),
+            arguments="" if arguments is None else written(arguments),
         )
 
 
@@ -88,7 +86,3 @@ def _complete(begun: CallDraft, piece: Piece) -> None:
     is_repeated = piece.name == begun.name
     if not begun.name or (not is_repeated and not begun.arguments.bytes):
         begun.name = (begun.name + piece.name)[:MAX_NAME_CHARACTERS]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

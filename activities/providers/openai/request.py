@@ -9,23 +9,24 @@ from typing import Any
 
 from activities.providers.base import Encoded, Request, ToolNames
 from activities.providers.content import (
-    conversation,
     encoded,
     is_orphan,
+    parts_of,
     pictures_follow,
     pictures_of,
     text_of,
-    text_of_part,
     with_messages,
 )
+from activities.providers.openai.answer import THOUGHTS
+from activities.providers.turns import conversation
 from schemas.agent import Forced, ToolChoice
 from schemas.generate import Ask, ToolOffer
-from schemas.message import AskedCall, ChatMessage, Content, DataPart, ImagePart, TextPart
+from schemas.message import AskedCall, ChatMessage, Content, ImagePart
 
 # What the engine alone decides; `options` can change anything else.
 RESERVED = ("messages", "tools", "stream")
-# Newer names that only OpenAI's own server is known to take.
-_OWN_HOST = "api.openai.com"
+# Newer names that only OpenAI's own servers are known to take, its own and those at Azure.
+_OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
 _LENGTH_OPTIONS = ("max_tokens", "max_completion_tokens")
 
 
@@ -45,13 +46,12 @@ def encode(message: ChatMessage, names: ToolNames) -> Encoded:
 def body(request: Request, host: str) -> bytes:
     """The body of the request to the server at `host`."""
     ask = request.ask
-    options = {name: value for name, value in ask.model.options.items() if name not in RESERVED}
-    settings = {**_settings(ask, request.names, host), **options}
+    settings = _settings(ask, request.names, host) | request.options(RESERVED)
     return with_messages(conversation(request), settings)
 
 
 def _settings(ask: Ask, names: ToolNames, host: str) -> dict[str, Any]:
-    length = _LENGTH_OPTIONS[host == _OWN_HOST]
+    length = _LENGTH_OPTIONS[host.endswith(_OWN_HOSTS)]
     own_length = any(name in ask.model.options for name in _LENGTH_OPTIONS)
     return {
         "model": ask.model.name,
@@ -86,25 +86,31 @@ def _format(output: dict[str, Any] | bool | None) -> dict[str, Any] | None:
 
 
 def _user(content: Content) -> dict[str, Any]:
-    if isinstance(content, str) or not _pictures(content):
+    if not pictures_of(content):
         return {"role": "user", "content": text_of(content)}
-    return {"role": "user", "content": [_part(part) for part in content]}
+    return {"role": "user", "content": parts_of(content, _texts, _picture)}
 
 
-def _part(part: TextPart | ImagePart | DataPart) -> dict[str, Any]:
-    if isinstance(part, ImagePart):
-        return _picture(part)
-    return {"type": "text", "text": text_of_part(part)}
+def _texts(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}]
 
 
 def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
     said: dict[str, Any] = {"role": message.role, "content": text_of(message.content)}
     if message.role == "tool":
         said["tool_call_id"] = message.provider_id or message.call_id
+    if message.role == "assistant":
+        said |= _thoughts(message.provider_data)
     if message.role == "assistant" and message.calls:
         said["content"] = said["content"] or None
         said["tool_calls"] = [_call(call, names) for call in message.calls]
     return said
+
+
+def _thoughts(provider_data: Any) -> dict[str, str]:
+    """What the model thought, where its server told it."""
+    thoughts = provider_data.get(THOUGHTS) if isinstance(provider_data, dict) else None
+    return {THOUGHTS: thoughts} if isinstance(thoughts, str) else {}
 
 
 def _call(call: AskedCall, names: ToolNames) -> dict[str, Any]:

@@ -158,8 +158,10 @@ def _whole(value: Any) -> Any:
 
 
 def _check_turns(messages: list[dict[str, Any]]) -> None:
-    """Roles take turns, and all results of a turn are the first that stands behind its calls."""
+    """Roles take turns, the user first; the results of a turn are what stands first behind its
+    calls."""
     roles = [each["role"] for each in messages]
+    assert roles[0] == "user"
     assert all(one != other for one, other in pairwise(roles))
     for before, each in pairwise([{"content": []}, *messages]):
         asked = [block["id"] for block in before["content"] if block["type"] == "tool_use"]

@@ -129,10 +129,11 @@ class GeminiDialect:
 
 
 def _check_turns(contents: list[dict[str, Any]]) -> None:
-    """Roles take turns, no content is empty, and the results of a turn stand behind its calls, in
-    their order and each with the id of its own."""
+    """Roles take turns, the user first, no content is empty, and the results of a turn stand behind
+    its calls, in their order and each with the id of its own."""
     assert all(content["parts"] for content in contents)
     roles = [content["role"] for content in contents]
+    assert roles[0] == "user"
     assert all(one != other for one, other in pairwise(roles))
     for before, content in pairwise([{"parts": []}, *contents]):
         asked = [_named(part["functionCall"]) for part in before["parts"] if "functionCall" in part]
