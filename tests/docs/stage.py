@@ -1,37 +1,37 @@
 """Where a page is played: a folder, a shell, Temporal, and a model that says what is needed."""
 
-import asyncio
 import json
 import os
 import re
-import shutil
-import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
 from schemas import names
+from schemas.publish import PUBLISHED
 from tests.docs.page import Answers, Example, File, Shell, Step
+from tests.docs.terminal import COMMAND_SECONDS, Terminal
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, serve
-from tests.support.worker_process import READY
+from tests.support.worker_process import ROOT
 
-ROOT = Path(__file__).parents[2]
-COMMAND_SECONDS = 60
 # What a worker says when it has taken up a changed catalog.
 _TAKEN_UP = "for new runs"
-# The command, whether or not this checkout is installed.
-_HOLDFAST = f'holdfast() {{ "{sys.executable}" "{ROOT}/client.py" "$@"; }}'
 # What a page may reach of the repository, as its reader does from the repository's folder.
 _REACHED = ("worker.py", "examples", "schemas", "Makefile")
+_CHECKED_BY = re.compile(r"^# yaml-language-server: \$schema=(\S+)$", re.MULTILINE)
+_WAITING = ("awaiting_approval", "awaiting_message")
+# Where the id of a run stands: in what is typed, or alone on a line of what was printed.
+_RUN = re.compile(r"--(?:workflow-)?id (\S+)|^([a-z][\w-]*)$", re.MULTILINE)
 
 
 class Stage:
@@ -41,163 +41,130 @@ class Stage:
         self._folder = folder
         self._client = client
         self._answers: list[Answer] = []
-        self._exports: list[str] = []
-        self._worker: _Worker | None = None
+        self._runs: dict[str, None] = {}
+        self._terminal = Terminal(folder)
         model.answer = self._answer
-        self._environment = self._reader(model)
         for name in _REACHED:
             (folder / name).symlink_to(ROOT / name)
 
     async def play(self, step: Step) -> None:
-        """Do what the page says."""
+        """Do what the page says.
+
+        Raises:
+            AssertionError: something else comes of it than the page says.
+        """
         match step:
             case Answers(text):
                 self._answers = [_answer(each) for each in yaml.safe_load(text)]
             case File(name, text):
                 await self._write(name, text)
             case Example(schema, text):
-                _check(schema, json.loads(text))
+                assert schema in PUBLISHED, f"no schema `{schema}` is published"
+                _check(json.loads(text), ROOT / "schemas" / f"{schema}.schema.json")
             case Shell():
                 await self._type(step)
 
     def close(self) -> None:
-        """Stop the worker."""
-        if self._worker is not None:
-            self._worker.stop()
-        self._worker = None
-
-    def _reader(self, model: ModelServer) -> dict[str, str]:
-        config = self._client.service_client.config
-        own = {name: value for name, value in os.environ.items() if "TEMPORAL" not in name}
-        return own | {
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "HOME": str(self._folder),
-            "TEMPORAL_ADDRESS": config.target_host,
-            "TEMPORAL_NAMESPACE": self._client.namespace,
-            "OPENAI_API_KEY": "sk-of-the-docs",
-            "OPENAI_BASE_URL": model.url,
-            "PYTHONUNBUFFERED": "1",
-            "USER": "ada",
-            "COLUMNS": "100",
-        }
+        """Stop what was started."""
+        self._terminal.close()
 
     def _answer(self, turn: int, body: dict[str, Any]) -> Answer:
         return self._answers[min(turn, len(self._answers)) - 1]
 
     async def _write(self, name: str, text: str) -> None:
         if (ROOT / name).exists():
-            whole = (ROOT / name).read_text(encoding="utf-8")
-            body = re.sub(r"\A(#|//) \S+\n", "", text)
-            for piece in re.split(r"(?m)^ *(?:#|//) …\n", body):
-                assert piece.strip() in whole, f"{name} does not hold this any more:\n{piece}"
+            _check_excerpt(ROOT / name, text)
             return
-        path = self._folder / name
+        path = self._folder / name.removeprefix("~/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        if self._worker is not None and name.split("/")[0] in self._worker.options:
-            await self._worker.says(_TAKEN_UP)
+        if checked_by := _CHECKED_BY.search(text):
+            _check(_written(text), path.parent / checked_by.group(1))
+        worker = self._terminal.worker
+        if worker is not None and name.split("/")[0] in worker.options:
+            await worker.says(_TAKEN_UP)
 
     async def _type(self, step: Shell) -> None:
         printed = ""
         for command in re.sub(r"\\\n\s*", "", step.commands).splitlines():
-            if command.startswith("export "):
-                self._exports.append(command)
-            elif command.startswith("python worker.py") and "--help" not in command:
-                await self._start(command)
+            if command.startswith("python worker.py"):
+                await self._terminal.start(command)
             elif command.strip():
-                printed += await self._carry_out(command)
-                await self._settle()
+                said = await self._terminal.type(command)
+                printed += said
+                await self._settle(f"{command}\n{said}")
         if step.prints is not None:
-            assert _prints(step.prints, printed), f"line {step.line} prints:\n{printed}"
+            assert prints(step.prints, printed), f"line {step.line} prints:\n{printed}"
 
-    async def _start(self, command: str) -> None:
-        self.close()
-        process = self._open(f"exec {command.replace('--dev', '')}")
-        self._worker = _Worker(process, command.split())
-        await self._worker.says(READY)
-
-    async def _carry_out(self, command: str) -> str:
-        expected = re.search(r"  # exit (\d)$", command)
-        process = self._open(command)
-        try:
-            printed, _ = await asyncio.to_thread(process.communicate, timeout=COMMAND_SECONDS)
-        finally:
-            process.kill()
-        code = int(expected.group(1)) if expected else 0
-        assert process.returncode == code, f"{command}\nexit {process.returncode}\n{printed}"
-        return printed
-
-    def _open(self, command: str) -> subprocess.Popen[str]:
-        bash = shutil.which("bash") or "/bin/sh"
-        return subprocess.Popen(
-            [bash, "-c", "\n".join([_HOLDFAST, *self._exports, command])],
-            cwd=self._folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    async def _settle(self) -> None:
+    async def _settle(self, told: str) -> None:
         """A reader is slower than a run: the next command comes when every run waits or is over."""
+        found = (typed or printed for typed, printed in _RUN.findall(told))
+        self._runs |= dict.fromkeys(found)
+        if self._terminal.worker is None:
+            return
+        for run in list(self._runs):
+            if await eventually(partial(self._status, run), COMMAND_SECONDS) not in _WAITING:
+                del self._runs[run]
 
-        async def settled() -> bool:
-            query = 'ExecutionStatus = "Running"'
-            async for each in self._client.list_workflows(query):
-                handle = self._client.get_workflow_handle(each.id)
-                status = await handle.query(names.STATUS)
-                if status["status"] == "running":
-                    return False
-            return True
-
-        if self._worker is not None:
-            await eventually(settled, COMMAND_SECONDS)
-
-
-class _Worker:
-    """The reader's worker, in a terminal of its own."""
-
-    def __init__(self, process: subprocess.Popen[str], options: list[str]) -> None:
-        self.options = options
-        self._process = process
-        self._printed = ""
-        self._read = 0
-        self._terminal = threading.Thread(target=self._listen)
-        self._terminal.start()
-
-    async def says(self, words: str) -> None:
-        """Wait until it prints these words, behind what was waited for before."""
-
-        async def said() -> bool:
-            assert self._process.poll() is None, self._printed
-            return words in self._printed[self._read :]
-
-        await eventually(said)
-        self._read = self._printed.index(words, self._read) + len(words)
-
-    def stop(self) -> None:
-        """End it, as an operator does."""
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait(30)
-        self._terminal.join()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as lines:
-            for line in lines:
-                self._printed += line
+    async def _status(self, run: str) -> str | None:
+        """How a run stands; `none` where it is none, None while it is at work."""
+        try:
+            status = await self._client.get_workflow_handle(run).query(names.STATUS)
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
+            return "none"
+        return None if status["status"] == "running" else str(status["status"])
 
 
 @contextmanager
 def stage(folder: Path, client: Client) -> Iterator[Stage]:
-    """A stage in an empty folder; `client` is of a namespace of its own."""
-    with serve([]) as model:
+    """A stage in an empty folder, which this process is in; `client` is of a namespace of its own.
+
+    The environment is the reader's meanwhile: `holdfast` is carried out in this process.
+    """
+    with serve([]) as model, pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("TEMPORAL", "HOLDFAST"))]:
+            patch.delenv(name)
+        for name, value in _reader(folder, client, model).items():
+            patch.setenv(name, value)
+        patch.chdir(folder)
         made = Stage(folder, client, model)
         try:
             yield made
         finally:
             made.close()
+
+
+def _reader(folder: Path, client: Client, model: ModelServer) -> dict[str, str]:
+    return {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder / ".config"),
+        "TEMPORAL_ADDRESS": client.service_client.config.target_host,
+        "TEMPORAL_NAMESPACE": client.namespace,
+        "OPENAI_API_KEY": "sk-of-the-docs",
+        "OPENAI_BASE_URL": model.url,
+        "USER": "ada",
+        "COLUMNS": "100",
+    }
+
+
+def prints(expected: str, printed: str) -> bool:
+    """Whether just this was printed; `…` stands for anything in a line, or alone for any lines."""
+    pattern = "".join(map(_pattern, _lines(expected)))
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in _lines(printed))) is not None
+
+
+def _lines(text: str) -> list[str]:
+    """The lines; the spaces that align a table are not the page's matter."""
+    return [" ".join(line.split()) for line in text.strip().splitlines()]
+
+
+def _pattern(line: str) -> str:
+    if line == "…":
+        return r"(?:.*\n)*?"
+    return ".*?".join(map(re.escape, line.split("…"))) + r"\n"
 
 
 def _answer(said: dict[str, Any]) -> Answer:
@@ -206,14 +173,17 @@ def _answer(said: dict[str, Any]) -> Answer:
     return Answer(said.get("text", ""), calls)
 
 
-def _check(schema: str, value: Any) -> None:
-    published = json.loads((ROOT / "schemas" / f"{schema}.schema.json").read_text())
-    Draft202012Validator(published).validate(value)
+def _written(text: str) -> Any:
+    """The object that a file is, or whose front matter it is."""
+    return next(yaml.safe_load_all(text))
 
 
-def _prints(expected: str, printed: str) -> bool:
-    """Whether a text was printed; `…` stands for anything, a line of its own for any lines."""
-    pattern = re.escape(expected.strip()).replace("…", ".*?")
-    # The width of a terminal, and the spaces that align a table, are not the page's matter.
-    pattern = re.sub(r"(\\ )+", r" +", pattern)
-    return re.search(pattern, printed, re.DOTALL) is not None
+def _check(value: Any, schema: Path) -> None:
+    Draft202012Validator(json.loads(schema.read_text())).validate(value)
+
+
+def _check_excerpt(file: Path, text: str) -> None:
+    whole = file.read_text(encoding="utf-8")
+    body = re.sub(r"\A(#|//) \S+\n", "", text)
+    for piece in re.split(r"(?m)^ *(?:#|//) …\n", body):
+        assert piece.strip() in whole, f"{file.name} does not hold this any more:\n{piece}"

@@ -1,5 +1,7 @@
 """The pages of `docs/`, played from their first block to their last, as a reader would."""
 
+import json
+import re
 import uuid
 from datetime import timedelta
 from pathlib import Path
@@ -8,10 +10,12 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
+from temporalio.envconfig import ClientConfig
 
-from tests.docs.page import steps
-from tests.docs.stage import ROOT, stage
+from tests.docs.page import File, steps
+from tests.docs.stage import stage
 from tests.support.eventually import eventually
+from tests.support.worker_process import ROOT
 
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
@@ -43,3 +47,58 @@ async def test_a_page_does_what_it_says(page: Path, namespace: Client, tmp_path:
     with stage(tmp_path, namespace) as played:
         for step in steps(page):
             await played.play(step)
+
+
+def file_of(page: str, name: str) -> str:
+    """What a page says is in a file."""
+    [text] = [
+        step.text
+        for step in steps(ROOT / "docs" / page)
+        if isinstance(step, File) and step.name == name
+    ]
+    return text
+
+
+@pytest.mark.parametrize(
+    ("profile", "address", "namespace", "api_key"),
+    [
+        ("default", "127.0.0.1:7233", "default", None),
+        ("prod", "holdfast.a1b2c.tmprl.cloud:7233", "holdfast.a1b2c", "…"),
+    ],
+)
+def test_its_profiles_are_read_where_it_says(
+    profile: str,
+    address: str,
+    namespace: str,
+    api_key: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = "~/.config/temporalio/temporal.toml"
+    file = tmp_path / place.removeprefix("~/")
+    file.parent.mkdir(parents=True)
+    file.write_text(file_of("operating.md", place), encoding="utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    settings = ClientConfig.load_client_connect_config(
+        profile=profile, disable_env=True, config_file_strict=True
+    )
+    assert settings["target_host"] == address
+    assert settings["namespace"] == namespace
+    assert settings.get("api_key") == api_key
+
+
+def test_its_editor_settings_name_schemas_that_are_there() -> None:
+    settings = json.loads(file_of("operating.md", ".vscode/settings.json"))
+    assert all((ROOT / schema).exists() for schema in settings["yaml.schemas"])
+
+
+def test_it_was_checked_against_what_is_locked() -> None:
+    page = (ROOT / "docs" / "model-endpoints.md").read_text(encoding="utf-8")
+    locks = [*(ROOT / "requirements").glob("*.lock"), ROOT / "tests/foreign/aimock/package.json"]
+    locked = "\n".join(lock.read_text(encoding="utf-8") for lock in locks)
+    said = page.partition("## What it was checked against")[2]
+    found = re.findall(r"([a-z-]+) (\d[\d.]+)", said)
+    assert len(found) == 10
+    for package, version in found:
+        assert re.search(rf'{package}(?:==|": "){re.escape(version)}[ "]', locked), package

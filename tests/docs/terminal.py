@@ -1,0 +1,129 @@
+"""What a reader types, and what is printed: the worker in a terminal of its own, all else here.
+
+Python takes most of a second to start. So `holdfast` is carried out within this process; but for
+the first time, for which the command itself is started, as for everything else.
+"""
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from tests.support.command import holdfast
+from tests.support.eventually import eventually
+from tests.support.worker_process import READY, ROOT
+
+COMMAND_SECONDS = 60
+# The command, whether or not this checkout is installed.
+_HOLDFAST = f'holdfast() {{ "{sys.executable}" "{ROOT}/client.py" "$@"; }}'
+_EXPECTED = re.compile(r"  # exit (\d+)$")
+_FOR_BASH = re.compile(r"[|&;<>$`*]")
+
+
+class Terminal:
+    """A shell in the folder and the environment of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._has_seen_holdfast = False
+        self.worker: Worker | None = None
+
+    async def type(self, command: str) -> str:
+        """Carry out a command; what it prints.
+
+        Raises:
+            AssertionError: its exit code is not 0, or not the one that it says itself.
+        """
+        said = _EXPECTED.search(command)
+        code, printed = await self._carry_out(_EXPECTED.sub("", command))
+        expected = int(said.group(1)) if said else 0
+        assert code == expected, f"{command}\nexit {code}\n{printed}"
+        return printed
+
+    async def start(self, command: str) -> None:
+        """Start a worker in place of the one before, if there is one.
+
+        `--dev` is left out: the server is there already.
+        """
+        self.close()
+        command = re.sub(r" --dev(?= |$)", "", command)
+        self.worker = Worker(_open(f"exec {command}", self._folder), command.split())
+        await self.worker.says(READY)
+
+    def close(self) -> None:
+        """End the worker, if there is one."""
+        if self.worker is not None:
+            self.worker.end()
+        self.worker = None
+
+    async def _carry_out(self, command: str) -> tuple[int, str]:
+        is_ours = command.startswith("holdfast ") and not _FOR_BASH.search(_unquoted(command))
+        if is_ours and self._has_seen_holdfast:
+            said = await holdfast(*shlex.split(command)[1:])
+            return said.code, said.out + said.err
+        self._has_seen_holdfast |= is_ours
+        return await asyncio.to_thread(_ended, _open(command, self._folder))
+
+
+class Worker:
+    """A reader's worker. `options` are the words that it was started with."""
+
+    def __init__(self, process: subprocess.Popen[str], options: list[str]) -> None:
+        self.options = options
+        self._process = process
+        self._printed = ""
+        self._read = 0
+        self._terminal = threading.Thread(target=self._listen)
+        self._terminal.start()
+
+    async def says(self, words: str) -> None:
+        """Wait until it prints these words, behind what was waited for before."""
+
+        async def said() -> bool:
+            assert self._process.poll() is None, self._printed
+            return words in self._printed[self._read :]
+
+        await eventually(said)
+        self._read = self._printed.index(words, self._read) + len(words)
+
+    def end(self) -> None:
+        """End it at once: a polite stop takes seconds, and a run does not notice either."""
+        self._process.kill()
+        self._process.wait(30)
+        self._terminal.join()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._printed += line
+
+
+def _unquoted(command: str) -> str:
+    return re.sub(r"'[^']*'", "", command)
+
+
+def _open(command: str, folder: Path) -> subprocess.Popen[str]:
+    bash = shutil.which("bash") or "/bin/sh"
+    return subprocess.Popen(
+        [bash, "-c", f"{_HOLDFAST}\n{command}"],
+        cwd=folder,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    try:
+        printed, _ = process.communicate(timeout=COMMAND_SECONDS)
+    finally:
+        process.kill()
+    return process.returncode, printed

@@ -1,0 +1,68 @@
+"""The links between pages: each leads to a file, or to a heading, that is there."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.worker_process import ROOT
+
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *ROOT.glob("examples/*/README.md")]
+_BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^()\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return _BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> list[str]:
+    """The anchors that GitHub gives a page's headings."""
+    made: list[str] = []
+    seen: Counter[str] = Counter()
+    for heading in _HEADING.findall(prose(page)):
+        plain = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+        made.append(f"{plain}-{seen[plain]}" if seen[plain] else plain)
+        seen[plain] += 1
+    return made
+
+
+def broken(page: Path, link: str) -> str | None:
+    """What is wrong with a link of a page; None if it leads somewhere, or out of the repository."""
+    if re.match(r"[a-z]+:", link):
+        return None
+    place, _, anchor = link.partition("#")
+    target = (page.parent / place).resolve() if place else page
+    if not target.exists() or not target.is_relative_to(ROOT):
+        return f"{link}: there is no such file"
+    if anchor and anchor not in anchors(target):
+        return f"{link}: there is no such heading"
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_its_links_lead_somewhere(page: Path) -> None:
+    found = (broken(page, link) for link in _LINK.findall(prose(page)))
+    assert [problem for problem in found if problem] == []
+
+
+@pytest.mark.parametrize(
+    "link", ["nowhere.md", "tools.md#nowhere", "#nowhere", "../../outside.md", "../docs/nowhere.md"]
+)
+def test_a_link_that_leads_nowhere_is_found(link: str) -> None:
+    assert broken(ROOT / "docs" / "agents.md", link) is not None
+
+
+@pytest.mark.parametrize(
+    "link", ["tools.md", "tools.md#state", "#in-a-turn", "https://temporal.io"]
+)
+def test_a_link_that_leads_somewhere_is_not(link: str) -> None:
+    assert broken(ROOT / "docs" / "agents.md", link) is None
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    links = _LINK.findall(prose(ROOT / "README.md"))
+    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= set(links)
