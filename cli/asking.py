@@ -139,7 +139,7 @@ def _interrupts_left_to_it() -> Iterator[None]:
 
 async def _reason(answers: Answers, screen: Screen) -> str | None:
     try:
-        return await _line("Reason, for the model to read: ", answers, screen) or None
+        return await _line("Reason (it is passed on): ", answers, screen) or None
     except InputEndedError:
         return None  # the decision itself was given
 

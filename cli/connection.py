@@ -15,7 +15,7 @@ from schemas.reaching import Trouble
 
 CONNECT_TIMEOUT_SECONDS = 5
 _DEFAULT_ADDRESS = "localhost:7233"
-_START_ONE = "start one (temporal server start-dev) or set TEMPORAL_ADDRESS"
+_START_ONE = "start one (python worker.py --dev) or set TEMPORAL_ADDRESS"
 _WARNING_CHARS = 500
 
 

@@ -60,8 +60,8 @@ _QUESTIONS: Final[dict[Kind, str]] = {
 }
 # Where the run's own words do not say it.
 _EFFECTS: Final[dict[Kind, str]] = {
-    "call": "approve: it is carried out · deny: the model reads why not · edit: it is carried out"
-    " with your arguments · respond: your answer is its result",
+    "call": "approve: it is carried out · deny: it is not, and your reason is passed on · edit:"
+    " it is carried out with your arguments · respond: your answer is its result",
     "reconcile": "",
     "budget": "",
 }

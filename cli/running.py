@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from temporalio.client import Client
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
@@ -167,7 +167,11 @@ def _details(new: _New) -> str:
 
 
 async def _start(client: Client, new: _New, run_id: str | None, task_queue: str) -> str:
-    """Start it; the id is its own where none was chosen."""
+    """Start it; the id is its own where none was chosen.
+
+    An id is taken once: calls are told apart by the run's id and their own, so a second run under
+    it would find what the first one did done already.
+    """
     run_id = run_id or _new_id(new.name)
     try:
         await client.start_workflow(
@@ -178,10 +182,11 @@ async def _start(client: Client, new: _New, run_id: str | None, task_queue: str)
             static_summary=_summary(new),
             static_details=_details(new),
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         )
     except WorkflowAlreadyStartedError as error:
-        todo = f"see {command('watch', run_id)}, or choose another --id"
-        raise CommandError(f"a run with the id {run_id} is open", todo, RUN_FAILED) from error
+        todo = f"see {command('show', run_id)}, or choose another --id"
+        raise CommandError(f"there is a run with the id {run_id}", todo, RUN_FAILED) from error
     except RPCError as error:
         raise rpc_problem(error, run_id) from error
     return run_id

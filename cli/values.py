@@ -13,6 +13,7 @@ from schemas.wording import misfit
 
 MAX_FILE_BYTES = 2_000_000
 _AN_OBJECT = 'write a JSON object, such as {"order_id": "A-1"}, or @FILE'
+_IN_THE_FILE = "write one JSON object in the file"
 
 
 def name(given: str) -> str:
@@ -41,12 +42,13 @@ def run_input(given: str) -> str | dict[str, Any]:
 
 def json_object(given: str) -> dict[str, Any]:
     """A JSON object, in the argument itself or in `@FILE`."""
+    todo = _IN_THE_FILE if given.startswith("@") else _AN_OBJECT
     try:
         value = json.loads(text(given))
     except ValueError as error:
-        raise ArgumentTypeError(f"that is no JSON: {error}; {_AN_OBJECT}") from error
+        raise ArgumentTypeError(f"that is no JSON: {error}; {todo}") from error
     if not isinstance(value, dict):
-        raise ArgumentTypeError(f"{misfit(value)}; {_AN_OBJECT}")
+        raise ArgumentTypeError(f"{misfit(value)}; {todo}")
     return value
 
 

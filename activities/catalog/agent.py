@@ -80,10 +80,17 @@ def tool_of(entry: Any, world: World) -> Tool:
     if not isinstance(entry, str):
         return resolve_tool(entry, None, world)
     if entry not in world.tools:
-        mend = nearest(entry, world.tools, "the catalog has no tools")
-        fault = Fault((), f"there is no tool `{entry}`", mend)
+        fault = Fault((), f"there is no tool `{entry}`", _instead(entry, world))
         raise RefusedError([] if entry in world.broken or world.guessing else [fault])
     return world.tools[entry]
+
+
+def _instead(name: str, world: World) -> str:
+    """What to do about a tool that is not there."""
+    carried_out = {tool.activity.type for tool in world.tools.values()}
+    if name in world.activities and name not in carried_out:
+        return "the activity takes no pydantic model: give it one, or a file in `tools/`"
+    return nearest(name, world.tools, "the catalog has no tools")
 
 
 def _validated(written: dict[str, Any], faults: list[Fault]) -> AgentDefinition:

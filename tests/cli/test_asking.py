@@ -68,7 +68,7 @@ async def test_the_person_sees_why_with_what_and_on_what_terms(typing: Typing) -
         "order_id: A-1001",
         "amount: 120",
         "Shall it be carried out?",
-        "deny: the model reads why not",
+        "deny: it is not, and your reason is passed on",
         "decided by finance",
         "2 people must agree",
         "holdfast decide run-1 t2c1 approve|deny|edit|respond",

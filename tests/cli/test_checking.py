@@ -28,6 +28,14 @@ async def look_up(order: Order) -> str:
     return order.order_id
 """
 NOBODY = "127.0.0.1:1"
+FOR_EVER = """\
+import os, threading
+
+def speak():
+    while True: {}
+
+threading.Thread(target=speak).start()
+"""
 
 
 @pytest.fixture
@@ -93,16 +101,21 @@ async def test_the_array_is_empty_where_there_is_nothing_to_mend(
 @pytest.mark.parametrize(
     "first",
     [
-        "print('A module speaks.')",
-        "import os; os.system('echo A child speaks; echo On both >&2')",
-        "import os; os.write(1, b'Past Python'); os.write(2, b'Past Python')",
+        "print('A module speaks.'); import atexit; atexit.register(print, 'Goodbye.')",
+        "import os; os.system('echo A child'); os.write(1, b'Past Python'); os.write(2, b'and on')",
+        "import sys; sys.stdout.close(); sys.stderr = None",
+        "import os; os.chdir('/')",
+        FOR_EVER.format("print('On and on.', flush=True)"),
+        FOR_EVER.format("os.write(1, b'On and on.')"),
+        "import os; os.fork()",
+        "import os, time; os.fork() or time.sleep(30)",
     ],
 )
-async def test_what_a_module_prints_is_not_the_checks(
+async def test_what_a_module_does_is_not_heard_in_the_check(
     place: Path, holdfast: Holdfast, first: str
 ) -> None:
     write(place, first)
-    said = await holdfast("check", *ALL, "--json")
+    said = await holdfast("check", *ALL, "--json", "--timeout", "10s")
     assert (said.code, said.out, said.err) == (0, "[]\n", "")
 
 

@@ -22,7 +22,7 @@ async def test_no_server_is_one_line_and_3(
     assert (said.code, said.out) == (3, "")
     assert said.err == (
         "holdfast: no Temporal server answers at 127.0.0.1:1; "
-        "start one (temporal server start-dev) or set TEMPORAL_ADDRESS\n"
+        "start one (python worker.py --dev) or set TEMPORAL_ADDRESS\n"
     )
 
 

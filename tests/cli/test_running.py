@@ -94,16 +94,21 @@ async def test_everything_that_a_run_is_given_reaches_it(
     }
 
 
-async def test_a_second_run_of_an_open_id_is_refused(
+async def test_an_id_is_taken_once_also_when_its_run_has_ended(
     open_house: OpenHouse, holdfast: Holdfast, clerk: str
 ) -> None:
     house = await open_house(PAYS)
+    run_id = f"run-of-{house.task_queue}"
     await holdfast("run", clerk, *on(house), "--detach")
+    open_one = await holdfast("run", clerk, *on(house), "--detach")
+    await holdfast("cancel", run_id)
+    await holdfast("watch", run_id)
 
-    again = await holdfast("run", clerk, *on(house), "--detach")
+    ended_one = await holdfast("run", clerk, *on(house), "--detach")
 
-    assert (again.code, again.out) == (1, "")
-    assert again.err.startswith(f"holdfast: a run with the id run-of-{house.task_queue} is open; ")
+    for again in (open_one, ended_one):
+        assert (again.code, again.out) == (1, "")
+        assert again.err.startswith(f"holdfast: there is a run with the id {run_id}; ")
 
 
 async def test_a_run_that_cannot_begin_fails_with_the_reason(

@@ -52,7 +52,7 @@ async def test_what_was_typed_before_the_question_is_no_answer_to_it(
     thinks.set()
     await terminal.until("[s]kip  > ")
     terminal.type("d\r")
-    await terminal.until("Reason, for the model to read: ")
+    await terminal.until("Reason (it is passed on): ")
     terminal.type("too much\r")
     await terminal.until("completed")
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pty
 import re
 import shlex
 import textwrap
@@ -39,16 +40,22 @@ def holdfast_worker(client: Client) -> Iterator[None]:
 
 
 async def run_client(words: list[str], address: str, answer: str) -> str:
-    """What the client says when it is answered so."""
+    """What the client says when it is answered so at a terminal; empty: there is none."""
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, answer.encode())
     process = await asyncio.create_subprocess_exec(
         *words,
         cwd=EXAMPLE,
         env={**os.environ, "TEMPORAL_ADDRESS": address, "USER": "ada"},
-        stdin=asyncio.subprocess.PIPE,
+        stdin=terminal if answer else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(CLIENT_TIMEOUT_SECONDS):
-        said, _ = await process.communicate(answer.encode())
+    try:
+        async with asyncio.timeout(CLIENT_TIMEOUT_SECONDS):
+            said, _ = await process.communicate()
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
     assert process.returncode == 0
     return said.decode()
 

@@ -32,7 +32,10 @@ async function firstWaiting(run: WorkflowHandle): Promise<Waiting | undefined> {
 /** The first line of standard input; empty where there is none. */
 async function ask(question: string): Promise<string> {
   process.stdout.write(question);
-  for await (const line of createInterface({ input: process.stdin })) return line.trim();
+  for await (const line of createInterface({ input: process.stdin })) {
+    process.stdin.pause(); // or an open terminal keeps the program alive
+    return line.trim();
+  }
   return '';
 }
 

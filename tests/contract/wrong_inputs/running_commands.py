@@ -97,7 +97,7 @@ WORDS = [
         ["run", "@<folder>/agent.yaml", "--input", "go"],
         2,
         "holdfast: `AGENT`: that is no JSON: Expecting value: line 1 column 1 (char 0);"
-        ' write a JSON object, such as {"order_id": "A-1"}, or @FILE',
+        " write one JSON object in the file",
         files={"agent.yaml": "name: x\n"},
     ),
     Command(
@@ -213,7 +213,7 @@ RUNS = [
         "an id that is taken",
         ["run", "helper", "--input", "go", "--id", "<run>", "--task-queue", "<queue>"],
         1,
-        "holdfast: a run with the id <run> is open; see holdfast watch <run>, or choose"
+        "holdfast: there is a run with the id <run>; see holdfast show <run>, or choose"
         " another --id",
     ),
     Command(
