@@ -221,6 +221,21 @@ def test_what_is_wrong_is_said_field_by_field() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("date", "2026-11-21", "tomorrow"),
+        ("uuid", "3f2b1c4e-0000-4000-8000-000000000000", "order 7"),
+        ("ipv4", "127.0.0.1", "127.0.0.256"),
+        ("ipv6", "::1", "localhost"),
+    ],
+)
+def test_a_format_that_is_quick_to_check_is_checked(name: str, good: str, bad: str) -> None:
+    schema = {"properties": {"a": {"type": "string", "format": name}}}
+    assert errors({"a": good}, schema) == []
+    assert errors({"a": bad}, schema) == [f"a: '{bad}' is not a '{name}'"]
+
+
 def test_what_is_said_is_bounded_in_lines_and_in_characters() -> None:
     lines = errors(["x" * 10_000] * 100, {"items": INTEGER})
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from schemas.decision import Decision
 from schemas.message import TextPart
 from schemas.run import Principal
 from schemas.tool import ApprovalPolicy, CallLimits
@@ -216,3 +217,11 @@ def test_a_cancelled_call_has_its_one_result_and_is_over() -> None:
         *("tool_call t1c1", "confirmation_required t1c1", "tool_end t1c1", "error"),
     ]
     assert play.desk.open() == []
+
+
+def test_decisions_on_what_never_waited_are_told_however_it_ends() -> None:
+    for arguments in ({"id": 7}, {"id": "x"}):
+        play = PlayCall(LOOK, arguments)
+        play.run.kept.desk.keep(Decision(call_id="t9c9", decision="approve"))
+        [notice] = play.to_end().records("notice")
+        assert notice["text"].endswith("never waited for one: `t9c9`")

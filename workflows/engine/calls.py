@@ -129,7 +129,7 @@ class Calls:
             case Unknown(message) if self._kept.asks_people:
                 call.move(Stage.UNSURE)
                 call.unsure += 1
-                self._ask(turn, call, "reconcile", _RECONCILE.format(message=message))
+                self._ask(turn, call, "reconcile", _RECONCILE.format(message=message.rstrip(".")))
             case Unknown(message):
                 call.end(failed(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
@@ -337,7 +337,7 @@ class Calls:
 
 
 _RECONCILE = (
-    "{message} Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
+    "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
     " carries it out again, `give_up` leaves it unknown."
 )
 
