@@ -24,7 +24,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from activities.catalog.faults import Problem
 from activities.catalog.files import folder_signature
 from activities.catalog.importing import stuck
-from activities.catalog.loading import Catalog, CatalogError, Shelf, load_catalog
+from activities.catalog.loading import CatalogError, Shelf, load_catalog
 from activities.catalog.reloading import Reloading
 from activities.conversation import Conversations
 from activities.endpoints import EndpointsError, Models, http_client, load_models
@@ -34,8 +34,8 @@ from activities.providers.ollama.host import with_local_ollama
 from activities.querying import QueriedPages
 from activities.resolve import AgentResolver
 from hosting.dev_server import DevServer, abandon, serving
-from hosting.errors import STOPPED, StartError
-from hosting.guard import guarded
+from hosting.errors import STOPPED, WRONG_SETUP, StartError
+from hosting.guard import Answer, guarded
 from hosting.logs import log_to_stderr
 from hosting.options import Check, options
 from hosting.options import Settings as Settings  # whoever builds a worker begins with these
@@ -94,7 +94,10 @@ def load(settings: Settings) -> House:
     """
     http = http_client()
     models, problems = _models(settings, http)
-    before = folder_signature(settings.catalog)
+    # In full: a module, or a tool at work, may go to another folder.
+    folder = None if settings.catalog is None else settings.catalog.absolute()
+    endpoints = () if settings.endpoints is None else (str(settings.endpoints.absolute()),)
+    before = folder_signature(folder)
     try:
         catalog = load_catalog(
             settings.catalog,
@@ -111,15 +114,9 @@ def load(settings: Settings) -> House:
         reason = f"this worker has no activity `{settings.notify}`"
         raise LoadError([Problem("--notify", None, reason, todo)])
     shelf = Shelf(catalog)
-    reloading = Reloading(shelf, settings.catalog, before, _read_once(settings, catalog))
+    modules = sorted({each.source.file for each in catalog.imported})
+    reloading = Reloading(shelf, folder, before, once=(*modules, *endpoints))
     return House(shelf, models, http, reloading)
-
-
-def _read_once(settings: Settings, catalog: Catalog) -> list[str]:
-    """The files that are read when the worker starts, and then never again."""
-    modules = {each.source.file for each in catalog.imported}
-    endpoints = () if settings.endpoints is None else (str(settings.endpoints),)
-    return [*sorted(modules), *endpoints]
 
 
 def _models(settings: Settings, http: httpx.AsyncClient) -> tuple[Models | None, list[Problem]]:
@@ -241,21 +238,26 @@ def check(settings: Settings, how: Check) -> int:
     `{"file", "line", "reason", "mend", "field"}`: `line` from 1 or null, `field` the place within
     the file.
     """
+    return guarded(
+        lambda: _checked(settings, how),
+        how.timeout,
+        lambda stack: _refused([stuck(stack, how.timeout)], how),
+    )
+
+
+def _checked(settings: Settings, how: Check) -> Answer:
     try:
-        with guarded(how.timeout, lambda stack: _tell([stuck(stack, how.timeout)], how)):
-            house = load(settings)
+        house = load(settings)
     except LoadError as error:
-        _tell(error.problems, how)
-        return error.code
-    print("[]" if how.json else f"{_holdings(house)}: nothing to mend")
-    return STOPPED
+        return _refused(error.problems, how)
+    return Answer(STOPPED, "[]\n" if how.json else f"{_holdings(house)}: nothing to mend\n")
 
 
-def _tell(problems: Sequence[Problem], how: Check) -> None:
+def _refused(problems: Sequence[Problem], how: Check) -> Answer:
     if how.json:
-        print(json.dumps([asdict(problem) for problem in problems], indent=2))
-    else:
-        print("\n".join(map(str, problems)), file=sys.stderr)
+        said = json.dumps([asdict(problem) for problem in problems], indent=2)
+        return Answer(WRONG_SETUP, out=f"{said}\n")
+    return Answer(WRONG_SETUP, err="".join(f"{problem}\n" for problem in problems))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,71 +1,97 @@
-"""Other people's modules, imported to be checked: they print nowhere, and do not take for ever."""
+"""Other people's modules, imported to be checked: nobody hears them, and they are not waited for.
+
+A module may print on whatever way, begin threads that go on printing, close the streams, fork, or
+take for ever. What the check says goes past all of it.
+"""
 
 import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
-from typing import NoReturn
+from typing import Final, NamedTuple, NoReturn, TextIO
 
-from hosting.errors import WRONG_SETUP
+from hosting.errors import STOPPED, WRONG_SETUP
 
-_STREAMS = (1, 2)
+FAILED: Final = 1
+# Where standard output and error led. A process that a module forks is not to hold them open:
+# whoever reads what the check says would wait for its end, too.
+_kept: list[TextIO] = []
 
 
-@contextmanager
+class Answer(NamedTuple):
+    """What a check came to: its exit code, and what it says on standard output and error."""
+
+    code: int
+    out: str = ""
+    err: str = ""
+
+
 def guarded(
-    timeout: timedelta, out_of_time: Callable[[traceback.StackSummary], None]
-) -> Iterator[None]:
-    """Let nothing be printed, on whatever way, and end the process if it is not done in time.
+    work: Callable[[], Answer],
+    timeout: timedelta,
+    out_of_time: Callable[[traceback.StackSummary], Answer],
+) -> int:
+    """Do the work and say what it came to, and end the process if it is not done in time.
+
+    Standard output and error lead nowhere from here on, also afterwards.
 
     Args:
+        work: what may print, and take for ever.
         timeout: how long it may take.
         out_of_time: is given the stack of the main thread, and says what is the matter.
+
+    Returns:
+        the exit code.
     """
-    with _silenced() as speak:
+    _silence()
+    own = os.getpid()
+    main_thread = threading.get_ident()
 
-        def end() -> NoReturn:
-            frame = sys._current_frames()[threading.main_thread().ident or 0]
-            speak()
-            out_of_time(traceback.extract_stack(frame))
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(WRONG_SETUP)
+    def end() -> NoReturn:
+        _say(out_of_time(traceback.extract_stack(sys._current_frames()[main_thread])))
+        os._exit(WRONG_SETUP)
 
-        timer = threading.Timer(timeout.total_seconds(), end)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+    timer = threading.Timer(timeout.total_seconds(), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        answer = work()
+    except Exception:
+        answer = Answer(FAILED, err=traceback.format_exc())
+    finally:
+        timer.cancel()
+        if os.getpid() != own:  # what the work has forked got here as well
+            os._exit(STOPPED)
+    _say(answer)
+    return answer.code
 
 
-@contextmanager
-def _silenced() -> Iterator[Callable[[], None]]:
-    """Point standard output and error nowhere; what is given points them back."""
-    _flush()
-    kept = [os.dup(number) for number in _STREAMS]
+def _silence() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for number in _STREAMS:
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        stream.flush()
+        kept = os.dup(number)
+        _kept.append(os.fdopen(kept, "w", encoding=stream.encoding, errors="backslashreplace"))
         os.dup2(nowhere, number)
     os.close(nowhere)
 
-    def speak() -> None:
-        for number, stream in zip(_STREAMS, kept, strict=True):
-            os.dup2(stream, number)
 
-    try:
-        yield speak
-    finally:
-        _flush()
-        speak()
-        for stream in kept:
-            os.close(stream)
+def _say(answer: Answer) -> None:
+    for stream, text in zip(_kept, (answer.out, answer.err), strict=True):
+        with suppress(BrokenPipeError):  # nobody listens any more
+            stream.write(text)
+            stream.flush()
+    _let_go()
 
 
-def _flush() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
+def _let_go() -> None:
+    for stream in _kept:
+        with suppress(BrokenPipeError):
+            stream.close()
+    _kept.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)

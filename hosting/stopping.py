@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, NoReturn
 
@@ -53,6 +54,7 @@ def leave(code: int) -> NoReturn:
     The SDK's core has threads of its own; one that is still busy with the last answer of the
     server aborts, now and then, a Python that is being cleared up.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError):  # somebody's module has taken or closed it
+            stream.flush()
     os._exit(code)

@@ -89,19 +89,21 @@ def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
 
     Neither case nor what stands between words makes a difference: `tool_choice` is `toolChoice`.
     """
-    scored = sorted((-_likeness(name, each, cutoff), each) for each in names)
+    plain = _plain(name)
+    scored = sorted((-_likeness(plain, _plain(each), cutoff), each) for each in names)
     best = -scored[0][0] if scored else 0
     enough = max(cutoff, best - 0.1)
     return [each for score, each in scored[:3] if -score >= enough]
 
 
-def _likeness(name: str, other: str, cutoff: float) -> float:
+def _likeness(one: str, two: str, cutoff: float) -> float:
     """From 0 to 1. Letters that only changed places count for nearly the same word."""
-    one, two = _plain(name), _plain(other)
+    if 2 * min(len(one), len(two)) < cutoff * (len(one) + len(two)):
+        return 0  # told by the lengths alone, for there may be ten thousand names
     if len(one) > 3 and sorted(one) == sorted(two):
         return 1 if one == two else 0.9
     matcher = difflib.SequenceMatcher(None, one, two)
-    if matcher.real_quick_ratio() < cutoff or matcher.quick_ratio() < cutoff:
+    if matcher.quick_ratio() < cutoff:
         return 0
     return matcher.ratio()
 

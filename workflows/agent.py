@@ -60,8 +60,9 @@ class AgentWorkflow(Shell[Run]):
             self._note(f"a message was ignored: {error}")
 
     @workflow.signal(name=names.CLOSE, description="End a conversation after its last answer")
-    def close(self, *_: Any) -> None:
-        """Wait for no further message."""
+    @lone
+    def close(self, anything: RawValue = NOTHING, *_: Any) -> None:
+        """Wait for no further message; what is sent along does not matter."""
         self._mailbox.closed = True
 
     @workflow.update(
@@ -74,6 +75,8 @@ class AgentWorkflow(Shell[Run]):
         self._senders.append(number)
         await workflow.wait_condition(lambda: self._has_answered(number))
         self._senders.remove(number)
+        if self._unbegun is not None:
+            fail(*self._unbegun)
         assert self._work is not None  # it has answered
         if self._work.answered_up_to < number:
             fail(
@@ -112,7 +115,7 @@ class AgentWorkflow(Shell[Run]):
             fail(names.INVALID_REQUEST, self._asked.wrong)
         resolved = await self._resolve(names.RESOLVE_AGENT, self._asked.given, "agent")
         snapshot = Snapshot.read(resolved)
-        self._known = snapshot.worker
+        self._facts = snapshot.worker
         try:
             return Run(self._asked.request, snapshot.agent, self._mailbox, self._desk, workflow.now)
         except InvalidRequest as error:
@@ -156,9 +159,9 @@ class AgentWorkflow(Shell[Run]):
         return talks and not over and not self._mailbox.closed
 
     def _has_answered(self, number: int) -> bool:
-        return self._work is not None and (
-            self._work.answered_up_to >= number or self._work.over is not None
-        )
+        if self._work is None:
+            return self._unbegun is not None
+        return self._work.answered_up_to >= number or self._work.over is not None
 
     def _answered_senders(self, run: Run) -> list[int]:
         """The senders whose answer is there and who have not been given it yet."""

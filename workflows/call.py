@@ -41,7 +41,7 @@ class CallWorkflow(Shell[Single]):
             fail(names.INVALID_REQUEST, self._asked.wrong)
         resolved = await self._resolve(names.RESOLVE_TOOL, self._asked.given, "tool")
         snapshot = ToolSnapshot.read(resolved)
-        self._known = snapshot.worker
+        self._facts = snapshot.worker
         return Single(self._asked.request, snapshot.tool, self._desk, workflow.now)
 
     async def _take(self, work: Single, hands: Hands, step: Step) -> None:

@@ -24,6 +24,7 @@ from workflows.engine.turn import Call
 START_TO_CLOSE = parse_duration("30s")
 SCHEDULE_TO_CLOSE = parse_duration("24h")
 MAX_INPUT_BYTES = 1_500_000
+MAX_REASON_CHARACTERS = 300
 # An activity may outlast its run's time by so much: that time is up is told by the run's own timer.
 OVERTIME = parse_duration("10s")
 
@@ -116,7 +117,8 @@ def value_of(result: Any) -> Any:
     except ValidationError as error:
         raise ValueError(f"it cannot be read: {error.errors()[0]['msg']}") from None
     except Exception as error:
-        raise ValueError(f"it cannot be read: {' '.join(map(str, error.args))}") from None
+        why = " ".join(map(str, error.args))[:MAX_REASON_CHARACTERS]
+        raise ValueError(f"it cannot be read: {why}") from None
     if isinstance(value, bytes):
         raise ValueError("it is binary, not JSON")
     return value

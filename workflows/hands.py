@@ -29,7 +29,7 @@ from workflows.engine.outcome import Outcome, failed, of_failure, of_result
 from workflows.engine.run import Run
 from workflows.engine.turn import Call, Stage, Turn
 from workflows.engine.work import Work
-from workflows.story import Story
+from workflows.showing import Showing
 
 # What one workflow task may schedule stays far under the server's bound of four megabytes.
 MAX_BYTES_IN_FLIGHT = 2_000_000
@@ -45,15 +45,12 @@ async def in_time(condition: Callable[[], bool], longest: timedelta | None, line
 
 
 class Hands:
-    """The doing of one workflow; `show` brings what people see of it, and its story, up to date."""
+    """The doing of one workflow."""
 
-    def __init__(
-        self, work: Work, facts: WorkerFacts, story: Story, show: Callable[[], None]
-    ) -> None:
+    def __init__(self, work: Work, facts: WorkerFacts, showing: Showing) -> None:
         self._work = work
         self._facts = facts
-        self._story = story
-        self._show = show
+        self._showing = showing
         self._bytes_in_flight = 0
         self._timer: asyncio.Task[None] | None = None
         self._groups: tuple[int, EventGroup] | None = None
@@ -93,7 +90,7 @@ class Hands:
             self._work.abandon(turn, "the run ended before this call")
             return
         self._work.calls.open(turn.number, calls)
-        self._show()
+        self._showing.update()
         slots = asyncio.Semaphore(self._work.kept.rules.concurrency)
         open_ = [call for call in calls if call.stage is not Stage.ENDED]
         await asyncio.gather(*(self._see_through(turn, call, slots) for call in open_))
@@ -109,7 +106,7 @@ class Hands:
             else:
                 await self.until_ruled(self._work.calls.question(call))
                 self._work.calls.rule(turn.number, call)
-            self._show()
+            self._showing.update()
 
     async def _execute(self, call: Call) -> Outcome:
         tool = call.tool
@@ -140,7 +137,7 @@ class Hands:
         tool = call.tool
         assert tool is not None  # it was opened
         remaining = self._work.kept.meter.remaining(workflow.now())
-        line = screen.call_summary(self._work.turn, call, self._story.decided(call.id))
+        line = screen.call_summary(self._work.turn, call, self._showing.story.decided(call.id))
         if tool.activity.local:
             return workflow.execute_local_activity(
                 tool.activity.type,
@@ -202,7 +199,7 @@ class Hands:
                 self._work.kept.desk.expire(question)
             elif not question.counted:
                 self._work.calls.remind(self._work.turn, question)
-            self._show()
+            self._showing.update()
 
     def _group(self, turn: int) -> EventGroup:
         """What Temporal's UI shows the events of a turn under: one group for the whole of it."""

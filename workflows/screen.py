@@ -11,12 +11,15 @@ from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 with workflow.unsafe.imports_passed_through():
     from schemas import names
     from schemas.agent import ModelSettings
+    from schemas.base import json_size
 
 from workflows.engine.approval import Question
 from workflows.engine.turn import Call
 from workflows.engine.work import Work
 from workflows.markdown import arguments_line, one_line
 
+# The server ends a run one of whose search attributes takes more than 2 KB.
+MAX_PENDING_BYTES = 1_900
 # A longer one is cut at its beginning where the timeline has no room after its bar.
 MAX_SUMMARY_CHARACTERS = 80
 
@@ -29,13 +32,12 @@ _PENDING = SearchAttributeKey.for_keyword_list(names.PENDING_TOOLS)
 
 def attributes(work: Work) -> dict[str, Any]:
     """The values by which runs and calls are found; names and states alone, no content."""
-    pending = {question.tool: None for question in work.kept.desk.open()}
     principal = work.kept.principal
     return {
         names.AGENT_NAME: work.agent_name,
         names.AGENT_STATUS: work.status,
         names.AGENT_PRINCIPAL: principal.id if principal is not None else None,
-        names.PENDING_TOOLS: list(pending) or None,
+        names.PENDING_TOOLS: _pending(work.kept.desk.open()) or None,
     }
 
 
@@ -82,6 +84,16 @@ def _line(turn: int, said: str, arguments: dict[str, Any]) -> str:
     with_ = arguments_line(arguments, MAX_SUMMARY_CHARACTERS)
     where = f"Turn {turn}" if turn else ""
     return summary(": ".join(part for part in (where, said, with_) if part))
+
+
+def _pending(questions: list[Question]) -> list[str]:
+    """The tools that wait, each once: as many of the first as have room."""
+    tools: list[str] = []
+    for tool in dict.fromkeys(question.tool for question in questions):
+        if json_size([*tools, tool]) > MAX_PENDING_BYTES:
+            break
+        tools.append(tool)
+    return tools
 
 
 def _update(name: str, value: Any) -> SearchAttributeUpdate[Any]:

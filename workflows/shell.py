@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import FailureError
+from temporalio.exceptions import ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from schemas import names
@@ -20,19 +20,21 @@ with workflow.unsafe.imports_passed_through():
     from schemas.base import parse_duration
     from schemas.decision import Decision
     from schemas.entry import NoticeEntry
+    from schemas.errors import ErrorCode
     from schemas.faults import nearest
     from schemas.run import PageRequest
     from schemas.wording import quoted
 
-from workflows import carrying, screen
-from workflows.details import Details
+from workflows import carrying
 from workflows.engine.approval import Desk, Unacceptable
 from workflows.engine.steps import Fail, Finish, Step
 from workflows.engine.work import Work
 from workflows.hands import Hands
 from workflows.requests import NOTHING, NotUnderstoodError, fail, lone, received, understood
+from workflows.showing import Showing
 
 MAX_UNHEARD = 256
+MAX_NOTES = 256
 
 # What a bug or an absurd input can raise ends the run, visibly. Not among them: Temporal's own
 # NondeterminismError. A wrong deployment is rolled back, and its runs go on.
@@ -63,15 +65,16 @@ class Shell(ABC, Generic[WorkT]):
         # What came before the work was made: decisions, and notes on what was no good.
         self._unheard: list[RawValue] = []
         self._unnoted: list[str] = []
+        self._notes = 0
         self._work: WorkT | None = None
-        self._known: WorkerFacts | None = None
-        self._details: Details | None = None
-        self._shown: dict[str, Any] = {}
-        self._told: dict[str, int] = {}
+        # Why there is no work, where there will be none: a code, and words.
+        self._unbegun: tuple[str, str] | None = None
+        self._facts: WorkerFacts | None = None
+        self._showing: Showing | None = None
 
     @abstractmethod
     async def _begin(self) -> WorkT:
-        """Make the work; `_known` is set then."""
+        """Make the work; `_facts` are set then."""
 
     @abstractmethod
     async def _take(self, work: WorkT, hands: Hands, step: Step) -> None:
@@ -97,7 +100,7 @@ class Shell(ABC, Generic[WorkT]):
         else:
             self._note("a decision was ignored: too many came before the run began")
 
-    @workflow.signal(dynamic=True)
+    @workflow.signal(dynamic=True, description="Any other: noted in the log, and ignored")
     def unknown(self, signal: str, _: Sequence[RawValue]) -> None:
         """Note a signal that nobody listens to: who sent it does not learn of it otherwise."""
         mend = nearest(signal, self.signals)
@@ -112,7 +115,7 @@ class Shell(ABC, Generic[WorkT]):
         """Count a decision; `schemas.decision.Receipt` says what it came to."""
         assert self._work is not None  # the validator found the call
         receipt = self._work.decide(_decision(decision))
-        self._show(self._work)
+        self._show()
         return receipt.to_json()
 
     @decide.validator
@@ -186,19 +189,29 @@ class Shell(ABC, Generic[WorkT]):
 
     async def _see_through(self) -> dict[str, Any]:
         """Carry the work from its first step to its end."""
+        work = await self._started()
         try:
-            work = self._work = await self._begin()
-            self._details = Details(work, workflow.info().workflow_id)
-            for text in self._unnoted:
-                self._note(text)
-            for decision in self._unheard:
-                self._hear(work, decision)
             return await self._live(work)
         except asyncio.CancelledError:
-            if self._work is not None:
-                self._work.cancelled()
-                await self._leave(self._work)
+            work.cancelled()
+            await self._leave()
             raise
+
+    async def _started(self) -> WorkT:
+        """The work, with all that came before it; where there is none, who waits for it is told."""
+        try:
+            work = self._work = await self._begin()
+        except (ApplicationError, asyncio.CancelledError, *FAILURES) as error:
+            self._unbegun = _why(error)
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            raise
+        assert self._facts is not None  # the work was made
+        self._showing = Showing(work, self._facts)
+        for text in self._unnoted:
+            work.kept.log.append(NoticeEntry(text=text))
+        for decision in self._unheard:
+            self._hear(work, decision)
+        return work
 
     async def _resolve(self, activity: str, request: Any, what: Literal["agent", "tool"]) -> Any:
         """What the worker answers of itself and of the definition that a request asks for."""
@@ -219,19 +232,20 @@ class Shell(ABC, Generic[WorkT]):
             fail(names.INVALID_REQUEST, carrying.failure_of(error).message)
 
     async def _live(self, work: WorkT) -> dict[str, Any]:
-        assert self._details is not None  # the run has begun
-        hands = Hands(work, self._facts, self._details.story, lambda: self._show(work))
+        assert self._facts is not None  # the work has begun
+        assert self._showing is not None
+        hands = Hands(work, self._facts, self._showing)
         while True:
-            self._show(work)
+            self._show()
             step = await self._next(work)
             if isinstance(step, Finish | Fail):
-                await self._leave(work)
+                await self._leave()
                 return _result(step)
             await self._take(work, hands, step)
 
-    async def _leave(self, work: WorkT) -> None:
+    async def _leave(self) -> None:
         """Nothing is left behind: handlers finish, and lists show the run as ended."""
-        self._show(work)
+        self._show()
         await workflow.wait_condition(workflow.all_handlers_finished)
 
     # Telling.
@@ -244,44 +258,23 @@ class Shell(ABC, Generic[WorkT]):
             return
         if not self._desk.keep(decision):
             work.calls.hear(decision)
-            self._show(work)
+            self._show()
 
     def _note(self, text: str) -> None:
+        """Write down that something was ignored: now, or as soon as there is a log."""
+        self._notes += 1
+        if self._notes > MAX_NOTES:
+            return
+        if self._notes == MAX_NOTES:
+            text = "something was ignored; what else is, is not noted any more"
         if self._work is not None:
             self._work.kept.log.append(NoticeEntry(text=text))
         else:
-            self._unnoted = [*self._unnoted, text][:MAX_UNHEARD]
+            self._unnoted.append(text)
 
-    def _show(self, work: WorkT) -> None:
-        """Bring what lists, the UI and people's notifier show up to date."""
-        assert self._details is not None  # the run has begun
-        workflow.set_current_details(self._details.read())
-        attributes = screen.attributes(work)
-        changed = screen.updates(self._shown, attributes, self._facts.search_attributes)
-        if changed:
-            workflow.upsert_search_attributes(changed)
-        self._shown = attributes
-        self._notify()
-
-    def _notify(self) -> None:
-        if self._facts.notify is None:
-            return
-        for question, told in zip(self._desk.open(), self._desk.shown(), strict=True):
-            key = f"{question.call_id} {question.kind} {question.round}"
-            if self._told.get(key) == question.reminders:
-                continue
-            self._told[key] = question.reminders
-            line = screen.summary(f"Tells people that {question.label} waits")
-            workflow.start_activity(
-                self._facts.notify,
-                told | {"workflowId": workflow.info().workflow_id},
-                **carrying.notify(line),
-            )
-
-    @property
-    def _facts(self) -> WorkerFacts:
-        assert self._known is not None  # the run has begun
-        return self._known
+    def _show(self) -> None:
+        assert self._showing is not None  # the work has begun
+        self._showing.update()
 
 
 def _decision(given: Any) -> Decision:
@@ -290,6 +283,16 @@ def _decision(given: Any) -> Decision:
 
 def _page(given: Any) -> PageRequest:
     return understood(received(given) or {}, PageRequest, '{"after": 0, "limit": 100}')
+
+
+def _why(error: BaseException) -> tuple[str, str]:
+    match error:
+        case ApplicationError(type=str(code)):
+            return code, error.message
+        case asyncio.CancelledError():
+            return ErrorCode.CANCELLED, "the run was cancelled before it began"
+        case _:
+            return names.INVALID_REQUEST, str(error)
 
 
 def _result(step: Finish | Fail) -> dict[str, Any]:

@@ -44,7 +44,9 @@ def import_module(name: str) -> ModuleType:
     _search(path.resolve().parent if by_path else Path.cwd())
     try:
         return _import_file(path) if by_path else importlib.import_module(name)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise ImportFailedError(_import_problem(name, error)) from error
 
 
@@ -111,5 +113,8 @@ def their_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSumm
 
 def _message(error: BaseException) -> str:
     """One line of it, without the place where that is told anyway."""
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    try:
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+    except Exception:
+        text = "it cannot say why"
     return " ".join(text.split())[:MAX_MESSAGE_CHARS]

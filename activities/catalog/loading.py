@@ -78,7 +78,10 @@ def load_catalog(
         CatalogError: something does not load.
     """
     loading = _Loading(World(task_queue=task_queue, endpoints=endpoints))
+    before = Path.cwd()
     loading.imported(loading.modules(modules))
+    if folder is not None and Path.cwd() != before:  # a module has gone elsewhere
+        folder = before / folder
     return loading.catalog(folder)
 
 

@@ -60,7 +60,10 @@ def _no_folder(folder: Path) -> Problem:
 def _in(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Problem]:
     for path in sorted(islice(_paths(folder), MAX_FILES)):
         suffix = path.suffix.lower()
-        if suffix in suffixes and path.is_dir():
+        if path.is_dir() and path.is_symlink():
+            mend = "put the folder itself here, or link its files"
+            yield Problem(str(path), None, "a link to a folder is not followed", mend)
+        elif suffix in suffixes and path.is_dir():
             yield Problem(str(path), None, "this is a folder", f"call it `{path.stem}`")
         elif path.is_file() and (meant := _meant(path, suffixes)):
             reason = f"a file that ends in `{''.join(path.suffixes[-2:])}` is not read"

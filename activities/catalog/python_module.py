@@ -61,8 +61,13 @@ def _activities(module: ModuleType) -> Iterator[Callable[..., Any]]:
 
 
 def _definition(value: Any) -> activity._Definition | None:
-    # Temporal has no other way to ask for an activity's registered name.
-    return activity._Definition.from_callable(value)
+    # Temporal has no other way to ask for an activity's registered name. What is no activity may
+    # answer whatever it is asked, or raise.
+    try:
+        found = activity._Definition.from_callable(value)
+    except Exception:
+        return None
+    return found if isinstance(found, activity._Definition) else None
 
 
 def _line(run: Callable[..., Any]) -> int:

@@ -336,7 +336,7 @@ def test_a_property_may_be_called_like_a_keyword(shop: Folder) -> None:
 
 def test_keywords_of_ones_own_are_left_alone(shop: Folder) -> None:
     own = {
-        "x-hint": 1,
+        "x-requierd": 1,
         "example": "A-1",
         "examples": [{"requierd": True}],
         "default": {"tpye": 1},

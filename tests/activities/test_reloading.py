@@ -387,6 +387,12 @@ def test_what_is_mislaid_is_told_until_it_is_gone(place: Place, name: str) -> No
     assert place.settle() == ["the catalog loads again, and is as it was before"]
 
 
+@pytest.mark.parametrize("name", ["tools/.git/refund.yaml.txt", "agents/.clerk.mdd"])
+def test_what_is_hidden_is_nobodys_slip(place: Place, name: str) -> None:
+    place.folder.write(name, AGENT)
+    assert place.settle() == []
+
+
 def test_files_below_folders_are_looked_at(place: Place) -> None:
     place.folder.write("tools/money/refund.yaml", "_activity: charge\n")
     assert place.settle() == ["the catalog has changed; for new runs: new: tool `refund`"]

@@ -4,12 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.catalog.loading import Shelf
 from activities.resolve import AgentResolver
 from schemas import names
 from schemas.agent import Snapshot, ToolSnapshot, WorkerFacts
+from schemas.faults import MAX_TOLD_CHARS
 from tests.activities.catalog_folder import Folder
 
 FACTS = WorkerFacts(
@@ -36,6 +37,7 @@ def tool_refusal(resolver: AgentResolver, request: Any) -> str:
     with pytest.raises(ApplicationError) as refused:
         resolver.resolve_tool(request)
     assert (refused.value.type, refused.value.non_retryable) == (names.INVALID_REQUEST, True)
+    assert refused.value.category is ApplicationErrorCategory.BENIGN  # it is no worker's fault
     return refused.value.message
 
 
@@ -160,3 +162,12 @@ def test_the_secrets_of_an_endpoint_are_in_no_snapshot(resolver: AgentResolver) 
     answer = resolver.resolve_agent({"agent": "desk", "input": "go"})
     said = {"endpoint", "name", "temperature", "maxOutputTokens", "options"}
     assert set(answer["agent"]["model"]) == said
+
+
+def test_however_much_is_wrong_and_however_long_it_is_told_in_a_line(
+    resolver: AgentResolver,
+) -> None:
+    many = {f"{'x' * 1_000}{n}": n for n in range(1_000)}
+    told = refusal(resolver, {"agent": "desk", **many})
+    assert len(told) <= MAX_TOLD_CHARS + len(". And 95 more")
+    assert told.endswith(". And 95 more")

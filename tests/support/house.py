@@ -18,6 +18,9 @@ from worker import Settings, build_worker
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(__file__).with_name("tools.py")
 CATALOG = Path(__file__).with_name("catalog")
+# Settings for several runs at once: without room in the cache, one can hold up another for ten
+# seconds.
+SIDE_BY_SIDE = {"max_cached_workflows": 100}
 
 
 class House:

@@ -180,6 +180,12 @@ async def big(arguments: Bytes) -> str:
     return "x" * arguments.size
 
 
+@activity.defn
+async def binary(arguments: Nothing) -> bytes:
+    """Return what is no JSON."""
+    return b"\x00"
+
+
 class Wrong(BaseModel):
     model_config = ConfigDict(json_schema_extra={"_output": {"type": "object", "required": ["id"]}})
 

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
+from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
@@ -13,6 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
 
+PENDING_TOOLS = SearchAttributeKey.for_keyword_list("PendingTools")
 PAYS = [Answer(calls=[call("pay", amount=5, _reasoningForCall="they asked")]), Answer("paid")]
 
 
@@ -359,3 +361,19 @@ async def test_waiting_calls_with_large_arguments_can_be_listed_and_decided(
     for one in waiting:
         await run.decide(one["callId"], "deny", digest=one["digest"])
     await run.result()
+
+
+async def test_many_waiting_tools_with_long_names_do_not_end_the_run(
+    open_house: OpenHouse,
+) -> None:
+    names = [f"pay_{'x' * 100}_{n}" for n in range(24)]  # more than a search attribute holds
+    tools_ = [{"_tool": name, "_activity": "pay", "_sideEffects": True} for name in names]
+    house = await open_house([Answer(calls=[call(name) for name in names]), Answer("done")])
+    run = await house.start(tools_)
+    await run.waiting(len(names))
+    described = await run.handle.describe()
+    found = described.typed_search_attributes[PENDING_TOOLS]
+    assert list(found) == names[: len(found)]
+    assert len(found) > 10
+    await run.signal("t1c1", "deny")
+    assert (await run.status())["status"] == "awaiting_approval"

@@ -1,14 +1,15 @@
 """`CallWorkflow`: one call of one tool without a model, and what it ends with."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
-from temporalio.exceptions import CancelledError
+from temporalio.exceptions import ApplicationErrorCategory, CancelledError
 
 from tests.support import tools
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse
+from tests.support.house import SIDE_BY_SIDE, OpenHouse
 
 SHOUT = {
     "_tool": "shout",
@@ -60,10 +61,12 @@ NO_CALLS: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_what_makes_no_call_is_an_invalid_request(open_house: OpenHouse) -> None:
-    house = await open_house([])
-    for request, said in NO_CALLS:
-        failure = await (await house.call(**request)).failure()
+    house = await open_house([], **SIDE_BY_SIDE)
+    calls = await asyncio.gather(*(house.call(**request) for request, _ in NO_CALLS))
+    for call, (_, said) in zip(calls, NO_CALLS, strict=True):
+        failure = await call.failure()
         assert failure.type == "invalid_request"
+        assert failure.category is ApplicationErrorCategory.BENIGN
         assert said in failure.message
 
 
@@ -74,6 +77,7 @@ ERRORS: list[tuple[str, dict[str, Any], str, str]] = [
     ("scoped", {}, "token_scope_insufficient", "orders:write"),
     ("raises", {}, "tool_error", "the stock is empty"),
     ("misfit", {}, "invalid_output", "does not fit its `_output`"),
+    ("binary", {}, "invalid_output", "its result is lost: it is binary, not JSON"),
     ("elsewhere", {}, "timeout", "was not begun in time"),
     ("big", {"size": 3_000_000}, "tool_error", "3000002 bytes"),
     ("big", {"size": 1_999_950}, "invalid_output", "too large to be handed on"),
@@ -82,14 +86,17 @@ ERRORS: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 async def test_an_error_of_the_call_is_its_failure(open_house: OpenHouse) -> None:
-    house = await open_house([])
-    for tool, arguments, code, said in ERRORS:
+    house = await open_house([], **SIDE_BY_SIDE)
+
+    async def ends(tool: str, arguments: dict[str, Any], code: str, said: str) -> None:
         call = await house.call(tool, arguments)
         failure = await call.failure()
         assert (failure.type, failure.non_retryable) == (code, True)
         assert said in failure.message
         assert (await call.status())["status"] == "failed"
         assert (await call.told())[-1] == "error"
+
+    await asyncio.gather(*(ends(*row) for row in ERRORS))
 
 
 async def test_a_principal_acts_with_its_scopes(open_house: OpenHouse) -> None:

@@ -1,5 +1,6 @@
 """Nonsense from outside, below what JSON is: no run hangs, and none under way ends."""
 
+import asyncio
 import uuid
 from typing import Any
 
@@ -11,6 +12,7 @@ from temporalio.common import RawValue
 from tests.support import tools
 from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
+from workflows.shell import MAX_NOTES
 
 
 def raw(data: bytes, encoding: bytes = b"json/plain") -> RawValue:
@@ -24,6 +26,7 @@ BROKEN: dict[str, list[Any]] = {
     "too deep": [raw(b"[" * 5000 + b"]" * 5000)],
     "binary": [raw(b"\x00\x01", b"binary/plain")],
     "an encoding of others": [raw(b"\x00\x01", b"foo/bar")],
+    "an encoding without end": [raw(b"x", b"foo" * 100_000)],
     "nothing": [],
 }
 
@@ -45,6 +48,7 @@ async def test_a_run_is_not_started_with_it(
     failure = await Run(handle).failure()
     assert failure.type == "invalid_request"
     assert "JSON" in failure.message
+    assert len(failure.message) < 500
 
 
 async def test_a_run_under_way_lives_through_all_of_it(
@@ -58,12 +62,39 @@ async def test_a_run_under_way_lives_through_all_of_it(
     for given in [*BROKEN.values(), three]:
         for signal in ("approve", "message", "no_such_signal"):
             await handle.signal(signal, args=given)
-        for update in ("decide", "send", "no_such_update"):
-            with pytest.raises(WorkflowUpdateFailedError):
-                await handle.execute_update(update, args=given)
+        updates = (
+            handle.execute_update(update, args=given)
+            for update in ("decide", "send", "no_such_update")
+        )
+        refused = await asyncio.gather(*updates, return_exceptions=True)
+        assert [type(each) for each in refused] == [WorkflowUpdateFailedError] * 3
         wrong: list[Any] = given or [{"after": -1}]
         with pytest.raises(WorkflowQueryFailedError):
             await handle.query("events", args=wrong)
     await run.decide("t1c1", "approve")
     assert (await run.result())["output"] == "paid"
     assert tools.read() == [f"pay 5 {run.id}/t1c1"]
+
+
+@pytest.mark.parametrize("given", BROKEN.values(), ids=BROKEN.keys())
+async def test_a_conversation_is_closed_whatever_is_sent_along(
+    open_house: OpenHouse, plain: Client, given: list[Any]
+) -> None:
+    run = await (await open_house([Answer("hello")])).start(conversation=True)
+    await plain.get_workflow_handle(run.id).signal("close", args=given)
+    assert (await run.result())["output"] == "hello"
+
+
+async def test_what_is_ignored_again_and_again_is_not_noted_for_ever(
+    open_house: OpenHouse,
+) -> None:
+    house = await open_house([Answer(calls=[call("pay", amount=5)]), Answer("paid")])
+    run = await house.start(["pay"])
+    await run.waiting()
+    signals = (run.handle.signal("no_such_signal", "x") for _ in range(MAX_NOTES + 20))
+    await asyncio.gather(*signals)
+    notes = [entry["text"] for entry in await run.context() if entry["type"] == "notice"]
+    assert len(notes) == MAX_NOTES
+    assert notes[-1] == "something was ignored; what else is, is not noted any more"
+    await run.decide("t1c1", "approve")
+    assert (await run.result())["output"] == "paid"

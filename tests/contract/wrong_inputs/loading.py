@@ -34,6 +34,7 @@ class Place(Enum):
 
     FOLDER = auto()
     DEAD_LINK = auto()
+    LINK_TO_FOLDER = auto()
     NOTHING = auto()
 
 

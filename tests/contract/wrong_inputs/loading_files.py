@@ -253,6 +253,14 @@ FILES = [
         ],
     ),
     Wrong(
+        "a link to a folder",
+        {"tools/shared": Place.LINK_TO_FOLDER},
+        [
+            "tools/shared: a link to a folder is not followed; put the folder itself here, or "
+            "link its files",
+        ],
+    ),
+    Wrong(
         "a file's name that is no name",
         {"tools/charge card.yaml": CHARGED},
         [

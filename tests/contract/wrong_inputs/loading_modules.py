@@ -30,6 +30,16 @@ MODULES = [
         "2: it cannot be imported: SystemExit: 3; mend it there",
     ),
     module(
+        "a module that fails with what no program should catch",
+        "raise BaseException('over')\n",
+        "1: it cannot be imported: BaseException: over; mend it there",
+    ),
+    module(
+        "a module that fails and cannot say why",
+        "class Odd(Exception):\n    def __str__(self):\n        return 1 / 0\n\n\nraise Odd\n",
+        "6: it cannot be imported: Odd: it cannot say why; mend it there",
+    ),
+    module(
         "a module without activities",
         "def charge() -> None: ...\n",
         " it has no activities; decorate a function with `@activity.defn`, or leave the module out",

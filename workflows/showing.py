@@ -1,0 +1,55 @@
+"""What others see of a workflow, kept up to date: its page, the lists, and people's notifier."""
+
+from typing import Any
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from schemas.agent import WorkerFacts
+
+from workflows import carrying, screen
+from workflows.details import Details
+from workflows.engine.work import Work
+from workflows.story import Story
+
+
+class Showing:
+    """What others see of one workflow."""
+
+    def __init__(self, work: Work, facts: WorkerFacts) -> None:
+        self._work = work
+        self._facts = facts
+        self._details = Details(work, workflow.info().workflow_id)
+        self._attributes: dict[str, Any] = {}
+        self._told: dict[str, int] = {}
+
+    @property
+    def story(self) -> Story:
+        """What the workflow has done so far, as of when it was last shown."""
+        return self._details.story
+
+    def update(self) -> None:
+        """Bring it all up to date."""
+        workflow.set_current_details(self._details.read())
+        attributes = screen.attributes(self._work)
+        changed = screen.updates(self._attributes, attributes, self._facts.search_attributes)
+        if changed:
+            workflow.upsert_search_attributes(changed)
+        self._attributes = attributes
+        if self._facts.notify is not None:
+            self._notify(self._facts.notify)
+
+    def _notify(self, activity: str) -> None:
+        """Have people told of what waits: once each time that it is asked."""
+        desk = self._work.kept.desk
+        for question, shown in zip(desk.open(), desk.shown(), strict=True):
+            key = f"{question.call_id} {question.kind} {question.round}"
+            if self._told.get(key) == question.reminders:
+                continue
+            self._told[key] = question.reminders
+            line = screen.summary(f"Tells people that {question.label} waits")
+            workflow.start_activity(
+                activity,
+                shown | {"workflowId": workflow.info().workflow_id},
+                **carrying.notify(line),
+            )
