@@ -42,7 +42,7 @@ from hosting.options import Settings as Settings  # whoever builds a worker begi
 from hosting.stopping import leave, until_stopped
 from hosting.temporal import connect, connect_settings, usable_search_attributes
 from schemas.agent import WorkerFacts
-from schemas.faults import nearest
+from schemas.faults import Fault, nearest
 from workflows.agent import AgentWorkflow
 from workflows.call import CallWorkflow
 
@@ -231,6 +231,17 @@ def _holdings(house: House) -> str:
     )
 
 
+def _notes(house: House, settings: Settings) -> list[str]:
+    """What is no mistake, but may not be what was meant."""
+    reason = "is registered, and is no tool: its one parameter is no pydantic model"
+    mend = "give it one, or bind it in `tools/`, if models are to call it"
+    return [
+        str(each.source.problem(Fault((), f"activity `{each.name}` {reason}", mend)))
+        for each in house.shelf.catalog.unbound
+        if each.name != settings.notify
+    ]
+
+
 def check(settings: Settings, how: Check) -> int:
     """Load everything as at a start, and say what keeps the worker from it; the exit code.
 
@@ -250,7 +261,8 @@ def _checked(settings: Settings, how: Check) -> Answer:
         house = load(settings)
     except LoadError as error:
         return _refused(error.problems, how)
-    return Answer(STOPPED, "[]\n" if how.json else f"{_holdings(house)}: nothing to mend\n")
+    said = [*_notes(house, settings), f"{_holdings(house)}: nothing to mend"]
+    return Answer(STOPPED, "[]\n" if how.json else "\n".join([*said, ""]))
 
 
 def _refused(problems: Sequence[Problem], how: Check) -> Answer:

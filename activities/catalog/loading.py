@@ -51,6 +51,13 @@ class Catalog:
         """The activities of the Python modules, to be registered."""
         return [each.run for each in self.imported]
 
+    @property
+    def unbound(self) -> list[PythonActivity]:
+        """The activities that are no tools, and that no tool names."""
+        agents = (tool for agent in self.agents.values() for tool in agent.tools)
+        bound = {tool.activity.type for tool in (*self.world.tools.values(), *agents)}
+        return [each for each in self.imported if each.name not in bound]
+
 
 @dataclass
 class Shelf:

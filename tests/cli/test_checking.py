@@ -76,6 +76,39 @@ async def test_the_workers_own_variables_are_followed(
     assert (said.code, said.out[:16]) == (0, "1 tool, 1 agent,")
 
 
+PLAIN = """\
+from typing import Any
+
+from temporalio import activity
+
+
+@activity.defn
+async def book_room(room: str, day: str) -> str:
+    return room
+
+
+@activity.defn
+async def pay(arguments: dict[str, Any]) -> str:
+    return "paid"
+"""
+
+
+async def test_an_activity_that_is_no_tool_is_told_unless_a_tool_names_it(
+    place: Path, holdfast: Holdfast
+) -> None:
+    (place / "plain.py").write_text(PLAIN)
+    (place / "tools").mkdir()
+    (place / "tools/pay.yaml").write_text("_activity: pay\n")
+    said = await holdfast("check", *ALL, "--tools", "plain.py")
+    assert (said.code, said.err) == (0, "")
+    note, summary = said.out.splitlines()
+    assert note.endswith(
+        "plain.py:6: activity `book_room` is registered, and is no tool: its one parameter is no"
+        " pydantic model; give it one, or bind it in `tools/`, if models are to call it"
+    )
+    assert summary == "2 tools, 1 agent, endpoints m: nothing to mend"
+
+
 async def test_problems_are_an_array_for_programs(place: Path, holdfast: Holdfast) -> None:
     (place / "agents/desk.yaml").write_text("model: {endpoint: m}\n\ntools: [lookup]\n")
     said = await holdfast("check", *ALL, "--json")
