@@ -85,7 +85,12 @@ def _folders(folder: Path) -> Signature:
     """The names of a catalog's folders: one that is not read may be meant to be."""
     try:
         with os.scandir(folder) as entries:
-            return {entry.path: None for entry in islice(entries, MAX_FILES) if entry.is_dir()}
+            return {
+                entry.path: None
+                for entry in islice(entries, MAX_FILES)
+                # Python makes this one beside a module of tools when it is imported.
+                if entry.is_dir() and entry.name != "__pycache__"
+            }
     except OSError as error:
         return {str(folder): error.strerror or str(error)}
 

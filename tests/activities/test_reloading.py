@@ -110,6 +110,13 @@ def test_a_change_is_read_at_the_second_look_and_no_more(
     assert "refund" in place.tools
 
 
+def test_what_python_makes_beside_a_module_is_no_change(place: Place) -> None:
+    (place.folder.path / "__pycache__").mkdir(exist_ok=True)
+    before = place.shelf.catalog
+    assert place.look(3) == []
+    assert place.shelf.catalog is before
+
+
 def test_what_changes_in_many_steps_is_taken_up_whole_at_the_end(place: Place) -> None:
     for n in range(4):
         place.folder.write(f"tools/step_{n}.yaml", "_activity: charge\n")
