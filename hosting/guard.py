@@ -13,11 +13,11 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, NamedTuple, NoReturn, TextIO
 
-from hosting.errors import STOPPED, WRONG_SETUP
+from hosting.errors import WRONG_SETUP
 
 FAILED: Final = 1
-# Where standard output and error led. A process that a module forks is not to hold them open:
-# whoever reads what the check says would wait for its end, too.
+# Where standard output and error led; nothing in a process that a module forks. That has nothing to
+# say, and whoever reads what the check says would wait for its end, too.
 _kept: list[TextIO] = []
 
 
@@ -47,7 +47,6 @@ def guarded(
         the exit code.
     """
     _silence()
-    own = os.getpid()
     main_thread = threading.get_ident()
 
     def end() -> NoReturn:
@@ -61,10 +60,7 @@ def guarded(
         answer = work()
     except Exception:
         answer = Answer(FAILED, err=traceback.format_exc())
-    finally:
-        timer.cancel()
-        if os.getpid() != own:  # what the work has forked got here as well
-            os._exit(STOPPED)
+    timer.cancel()
     _say(answer)
     return answer.code
 
@@ -80,7 +76,7 @@ def _silence() -> None:
 
 
 def _say(answer: Answer) -> None:
-    for stream, text in zip(_kept, (answer.out, answer.err), strict=True):
+    for stream, text in zip(_kept, (answer.out, answer.err), strict=False):
         with suppress(BrokenPipeError):  # nobody listens any more
             stream.write(text)
             stream.flush()

@@ -21,6 +21,7 @@ from schemas.wording import (
     is_wrong_type,
     misfit,
     quoted,
+    some,
     wanted,
 )
 
@@ -30,6 +31,7 @@ Where = tuple[str | int, ...]
 MAX_ERRORS = 100
 MAX_FAULTS_TOLD = 5
 MAX_TOLD_CHARS = 2_000
+MAX_NAMES_TOLD = 10
 # Names are compared up to here.
 MAX_NAME_CHARS = 200
 
@@ -80,8 +82,7 @@ def nearest(name: str, names: Iterable[str], nothing: str = "there are none") ->
         return "did you mean " + " or ".join(f"`{match}`" for match in close) + "?"
     if not known:
         return nothing
-    shown = ", ".join(f"`{each}`" for each in known[:10])
-    return f"known: {shown}" + (f" and {len(known) - 10} more" if len(known) > 10 else "")
+    return f"known: {some([f'`{each}`' for each in known], MAX_NAMES_TOLD)}"
 
 
 def closest(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:

@@ -5,6 +5,8 @@ The words are the same wherever a value is read: in a file, in a run's input, in
 
 import json
 import re
+from collections.abc import Collection
+from itertools import islice
 from typing import Any
 
 from pydantic_core import ErrorDetails
@@ -86,6 +88,13 @@ def quoted(value: Any) -> str:
     text = value if isinstance(value, str) else _json(value)
     short = text if len(text) <= MAX_QUOTED_CHARS else text[:MAX_QUOTED_CHARS] + "…"
     return f"`{' '.join(short.split())}`"
+
+
+def some(names: Collection[str], most: int) -> str:
+    """The first `most` of the names, and how many more there are."""
+    more = len(names) - most
+    named = ", ".join(islice(names, most))
+    return f"{named} and {more} more" if more > 0 else named
 
 
 def misfit(value: Any) -> str:

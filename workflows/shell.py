@@ -100,7 +100,7 @@ class Shell(ABC, Generic[WorkT]):
         else:
             self._note("a decision was ignored: too many came before the run began")
 
-    @workflow.signal(dynamic=True, description="Any other: noted in the log, and ignored")
+    @workflow.signal(dynamic=True, description="Any other name: it is noted, and ignored")
     def unknown(self, signal: str, _: Sequence[RawValue]) -> None:
         """Note a signal that nobody listens to: who sent it does not learn of it otherwise."""
         mend = nearest(signal, self.signals)

@@ -21,6 +21,7 @@ from typing import Any
 from activities.catalog.faults import Problem
 from activities.catalog.files import Signature, file_signature, folder_signature
 from activities.catalog.loading import Catalog, CatalogError, Shelf, load_again
+from schemas.wording import some
 
 MAX_PROBLEMS_TOLD = 100
 MAX_NAMES_TOLD = 10
@@ -145,7 +146,9 @@ def difference(old: Catalog, new: Catalog) -> str:
     for kind, (was, now) in kinds.items():
         for name, how in _changes(was, now):
             found[how].append(f"{kind} `{name}`")
-    return "; ".join(f"{how}: {_some(names)}" for how, names in found.items() if names)
+    return "; ".join(
+        f"{how}: {some(names, MAX_NAMES_TOLD)}" for how, names in found.items() if names
+    )
 
 
 def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -156,8 +159,3 @@ def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[s
             yield name, "gone"
         elif was[name] != now[name]:
             yield name, "changed"
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - MAX_NAMES_TOLD
-    return ", ".join(names[:MAX_NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")

@@ -12,6 +12,7 @@ from tests.engine.asking import (
     BOB,
     CAT,
     DIGEST,
+    SCHEMA,
     approve,
     asks,
     decides,
@@ -20,6 +21,7 @@ from tests.engine.asking import (
     open_question,
     refusal,
 )
+from tests.engine.driver import Play, call, says, tool
 from workflows.engine.approval import (
     MAX_COUNTED_DECISIONS,
 )
@@ -181,6 +183,17 @@ def test_a_decision_on_what_does_not_wait_is_refused() -> None:
     assert refusal(play, approve(callId="t9c9")) == (
         NO_SUCH_CALL,
         "no call t9c9 waits for a decision; waiting: t1c1",
+    )
+
+
+def test_of_many_calls_that_wait_the_first_are_named() -> None:
+    twelve = [call("pay", {"amount": 5})] * 12
+    play = Play(tool("pay", SCHEMA, side_effects=True), model=[says("", *twelve)])
+    open_question(play)
+
+    _, message = refusal(play, approve(callId="t9c9"))
+    assert message.endswith(
+        "waiting: " + ", ".join(f"t1c{n}" for n in range(1, 11)) + " and 2 more"
     )
 
 

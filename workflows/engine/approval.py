@@ -19,7 +19,7 @@ from schemas.decision import Decided, Decision, Kind, Receipt, Waiting
 from schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from schemas.run import Principal
 from schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
-from schemas.wording import quoted
+from schemas.wording import quoted, some
 from workflows.engine.arguments import InvalidArguments
 from workflows.engine.checking import CannotCheck, fits
 from workflows.engine.shortening import shortened
@@ -338,10 +338,8 @@ class Desk:
 
     def unasked(self) -> str:
         """The calls that decisions were kept for and that have not been asked about, in words."""
-        calls = list(dict.fromkeys(quoted(decision.call_id) for decision in self._early))
-        more = len(calls) - MAX_CALLS_NAMED
-        named = ", ".join(calls[:MAX_CALLS_NAMED])
-        return f"{named} and {more} more" if more > 0 else named
+        calls = dict.fromkeys(quoted(decision.call_id) for decision in self._early)
+        return some(calls, MAX_CALLS_NAMED)
 
     def check(self, decision: Decision) -> tuple[Question, Decision]:
         """The question that a decision is on, and the decision as it is meant there.
@@ -357,7 +355,7 @@ class Desk:
             raise Unacceptable(
                 ALREADY_DECIDED, f"call {decision.call_id} is decided already: {said}"
             )
-        waiting = ", ".join(self._open) or "none"
+        waiting = some(self._open, MAX_CALLS_NAMED) or "none"
         raise Unacceptable(
             NO_SUCH_CALL, f"no call {decision.call_id} waits for a decision; waiting: {waiting}"
         )
