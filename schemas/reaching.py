@@ -12,7 +12,7 @@ from schemas.faults import closest, nearest
 from schemas.wording import quoted
 
 CONFIG_FILE: Final = "TEMPORAL_CONFIG_FILE"
-_TODO_SETTINGS: Final = "mend temporal.toml or the TEMPORAL_ variables"
+_MEND_SETTINGS: Final = "mend temporal.toml or the TEMPORAL_ variables"
 _TLS_PAIR: Final = "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"
 _MAX_QUOTED_CHARS: Final = 300
 _MAX_PORT: Final = 65535
@@ -68,14 +68,14 @@ def of_settings(
         wrong = (
             f"{error.filename}, which Temporal's settings name, cannot be read: {error.strerror}"
         )
-        return Trouble(wrong, _TODO_SETTINGS, True)
+        return Trouble(wrong, _MEND_SETTINGS, True)
     profile = re.match(r"Profile '(.*)' not found", str(error))
     if profile is not None:
         nothing = f"there is none: check {CONFIG_FILE}"
         mend = nearest(profile.group(1), profiles(), nothing)
         return Trouble(f"TEMPORAL_PROFILE: no profile {quoted(profile.group(1))}", mend, True)
     wrong = f"Temporal's settings cannot be read: {_toml(error, environ)}"
-    return Trouble(wrong, _TODO_SETTINGS, True)
+    return Trouble(wrong, _MEND_SETTINGS, True)
 
 
 def of_address(address: str) -> Trouble | None:
