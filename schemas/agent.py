@@ -6,7 +6,15 @@ from pydantic import Field, model_validator
 
 from schemas.base import Duration, Lenient, Strict
 from schemas.faults import nearest
-from schemas.tool import ApprovalPolicy, Schema, Tool, ToolDefinition
+from schemas.tool import (
+    ActivityBinding,
+    ActivityRef,
+    ApprovalPolicy,
+    Hooks,
+    Schema,
+    Tool,
+    ToolDefinition,
+)
 from schemas.wording import NAME_PATTERN
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -19,10 +27,19 @@ class Forced(Strict):
     """The tool that must be called."""
 
 
+Calling = Literal["native", "composed"]
+Plan = Literal["eager", "lazy"]
 ToolChoice = Literal["auto", "none", "required"] | Forced
 OnLimit = Literal["finalize", "fail", "ask"]
 BudgetName = Literal[
-    "maxIterations", "maxTurns", "maxCalls", "maxDuration", "maxTokens", "maxCost", "maxSameTool"
+    "maxIterations",
+    "maxTurns",
+    "maxCalls",
+    "maxDuration",
+    "maxTokens",
+    "maxCost",
+    "maxSameTool",
+    "maxDepth",
 ]
 
 
@@ -44,6 +61,8 @@ class Budget(Strict):
     """Cost, by the endpoint's prices."""
     max_same_tool: Annotated[int, Field(ge=1)] | None = None
     """Calls of one tool in a row."""
+    max_depth: Annotated[int, Field(ge=0)] | None = None
+    """Delegates of delegates (default: 4)."""
 
     def over(self, defaults: "Budget") -> "Budget":
         """This budget, with what it leaves unset taken from `defaults`."""
@@ -60,7 +79,7 @@ class Budget(Strict):
         return Budget.model_validate(tighter)
 
 
-BUDGET_DEFAULTS = Budget(max_iterations=6, max_turns=8, max_calls=32)
+BUDGET_DEFAULTS = Budget(max_iterations=6, max_turns=8, max_calls=32, max_depth=4)
 ON_LIMIT_DEFAULTS: dict[BudgetName, OnLimit] = {"maxIterations": "finalize"}
 
 
@@ -87,6 +106,47 @@ class AgentApproval(ApprovalPolicy):
     """The tools whose calls need no person."""
 
 
+class Knowledge(Strict):
+    """Something to know, offered as a tool and fetched only when that is called: one of a file of
+    the catalog, an address that the worker allows, and a text."""
+
+    name: Name
+    """The name that the model calls it by."""
+    description: str = ""
+    """What it is about, for the model."""
+    file: str | None = None
+    """A file, relative to the catalog's folder and inside it."""
+    url: str | None = None
+    """An address; the worker says which are allowed."""
+    text: str | None = None
+    """The text itself."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Knowledge":
+        if sum(each is not None for each in (self.file, self.url, self.text)) != 1:
+            raise ValueError("knowledge is one of `file`, `url` and `text`")
+        return self
+
+
+class SkillDefinition(Strict):
+    """A named part of an agent, with tools, knowledge and instructions of its own."""
+
+    name: Name
+    """The skill's name."""
+    description: str = ""
+    """What it is for: the model chooses by it."""
+    instructions: str = ""
+    """What is added to the system prompt."""
+    tools: Annotated[
+        list[str | ToolDefinition], Field(json_schema_extra={"uniqueItems": True})
+    ] = []
+    """Its tools, besides the agent's own."""
+    knowledge: list[Knowledge] = []
+    """Its knowledge, besides the agent's own."""
+    activity: ActivityRef | None = None
+    """An activity that does the whole work of the skill: no model is asked."""
+
+
 class AgentDefinition(Strict):
     """An agent as a person writes it, in JSON, YAML or the front matter of a Markdown file."""
 
@@ -100,12 +160,19 @@ class AgentDefinition(Strict):
     """The system prompt; in a Markdown file, the text below the front matter."""
     model: ModelSettings
     """Which model is asked."""
-    calling: Literal["native"] = "native"
-    """How tools are called: `native` is the provider's own way."""
+    calling: Calling = "native"
+    """How tools are called: `native` is the provider's own way, `composed` one structured answer
+    with all calls and the output."""
     tools: Annotated[
         list[str | ToolDefinition], Field(json_schema_extra={"uniqueItems": True})
     ] = []
     """Names of the catalog, and tools that are written out here."""
+    skills: list[SkillDefinition] = []
+    """Named parts, of which a run has one."""
+    knowledge: list[Knowledge] = []
+    """What can be fetched when the model asks for it."""
+    memory: bool = False
+    """Give it `memory_read`, `memory_write` and `memory_search`: what it keeps outlives the run."""
     input: Schema | bool | None = None
     """The schema of a run's input."""
     output: Schema | bool | None = None
@@ -122,21 +189,41 @@ class AgentDefinition(Strict):
     """How many calls of a turn are carried out at a time."""
     approval: AgentApproval = AgentApproval()
     """When calls wait for a person, where their tool says nothing."""
-    plan: Literal["eager"] = "eager"
-    """When calls are carried out: `eager` is as the model makes them."""
+    plan: Plan = "eager"
+    """When calls are carried out: `eager` is as the model makes them, `lazy` once a person has
+    approved all calls of an answer."""
     principal_scopes: list[str] | None = None
     """The most that a run may hold of scopes; unset, all that its principal has."""
     reasoning_for_call: bool = True
     """Have the model say with each call why it makes it."""
+    prepare: Annotated[ActivityRef | None, Field(alias="_prepare")] = None
+    """A hook for all its calls: see a tool's `_prepare`."""
+    repair: Annotated[ActivityRef | None, Field(alias="_repair")] = None
+    """A hook for all its calls: see a tool's `_repair`."""
+    before: Annotated[ActivityRef | None, Field(alias="_before")] = None
+    """A hook for all its calls: see a tool's `_before`."""
+    after: Annotated[ActivityRef | None, Field(alias="_after")] = None
+    """A hook for all its calls: see a tool's `_after`."""
 
     @model_validator(mode="after")
     def _auto_names_tools(self) -> "AgentDefinition":
-        names = {tool if isinstance(tool, str) else tool.tool or "" for tool in self.tools}
+        tools = [*self.tools, *(tool for skill in self.skills for tool in skill.tools)]
+        names = {tool if isinstance(tool, str) else tool.tool or "" for tool in tools}
         for name in self.approval.auto:
             if name not in names:
                 reason = f"`approval.auto` names `{name}`, which is not among the agent's tools"
                 raise ValueError(f"{reason}; {nearest(name, names, 'it has none')}")
         return self
+
+
+class Skill(Lenient):
+    """A skill as a run keeps it: tools resolved, its knowledge among them."""
+
+    name: str
+    description: str = ""
+    instructions: str = ""
+    tools: list[Tool] = []
+    activity: ActivityBinding | None = None
 
 
 class Rules(Lenient):
@@ -147,6 +234,9 @@ class Rules(Lenient):
 
     name: str
     tools: list[Tool] = []
+    skills: list[Skill] = []
+    hooks: Hooks = Hooks()
+    plan: Plan = "eager"
     state: Schema | bool | None = None
     concurrency: int = 4
     approval: AgentApproval = AgentApproval()
@@ -159,6 +249,7 @@ class Agent(Rules):
     description: str = ""
     instructions: str = ""
     model: ModelSettings
+    calling: Calling = "native"
     input: Schema | bool | None = None
     output: Schema | bool | None = None
     tool_choice: ToolChoice = "auto"

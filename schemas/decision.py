@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from schemas.base import Json, Lenient, Strict
 
-Kind = Literal["call", "reconcile", "budget"]
+Kind = Literal["call", "reconcile", "plan", "budget"]
 Verdict = Literal["approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up"]
 
 

@@ -46,6 +46,7 @@ class WriteEntry(Entry):
     path: str
     method: OutputMethod = "set"
     value: JsonValue = None
+    instance: str | None = None
     call_id: str | None = None
 
 

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from schemas.base import Json, Lenient, Shallow, Strict
+from schemas.wording import INSTANCE_PATTERN
 
 
 class _Part(Strict):
@@ -68,6 +69,8 @@ class DataPart(_Part):
     """The schema of the value."""
     description: str | None = None
     """What it is, for the model."""
+    instance: Annotated[str | None, Field(alias="_instance", pattern=INSTANCE_PATTERN)] = None
+    """Whose value it is, in a run with instances; unset, it is for all."""
 
 
 Part = Annotated[TextPart | ImagePart | DataPart, Field(discriminator="type")]

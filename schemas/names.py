@@ -68,6 +68,21 @@ def call_id(turn: int, index: int) -> str:
     return f"t{turn}c{index}"
 
 
+def plan_id(turn: int) -> str:
+    """The id under which a run asks for leave to carry out the calls of a turn."""
+    return f"t{turn}-plan"
+
+
+def hook_id(call: str, hook: str, n: int) -> str:
+    """The activity id of the `n`-th use, from 1, of a hook for a call."""
+    return f"{call}-{hook}{n if n > 1 else ''}"
+
+
+def delegate_id(workflow: str, call: str) -> str:
+    """The workflow id of the run that carries out a call of another."""
+    return f"{workflow}.{call}"
+
+
 def budget_id(turn: int, budget: str) -> str:
     """The id under which a run asks, after `turn` turns, to extend `budget`."""
     return f"t{turn}-{budget}"

@@ -52,6 +52,8 @@ class RunRequest(Strict):
     """Messages that were said before."""
     state: dict[str, Json] | None = None
     """The state that the run begins with."""
+    skill: str | None = None
+    """The agent's skill that it uses; unset, the model chooses."""
     tool_choice: ToolChoice | None = None
     """In place of the agent's own."""
     budget: Budget = Budget()

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, JsonValue, WithJsonSchema, model_validat
 from schemas.base import Duration, Lenient, Strict
 from schemas.faults import nearest
 from schemas.json_schema import IS_JSON_SCHEMA
-from schemas.wording import NAME_PATTERN
+from schemas.wording import INSTANCE_PATTERN, NAME_PATTERN
 
 Schema = Annotated[dict[str, Any], WithJsonSchema(IS_JSON_SCHEMA)]
 # For editors; the rest is told when the tool is loaded.
@@ -57,6 +57,15 @@ class ActivityBinding(Strict):
     """The longest silence of an activity that heartbeats."""
     retry: Retry = Retry()
     """When and how often it is tried again."""
+
+
+# An activity by its name, or with where and how it is run.
+ActivityRef = ActivityName | ActivityBinding
+
+
+def binding_of(written: "ActivityRef") -> ActivityBinding:
+    """The activity that is meant, with its options."""
+    return ActivityBinding(type=written) if isinstance(written, str) else written
 
 
 class ApprovalPolicy(Strict):
@@ -155,8 +164,13 @@ class ToolDefinition(Strict):
     """How the result is written (default: set)."""
     scopes: Annotated[list[str] | None, Field(alias="_scopes")] = None
     """What of the context the activity is given: `input`, `state`, `context`, a kind of data."""
-    activity: Annotated[ActivityName | ActivityBinding | None, Field(alias="_activity")] = None
-    """The activity that carries it out: its name, or more; unset, one of the tool's name."""
+    instance: Annotated[str | None, Field(alias="_instance", pattern=INSTANCE_PATTERN)] = None
+    """Whose data its calls read and write, in a run with instances; unset, each call says."""
+    delegate: Annotated[str | None, Field(alias="_delegate", min_length=1)] = None
+    """The agent whose run carries it out, or `anonymous`: a fresh context with no tools."""
+    activity: Annotated[ActivityRef | None, Field(alias="_activity")] = None
+    """The activity that carries it out: its name, or more; unset, one of the tool's name. Where
+    there is none, the model itself answers."""
     side_effects: Annotated[bool, Field(alias="_sideEffects")] = False
     """It changes the world: unless its approval says otherwise, a person is asked."""
     idempotent: Annotated[bool | None, Field(alias="_idempotent")] = None
@@ -175,6 +189,14 @@ class ToolDefinition(Strict):
     """What of a result the model reads."""
     label: Annotated[str | None, Field(alias="_label")] = None
     """A name for people's screens."""
+    prepare: Annotated[ActivityRef | None, Field(alias="_prepare")] = None
+    """A hook: `(arguments)` gives other arguments, before they are checked."""
+    repair: Annotated[ActivityRef | None, Field(alias="_repair")] = None
+    """A hook: `(arguments, errors)` gives other arguments for those that do not fit."""
+    before: Annotated[ActivityRef | None, Field(alias="_before")] = None
+    """A hook: `(call)` lets a call go on, changes, answers or blocks it, or stops the run."""
+    after: Annotated[ActivityRef | None, Field(alias="_after")] = None
+    """A hook: `(call, result)` replaces parts of the result, or stops the run."""
 
     @model_validator(mode="after")
     def _known_meta_properties(self) -> "ToolDefinition":
@@ -191,8 +213,20 @@ META_PROPERTIES = tuple(
     if field.alias is not None and field.alias.startswith("_")
 )
 # What a model may be let to choose, call by call, by a schema under `properties`.
-CHOSEN_BY_MODEL = ("_outputPath", "_outputMethod", "_scopes")
+CHOSEN_BY_MODEL = ("_outputPath", "_outputMethod", "_scopes", "_instance")
 REASONING = "_reasoningForCall"
+
+
+ANONYMOUS = "anonymous"
+
+
+class Hooks(Lenient):
+    """The activities that are asked about calls: of one tool, or of every tool of an agent."""
+
+    prepare: ActivityBinding | None = None
+    repair: ActivityBinding | None = None
+    before: ActivityBinding | None = None
+    after: ActivityBinding | None = None
 
 
 class Tool(Lenient):
@@ -211,7 +245,10 @@ class Tool(Lenient):
     output_path: str | None = None
     output_method: OutputMethod = "set"
     scopes: list[str] = []
-    activity: ActivityBinding
+    instance: str | None = None
+    delegate: str | None = None
+    activity: ActivityBinding | None = None
+    hooks: Hooks = Hooks()
     side_effects: bool = False
     idempotent: bool = True
     approval: ApprovalPolicy = ApprovalPolicy()
@@ -225,6 +262,11 @@ class Tool(Lenient):
     def once(self) -> bool:
         """Whether the engine may start a call of this tool at most once."""
         return self.side_effects and not self.idempotent
+
+    @property
+    def latent(self) -> bool:
+        """Whether the model itself answers its calls: nothing else carries them out."""
+        return self.activity is None and self.delegate is None
 
 
 class Envelope(Lenient):

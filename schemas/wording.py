@@ -41,6 +41,8 @@ _WANTED = {
 _WRONG_TYPE = re.compile(r"(_type|_parsing|_from_float|literal_error)\Z")
 # The one pattern of names, as `schemas.tool` and `schemas.agent` have it.
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$"
+# The name of an instance of a run's data.
+INSTANCE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 NAME_WORDS = "at most 128 letters, digits, `_`, `.` and `-`, of which the first is a letter"
 # Texts that would be right without their quotes.
 _UNQUOTED = {
