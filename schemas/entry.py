@@ -70,6 +70,14 @@ class NoticeEntry(Entry):
     text: str
 
 
+class SkillEntry(Entry):
+    """The run has this skill from now on."""
+
+    event = False
+    type: Literal["skill"] = "skill"
+    skill: str
+
+
 class TurnStart(Entry):
     """A request to the model begins."""
 
@@ -120,6 +128,8 @@ class ToolStart(Entry):
     """The call."""
     tool: str
     """The tool."""
+    arguments: JsonValue = None
+    """What it is called with, where that was not known before."""
 
 
 class ToolEnd(Entry):

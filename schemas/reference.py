@@ -6,7 +6,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 MARK = "†"
@@ -22,10 +22,15 @@ _INSIDE = re.compile(rf"{MARK}\{{({_PATH})\}}")
 
 @dataclass(frozen=True)
 class Path:
-    """A place: in the value named `kind`, along `steps` (keys and indexes)."""
+    """A place: in the value named `kind`, along `steps` (keys and indexes).
+
+    With an `instance` it is a place in that instance's data. Nobody writes this down in a text: a
+    call says once whose data its references are about.
+    """
 
     kind: str
     steps: tuple[str | int, ...] = ()
+    instance: str | None = None
 
     def __str__(self) -> str:
         return (
@@ -33,6 +38,19 @@ class Path:
             + self.kind
             + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.steps)
         )
+
+    def within(self, instance: str | None) -> "Path":
+        """The same place in the data of an instance."""
+        return replace(self, instance=instance)
+
+    def covers(self, other: "Path") -> bool:
+        """Whether the other place is this one, or inside it."""
+        whose = (self.kind, self.instance) == (other.kind, other.instance)
+        return whose and other.steps[: len(self.steps)] == self.steps
+
+    def overlaps(self, other: "Path") -> bool:
+        """Whether one of the two places is inside the other."""
+        return self.covers(other) or other.covers(self)
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,13 @@ class OutputPath:
     result: tuple[Path, ...]
     error: tuple[Path, ...] = ()
 
+    def within(self, instance: str | None) -> "OutputPath":
+        """The same places in the data of an instance."""
+        return OutputPath(
+            tuple(path.within(instance) for path in self.result),
+            tuple(path.within(instance) for path in self.error),
+        )
+
 
 def parse_reference(text: str) -> Reference | None:
     """The reference that the whole text is, or None where it is a text like any other."""
@@ -66,6 +91,11 @@ def parse_reference(text: str) -> Reference | None:
 def replace_inside(text: str, text_at: Callable[[Path], str]) -> str:
     """The text with each reference inside it replaced, once, by what `text_at` says of its path."""
     return _INSIDE.sub(lambda match: text_at(_steps(match.group(1))), text)
+
+
+def paths_inside(text: str) -> list[Path]:
+    """The places that are named inside a text."""
+    return [_steps(match.group(1)) for match in _INSIDE.finditer(text)]
 
 
 def parse_output_path(text: str) -> OutputPath:

@@ -15,14 +15,17 @@ with workflow.unsafe.imports_passed_through():
     from schemas import names
     from schemas.agent import WorkerFacts
     from schemas.base import parse_duration
-    from schemas.tool import Retry, Tool
+    from schemas.tool import ActivityBinding, Retry, Tool
 
+from workflows.engine.hooks import Hook
 from workflows.engine.kept import Kept
 from workflows.engine.outcome import Failure
 from workflows.engine.turn import Call
 
 START_TO_CLOSE = parse_duration("30s")
 SCHEDULE_TO_CLOSE = parse_duration("24h")
+# All of its turn waits for a hook.
+HOOK_TO_CLOSE = parse_duration("10m")
 MAX_INPUT_BYTES = 1_500_000
 MAX_REASON_CHARACTERS = 300
 # An activity may outlast its run's time by so much: that time is up is told by the run's own timer.
@@ -33,8 +36,16 @@ _FINAL_ERRORS = (names.STOP_RUN, names.ACTIVITY_NOT_FOUND, names.RESULT_TOO_LARG
 
 
 def arguments_of(call: Call, tool: Tool, kept: Kept) -> list[Any]:
-    """What the activity is given: the arguments, or the call, the tool and the scoped context."""
-    if tool.activity.input == "arguments":
+    """What the activity is given: the arguments, or the call, the tool and the scoped context.
+
+    An activity of the worker's own is told besides what no model has a say in.
+    """
+    if tool.knowledge is not None:
+        return [tool.knowledge.to_json()]
+    if tool.memory is not None:
+        principal = kept.principal.id if kept.principal is not None else None
+        return [call.arguments, tool.memory.of(principal).to_json()]
+    if _bound(tool).input == "arguments":
         return [call.arguments]
     said = {
         "id": call.id,
@@ -42,7 +53,7 @@ def arguments_of(call: Call, tool: Tool, kept: Kept) -> list[Any]:
         "arguments": call.arguments,
         "reasoning": call.reasoning,
     }
-    return [said, tool.to_json(), {scope: _scope(scope, kept) for scope in call.scopes}]
+    return [said, tool.to_json(), {scope: _scope(scope, call, kept) for scope in call.scopes}]
 
 
 def remote(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> ActivityConfig:
@@ -50,7 +61,7 @@ def remote(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> Ac
 
     A call that may be made only once has one attempt, and says apart whether it was ever begun.
     """
-    binding = tool.activity
+    binding = _bound(tool)
     longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
     config = ActivityConfig(
         activity_id=call.id,
@@ -72,7 +83,7 @@ def remote(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> Ac
 
 def local(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> LocalActivityConfig:
     """How a short, repeatable activity of this worker is run within the workflow task."""
-    binding = tool.activity
+    binding = _bound(tool)
     longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
     return LocalActivityConfig(
         activity_id=call.id,
@@ -81,6 +92,24 @@ def local(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> Loc
         start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
         retry_policy=_retry(binding.retry, once=False),
     )
+
+
+def hook(hook: Hook, line: str, remaining: timedelta | None) -> ActivityConfig:
+    """How a hook is asked: it may be asked again, so it is to change nothing."""
+    binding = hook.activity
+    longest = _least(binding.schedule_to_close_timeout or HOOK_TO_CLOSE, remaining)
+    config = ActivityConfig(
+        activity_id=names.hook_id(hook.call_id, hook.name, hook.n),
+        summary=line,
+        start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
+        schedule_to_close_timeout=longest,
+        retry_policy=_retry(binding.retry, once=False),
+    )
+    if binding.task_queue is not None:
+        config["task_queue"] = binding.task_queue
+    if binding.heartbeat_timeout is not None:
+        config["heartbeat_timeout"] = binding.heartbeat_timeout
+    return config
 
 
 def generate(facts: WorkerFacts, line: str, remaining: timedelta | None) -> ActivityConfig:
@@ -148,10 +177,16 @@ def model_failure_of(error: ActivityError) -> str:
     return f"the model did not answer in time: {innermost}"
 
 
-def _scope(scope: str, kept: Kept) -> Any:
+def _bound(tool: Tool) -> ActivityBinding:
+    assert tool.activity is not None  # nothing else carries it out
+    return tool.activity
+
+
+def _scope(scope: str, call: Call, kept: Kept) -> Any:
+    """A part of the run's context, as the call sees it: with what it waited for in its turn."""
     if scope == "context":
         return kept.log.messages()
-    return kept.data[scope]
+    return (call.sees or kept.data).seen(scope, call.instance)
 
 
 def _retry(retry: Retry, *, once: bool) -> RetryPolicy:

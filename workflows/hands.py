@@ -25,6 +25,7 @@ with workflow.unsafe.imports_passed_through():
 from workflows import carrying, screen
 from workflows.engine.approval import Question
 from workflows.engine.budget import Meter
+from workflows.engine.hooks import Broken, Deciding, Hook, HookEnd, Returned, go_on, hook_end
 from workflows.engine.outcome import Outcome, failed, of_failure, of_result
 from workflows.engine.run import Run
 from workflows.engine.turn import Call, Stage, Turn
@@ -54,6 +55,7 @@ class Hands:
         self._bytes_in_flight = 0
         self._timer: asyncio.Task[None] | None = None
         self._groups: tuple[int, EventGroup] | None = None
+        self._hooks = asyncio.Lock()
 
     async def ask_model(self, run: Run, pointer: Pointer) -> None:
         """Make one request to the model, and tell the run what came of it."""
@@ -89,24 +91,66 @@ class Hands:
         if self._work.halting:
             self._work.abandon(turn, "the run ended before this call")
             return
-        self._work.calls.open(turn.number, calls)
+        deciding = self._work.calls
+        await self._decide(deciding.open(turn.number, calls))
         self._showing.update()
         slots = asyncio.Semaphore(self._work.kept.rules.concurrency)
-        open_ = [call for call in calls if call.stage is not Stage.ENDED]
+        open_ = [call for call in calls if call.stage is not Stage.ENDED or call.awaited]
         await asyncio.gather(*(self._see_through(turn, call, slots) for call in open_))
-        self._work.calls.close(turn.number, calls)
+        await self._decide(deciding.finish(turn.number, calls))
 
     async def _see_through(self, turn: Turn, call: Call, slots: asyncio.Semaphore) -> None:
-        """One call, from where it stands to its end."""
+        """One call, from where it stands to its end, and until others can read what it wrote."""
         while call.stage is not Stage.ENDED:
-            if call.stage is Stage.RUNNING:
+            await self._see_on(turn, call, slots)
+            self._showing.update()
+        if call.awaited and not call.handed_on:
+            await self._decide(self._work.calls.hand_on(call))
+
+    async def _see_on(self, turn: Turn, call: Call, slots: asyncio.Semaphore) -> None:
+        """One call, from where it stands to where it stands next."""
+        calls = self._work.calls
+        match call.stage:
+            case Stage.PENDING:
+                await workflow.wait_condition(lambda: call.due or self._work.halting)
+                if self._work.halting:
+                    calls.give_up(call, "the run ended before this call")
+                else:
+                    await self._decide(calls.ready(turn.number, call))
+            case Stage.RUNNING:
                 async with slots:
                     outcome = await self._execute(call)
-                self._work.calls.settle(turn.number, call, outcome)
-            else:
-                await self.until_ruled(self._work.calls.question(call))
-                self._work.calls.rule(turn.number, call)
-            self._showing.update()
+                calls.settle(turn.number, call, outcome)
+            case _:
+                await self.until_ruled(calls.question(call))
+                calls.rule(turn.number, call)
+
+    async def _decide(self, deciding: Deciding[None]) -> None:
+        """Have the engine decide, asking the hooks that it names: never two of them at once."""
+        async with self._hooks:
+            hook = go_on(deciding)
+            while hook is not None:
+                hook = go_on(deciding, await self._ask(hook))
+
+    async def _ask(self, hook: Hook) -> HookEnd:
+        line = screen.hook_summary(self._work.turn, hook)
+        size = json_size(hook.arguments)
+        if size > carrying.MAX_INPUT_BYTES:
+            return Broken(f"it would be given {size} bytes; at most {carrying.MAX_INPUT_BYTES}")
+        config = carrying.hook(hook, line, self._work.kept.meter.remaining(workflow.now()))
+        try:
+            said = await self._at_work(
+                workflow.execute_activity(
+                    hook.activity.type, args=hook.arguments, result_type=RawValue, **config
+                )
+            )
+            return Returned(carrying.value_of(said))
+        except FailureError as error:
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError from error
+            return hook_end(carrying.failure_of(error))
+        except ValueError as error:
+            return Broken(str(error))
 
     async def _execute(self, call: Call) -> Outcome:
         tool = call.tool
@@ -136,6 +180,7 @@ class Hands:
     def _activity(self, call: Call, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
         tool = call.tool
         assert tool is not None  # it was opened
+        assert tool.activity is not None  # nothing else carries it out
         remaining = self._work.kept.meter.remaining(workflow.now())
         line = screen.call_summary(self._work.turn, call, self._showing.story.decided(call.id))
         if tool.activity.local:

@@ -14,6 +14,8 @@ with workflow.unsafe.imports_passed_through():
     from schemas.base import json_size
 
 from workflows.engine.approval import Question
+from workflows.engine.delegates import Delegate
+from workflows.engine.hooks import Hook
 from workflows.engine.turn import Call
 from workflows.engine.work import Work
 from workflows.markdown import arguments_line, one_line
@@ -62,16 +64,34 @@ def model_summary(turn: int, model: ModelSettings) -> str:
     return summary(f"Turn {turn}: the model decides what to do ({model.name or model.endpoint})")
 
 
+def answer_summary(turn: int, call: Call) -> str:
+    """A request by which a model answers a call, in one line."""
+    assert call.tool is not None  # it is carried out
+    return _line(turn, f"the model answers {call.tool.label or call.tool.name}", call.arguments)
+
+
+def delegate_summary(delegate: Delegate) -> str:
+    """A run that carries out a call of another, in one line: lists show it as plain text."""
+    return summary(f"Carries out {delegate.call_id}, {delegate.tool}, of the run that started it")
+
+
 def call_summary(turn: int, call: Call, decided: str) -> str:
     """A call that is carried out, in one line: who decided so, and the arguments that fit.
 
     The timeline names the activity before it, so a tool without a label is not named again.
     """
     assert call.tool is not None  # it is carried out
-    same = call.tool.label is None and call.tool.name == call.tool.activity.type
+    bound = call.tool.activity
+    same = call.tool.label is None and bound is not None and call.tool.name == bound.type
     name = "" if same else call.tool.label or call.tool.name
     said = ", ".join(part for part in (name, decided) if part)
     return _line(turn, said, call.arguments)
+
+
+def hook_summary(turn: int, hook: Hook) -> str:
+    """A hook that is asked about a call, in one line."""
+    where = f"Turn {turn}: " if turn else ""
+    return summary(f"{where}the hook _{hook.name} is asked about {hook.call_id}")
 
 
 def question_summary(turn: int, question: Question) -> str:

@@ -48,7 +48,7 @@ def waiting(*calls: WrittenCall, tools: tuple[Tool, ...] = (PAY,), **request: An
     play.take(play.run.next())
     step = play.run.next()
     assert isinstance(step, CarryOut)
-    play.run.calls.open(step.turn.number, step.turn.calls)
+    play.decided(play.run.calls.open(step.turn.number, step.turn.calls))
     return play
 
 
@@ -310,5 +310,5 @@ def _carried(one: Tool) -> Call:
     play.take(play.run.next())
     step = play.run.next()
     assert isinstance(step, CarryOut)
-    play.run.calls.open(1, step.turn.calls)
+    play.decided(play.run.calls.open(1, step.turn.calls))
     return step.turn.calls[0]

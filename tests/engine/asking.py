@@ -53,7 +53,7 @@ def open_question(play: Play) -> Any:
     while not play.desk.open():
         step = play.run.next()
         if isinstance(step, CarryOut):
-            play.run.calls.open(step.turn.number, step.turn.calls)
+            play.decided(play.run.calls.open(step.turn.number, step.turn.calls))
         else:
             play.take(step)
     return play.desk.open()[0]

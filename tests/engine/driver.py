@@ -17,6 +17,7 @@ from schemas.run import CallRequest, RunRequest
 from schemas.solution import Solution, WrittenCall
 from schemas.tool import ActivityBinding, Tool
 from workflows.engine.approval import Desk, Question, Unacceptable
+from workflows.engine.hooks import Deciding, Hook, HookEnd, Returned, go_on
 from workflows.engine.log import Log
 from workflows.engine.mailbox import Mailbox
 from workflows.engine.outcome import Outcome, of_result
@@ -86,8 +87,11 @@ class Playing(Generic[WorkT]):
         outcomes: dict[str, Any] | None = None,
         decisions: dict[str, list[Any]] | None = None,
         pick: Callable[[int], int] = lambda count: 0,
+        hooks: dict[str, Any] | None = None,
     ) -> None:
         self.run = run
+        self.hooks = hooks or {}
+        self.asked: list[Hook] = []
         self.desk = desk
         self.outcomes = dict(outcomes or {})
         self.decisions = decisions or {}
@@ -106,18 +110,48 @@ class Playing(Generic[WorkT]):
         if self.run.halting:
             self.run.abandon(turn, "the run ended before this call")
             return
-        self.run.calls.open(turn.number, calls)
-        while open_ := [one for one in calls if one.stage is not Stage.ENDED]:
+        deciding = self.run.calls
+        self.decided(deciding.open(turn.number, calls))
+        while open_ := [one for one in calls if self.can_go_on(one)]:
             self.see_on(turn, open_[self.pick(len(open_))])
-        self.run.calls.close(turn.number, calls)
+        assert all(one.stage is Stage.ENDED for one in calls), "a call waits for ever"
+        self.decided(deciding.finish(turn.number, calls))
+
+    def can_go_on(self, one: Call) -> bool:
+        """Whether a call can make a move now."""
+        if one.stage is Stage.ENDED:
+            return one.awaited and not one.handed_on
+        return one.stage is not Stage.PENDING or one.due or self.run.halting
 
     def see_on(self, turn: Turn, one: Call) -> None:
-        """Let one open call go on by one move."""
-        if one.stage is Stage.RUNNING:
-            self.run.calls.settle(turn.number, one, self.outcome(one))
-        else:
-            self.ask(self.run.calls.question(one))
-            self.run.calls.rule(turn.number, one)
+        """Let one call go on by one move."""
+        calls = self.run.calls
+        match one.stage:
+            case Stage.ENDED:
+                self.decided(calls.hand_on(one))
+            case Stage.PENDING if self.run.halting:
+                calls.give_up(one, "the run ended before this call")
+            case Stage.PENDING:
+                self.decided(calls.ready(turn.number, one))
+            case Stage.RUNNING:
+                calls.settle(turn.number, one, self.outcome(one))
+            case _:
+                self.ask(calls.question(one))
+                calls.rule(turn.number, one)
+
+    def decided(self, deciding: Deciding[None]) -> None:
+        """Let the engine decide, and answer the hooks that it asks."""
+        hook = go_on(deciding)
+        while hook is not None:
+            self.asked.append(hook)
+            hook = go_on(deciding, self.hooked(hook))
+
+    def hooked(self, hook: Hook) -> HookEnd:
+        """How a hook ends: an end, a value that it returns, or a function of its arguments."""
+        said = self.hooks.get(hook.activity.type)
+        if callable(said):
+            said = said(*hook.arguments)
+        return said if isinstance(said, HookEnd) else Returned(said)
 
     def outcome(self, one: Call) -> Outcome:
         """How a call ends."""
@@ -209,7 +243,8 @@ class Play(Playing[Run]):
 
     `outcomes` says how calls end, by tool or call id: an outcome, a value that was returned, a
     function of the call, or a tuple of these, one after the other. `decisions` says what people
-    decide, by call id: decisions, or `expire`. `pick` chooses which of several open calls goes on.
+    decide, by call id: decisions, or `expire`. `hooks` says what hooks return, by activity. `pick`
+    chooses which of several open calls goes on.
     """
 
     def __init__(
@@ -221,6 +256,7 @@ class Play(Playing[Run]):
         pick: Callable[[int], int] = lambda count: 0,
         desk: Desk | None = None,
         clock: Callable[[], datetime] = noon,
+        hooks: dict[str, Any] | None = None,
         definition: dict[str, Any] | None = None,
         **request: Any,
     ) -> None:
@@ -228,7 +264,7 @@ class Play(Playing[Run]):
         desk = desk or Desk()
         self.mailbox = Mailbox()
         run = Run(asked, agent(*tools, **(definition or {})), self.mailbox, desk, clock)
-        super().__init__(run, desk, outcomes, decisions, pick)
+        super().__init__(run, desk, outcomes, decisions, pick, hooks)
         self.model = list(model)
 
     def to_end(self, steps: int = 500) -> "Play":

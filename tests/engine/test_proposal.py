@@ -5,10 +5,21 @@ from typing import Any
 import pytest
 
 from schemas.errors import ErrorCode
+from schemas.run import RunRequest
 from schemas.solution import Solution, WrittenCall
-from tests.engine.driver import Play, agent, call, says, tool
-from workflows.engine.proposal import MAX_ARGUMENT_BYTES, Refusal, calls_of, fit_arguments, prepare
-from workflows.engine.state import Data
+from tests.engine.driver import Play, agent, call, noon, says, tool
+from workflows.engine.approval import Desk
+from workflows.engine.budget import Meter
+from workflows.engine.flow import View
+from workflows.engine.hooks import Refusal, go_on
+from workflows.engine.kept import Kept
+from workflows.engine.proposal import (
+    MAX_ARGUMENT_BYTES,
+    calls_of,
+    complete,
+    fit_arguments,
+    prepare,
+)
 from workflows.engine.turn import Call
 
 ORDER = {
@@ -21,11 +32,13 @@ LOOK, PAY = tool("look", ORDER), tool("pay")
 
 
 def proposed(written: WrittenCall, *tools: Any, state: Any = None) -> Call:
-    data = Data()
-    data.set("state", state or {})
     owner = agent(*(tools or (LOOK, PAY)))
-    [one] = calls_of(Solution(calls=[written]), 1, owner, {})
-    prepare(one, owner, data)
+    request = RunRequest(agent="tester", input="go")
+    kept = Kept.new(request, owner, Meter(owner.budget), Desk(), noon)
+    kept.data.set("state", state or {})
+    [one] = calls_of(Solution(calls=[written]), 1, owner.tools, {})
+    assert go_on(prepare(one, kept)) is None
+    assert go_on(complete(one, kept, View(kept.data))) is None
     return one
 
 
@@ -68,7 +81,7 @@ def test_arguments_are_coerced_and_the_call_as_the_model_wrote_it_is_kept() -> N
 
 def test_a_text_that_is_no_json_is_kept_for_people_and_never_sent_again() -> None:
     written = call("look", '{"id": 7, "note": "cut o')
-    [one] = calls_of(Solution(calls=[written]), 1, agent(LOOK), {})
+    [one] = calls_of(Solution(calls=[written]), 1, [LOOK], {})
 
     assert one.asked.arguments == {}
     assert one.asked.written == written.arguments
@@ -167,7 +180,7 @@ def test_a_persons_arguments_are_checked_like_a_models() -> None:
 
 def ids_of(*given: str | None, turn: int = 1, seen: dict[str, None] | None = None) -> list[str]:
     written = [call("look", provider_id=one) for one in given]
-    calls = calls_of(Solution(calls=written), turn, agent(LOOK), {} if seen is None else seen)
+    calls = calls_of(Solution(calls=written), turn, [LOOK], {} if seen is None else seen)
     assert [one.id for one in calls] == [f"t{turn}c{n + 1}" for n in range(len(given))]
     return [one.asked.provider_id for one in calls]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from workflows.engine.flow import View
 from workflows.engine.references import MAX_RESOLVED_BYTES, Unresolved, resolve
 from workflows.engine.state import Data
 
@@ -17,12 +18,12 @@ STATE = {
 
 
 @pytest.fixture
-def data() -> Data:
+def data() -> View:
     found = Data()
     found.set("state", STATE)
     found.set("input", "refund it")
     found.set("customer", {"vip": True})
-    return found
+    return View(found)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def data() -> Data:
     ],
 )
 def test_a_reference_stands_for_the_value_with_its_type(
-    written: Any, value: Any, data: Data
+    written: Any, value: Any, data: View
 ) -> None:
     assert resolve(written, data) == value
     assert resolve({"a": [written]}, data) == {"a": [value]}
@@ -67,14 +68,14 @@ def test_a_reference_stands_for_the_value_with_its_type(
     ],
 )
 def test_a_reference_to_nothing_says_where_nothing_stands(
-    written: str, why: str, data: Data
+    written: str, why: str, data: View
 ) -> None:
     with pytest.raises(Unresolved) as unresolved:
         resolve({"a": written}, data)
     assert str(unresolved.value) == why
 
 
-def test_a_value_that_took_a_references_place_is_not_looked_through_again(data: Data) -> None:
+def test_a_value_that_took_a_references_place_is_not_looked_through_again(data: View) -> None:
     sly = STATE["sly"]
 
     assert resolve("†state.sly", data) == sly
@@ -96,5 +97,5 @@ def test_what_the_references_of_a_call_stand_for_is_bounded(written: Any) -> Non
     data.set("state", {"big": "x" * (MAX_RESOLVED_BYTES // 2)})
     begin = time.perf_counter()
     with pytest.raises(Unresolved, match="stand for more than 1000000 bytes in all"):
-        resolve(written, data)
+        resolve(written, View(data))
     assert time.perf_counter() - begin < 0.5

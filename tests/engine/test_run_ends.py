@@ -132,7 +132,7 @@ def cancelled_in(stage: str, **more: Any) -> Play:
     step = play.run.next()
     assert isinstance(step, CarryOut)
     if stage != "proposed":
-        play.run.calls.open(1, step.turn.calls)
+        play.decided(play.run.calls.open(1, step.turn.calls))
     if stage in ("once running", "once unsure"):
         play.see_on(step.turn, step.turn.calls[2])
     if stage == "once unsure":

@@ -10,8 +10,8 @@ from schemas.run import Principal
 from schemas.tool import ApprovalPolicy, CallLimits
 from tests.engine.driver import PlayCall, tool
 from workflows.engine.outcome import Failure, Stopped, Unknown, of_failure
-from workflows.engine.single import MAX_RESULT_BYTES
 from workflows.engine.steps import CarryOut
+from workflows.engine.work import MAX_RESULT_BYTES
 
 PAYMENT = {
     "type": "object",
@@ -209,7 +209,7 @@ def test_a_cancelled_call_has_its_one_result_and_is_over() -> None:
     play = PlayCall(PAY, {"amount": 5})
     step = play.run.next()
     assert isinstance(step, CarryOut)
-    play.run.calls.open(step.turn.number, step.turn.calls)
+    play.decided(play.run.calls.open(step.turn.number, step.turn.calls))
     play.run.cancelled()
 
     assert (play.run.status, play.failure.code) == ("cancelled", "cancelled")

@@ -11,8 +11,13 @@ from tests.engine.driver import tool
 from workflows.engine.outcome import Answered, Failed, Final, Refused, Stopped, Succeeded
 from workflows.engine.turn import MOVES, Call, IllegalMove, Stage, Turn, error_of
 
-P, W, R, U, E = Stage.PROPOSED, Stage.WAITING, Stage.RUNNING, Stage.UNSURE, Stage.ENDED
-LEGAL = [(P, W), (P, R), (P, E), (W, R), (W, E), (R, U), (R, E), (U, R), (U, E)]
+P, N, W, R, U, E = Stage
+LEGAL = [
+    *((P, N), (P, W), (P, R), (P, E)),
+    *((N, W), (N, R), (N, E)),
+    *((W, R), (W, E)),
+    *((R, U), (R, E), (U, R), (U, E)),
+]
 ERROR = CallError(code=ErrorCode.TOOL_ERROR, message="no")
 
 

@@ -1,14 +1,80 @@
-"""An answer without calls: the output of a run, or what is wrong with it."""
+"""What a model's answer says: its calls, the output of the run, or what is wrong with it."""
 
+import json
+from dataclasses import dataclass
 from typing import Any
 
-from schemas.tool import Schema
+from schemas.agent import Agent
+from schemas.solution import Solution
+from schemas.tool import Schema, Tool
 from workflows.engine.arguments import InvalidArguments, fit
+from workflows.engine.composed import NoAnswer, read_answer
+from workflows.engine.outcome import Final, Succeeded
 from workflows.engine.reading import read_json
+from workflows.engine.references import Unresolved, resolve
+from workflows.engine.state import MISSING, Data
+from workflows.engine.turn import Call
+
+_COMPOSED = 'Answer with one JSON object alone: {"calls": [...], "output": ...}.'
 
 
 class NoOutput(Exception):
     """The answer is no output; the message tells the model why."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer, taken apart: `solution` has its calls, wherever they stood.
+
+    In composed calling, `said` is what people read of it, `output` the one that it gives (or
+    MISSING), and `wrong` why it cannot be read.
+    """
+
+    solution: Solution
+    said: str | None = None
+    output: Any = MISSING
+    wrong: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What it says besides its calls."""
+        return self.solution.text if self.said is None else self.said
+
+
+def answer_of(solution: Solution, agent: Agent, tools: list[Tool]) -> Answer:
+    """Take an answer apart, in which these tools can be called."""
+    if agent.calling == "native":
+        return Answer(solution)
+    try:
+        read = read_answer(solution.text, agent, tools)
+    except NoAnswer as error:
+        cut = " It was cut off: write less." if solution.stop_reason == "length" else ""
+        wrong = f"invalid_output: {error}.{cut} {_COMPOSED}"
+        return Answer(solution.model_copy(update={"calls": []}), wrong=wrong)
+    output = "" if read.output is MISSING else _as_text(read.output)
+    said = "\n\n".join(filter(None, (read.beside, output)))
+    return Answer(solution.model_copy(update={"calls": read.calls}), said, read.output)
+
+
+def output_in(answer: Answer, agent: Agent, data: Data, *, last: bool) -> Any:
+    """The output that an answer gives; in composed calling, it may refer to what is kept.
+
+    Raises:
+        NoOutput: it gives none.
+    """
+    if answer.wrong is not None:
+        raise NoOutput(answer.wrong)
+    if agent.calling == "native":
+        return output_of(answer.solution.text, agent.output, last=last)
+    if answer.output is MISSING:
+        raise NoOutput(f"The answer had neither calls nor an output. {_COMPOSED}")
+    try:
+        output = resolve(answer.output, data)
+        return _as_text(output) if agent.output is None else fit(output, agent.output)
+    except Unresolved as error:
+        raise NoOutput(f"unresolved_reference: `output`: {error}. Answer again.") from None
+    except InvalidArguments as error:
+        raise NoOutput(f"invalid_output: `output`: {error}. Answer again, so that it fits.") from None
 
 
 def output_of(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
@@ -27,3 +93,19 @@ def output_of(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
         raise NoOutput(
             f"invalid_output: {error}. Answer with JSON alone that fits the schema."
         ) from None
+
+
+def given_answer(call: Call) -> Final | None:
+    """What the model itself gave as the result of a call that nothing else carries out, if it is
+    good."""
+    if call.tool is None or not call.tool.latent or call.answer in (MISSING, None):
+        return None
+    schema = True if call.tool.output is None else call.tool.output
+    try:
+        return Succeeded(fit(call.answer, schema))
+    except InvalidArguments:
+        return None
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -14,7 +14,11 @@ from workflows.engine.reading import read_json, sound
 
 
 class InvalidArguments(Exception):
-    """What was written cannot be carried out; the message says why, field by field."""
+    """What was written cannot be carried out; `problems` say why, field by field."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = list(problems)
 
 
 def read_arguments(written: dict[str, Any] | str) -> dict[str, Any]:
@@ -44,5 +48,5 @@ def fit(value: Any, schema: Schema | bool) -> Any:
         coerced = coerce(value, schema)
         problems = errors(coerced, schema)
     if problems:
-        raise InvalidArguments("; ".join(problems))
+        raise InvalidArguments(*problems)
     return coerced

@@ -1,24 +1,17 @@
 """What is decided about the calls of a turn, from the model's words to the one result of each.
 
-The shell asks and acts in this order: `open` some calls, wait for people and `rule`, carry out what
-is running and `settle` it, and `close` them. What is told is told in source order.
+The shell asks and acts in this order: `open` some calls; wait for people and `rule`, carry out what
+is running and `settle` it, `hand_on` what others wait for, and take up with `ready` what waited;
+then `finish` them. What is told is told in source order.
 """
 
+from collections.abc import Callable
 from typing import Any, assert_never
 
 from schemas.decision import Decision, Receipt
-from schemas.entry import (
-    ConfirmationRequired,
-    DecisionEntry,
-    MessageEntry,
-    NoticeEntry,
-    ToolCall,
-    ToolEnd,
-    ToolStart,
-)
-from schemas.errors import CallError, ErrorCode
-from schemas.reference import Path
-from workflows.engine import opening
+from schemas.entry import ConfirmationRequired, DecisionEntry, ToolCall, ToolStart
+from schemas.errors import ErrorCode
+from workflows.engine.answer import given_answer
 from workflows.engine.approval import (
     Approved,
     Denied,
@@ -31,19 +24,23 @@ from workflows.engine.approval import (
     policy_of,
 )
 from workflows.engine.checking import bounded
+from workflows.engine.closing import after, close
+from workflows.engine.flow import circles, connect, hopeless, provisional, view
+from workflows.engine.hooks import Deciding, Refusal, Stop
 from workflows.engine.kept import Kept
 from workflows.engine.outcome import (
     Answered,
     Final,
     Outcome,
+    Refused,
+    Stopped,
     Succeeded,
     Unknown,
     failed,
     of_result,
     refused,
 )
-from workflows.engine.prompt import is_shown_whole, result_message
-from workflows.engine.proposal import Refusal, fit_arguments, prepare
+from workflows.engine.proposal import before, complete, fit_arguments, prepare
 from workflows.engine.state import CannotWrite
 from workflows.engine.turn import Call, Stage, error_of
 
@@ -53,22 +50,33 @@ class Calls:
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept
+        # How a call ends that the engine or the model's answer itself has carried out.
+        self.answered_here: Callable[[Call], Final | None] = given_answer
         self._questions: dict[str, Question] = {}
 
-    def open(self, turn: int, calls: list[Call]) -> None:
-        """Decide what becomes of the calls: refused, waiting for people, or to be carried out.
+    def open(self, turn: int, calls: list[Call]) -> Deciding[None]:
+        """Decide what becomes of the calls: refused, pending, waiting for people, or to be carried
+        out.
 
         They are told first, then those that wait, then those that start: each in source order.
+        What can never be carried out is refused before anything is.
         """
-        with bounded():
-            for call in calls:
-                self._propose(turn, call)
-            for call in calls:
-                if call.stage is Stage.PROPOSED and self._needs_person(call):
-                    self._ask_about(turn, call)
         for call in calls:
-            if call.stage is Stage.PROPOSED:
-                self._start(turn, call)
+            yield from self._attempt(call, self._propose(call))
+        connect(calls)
+        self._refuse_circles(calls)
+        for call in calls:
+            yield from self._decide(turn, call)
+        self._refuse_hopeless(calls)
+        self._begin(turn, [call for call in calls if call.stage is Stage.PROPOSED])
+
+    def ready(self, turn: int, call: Call) -> Deciding[None]:
+        """Decide on a pending call, now that the calls have ended that it waits for."""
+        yield from self._attempt(call, self._complete(call))
+        if call.stage is Stage.PENDING:
+            self._begin(turn, [call])
+        elif isinstance(call.outcome, Refused):
+            self._kept.started[call.name] -= 1
 
     def question(self, call: Call) -> Question:
         """What people are asked about a call that waits."""
@@ -135,6 +143,17 @@ class Calls:
             case _:
                 call.end(outcome)
 
+    def hand_on(self, call: Call) -> Deciding[None]:
+        """Make an ended call's result fit to be read by the calls that wait for it."""
+        yield from after(call, self._kept)
+        try:
+            provisional(call, self._kept.data)
+        except CannotWrite as error:
+            assert call.outcome is not None  # it has ended
+            if error_of(call.outcome) is None:
+                call.outcome = failed(ErrorCode.INVALID_OUTPUT, str(error))
+        call.handed_on = True
+
     def give_up(self, call: Call, why: str) -> None:
         """End a call because its run ends."""
         question = self._questions.pop(call.id, None)
@@ -142,42 +161,92 @@ class Calls:
             self._kept.desk.withdraw(question)
         self._give_up(call, why)
 
+    def finish(self, turn: int, calls: list[Call]) -> Deciding[None]:
+        """Close calls that have all ended, each after its hooks."""
+        for call in calls:
+            yield from after(call, self._kept)
+            self.close(turn, [call])
+
     def close(self, turn: int, calls: list[Call]) -> None:
         """Tell how the calls ended, and write down their results."""
         with bounded():
             for call in calls:
-                self._close(turn, call)
+                close(turn, call, self._kept)
 
-    def _close(self, turn: int, call: Call) -> None:
-        assert call.outcome is not None  # every call is ended before it is closed
-        call.outcome = self._write(call, call.outcome)
-        if isinstance(call.outcome, Succeeded | Answered):
-            self._kept.succeeded[call.name] = None
-        self._end(turn, call, call.outcome)
-        call.closed = True
-
-    def _propose(self, turn: int, call: Call) -> None:
-        beyond = self._kept.meter.refuse_call(call.name)
+    def _attempt(self, call: Call, deciding: Deciding[None]) -> Deciding[None]:
+        """Decide on a call, and end it where that is what was decided."""
         try:
-            if beyond is not None:
-                raise Refusal(ErrorCode.BLOCKED, beyond)
-            prepare(call, self._kept.rules, self._kept.data)
-            self._check_limits(call)
+            yield from deciding
         except Refusal as refusal:
-            self._tell(turn, call, call.asked.arguments)
             call.end(refused(refusal.error.code, refusal.error.message))
-        else:
-            self._kept.started[call.name] = self._kept.started.get(call.name, 0) + 1
-            self._tell(turn, call, call.arguments)
+        except Stop as stop:
+            call.end(Stopped(str(stop)))
 
-    def _check_limits(self, call: Call) -> None:
+    def _propose(self, call: Call) -> Deciding[None]:
+        beyond = self._kept.meter.refuse_call(call.name)
+        if beyond is not None:
+            raise Refusal(ErrorCode.BLOCKED, beyond)
+        yield from prepare(call, self._kept)
+
+    def _decide(self, turn: int, call: Call) -> Deciding[None]:
+        """Decide on a call as far as can be said now, and tell of it."""
+        if call.stage is Stage.PROPOSED:
+            yield from self._attempt(call, self._complete(call) if call.due else self._wait(call))
+        if isinstance(call.outcome, Refused):
+            self._tell(turn, call, call.asked.arguments)
+        else:
+            self._tell(turn, call, call.given if call.stage is Stage.PENDING else call.arguments)
+
+    def _wait(self, call: Call) -> Deciding[None]:
+        self._count(call)
+        call.move(Stage.PENDING)
+        yield from ()
+
+    def _complete(self, call: Call) -> Deciding[None]:
+        kept = self._kept
+        self._check_after(call)
+        yield from complete(call, kept, view(call, kept.data))
+        if call.stage is not Stage.PENDING:
+            self._count(call)
+        outcome = yield from before(call, kept)
+        if outcome is not None:
+            call.end(outcome)
+
+    def _refuse_circles(self, calls: list[Call]) -> None:
+        for call, circle in circles(calls).items():
+            message = f"the references go in a circle: {circle}; nothing of it is carried out"
+            call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, message))
+
+    def _refuse_hopeless(self, calls: list[Call]) -> None:
+        """End the calls that wait for others in vain, before anything of them starts."""
+        for call in calls:
+            if call.stage is Stage.PENDING and not call.due:
+                why = hopeless(call, self._kept.data)
+                if why is not None:
+                    call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, why))
+
+    def _begin(self, turn: int, calls: list[Call]) -> None:
+        """Ask people about the calls that need it, and start the others."""
+        for call in calls:
+            if self._needs_person(call):
+                self._ask_about(turn, call)
+        for call in calls:
+            if call.stage in (Stage.PROPOSED, Stage.PENDING):
+                self._start(turn, call)
+
+    def _count(self, call: Call) -> None:
         assert call.tool is not None  # prepared
-        limits = call.tool.limits
-        if limits.per_run is not None and self._kept.started.get(call.name, 0) >= limits.per_run:
-            raise Refusal(
-                ErrorCode.BLOCKED, f"`{call.name}` may be called {limits.per_run} times in a run"
-            )
-        missing = [name for name in limits.after if name not in self._kept.succeeded]
+        most, made = call.tool.limits.per_run, self._kept.started.get(call.name, 0)
+        if most is not None and made >= most:
+            raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run")
+        self._kept.started[call.name] = made + 1
+
+    def _check_after(self, call: Call) -> None:
+        """See whether the tools have succeeded that have to before; those it waited for count."""
+        assert call.tool is not None  # prepared
+        ended = [source for source in call.sources if isinstance(source.outcome, Succeeded)]
+        known = {*self._kept.succeeded, *(source.name for source in ended)}
+        missing = [name for name in call.tool.limits.after if name not in known]
         if missing:
             raise Refusal(
                 ErrorCode.BLOCKED, f"`{call.name}` may be called after {', '.join(missing)} only"
@@ -249,8 +318,19 @@ class Calls:
             message = f"`{call.name}` needs the scope {', '.join(missing)}, which is not held here"
             call.end(refused(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message))
             return
+        late = call.stage is Stage.PENDING
         call.move(Stage.RUNNING)
-        self._kept.log.append(ToolStart(turn=turn, call_id=call.id, tool=call.name))
+        self._kept.log.append(
+            ToolStart(
+                turn=turn,
+                call_id=call.id,
+                tool=call.name,
+                arguments=call.arguments if late else None,
+            )
+        )
+        answer = self.answered_here(call)
+        if answer is not None:
+            call.end(answer)
 
     def _apply(self, turn: int, call: Call, question: Question, ruling: Ruling) -> None:
         match ruling:
@@ -305,56 +385,8 @@ class Calls:
         else:
             call.end(refused(ErrorCode.CANCELLED, why))
 
-    def _write(self, call: Call, outcome: Final) -> Final:
-        """Write the result where it belongs; a write that cannot be made is the call's error."""
-        paths, value = _writes(call, outcome)
-        try:
-            self._kept.write(paths, value, call.output_method, call.id)
-        except CannotWrite as error:
-            if error_of(outcome) is None:
-                return failed(ErrorCode.INVALID_OUTPUT, str(error), value)
-            self._kept.log.append(NoticeEntry(text=f"the error of {call.id} was not kept: {error}"))
-        return outcome
-
-    def _end(self, turn: int, call: Call, outcome: Final) -> None:
-        place = _place(call, outcome)
-        message = result_message(call, outcome, place)
-        whole = place is not None or is_shown_whole(call, outcome, message)
-        error: CallError | None = error_of(outcome)
-        self._kept.log.append(
-            ToolEnd(
-                turn=turn,
-                call_id=call.id,
-                tool=call.name,
-                error=error,
-                value=None if whole else getattr(outcome, "value", None),
-                details=outcome.details if isinstance(outcome, Succeeded) else None,
-            )
-        )
-        self._kept.log.append(MessageEntry(message=message))
-        if isinstance(outcome, Succeeded) and outcome.message is not None:
-            opening.add(self._kept, outcome.message)
-
 
 _RECONCILE = (
     "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
     " carries it out again, `give_up` leaves it unknown."
 )
-
-
-def _writes(call: Call, outcome: Final) -> tuple[tuple[Path, ...], Any]:
-    if call.output_path is None:
-        return (), None
-    match outcome:
-        case Succeeded(value, _, _, None) | Answered(value):
-            return call.output_path.result, value
-        case _ if (error := error_of(outcome)) is not None:
-            return call.output_path.error, error.to_json()
-        case _:
-            return (), None
-
-
-def _place(call: Call, outcome: Final) -> str | None:
-    """Where the whole result can be read from, once it is written."""
-    paths, _ = _writes(call, outcome)
-    return str(paths[0]) if paths and error_of(outcome) is None else None

@@ -10,22 +10,31 @@ from schemas.base import json_size
 from schemas.entry import WriteEntry
 from schemas.reference import Path
 from schemas.run import CallRequest, Principal, RunRequest
-from schemas.tool import OutputMethod
+from schemas.tool import OutputMethod, Schema, Tool
 from workflows.engine.approval import Desk
 from workflows.engine.budget import Meter
 from workflows.engine.checking import new_errors
 from workflows.engine.log import Log
-from workflows.engine.state import CannotWrite, Data
+from workflows.engine.skills import allowed
+from workflows.engine.state import MISSING, CannotWrite, Data
+from workflows.engine.veils import Veil, Veils
 
 # State and output of a run have to fit into its result: two megabytes, with all else in it.
 MAX_STATE_BYTES = 900_000
+
+# What data messages say of a kind and instance: a schema, and words.
+Description = tuple[Schema | bool | None, str | None]
+# A kind of data, and the instance that it is for: None is for all.
+_Whose = tuple[str, str | None]
 
 
 @dataclass
 class Kept:
     """The parts of a run that deciding on a call looks at.
 
-    `ended_with` says why the run is to end although calls of its turn are still open.
+    `skill` is the skill that is in force; `described` is what the data of a kind (and instance)
+    was said to be; `ended_with` says why the run is to end although calls of
+    its turn are still open.
     """
 
     rules: Rules
@@ -38,7 +47,11 @@ class Kept:
     desk: Desk
     started: dict[str, int] = field(default_factory=dict)
     succeeded: dict[str, None] = field(default_factory=dict)
+    skill: str | None = None
+    veils: Veils = field(default_factory=Veils)
+    described: dict[Path, Description] = field(default_factory=dict)
     ended_with: str | None = None
+    _sizes: dict[_Whose, int] = field(default_factory=dict)
 
     @classmethod
     def new(
@@ -61,6 +74,10 @@ class Kept:
             desk=desk,
         )
 
+    def tools(self) -> list[Tool]:
+        """The tools that may be called now."""
+        return allowed(self.rules, self.skill)
+
     def scopes(self) -> list[str]:
         """What the principal may do in this run: never more than the agent's own bound."""
         held = self.principal.scopes if self.principal is not None else []
@@ -73,30 +90,59 @@ class Kept:
         value: Any,
         method: OutputMethod = "set",
         call_id: str | None = None,
+        veil: Veil | None = None,
     ) -> None:
         """Write a value to each of the places, and into the log; or to none of them.
+
+        A place may be in an instance. `veil` says how the value is shown where the state stands
+        behind the conversation; without one it is shown as it is.
 
         Raises:
             CannotWrite: one of the places cannot be written to like that.
         """
-        trial = self.data.copy()
+        trial, sizes = self.data.copy(), dict(self._sizes)
         for path in paths:
-            trial.set(path.kind, self._written(trial, path, method, value))
+            trial.set(path.kind, trial.written(path, method, value), path.instance)
+            self._check(path, trial, sizes)
+        self.data, self._sizes = trial, sizes
         for path in paths:
-            self.data.set(path.kind, trial[path.kind])
-            self.log.append(WriteEntry(path=str(path), method=method, value=value, call_id=call_id))
+            self.veils.write(path, method, veil)
+            self.log.append(
+                WriteEntry(
+                    path=str(path),
+                    method=method,
+                    value=value,
+                    instance=path.instance,
+                    call_id=call_id,
+                )
+            )
 
-    def _written(self, data: Data, path: Path, method: OutputMethod, value: Any) -> Any:
-        whole = data.written(path, method, value)
-        size_bytes = json_size(whole)
+    def _check(self, path: Path, trial: Data, sizes: dict[_Whose, int]) -> None:
+        """See that the value that a write made, and what instances see of it, can be kept.
+
+        What is for all is seen by every instance. All of a kind has to fit into a result together.
+        """
+        kind = path.kind
+        if kind in trial:
+            sizes.setdefault((kind, None), json_size(trial[kind]))
+        for instance in [None, *trial.instances()] if path.instance is None else [path.instance]:
+            own = trial.own(kind, instance)
+            sizes[kind, instance] = 0 if own is MISSING else json_size(own)
+            if kind == "state":
+                self._check_state(path, trial, instance)
+        size_bytes = sum(size for (one, _), size in sizes.items() if one == kind)
         if size_bytes > MAX_STATE_BYTES:
             raise CannotWrite(
-                f"{path}: {path.kind} would have {size_bytes} bytes; at most {MAX_STATE_BYTES}"
+                f"{path}: {kind} would have {size_bytes} bytes; at most {MAX_STATE_BYTES}"
             )
-        if path.kind == "state" and self.rules.state is not None:
-            broken = new_errors(whole, data["state"], self.rules.state)
-            if broken:
-                raise CannotWrite(
-                    f"{path}: the state would not fit its schema: {'; '.join(broken)}"
-                )
-        return whole
+
+    def _check_state(self, path: Path, trial: Data, instance: str | None) -> None:
+        if self.rules.state is None:
+            return
+        after, before = (data.seen("state", instance) for data in (trial, self.data))
+        broken = new_errors(after, before, self.rules.state)
+        if broken:
+            whose = "" if instance is None else f" of {instance}"
+            raise CannotWrite(
+                f"{path}: the state{whose} would not fit its schema: {'; '.join(broken)}"
+            )

@@ -112,7 +112,7 @@ def of_result(tool: Tool, value: Any) -> Outcome:
         case {"_result": dict(envelope)} if len(value) == 1:
             return _of_envelope(tool, envelope)
         case _:
-            return _checked(tool, Succeeded(value))
+            return checked(tool, Succeeded(value))
 
 
 def of_failure(tool: Tool, failure: Failure) -> Outcome:
@@ -121,7 +121,7 @@ def of_failure(tool: Tool, failure: Failure) -> Outcome:
         case Failure(kind="application", type=names.STOP_RUN):
             return Stopped(failure.message[:MAX_MESSAGE_CHARACTERS])
         case Failure(kind="application", message=said) if _NOT_REGISTERED.search(said):
-            return failed(ErrorCode.TOOL_ERROR, f"The tool `{tool.name}` is not available now.")
+            return failed(ErrorCode.TOOL_ERROR, words_of(failure, f"The tool `{tool.name}`"))
         case Failure(kind="application", type=names.INVALID_ARGUMENTS):
             return failed(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {failure.message}")
         case Failure(kind="application"):
@@ -143,6 +143,13 @@ def of_failure(tool: Tool, failure: Failure) -> Outcome:
             return failed(ErrorCode.TOOL_ERROR, failure.message)
 
 
+def words_of(failure: Failure, what: str) -> str:
+    """Why `what` did not succeed, without what is said of other activities and workers."""
+    if failure.kind == "application" and _NOT_REGISTERED.search(failure.message):
+        return f"{what} is not available now."
+    return failure.message or f"{what} failed, and did not say why"
+
+
 def _of_message(said: Any) -> Outcome:
     try:
         message = Message.model_validate(said)
@@ -158,14 +165,15 @@ def _of_envelope(tool: Tool, said: dict[str, Any]) -> Outcome:
         envelope = Envelope.read(said)
     except ValidationError as error:
         return _misfit(f"the tool's `_result` cannot be taken apart: {_why(error)}", said)
-    return _checked(tool, Succeeded(envelope.content, envelope.details, envelope.terminate))
+    return checked(tool, Succeeded(envelope.content, envelope.details, envelope.terminate))
 
 
 def _misfit(message: str, value: Any = None) -> Failed:
     return failed(ErrorCode.INVALID_OUTPUT, message, value)
 
 
-def _checked(tool: Tool, result: Succeeded) -> Outcome:
+def checked(tool: Tool, result: Succeeded) -> Succeeded | Failed:
+    """The result, or the error that it does not fit the tool's `_output`."""
     if tool.output is None:
         return result
     problems = errors(result.value, tool.output)

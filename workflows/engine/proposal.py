@@ -1,39 +1,53 @@
 """From a call as a model wrote it to a call that could be carried out, or to why it cannot.
 
 Nothing here acts. The order is fixed: is the tool allowed; what is said about the call apart from
-its arguments; references; coercion and validation.
+its arguments; what the hook `_prepare` makes of these (`prepare`); then, once all is there that it
+refers to, references, coercion and validation, with `_repair` to mend what does not fit
+(`complete`); and what the hook `_before` decides (`before`).
 """
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
-from schemas.agent import Rules
 from schemas.base import json_size
-from schemas.errors import CallError, ErrorCode
+from schemas.errors import ErrorCode
 from schemas.message import AskedCall
 from schemas.names import call_id
 from schemas.reference import parse_output_path
 from schemas.solution import Solution, WrittenCall
 from schemas.tool import REASONING, OutputMethod, Tool
 from workflows.engine.arguments import InvalidArguments, fit, read_arguments
+from workflows.engine.flow import View, places_read
+from workflows.engine.hooks import (
+    Deciding,
+    GoOn,
+    HookName,
+    Instead,
+    Refusal,
+    activities,
+    ask,
+    shown_to_hooks,
+    verdict_of,
+    wrong,
+)
+from workflows.engine.instances import instance_of
+from workflows.engine.kept import Kept
+from workflows.engine.outcome import Final, Unknown, of_result
 from workflows.engine.reading import sound
 from workflows.engine.references import Unresolved, resolve
-from workflows.engine.state import Data
+from workflows.engine.state import MISSING
 from workflows.engine.turn import Call
 
 MAX_ARGUMENT_BYTES = 1_000_000
 MAX_TOOL_NAME_CHARACTERS = 128
+MAX_REPAIRS = 8
+MAX_PLACES_READ = 500
 _METHODS: tuple[OutputMethod, ...] = get_args(OutputMethod)
 
 
-class Refusal(Exception):
-    """The call cannot be carried out; `error` is its result."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = CallError(code=code, message=message)
-
-
-def calls_of(solution: Solution, turn: int, rules: Rules, seen: dict[str, None]) -> list[Call]:
+def calls_of(
+    solution: Solution, turn: int, tools: Sequence[Tool], seen: dict[str, None]
+) -> list[Call]:
     """The calls of an answer, with ids by position, and the tools of those that have one.
 
     A provider's id is kept for the provider's sake where it is new in the run; `seen` holds those
@@ -47,27 +61,68 @@ def calls_of(solution: Solution, turn: int, rules: Rules, seen: dict[str, None])
         while provider_id in seen:
             provider_id += "x"
         seen[provider_id] = None
-        tool = next((tool for tool in rules.tools if tool.name == written.tool), None)
+        tool = next((tool for tool in tools if tool.name == written.tool), None)
         written = written.model_copy(update={"tool": written.tool[:MAX_TOOL_NAME_CHARACTERS]})
         calls.append(Call(own, _asked(own, provider_id, written), written, tool))
     return calls
 
 
-def prepare(call: Call, rules: Rules, data: Data) -> None:
-    """Fill in what the call would be carried out with.
+def prepare(call: Call, kept: Kept) -> Deciding[None]:
+    """Fill in what is known of the call before what it refers to is there.
+
+    Raises:
+        Refusal: it cannot be carried out.
+        Stop: a hook stops the run.
+    """
+    tool = _allowed(call, kept)
+    try:
+        written = _read(call.written)
+        _set_apart(call, tool, written, kept)
+    except InvalidArguments as error:
+        raise _invalid(error) from None
+    for activity in activities(call, kept.rules, "prepare"):
+        written = _object((yield from ask(call, "prepare", activity, written)), "prepare")
+    call.given = written
+    if len(dict.fromkeys(places_read(call))) > MAX_PLACES_READ:
+        message = f"the arguments refer to more than {MAX_PLACES_READ} places"
+        raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
+
+
+def complete(call: Call, kept: Kept, seen: View) -> Deciding[None]:
+    """Fill in the arguments that the call would be carried out with.
 
     Raises:
         Refusal: it cannot be.
+        Stop: a hook stops the run.
     """
-    tool = _allowed(call, rules)
+    call.sees = seen.data
     try:
-        written = _read(call.written)
-        _set_apart(call, tool, written)
-        call.arguments = fit_arguments(tool, resolve(written, data))
-    except InvalidArguments as error:
-        raise Refusal(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}") from None
+        resolved = call.given if call.literal else resolve(call.given, seen, call.instance)
     except Unresolved as error:
         raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
+    call.arguments = yield from _fitted(call, kept, resolved)
+
+
+def before(call: Call, kept: Kept) -> Deciding[Final | None]:
+    """Ask the hooks `_before`; how the call ends by what they say, where it does.
+
+    Raises:
+        Refusal: one of them blocks the call.
+        Stop: one of them stops the run.
+    """
+    assert call.tool is not None  # prepared
+    for activity in activities(call, kept.rules, "before"):
+        said = yield from ask(call, "before", activity, shown_to_hooks(call))
+        match verdict_of(said):
+            case GoOn(None):
+                continue
+            case GoOn(dict(arguments)):
+                call.arguments = _hooks_arguments(call.tool, arguments)
+            case Instead(result):
+                outcome = of_result(call.tool, result)
+                assert not isinstance(outcome, Unknown)  # nothing was carried out
+                return outcome
+    return None
 
 
 def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -101,14 +156,52 @@ def _asked(own: str, provider_id: str, written: WrittenCall) -> AskedCall:
     )
 
 
-def _allowed(call: Call, rules: Rules) -> Tool:
+def _allowed(call: Call, kept: Kept) -> Tool:
     if call.tool is not None:
         return call.tool
-    allowed = ", ".join(tool.name for tool in rules.tools)
+    allowed = ", ".join(tool.name for tool in kept.tools())
+    whose = f"skill '{kept.skill}'" if kept.skill is not None else f"agent '{kept.rules.name}'"
     raise Refusal(
         ErrorCode.TOOL_NOT_ALLOWED,
-        f"Tool '{call.name}' is not allowed for agent '{rules.name}'. Allowed: [{allowed}]",
+        f"Tool '{call.name}' is not allowed for {whose}. Allowed: [{allowed}]",
     )
+
+
+def _fitted(call: Call, kept: Kept, arguments: dict[str, Any]) -> Deciding[dict[str, Any]]:
+    """The arguments as the tool takes them, mended by the hooks `_repair` where there are any."""
+    assert call.tool is not None  # prepared
+    hooks = activities(call, kept.rules, "repair")
+    for n in range(MAX_REPAIRS + 1):
+        try:
+            return fit_arguments(call.tool, arguments)
+        except InvalidArguments as error:
+            if not hooks or n == MAX_REPAIRS:
+                raise _invalid(error) from None
+            problems = error.problems
+        mended = yield from ask(call, "repair", hooks[n % len(hooks)], arguments, problems)
+        arguments = _object(mended, "repair")
+    raise AssertionError("the last round returns or raises")
+
+
+def _hooks_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return fit_arguments(tool, arguments)
+    except InvalidArguments as error:
+        raise wrong("before", f"its arguments do not fit: {error}") from None
+
+
+def _object(said: Any, name: HookName) -> dict[str, Any]:
+    """The arguments that a hook gave."""
+    try:
+        if isinstance(said, dict):
+            return dict(sound(said))
+    except ValueError as error:
+        raise wrong(name, str(error)) from None
+    raise wrong(name, "it has to return an object, the arguments")
+
+
+def _invalid(error: InvalidArguments) -> Refusal:
+    return Refusal(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
 
 
 def _read(written: WrittenCall) -> dict[str, Any]:
@@ -117,7 +210,7 @@ def _read(written: WrittenCall) -> dict[str, Any]:
     return dict(read_arguments(written.arguments))
 
 
-def _set_apart(call: Call, tool: Tool, written: dict[str, Any]) -> None:
+def _set_apart(call: Call, tool: Tool, written: dict[str, Any], kept: Kept) -> None:
     """Take the meta-properties out of the arguments; those that the model may not choose go."""
     said = {key: written.pop(key) for key in [key for key in written if key.startswith("_")]}
     reasoning = said.get(REASONING)
@@ -125,10 +218,13 @@ def _set_apart(call: Call, tool: Tool, written: dict[str, Any]) -> None:
     chosen = {key: _chosen(tool, key, value) for key, value in said.items() if key in tool.chosen}
     call.output_method = _method(chosen.get("_outputMethod", tool.output_method))
     call.scopes = _scopes(chosen.get("_scopes", tool.scopes))
+    call.instance = instance_of(said.get("_instance"), tool, kept.data)
+    if tool.latent:
+        call.answer = said.get("_output", MISSING)
     path = chosen.get("_outputPath", tool.output_path)
     if path is not None:
         try:
-            call.output_path = parse_output_path(str(path))
+            call.output_path = parse_output_path(str(path)).within(call.instance)
         except ValueError as error:
             raise InvalidArguments(f"_outputPath: {error}") from None
 

@@ -7,27 +7,20 @@ the first call of a first turn, and stands in no turn: a turn is a request to a 
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, assert_never
 
 from schemas.agent import Budget, Rules
-from schemas.base import json_size
 from schemas.entry import MessageEntry
-from schemas.errors import ErrorCode
 from schemas.message import ChatMessage
-from schemas.run import CallRequest, Ended
+from schemas.run import CallRequest
 from schemas.solution import Solution, WrittenCall
 from schemas.tool import Tool
 from workflows.engine.approval import Desk
 from workflows.engine.budget import Meter
 from workflows.engine.kept import Kept
-from workflows.engine.outcome import Answered, Failed, Refused, Stopped, Succeeded
 from workflows.engine.proposal import calls_of
 from workflows.engine.steps import CarryOut, Fail, Finish
 from workflows.engine.turn import Turn
 from workflows.engine.work import Work
-
-# Temporal takes two megabytes; a tool of another worker may come close to that by itself.
-MAX_RESULT_BYTES = 2_000_000
 
 
 class Single(Work):
@@ -40,7 +33,7 @@ class Single(Work):
         super().__init__(Kept.new(request, rules, Meter(Budget()), desk, clock))
         self.kept.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
-        [self._call] = calls_of(Solution(calls=[written]), 1, rules, {})
+        [self._call] = calls_of(Solution(calls=[written]), 1, rules.tools, {})
         asked = ChatMessage(role="user", calls=[self._call.asked])
         self.kept.log.append(MessageEntry(message=asked))
         self._turn = Turn(0, [self._call])
@@ -54,28 +47,4 @@ class Single(Work):
 
     def closed(self) -> None:
         """The call is closed: what it came to is the end."""
-        outcome = self._call.outcome
-        assert outcome is not None  # it is closed
-        match outcome:
-            case Succeeded(value, _, terminate, _):
-                self._answer("stopped" if terminate else "completed", value)
-            case Answered(value):
-                self._answer("completed", value)
-            case Stopped(message):
-                self._answer("stopped", message)
-            case Refused(error) | Failed(error, _):
-                self.failed(error.code, error.message)
-            case _:
-                assert_never(outcome)
-
-    def _answer(self, status: Ended, output: Any) -> None:
-        result = self._result(status, output)
-        size_bytes = json_size(result.to_json())
-        if size_bytes <= MAX_RESULT_BYTES:
-            self._finish(result)
-            return
-        message = (
-            f"`{self._call.name}` was carried out, but its result is too large to be handed on:"
-            f" {size_bytes} bytes, of at most {MAX_RESULT_BYTES}"
-        )
-        self.failed(ErrorCode.INVALID_OUTPUT, message)
+        self._end_as(self._call)

@@ -1,13 +1,14 @@
 """One turn's calls, and where each of them stands.
 
-    proposed ─► waiting ─► running ─► ended
-        │          │          │
-        │          │          └─► unsure ─► running (it did not happen), or ended
-        └──────────┴─► ended (refused before it was carried out)
+    proposed ─► pending ─► waiting ─► running ─► ended
+        │          │          │          │
+        │          │          │          └─► unsure ─► running (it did not happen), or ended
+        └──────────┴──────────┴─► ended (refused before it was carried out)
 
-A call moves along these lines alone; another move is a mistake of ours and raises. Whatever ended
-first, ends are told in source order: when the whole turn is done, or, in a sequential turn, each
-before the next begins.
+A call is pending while another of its turn has to write first what it refers to, and waiting while
+people decide; most are neither. A call moves along these lines alone; another move is a mistake of
+ours and raises. Whatever ended first, ends are told in source order: when the whole turn is done,
+or, in a sequential turn, each before the next begins.
 """
 
 from dataclasses import dataclass, field
@@ -15,16 +16,18 @@ from enum import Enum
 from typing import Any
 
 from schemas.message import AskedCall
-from schemas.reference import OutputPath
+from schemas.reference import OutputPath, Path
 from schemas.solution import WrittenCall
 from schemas.tool import OutputMethod, Tool
 from workflows.engine.outcome import Answered, Failed, Final, Refused, Stopped, Succeeded
+from workflows.engine.state import MISSING, Data
 
 
 class Stage(Enum):
     """Where a call stands."""
 
     PROPOSED = "proposed"
+    PENDING = "pending"
     WAITING = "waiting"
     RUNNING = "running"
     UNSURE = "unsure"
@@ -32,7 +35,8 @@ class Stage(Enum):
 
 
 MOVES = {
-    Stage.PROPOSED: (Stage.WAITING, Stage.RUNNING, Stage.ENDED),
+    Stage.PROPOSED: (Stage.PENDING, Stage.WAITING, Stage.RUNNING, Stage.ENDED),
+    Stage.PENDING: (Stage.WAITING, Stage.RUNNING, Stage.ENDED),
     Stage.WAITING: (Stage.RUNNING, Stage.ENDED),
     Stage.RUNNING: (Stage.UNSURE, Stage.ENDED),
     Stage.UNSURE: (Stage.RUNNING, Stage.ENDED),
@@ -44,22 +48,41 @@ class IllegalMove(RuntimeError):
     """A call was moved where it cannot go from where it stands."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Call:
-    """One use of a tool: as it was written, as it would be carried out, and how it ended."""
+    """One use of a tool: as it was written, as it would be carried out, and how it ended.
+
+    `given` are its arguments with the references in them (`literal`: a † in them is none),
+    `arguments` what they stand for, `answer` what the model itself gave as the result. `sources`
+    are the calls of its turn whose writes it reads, `earlier` those that write where it does and
+    come first; `sees` is the data that it reads, once all these have ended. `awaited` says that
+    another call waits for this one, which is `handed_on` to it when its hooks have `reviewed` the
+    result.
+    """
 
     id: str
     asked: AskedCall
     written: WrittenCall
     tool: Tool | None = None
+    given: dict[str, Any] = field(default_factory=dict)
+    literal: bool = False
     arguments: dict[str, Any] = field(default_factory=dict)
+    answer: Any = MISSING
+    instance: str | None = None
     reasoning: str | None = None
     output_path: OutputPath | None = None
     output_method: OutputMethod = "set"
     scopes: list[str] = field(default_factory=list)
     edited_by: str | None = None
+    sources: list["Call"] = field(default_factory=list, repr=False)
+    earlier: list["Call"] = field(default_factory=list, repr=False)
+    sees: Data | None = field(default=None, repr=False)
+    asked_hooks: dict[str, int] = field(default_factory=dict)
     stage: Stage = Stage.PROPOSED
     outcome: Final | None = None
+    awaited: bool = False
+    reviewed: bool = False
+    handed_on: bool = False
     closed: bool = False
     unsure: int = 0
 
@@ -77,6 +100,12 @@ class Call:
         """Give the call its one result."""
         self.move(Stage.ENDED)
         self.outcome = outcome
+        self.handed_on = isinstance(outcome, Refused | Stopped)
+
+    @property
+    def due(self) -> bool:
+        """Whether no other call has to end before it is decided on."""
+        return all(other.handed_on for other in (*self.sources, *self.earlier))
 
     @property
     def name(self) -> str:
@@ -110,6 +139,19 @@ class Turn:
             if isinstance(call.outcome, Stopped):
                 return call.outcome.message or f"{call.name} stopped the run"
         return None
+
+
+def writes_of(call: Call, outcome: Final | None) -> tuple[tuple[Path, ...], Any]:
+    """The places that a call's end is written to, and what is written there."""
+    if call.output_path is None:
+        return (), None
+    match outcome:
+        case Succeeded(value, _, _, None) | Answered(value):
+            return call.output_path.result, value
+        case Refused(error) | Failed(error, _):
+            return call.output_path.error, error.to_json()
+        case _:
+            return (), None
 
 
 def error_of(outcome: Final) -> Any:

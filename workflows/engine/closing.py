@@ -1,0 +1,131 @@
+"""Closing a call: what the hooks `_after` make of its result, and how that enters the log."""
+
+from schemas.entry import MessageEntry, NoticeEntry, ToolEnd
+from schemas.errors import CallError, ErrorCode
+from workflows.engine import opening
+from workflows.engine.hooks import (
+    Deciding,
+    Refusal,
+    Replaced,
+    Stop,
+    activities,
+    ask,
+    replaced_by,
+    shown_to_hooks,
+)
+from workflows.engine.kept import Kept
+from workflows.engine.outcome import (
+    Answered,
+    Failed,
+    Final,
+    Refused,
+    Stopped,
+    Succeeded,
+    checked,
+    failed,
+)
+from workflows.engine.prompt import is_shown_whole, result_message
+from workflows.engine.state import CannotWrite
+from workflows.engine.turn import Call, error_of, writes_of
+
+
+def after(call: Call, kept: Kept) -> Deciding[None]:
+    """Let the hooks replace parts of a call's result; those of a call that was refused are not
+    asked."""
+    if call.reviewed or call.tool is None or isinstance(call.outcome, Refused | Stopped):
+        return
+    call.reviewed = True
+    try:
+        for activity in activities(call, kept.rules, "after"):
+            shown = shown_to_hooks(call), _as_result(call.outcome)
+            said = yield from ask(call, "after", activity, *shown)
+            call.outcome = _replaced(call, replaced_by(said))
+    except Refusal as refusal:
+        message = f"the call was carried out, and its result is withheld: {refusal}"
+        call.outcome = failed(refusal.error.code, message)
+    except Stop as stop:
+        call.outcome = Stopped(str(stop))
+
+
+def close(turn: int, call: Call, kept: Kept) -> None:
+    """Write a call's result where it belongs, and tell how the call ended."""
+    assert call.outcome is not None  # every call is ended before it is closed
+    call.outcome = _write(call, call.outcome, kept)
+    if isinstance(call.outcome, Succeeded | Answered):
+        kept.succeeded[call.name] = None
+    _tell(turn, call, call.outcome, kept)
+    call.closed, call.sees = True, None
+
+
+def _as_result(outcome: Final | None) -> dict[str, object]:
+    """A result as `_after` is given it."""
+    error = None if outcome is None else error_of(outcome)
+    return {
+        "content": getattr(outcome, "value", None),
+        "details": getattr(outcome, "details", None),
+        "error": None if error is None else error.to_json(),
+        "terminate": getattr(outcome, "terminate", False),
+    }
+
+
+def _replaced(call: Call, by: Replaced) -> Final:
+    """The outcome with the parts replaced that a hook named."""
+    outcome, parts = call.outcome, by.parts
+    assert call.tool is not None  # it was carried out
+    assert outcome is not None  # and has ended
+    if not parts:
+        return outcome
+    content = parts.get("content", getattr(outcome, "value", None))
+    if parts.get("error") is not None:
+        return failed(ErrorCode.TOOL_ERROR, parts["error"], content)
+    if isinstance(outcome, Failed) and "error" not in parts:
+        return Failed(outcome.error, content)
+    result = outcome if isinstance(outcome, Succeeded) else Succeeded(None)
+    details, terminate = result.details, result.terminate
+    return checked(
+        call.tool,
+        Succeeded(
+            content,
+            parts.get("details", details),
+            parts.get("terminate", terminate),
+            None if "content" in parts else result.message,
+        ),
+    )
+
+
+def _write(call: Call, outcome: Final, kept: Kept) -> Final:
+    """Write the result where it belongs; a write that cannot be made is the call's error."""
+    paths, value = writes_of(call, outcome)
+    try:
+        kept.write(paths, value, call.output_method, call.id)
+    except CannotWrite as error:
+        if error_of(outcome) is None:
+            return failed(ErrorCode.INVALID_OUTPUT, str(error), value)
+        kept.log.append(NoticeEntry(text=f"the error of {call.id} was not kept: {error}"))
+    return outcome
+
+
+def _tell(turn: int, call: Call, outcome: Final, kept: Kept) -> None:
+    place = _place(call, outcome)
+    message = result_message(call, outcome, place)
+    whole = place is not None or is_shown_whole(call, outcome, message)
+    error: CallError | None = error_of(outcome)
+    kept.log.append(
+        ToolEnd(
+            turn=turn,
+            call_id=call.id,
+            tool=call.name,
+            error=error,
+            value=None if whole else getattr(outcome, "value", None),
+            details=outcome.details if isinstance(outcome, Succeeded) else None,
+        )
+    )
+    kept.log.append(MessageEntry(message=message))
+    if isinstance(outcome, Succeeded) and outcome.message is not None:
+        opening.add(kept, outcome.message)
+
+
+def _place(call: Call, outcome: Final) -> str | None:
+    """Where the whole result can be read from, once it is written."""
+    paths, _ = writes_of(call, outcome)
+    return str(paths[0]) if paths and error_of(outcome) is None else None

@@ -1,0 +1,153 @@
+"""Skills: named parts of an agent, of which a run has one.
+
+    several skills, none named ─► choosing ─► in force, to the end of the run
+    one is named, or is the only one ───────► in force, to the end of the run
+
+A run takes the only skill of its agent without asking: nobody is paid for a choice of one. While
+the choice is open the model is offered the choice alone, as a tool; the engine itself answers a
+call of it, so that no activity, hook or person is asked. From then on the skill's tools and the
+agent's own are allowed, and no others, whatever anybody says: what is allowed is looked up here,
+call by call, and neither prompts nor results are asked.
+
+A skill with an activity asks no model. Its run is one call, of a tool made of the skill, with the
+run's input: an object is the arguments, and a text is `{"input": …}`. What the call comes to is
+the end of the run.
+"""
+
+from typing import Any
+
+from schemas.agent import Agent, Rules, Skill
+from schemas.faults import nearest
+from schemas.message import AskedCall
+from schemas.names import CHOOSE_SKILL
+from schemas.run import RunRequest
+from schemas.solution import WrittenCall
+from schemas.tool import ApprovalPolicy, CallLimits, Tool
+from schemas.wording import quoted
+from workflows.engine.outcome import Final, Succeeded
+from workflows.engine.turn import Call, Turn
+
+_CHOOSE = (
+    "Choose the skill that fits the task, before anything else. Its instructions and its tools are"
+    " yours from then on; it cannot be changed later."
+)
+
+
+class NoSuchSkill(ValueError):
+    """A run asks for a skill that its agent does not have."""
+
+
+def begun_with(request: RunRequest, agent: Agent) -> str | None:
+    """The skill that a run begins with, or None where the model is to choose, or there is none.
+
+    Raises:
+        NoSuchSkill: the run asks for one that the agent does not have.
+    """
+    known = [skill.name for skill in agent.skills]
+    if request.skill is None:
+        return known[0] if len(known) == 1 else None
+    if not known:
+        raise NoSuchSkill(f"`skill`: agent `{agent.name}` has no skills; leave it out")
+    if request.skill not in known:
+        mend = nearest(request.skill, known)
+        raise NoSuchSkill(
+            f"`skill`: agent `{agent.name}` has no skill {quoted(request.skill)}; {mend}"
+        )
+    return request.skill
+
+
+def skill_of(rules: Rules, name: str | None) -> Skill | None:
+    """The skill of this name."""
+    return next((skill for skill in rules.skills if skill.name == name), None)
+
+
+def allowed(rules: Rules, name: str | None) -> list[Tool]:
+    """The tools that may be called while a run has the skill of this name, or has none yet."""
+    skill = skill_of(rules, name)
+    if skill is not None:
+        return [*rules.tools, *skill.tools]
+    return [choice(rules.skills)] if rules.skills else rules.tools
+
+
+def nameable(rules: Rules, name: str | None) -> list[str]:
+    """The tools that a run which begins with this skill, or with none, may come to call."""
+    if name is not None or not rules.skills:
+        return [tool.name for tool in allowed(rules, name)]
+    tools = [*rules.tools, *(tool for skill in rules.skills for tool in skill.tools)]
+    return list(dict.fromkeys(tool.name for tool in tools))
+
+
+def choice(skills: list[Skill]) -> Tool:
+    """The tool that the model chooses a skill by.
+
+    What each is for stands beside the parameter: some providers take a thousand characters of a
+    tool's own description.
+    """
+    lines = [f"- {one.name}: {one.description}".removesuffix(": ") for one in skills]
+    which = {
+        "type": "string",
+        "enum": [skill.name for skill in skills],
+        "description": "\n".join(["One of:", *lines]),
+    }
+    return Tool(
+        name=CHOOSE_SKILL,
+        label="Choose a skill",
+        description=_CHOOSE,
+        parameters={
+            "type": "object",
+            "properties": {"skill": which},
+            "required": ["skill"],
+            "additionalProperties": False,
+        },
+        approval=ApprovalPolicy(require="never"),
+        limits=CallLimits(per_run=1),
+    )
+
+
+def answer(call: Call) -> Final | None:
+    """The result of a call that the engine itself answers; None for every other call."""
+    if call.name != CHOOSE_SKILL:
+        return None
+    chosen = call.arguments["skill"]
+    return Succeeded(f"The skill `{chosen}` is in force: its instructions and tools are yours now.")
+
+
+def chosen_in(turn: Turn) -> str | None:
+    """The skill that the calls of a turn chose."""
+    for call in turn.calls:
+        if call.name == CHOOSE_SKILL and isinstance(call.outcome, Succeeded):
+            return str(call.arguments["skill"])
+    return None
+
+
+def unchosen(skills: list[Skill]) -> str:
+    """What a model is told that answers before it has chosen."""
+    known = ", ".join(skill.name for skill in skills)
+    return f"No skill is chosen yet. Call `{CHOOSE_SKILL}` first, with one of: {known}."
+
+
+def whole(agent: Agent, skill: Skill, given: Any, own: str) -> Call:
+    """The one call that is the whole of a run by an activity, with the run's input.
+
+    The input is nobody's words to the engine: no reference and no meta-property is read in it.
+    """
+    is_text = isinstance(given, str)
+    tool = Tool(
+        name=skill.name,
+        description=skill.description,
+        parameters=_parameters(agent, is_text=is_text),
+        output=agent.output,
+        activity=skill.activity,
+    )
+    arguments = {"input": given} if is_text else given or {}
+    asked = AskedCall(id=own, provider_id=own, tool=tool.name, arguments=arguments)
+    written = WrittenCall(tool=tool.name, arguments=arguments)
+    return Call(own, asked, written, tool, literal=True)
+
+
+def _parameters(agent: Agent, *, is_text: bool) -> dict[str, Any]:
+    """What the input has to be, as the schema of arguments: people may change them."""
+    if is_text:
+        of_text = {"type": "string"} if agent.input is None else agent.input
+        return {"type": "object", "properties": {"input": of_text}, "required": ["input"]}
+    return agent.input if isinstance(agent.input, dict) else {"type": "object"}
