@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from schemas.agent import Rules
 from schemas.errors import CallError, ErrorCode
-from schemas.names import STOP_RUN
+from schemas.names import CHOOSE_SKILL, STOP_RUN
 from schemas.tool import ActivityBinding
 from workflows.engine.checking import bounded
 from workflows.engine.outcome import Failure, words_of
@@ -74,6 +74,8 @@ class Stop(Exception):
 def activities(call: Call, rules: Rules, name: HookName) -> list[ActivityBinding]:
     """The hooks of a name that are asked about a call, in the order in which they are."""
     assert call.tool is not None  # whose hooks they are
+    if call.name == CHOOSE_SKILL:
+        return []  # the engine itself carries it out
     both = [getattr(hooks, name) for hooks in (rules.hooks, call.tool.hooks)]
     if name == "after":
         both.reverse()

@@ -77,7 +77,8 @@ def prepare(call: Call, kept: Kept) -> Deciding[None]:
     tool = _allowed(call, kept)
     try:
         written = _read(call.written)
-        _set_apart(call, tool, written, kept)
+        if not call.literal:
+            _set_apart(call, tool, written, kept)
     except InvalidArguments as error:
         raise _invalid(error) from None
     for activity in activities(call, kept.rules, "prepare"):

@@ -52,7 +52,8 @@ class IllegalMove(RuntimeError):
 class Call:
     """One use of a tool: as it was written, as it would be carried out, and how it ended.
 
-    `given` are its arguments with the references in them (`literal`: a † in them is none),
+    `given` are its arguments with the references in them (`literal`: as
+    they are, with no reference or meta-property in them),
     `arguments` what they stand for, `answer` what the model itself gave as the result. `sources`
     are the calls of its turn whose writes it reads, `earlier` those that write where it does and
     come first; `sees` is the data that it reads, once all these have ended. `awaited` says that
