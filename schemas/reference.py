@@ -52,6 +52,13 @@ class Path:
         """Whether one of the two places is inside the other."""
         return self.covers(other) or other.covers(self)
 
+    def beside(self, other: "Path") -> bool:
+        """Whether the two places part in a list."""
+        if (self.kind, self.instance) != (other.kind, other.instance):
+            return False
+        parts = ((a, b) for a, b in zip(self.steps, other.steps, strict=False) if a != b)
+        return any(isinstance(step, int) for step in next(parts, ()))
+
 
 @dataclass(frozen=True)
 class Reference:

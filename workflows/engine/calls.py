@@ -25,7 +25,7 @@ from workflows.engine.approval import (
 )
 from workflows.engine.checking import bounded
 from workflows.engine.closing import after, close
-from workflows.engine.flow import circles, connect, hopeless, provisional, view
+from workflows.engine.flow import circles, connect, hopeless, try_write, view
 from workflows.engine.hooks import Deciding, Refusal, Stop
 from workflows.engine.kept import Kept
 from workflows.engine.outcome import (
@@ -147,7 +147,7 @@ class Calls:
         """Make an ended call's result fit to be read by the calls that wait for it."""
         yield from after(call, self._kept)
         try:
-            provisional(call, self._kept.data)
+            try_write(call, self._kept)
         except CannotWrite as error:
             assert call.outcome is not None  # it has ended
             if error_of(call.outcome) is None:

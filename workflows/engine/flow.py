@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.reference import Path
-from workflows.engine.outcome import Final
+from workflows.engine.kept import Kept
 from workflows.engine.references import nothing_at, references
 from workflows.engine.state import MISSING, CannotWrite, Data, Missing
 from workflows.engine.turn import Call, Stage, writes_of
@@ -32,7 +32,7 @@ def connect(calls: Sequence[Call]) -> None:
     for index, call in enumerate(calls):
         places = _places(call)
         before = [writer for writer in writers if writer.index < index]
-        call.earlier = [writer.call for writer in before if _meet(writer.places, places)]
+        call.earlier = [writer.call for writer in before if _cross(writer.places, places)]
         reads = list(dict.fromkeys(places_read(call)))
         call.sources = [writer.call for writer in _read_from(index, reads, writers)]
         for other in _awaited(call):
@@ -99,10 +99,10 @@ class View:
 
 def view(call: Call, data: Data) -> View:
     """What a call reads, now that those that it waits for have ended."""
-    seen = data.copy()
-    written: list[Path] = []
+    seen, written = data, list[Path]()
     for source in call.sources:
-        written += _apply(source, seen)
+        seen, places = _with(seen, source)
+        written += places
     void = [
         (place, source.id)
         for source in call.sources
@@ -112,31 +112,29 @@ def view(call: Call, data: Data) -> View:
     return View(seen, void)
 
 
-def provisional(call: Call, data: Data) -> None:
+def try_write(call: Call, kept: Kept) -> None:
     """Make sure that what a call returned can be written, before others read it.
 
     Raises:
         CannotWrite: it cannot.
     """
-    seen = data.copy()
+    seen = kept.data
     for earlier in call.earlier:
-        _apply(earlier, seen)
-    _write(call, call.outcome, seen)
+        seen, _ = _with(seen, earlier)
+    paths, value = writes_of(call, call.outcome)
+    kept.tried(seen, paths, value, call.output_method)
 
 
-def _apply(call: Call, seen: Data) -> list[Path]:
-    """Write what a call has written into a copy of the data; the places."""
+def _with(seen: Data, call: Call) -> tuple[Data, list[Path]]:
+    """The data with what a call has written, and where it has."""
+    paths, value = writes_of(call, call.outcome)
+    trial = seen.copy()
     try:
-        return _write(call, call.outcome, seen)
+        for path in paths:
+            trial.set(path.kind, trial.written(path, call.output_method, value), path.instance)
     except CannotWrite:
-        return []
-
-
-def _write(call: Call, outcome: Final | None, seen: Data) -> list[Path]:
-    paths, value = writes_of(call, outcome)
-    for path in paths:
-        seen.set(path.kind, seen.written(path, call.output_method, value), path.instance)
-    return list(paths)
+        return seen, []
+    return trial, list(paths)
 
 
 def _places(call: Call) -> tuple[Path, ...]:
@@ -147,6 +145,11 @@ def _places(call: Call) -> tuple[Path, ...]:
 
 def _meet(some: Sequence[Path], others: Sequence[Path]) -> bool:
     return any(one.overlaps(other) for one in some for other in others)
+
+
+def _cross(some: Sequence[Path], others: Sequence[Path]) -> bool:
+    """Whether it matters which of two calls writes first. Places in one list are made in order."""
+    return any(one.overlaps(other) or one.beside(other) for one in some for other in others)
 
 
 def _awaited(call: Call) -> list[Call]:

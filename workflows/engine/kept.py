@@ -100,11 +100,7 @@ class Kept:
         Raises:
             CannotWrite: one of the places cannot be written to like that.
         """
-        trial, sizes = self.data.copy(), dict(self._sizes)
-        for path in paths:
-            trial.set(path.kind, trial.written(path, method, value), path.instance)
-            self._check(path, trial, sizes)
-        self.data, self._sizes = trial, sizes
+        self.data, self._sizes = self.tried(self.data, paths, value, method)
         for path in paths:
             self.veils.write(path, method, veil)
             self.log.append(
@@ -117,7 +113,21 @@ class Kept:
                 )
             )
 
-    def _check(self, path: Path, trial: Data, sizes: dict[_Whose, int]) -> None:
+    def tried(
+        self, data: Data, paths: Sequence[Path], value: Any, method: OutputMethod
+    ) -> tuple[Data, dict[_Whose, int]]:
+        """The data as they would be after a write to each of the places, and their sizes.
+
+        Raises:
+            CannotWrite: one of the places cannot be written to like that.
+        """
+        trial, sizes = data.copy(), dict(self._sizes)
+        for path in paths:
+            trial.set(path.kind, trial.written(path, method, value), path.instance)
+            self._check(path, trial, data, sizes)
+        return trial, sizes
+
+    def _check(self, path: Path, trial: Data, before: Data, sizes: dict[_Whose, int]) -> None:
         """See that the value that a write made, and what instances see of it, can be kept.
 
         What is for all is seen by every instance. All of a kind has to fit into a result together.
@@ -129,18 +139,18 @@ class Kept:
             own = trial.own(kind, instance)
             sizes[kind, instance] = 0 if own is MISSING else json_size(own)
             if kind == "state":
-                self._check_state(path, trial, instance)
+                self._check_state(path, trial, before, instance)
         size_bytes = sum(size for (one, _), size in sizes.items() if one == kind)
         if size_bytes > MAX_STATE_BYTES:
             raise CannotWrite(
                 f"{path}: {kind} would have {size_bytes} bytes; at most {MAX_STATE_BYTES}"
             )
 
-    def _check_state(self, path: Path, trial: Data, instance: str | None) -> None:
+    def _check_state(self, path: Path, trial: Data, before: Data, instance: str | None) -> None:
         if self.rules.state is None:
             return
-        after, before = (data.seen("state", instance) for data in (trial, self.data))
-        broken = new_errors(after, before, self.rules.state)
+        new, old = (data.seen("state", instance) for data in (trial, before))
+        broken = new_errors(new, old, self.rules.state)
         if broken:
             whose = "" if instance is None else f" of {instance}"
             raise CannotWrite(

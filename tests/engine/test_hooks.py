@@ -1,0 +1,298 @@
+"""Hooks: what activities may say of a call before it is checked, carried out and told of."""
+
+from typing import Any
+
+import pytest
+
+from schemas.errors import ErrorCode
+from schemas.tool import ActivityBinding, Hooks
+from tests.engine.driver import Play, call, says, tool
+from workflows.engine.hooks import Broken, Halted
+from workflows.engine.outcome import failed
+
+ORDER = {
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "note": {"type": "string"}},
+    "required": ["id"],
+    "additionalProperties": False,
+}
+BROKEN = failed(ErrorCode.TOOL_ERROR, "no")
+
+
+def hooks(**names: str) -> Hooks:
+    return Hooks(**{name: ActivityBinding(type=type_) for name, type_ in names.items()})
+
+
+def one(
+    given: Any = None,
+    *,
+    answers: dict[str, Any],
+    own: dict[str, str] | None = None,
+    agents: dict[str, str] | None = None,
+    **more: Any,
+) -> Play:
+    """A run with one call of `look`, whose hooks answer so."""
+    look = tool("look", ORDER, hooks=hooks(**(own or {})), **more.pop("of", {}))
+    written = call("look", {"id": 7} if given is None else given)
+    play = Play(
+        look,
+        model=[says("", written), says("done")],
+        hooks=answers,
+        definition={"hooks": hooks(**(agents or {}))},
+        **{"outcomes": {"look": lambda each: each.arguments}, **more},
+    )
+    return play.to_end()
+
+
+def asked(play: Play) -> list[tuple[str, list[Any]]]:
+    return [(hook.activity.type, hook.arguments) for hook in play.asked]
+
+
+def error(play: Play) -> tuple[str | None, str]:
+    return play.errors()["t1c1"], str(play.results()["t1c1"])
+
+
+# Before the arguments are checked.
+
+
+def test_prepare_rewrites_the_arguments_before_they_are_checked() -> None:
+    play = one(
+        {"order": "7"},
+        own={"prepare": "tidy"},
+        answers={"tidy": lambda said: {"id": said["order"]}},
+    )
+
+    assert asked(play) == [("tidy", [{"order": "7"}])]
+    assert play.results() == {"t1c1": '{"id": 7}'}
+    assert play.messages()[1]["calls"][0]["arguments"] == {"order": "7"}, "as the model wrote it"
+
+
+def test_prepare_is_given_references_as_they_are_written() -> None:
+    play = one(
+        {"id": "†state.id"},
+        own={"prepare": "tidy"},
+        answers={"tidy": lambda said: {**said, "note": "†{state.id}!"}},
+        state={"id": 5},
+    )
+
+    assert asked(play) == [("tidy", [{"id": "†state.id"}])]
+    assert play.results() == {"t1c1": '{"id": 5, "note": "5!"}'}
+
+
+def test_repair_mends_what_does_not_fit_and_is_told_what_is_wrong() -> None:
+    play = one({"id": "x"}, own={"repair": "mend"}, answers={"mend": {"id": 1}})
+
+    [(_, [arguments, errors])] = asked(play)
+    assert arguments == {"id": "x"}
+    assert errors == ["id: 'x' is not of type 'integer'"]
+    assert play.results() == {"t1c1": '{"id": 1}'}
+
+
+def test_repair_is_not_asked_about_what_fits() -> None:
+    assert asked(one({"id": 1}, own={"repair": "mend"}, answers={})) == []
+
+
+def test_repair_is_asked_eight_times_at_most() -> None:
+    play = one({"id": "x"}, own={"repair": "mend"}, answers={"mend": {"id": "y"}})
+
+    assert len(play.asked) == 8
+    assert [hook.n for hook in play.asked] == list(range(1, 9))
+    assert error(play)[0] == "invalid_arguments"
+
+
+# Before the call is carried out.
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "result"),
+    [
+        (None, None, '{"id": 7}'),
+        ({}, None, '{"id": 7}'),
+        ({"arguments": {"id": 8}}, None, '{"id": 8}'),
+        ({"result": {"cached": True}}, None, '{"cached": true}'),
+        ({"result": None}, None, "null"),
+        ({"block": "not on Sundays"}, "blocked", "not on Sundays"),
+        ({"block": ""}, "blocked", "a rule of this agent blocks the call"),
+        ({"arguments": {"id": "x"}}, "blocked", "its arguments do not fit: id: 'x'"),
+        ({"arguments": 5}, "blocked", "it has to return null"),
+        ({"result": 1, "block": "x"}, "blocked", "it has to return null"),
+        ("no", "blocked", "it has to return null"),
+        (Broken("it is down"), "blocked", "the hook `_before` failed: it is down"),
+    ],
+)
+def test_before_lets_a_call_go_on_or_changes_answers_or_blocks_it(
+    said: Any, code: str | None, result: str
+) -> None:
+    play = one(own={"before": "guard"}, answers={"guard": said})
+
+    assert asked(play) == [
+        ("guard", [{"id": "t1c1", "tool": "look", "arguments": {"id": 7}, "reasoning": None}])
+    ]
+    assert error(play)[0] == code
+    assert result in error(play)[1]
+    carried_out = code is None and not (isinstance(said, dict) and "result" in said)
+    assert ("tool_start t1c1" in play.told()) == carried_out
+
+
+@pytest.mark.parametrize("said", [{"stop": "enough"}, Halted("enough")])
+@pytest.mark.parametrize("hook", ["before", "after"])
+def test_a_hook_stops_the_run(said: Any, hook: str) -> None:
+    play = one(own={hook: "guard"}, answers={"guard": said})
+
+    assert play.result["status"] == "stopped"
+    assert play.result["output"] == "enough"
+
+
+def test_what_before_decides_comes_before_people_are_asked() -> None:
+    play = one(
+        own={"before": "guard"},
+        answers={"guard": {"arguments": {"id": 8}}},
+        of={"side_effects": True},
+        decisions={"t1c1": [lambda question: {"decision": "approve", "digest": question.digest}]},
+    )
+
+    [asked_] = play.records("confirmation_required")
+    assert asked_["approval"]["arguments"] == {"id": 8}
+    blocked = one(
+        own={"before": "guard"}, answers={"guard": {"block": "no"}}, of={"side_effects": True}
+    )
+    assert blocked.records("confirmation_required") == []
+
+
+def test_a_result_in_place_of_a_call_has_to_fit_its_output() -> None:
+    play = one(
+        own={"before": "guard"},
+        answers={"guard": {"result": "text"}},
+        of={"output": {"type": "object"}},
+    )
+
+    assert error(play)[0] == "invalid_output"
+
+
+# After the call was carried out.
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "result"),
+    [
+        (None, None, "secret"),
+        ({}, None, "secret"),
+        ({"content": "***"}, None, "***"),
+        ({"details": {"by": "guard"}}, None, "secret"),
+        ({"error": "nothing of this leaves the house"}, "tool_error", "nothing of this leaves"),
+        ({"contents": 1}, "blocked", "it has to return null, some of"),
+        ({"terminate": "yes"}, "blocked", "it has to return null, some of"),
+        (Broken("it is down"), "blocked", "its result is withheld: the hook `_after` failed: it"),
+    ],
+)
+def test_after_replaces_parts_of_a_result(said: Any, code: str | None, result: str) -> None:
+    play = one(own={"after": "review"}, answers={"review": said}, outcomes={"look": "secret"})
+
+    given = {"content": "secret", "details": None, "error": None, "terminate": False}
+    assert asked(play)[0][1][1] == given
+    assert error(play)[0] == code
+    assert result in error(play)[1]
+
+
+def test_what_after_withholds_stands_nowhere_in_the_log() -> None:
+    play = one(
+        own={"after": "review"},
+        answers={"review": {"content": "***"}},
+        outcomes={"look": "secret"},
+        of={"output_path": "†state.found"},
+    )
+
+    assert "secret" not in str(play.records())
+    assert play.result["state"] == {"found": "***"}
+
+
+def test_after_sees_an_error_and_may_take_it_away() -> None:
+    play = one(
+        own={"after": "review"},
+        answers={"review": {"content": "a default", "error": None}},
+        outcomes={"look": BROKEN},
+    )
+
+    assert asked(play)[0][1][1]["error"] == {"code": "tool_error", "message": "no"}
+    assert error(play) == (None, "a default")
+
+
+def test_after_may_have_the_run_end_and_details_kept() -> None:
+    play = one(
+        own={"after": "review"},
+        answers={"review": {"terminate": True, "details": {"by": "guard"}}},
+        outcomes={"look": "found"},
+    )
+
+    assert play.result["status"] == "stopped"
+    assert play.records("tool_end")[0]["details"] == {"by": "guard"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"given": {"id": "x"}}, {"of": {"side_effects": True}, "decisions": {"t1c1": ["deny"]}}],
+)
+def test_after_is_not_asked_about_a_call_that_was_refused(more: Any) -> None:
+    assert one(own={"after": "review"}, answers={}, **more).asked == []
+
+
+def test_a_result_that_others_wait_for_is_reviewed_before_they_read_it() -> None:
+    play = Play(
+        tool("look", output_path="†state.found", hooks=hooks(after="review")),
+        tool("use"),
+        model=[says("", call("look"), call("use", {"a": "†state.found"})), says("done")],
+        outcomes={"look": "secret", "use": lambda each: each.arguments},
+        hooks={"review": {"content": "***"}},
+    ).to_end()
+
+    assert play.results()["t1c2"] == '{"a": "***"}'
+    assert len(play.asked) == 1, "a result is reviewed once"
+
+
+# Whose they are, and their order.
+
+
+def test_an_agents_hooks_come_first_on_the_way_in_and_last_on_the_way_out() -> None:
+    names = ("prepare", "before", "after")
+    play = one(
+        own={name: f"tools_{name}" for name in names},
+        agents={name: f"agents_{name}" for name in names},
+        answers={"agents_prepare": lambda said: said, "tools_prepare": lambda said: said},
+    )
+
+    assert [hook.activity.type for hook in play.asked] == [
+        *("agents_prepare", "tools_prepare", "agents_before", "tools_before"),
+        *("tools_after", "agents_after"),
+    ]
+
+
+def test_hooks_are_asked_in_source_order_whichever_call_ends_first() -> None:
+    play = Play(
+        tool("look", hooks=hooks(prepare="p", before="b", after="a")),
+        model=[says("", *[call("look")] * 3), says("done")],
+        hooks={"p": lambda said: said},
+        pick=lambda count: count - 1,
+    ).to_end()
+
+    order = [f"{hook.name[0]}{hook.call_id[-1]}" for hook in play.asked]
+    assert order == ["p1", "p2", "p3", "b1", "b2", "b3", "a1", "a2", "a3"]
+
+
+def test_in_a_sequential_turn_each_call_goes_through_all_of_it_before_the_next() -> None:
+    play = Play(
+        tool("look", sequential=True, hooks=hooks(prepare="p", before="b", after="a")),
+        model=[says("", *[call("look")] * 2), says("done")],
+        hooks={"p": lambda said: said},
+    ).to_end()
+
+    order = [f"{hook.name[0]}{hook.call_id[-1]}" for hook in play.asked]
+    assert order == ["p1", "b1", "a1", "p2", "b2", "a2"]
+
+
+@pytest.mark.parametrize("said", [5, None, "text", [1], {"id": float("nan")}])
+@pytest.mark.parametrize("hook", ["prepare", "repair"])
+def test_arguments_that_are_none_block_the_call(hook: str, said: Any) -> None:
+    play = one({"id": "x"}, own={hook: "wild"}, answers={"wild": said})
+
+    assert error(play)[0] == "blocked"
+    assert f"the hook `_{hook}` failed" in error(play)[1]
