@@ -158,3 +158,37 @@ async def test_an_idempotent_effect_happens_once(scene: Scene) -> None:
     refunds = [line for line in tools.read() if line.startswith("refund")]
     assert refunds == [f"refund 50 {run.id}/t1c1"]
     assert scene.model.asked(1) == 1
+
+
+GATE_TOOL = {
+    "_tool": "gate",
+    "_activity": {"type": "held", "startToCloseTimeout": "5s"},
+    "properties": {"name": {"type": "string"}, "_outputPath": {"type": "string"}},
+}
+GIVE = {"_tool": "give", "_activity": "refund", "properties": {"amount": {}}, "_sideEffects": True}
+GRAPH = [
+    call("give", amount="†state.item.id"),
+    call("gate", name="†{state.b}c", _outputPath="†state.c"),
+    *[call("gate", name=name, _outputPath=f"†state.{name}") for name in ("a", "b")],
+    call("look_up", id=7),
+]
+
+
+@answers(Answer(calls=GRAPH), Answer("done"))
+async def test_inside_a_graph(scene: Scene) -> None:
+    run = await scene.house.start([GATE_TOOL, {**GIVE, "_idempotent": True}, "look_up"])
+    await run.waiting()
+    await eventually(lambda: _said("begun a"))
+    tools.write("open b")
+    await eventually(lambda: _said("begun bc"))
+    scene.restart()
+    tools.write("open a")
+    scene.restart()
+    tools.write("open bc")
+    await run.decide("t1c1", "approve")
+    result = await _ends(run, "done")
+
+    assert result["state"] == {"a": "a", "b": "b", "c": "bc", "item": {"id": 7, "name": "item 7"}}
+    assert [scene.model.asked(turn) for turn in (1, 2)] == [1, 1]
+    assert tools.read().count("ended b") == 1
+    assert [line for line in tools.read() if "refund" in line] == [f"refund 7 {run.id}/t1c1"]

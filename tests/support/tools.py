@@ -310,3 +310,35 @@ async def whole(call: dict[str, Any], tool: dict[str, Any], scoped: dict[str, An
 async def notify(waiting: dict[str, Any]) -> None:
     """Tell people of a waiting call."""
     write(f"notify {waiting['callId']} {waiting['kind']}")
+
+
+# Hooks: activities that are asked about calls. They take no model, so they are no tools.
+
+
+@activity.defn
+async def tidy(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Take `n` for `id`."""
+    return {"id" if key == "n" else key: value for key, value in arguments.items()}
+
+
+@activity.defn
+async def mend(arguments: dict[str, Any], errors: list[str]) -> dict[str, Any]:
+    """Put the number 1 where something else stands."""
+    write(f"mend {errors[0]}")
+    return {**arguments, "id": 1}
+
+
+@activity.defn
+async def guard(call: dict[str, Any]) -> dict[str, Any] | None:
+    """Let nobody look up 13, and stop the run at 99."""
+    write(f"guard {call['tool']} {call['arguments']} {key()}")
+    if call["arguments"].get("id") == 99:
+        raise StopRun("nobody asks for 99")
+    return {"block": "13 brings no luck"} if call["arguments"].get("id") == 13 else None
+
+
+@activity.defn
+async def review(call: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """Leave the name out of a result."""
+    write(f"review {call['id']}")
+    return {"content": {"id": result["content"]["id"]}, "details": result["content"]}
