@@ -1,19 +1,22 @@
 """The definition that a run or a call takes when it starts and keeps until it ends."""
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.catalog.agent import resolve_definition, tool_of
+from activities.catalog.agent import resolve_definition
 from activities.catalog.faults import RefusedError
 from activities.catalog.loading import Shelf
+from activities.catalog.tool import tool_of
 from schemas import names
 from schemas.agent import Agent, Snapshot, ToolSnapshot, WorkerFacts
 from schemas.base import Strict
 from schemas.faults import Fault, faults_of, nearest, told
 from schemas.run import CallRequest, RunRequest
+from schemas.tool import ANONYMOUS
 
 # The name of an agent that is written in a request and says none.
 UNNAMED_AGENT = "inline"
@@ -74,6 +77,9 @@ class AgentResolver:
         _check(request, CallRequest)
         try:
             tool = tool_of(request["tool"], self._shelf.catalog.world)
+            if tool.latent or tool.delegate == ANONYMOUS:
+                reason = f"`{tool.name}` is for a model to answer, and a single call asks none"
+                raise RefusedError([Fault((), reason, "name a tool with an activity")])
         except RefusedError as refused:
             raise RefusedError(fault.under("tool") for fault in refused.faults) from None
         return ToolSnapshot(tool=tool, worker=self._facts)
@@ -81,8 +87,12 @@ class AgentResolver:
     def _agent(self, asked: str | dict[str, Any]) -> Agent:
         if isinstance(asked, str):
             return self._named(asked)
+        world = replace(self._shelf.catalog.world, inline=True)
         try:
-            return resolve_definition(asked, UNNAMED_AGENT, self._shelf.catalog.world)
+            if asked.get("memory") and "name" not in asked:
+                reason = "memory is kept under the agent's name, and this one has none"
+                raise RefusedError([Fault(("memory",), reason, "give it a `name`")])
+            return resolve_definition(asked, UNNAMED_AGENT, world)
         except RefusedError as refused:
             raise RefusedError(fault.under("agent") for fault in refused.faults) from None
 

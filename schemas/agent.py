@@ -2,14 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from schemas.base import Duration, Lenient, Strict
-from schemas.faults import nearest
 from schemas.tool import (
     ActivityBinding,
     ActivityRef,
     ApprovalPolicy,
+    HookRef,
     Hooks,
     Schema,
     Tool,
@@ -110,6 +110,10 @@ class Knowledge(Strict):
     """Something to know, offered as a tool and fetched only when that is called: one of a file of
     the catalog, an address that the worker allows, and a text."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": [key]} for key in ("file", "url", "text")]}
+    )
+
     name: Name
     """The name that the model calls it by."""
     description: str = ""
@@ -124,12 +128,22 @@ class Knowledge(Strict):
     @model_validator(mode="after")
     def _one_source(self) -> "Knowledge":
         if sum(each is not None for each in (self.file, self.url, self.text)) != 1:
-            raise ValueError("knowledge is one of `file`, `url` and `text`")
+            raise ValueError("knowledge has one source; write `file`, `url` or `text`")
         return self
+
+
+# What a skill has for a model, which is not asked where an activity does its work.
+FOR_A_MODEL = ("instructions", "tools", "knowledge")
 
 
 class SkillDefinition(Strict):
     """A named part of an agent, with tools, knowledge and instructions of its own."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "dependentSchemas": {"activity": {"properties": dict.fromkeys(FOR_A_MODEL, False)}}
+        }
+    )
 
     name: Name
     """The skill's name."""
@@ -196,24 +210,14 @@ class AgentDefinition(Strict):
     """The most that a run may hold of scopes; unset, all that its principal has."""
     reasoning_for_call: bool = True
     """Have the model say with each call why it makes it."""
-    prepare: Annotated[ActivityRef | None, Field(alias="_prepare")] = None
+    prepare: Annotated[HookRef | None, Field(alias="_prepare")] = None
     """A hook for all its calls: see a tool's `_prepare`."""
-    repair: Annotated[ActivityRef | None, Field(alias="_repair")] = None
+    repair: Annotated[HookRef | None, Field(alias="_repair")] = None
     """A hook for all its calls: see a tool's `_repair`."""
-    before: Annotated[ActivityRef | None, Field(alias="_before")] = None
+    before: Annotated[HookRef | None, Field(alias="_before")] = None
     """A hook for all its calls: see a tool's `_before`."""
-    after: Annotated[ActivityRef | None, Field(alias="_after")] = None
+    after: Annotated[HookRef | None, Field(alias="_after")] = None
     """A hook for all its calls: see a tool's `_after`."""
-
-    @model_validator(mode="after")
-    def _auto_names_tools(self) -> "AgentDefinition":
-        tools = [*self.tools, *(tool for skill in self.skills for tool in skill.tools)]
-        names = {tool if isinstance(tool, str) else tool.tool or "" for tool in tools}
-        for name in self.approval.auto:
-            if name not in names:
-                reason = f"`approval.auto` names `{name}`, which is not among the agent's tools"
-                raise ValueError(f"{reason}; {nearest(name, names, 'it has none')}")
-        return self
 
 
 class Skill(Lenient):

@@ -190,15 +190,16 @@ class _Found:
     @classmethod
     def of(cls, details: ErrorDetails, value: Any) -> "_Found":
         where: list[str | int] = []
-        skipped = False
+        skipped = tagged = False
         for step in details["loc"]:
-            if _has(value, step):
+            if not tagged and isinstance(value, dict) and value.get("type") == step:
+                skipped = tagged = True  # of a union's branches, the one that `type` names
+            elif _has(value, step):
+                tagged = False
                 where.append(step)
                 value = value[step]
             elif step != details["loc"][-1] or details["type"] != "missing":
                 skipped = True  # the name of a union's branch, which is not in the value
-        if details["type"] == "value_error":
-            where.extend(_named_field(details["msg"], value))
         return cls(tuple(where), skipped, details)
 
     def is_shallower(self, other: "_Found") -> bool:
@@ -214,16 +215,6 @@ def _has(value: Any, step: str | int) -> bool:
     if isinstance(value, dict):
         return step in value
     return isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)
-
-
-def _named_field(message: str, value: Any) -> Iterator[str | int]:
-    """A check of a whole object names the field that it is about first: `` `approval.auto` … ``."""
-    named = re.match(r"Value error, `([\w.]+)`", message)
-    for step in named.group(1).split(".") if named else ():
-        if not _has(value, step):
-            return
-        yield step
-        value = value[step]
 
 
 def _said(errors: list[ErrorDetails], known: Iterable[str]) -> Iterator[tuple[str, str]]:

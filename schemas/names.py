@@ -4,7 +4,9 @@ A name on this page stands in histories, in clients of other languages and in pe
 It may be added to and is never changed.
 """
 
+import hashlib
 from typing import Final
+from urllib.parse import quote
 
 TASK_QUEUE: Final = "holdfast"
 
@@ -12,29 +14,50 @@ TASK_QUEUE: Final = "holdfast"
 AGENT_WORKFLOW: Final = "AgentWorkflow"
 CALL_WORKFLOW: Final = "CallWorkflow"
 WORKFLOWS: Final = (AGENT_WORKFLOW, CALL_WORKFLOW)
+# Not among them: it is what runs keep, and no run.
+MEMORY_WORKFLOW: Final = "MemoryWorkflow"
 
 # Activities of the worker itself. A tool's activity may not take one of these names.
 GENERATE: Final = "generate"
 RESOLVE_AGENT: Final = "resolve_agent"
 RESOLVE_TOOL: Final = "resolve_tool"
-RESERVED_ACTIVITIES: Final = (GENERATE, RESOLVE_AGENT, RESOLVE_TOOL)
+FETCH_KNOWLEDGE: Final = "fetch_knowledge"
+MEMORY_READ: Final = "memory_read"
+MEMORY_WRITE: Final = "memory_write"
+MEMORY_SEARCH: Final = "memory_search"
+RESERVED_ACTIVITIES: Final = (
+    *(GENERATE, RESOLVE_AGENT, RESOLVE_TOOL, FETCH_KNOWLEDGE),
+    *(MEMORY_READ, MEMORY_WRITE, MEMORY_SEARCH),
+)
+
+# The tool by which the model chooses a skill. No other tool may take the name.
+CHOOSE_SKILL: Final = "choose_skill"
 
 # Signals.
 APPROVE: Final = "approve"
 MESSAGE: Final = "message"
 CLOSE: Final = "close"
+# The engine's own: a delegate tells the run that it belongs to what waits in it.
+DELEGATE_WAITS: Final = "delegate_waits"
 
-# Updates.
+# A delegate's memo: the call of its parent that it carries out.
+DELEGATE_OF: Final = "DelegateOf"
+
+# Updates. The last is a memory's.
 DECIDE: Final = "decide"
 SEND: Final = "send"
+WRITE: Final = "write"
 
-# Queries. REQUEST is the worker's own: `generate` reads the conversation through it.
+# Queries. REQUEST is the worker's own: `generate` reads the conversation through it. The last two
+# are a memory's.
 STATUS: Final = "status"
 APPROVALS: Final = "approvals"
 STATE: Final = "state"
 CONTEXT: Final = "context"
 EVENTS: Final = "events"
 REQUEST: Final = "request"
+READ: Final = "read"
+SEARCH: Final = "search"
 
 # Search attributes: the first three are of type Keyword, the last is a KeywordList.
 AGENT_NAME: Final = "AgentName"
@@ -57,6 +80,12 @@ INVALID_DECISION: Final = "invalid_decision"
 NO_SUCH_CALL: Final = "no_such_call"
 ALREADY_DECIDED: Final = "already_decided"
 NOT_A_CONVERSATION: Final = "not_a_conversation"
+# And that with which a memory's `write` does.
+MEMORY_FULL: Final = "memory_full"
+
+
+# Temporal takes ids of a thousand bytes.
+_MAX_ID_PART_CHARS = 200
 
 
 def call_id(turn: int, index: int) -> str:
@@ -83,6 +112,31 @@ def delegate_id(workflow: str, call: str) -> str:
     return f"{workflow}.{call}"
 
 
+def answer_id(call: str, n: int) -> str:
+    """The activity id of the `n`-th request, from 1, that has a model answer a call."""
+    return f"{call}-again{n - 1 if n > 2 else ''}" if n > 1 else call
+
+
 def budget_id(turn: int, budget: str) -> str:
     """The id under which a run asks, after `turn` turns, to extend `budget`."""
     return f"t{turn}-{budget}"
+
+
+def memory_id(agent: str, principal: str | None, *, inline: bool) -> str:
+    """The workflow id of what an agent keeps for a principal, or for nobody in particular.
+
+    Equal ids are of one memory: an agent that is written in a request gives itself what name it
+    likes, and never reaches what one of the catalog keeps.
+    """
+    owner = [agent] if principal is None else [agent, principal]
+    return ".".join(["memory-inline" if inline else "memory", *map(_id_part, owner)])
+
+
+def _id_part(text: str) -> str:
+    """The text without a dot; of one that is long the beginning, and its digest: longer than any
+    that is not."""
+    data = text.encode("utf-8", "surrogatepass")
+    plain = quote(data, safe="").replace(".", "%2E")
+    if len(plain) <= _MAX_ID_PART_CHARS:
+        return plain
+    return f"{plain[:_MAX_ID_PART_CHARS]}~{hashlib.sha256(data).hexdigest()}"

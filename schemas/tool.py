@@ -11,6 +11,8 @@ from pydantic import ConfigDict, Field, JsonValue, WithJsonSchema, model_validat
 from schemas.base import Duration, Lenient, Strict
 from schemas.faults import nearest
 from schemas.json_schema import IS_JSON_SCHEMA
+from schemas.memory import MemoryOwner
+from schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
 from schemas.wording import INSTANCE_PATTERN, NAME_PATTERN
 
 Schema = Annotated[dict[str, Any], WithJsonSchema(IS_JSON_SCHEMA)]
@@ -41,6 +43,12 @@ ActivityName = Annotated[str, Field(min_length=1, max_length=200)]
 class ActivityBinding(Strict):
     """Which activity carries a tool out, and how."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "not": {"required": ["local", "taskQueue"], "properties": {"local": {"const": True}}}
+        }
+    )
+
     type: ActivityName
     """The name that the activity is registered under."""
     task_queue: str | None = None
@@ -60,7 +68,15 @@ class ActivityBinding(Strict):
 
 
 # An activity by its name, or with where and how it is run.
-ActivityRef = ActivityName | ActivityBinding
+ActivityRef = (
+    Annotated[ActivityName, Field(json_schema_extra={"not": {"enum": list(RESERVED_ACTIVITIES)}})]
+    | ActivityBinding
+)
+# What a binding says of how calls are carried out, and has nothing to say of a hook.
+NOT_FOR_HOOKS = ("input", "local")
+HookRef = Annotated[
+    ActivityRef, Field(json_schema_extra={"properties": dict.fromkeys(NOT_FOR_HOOKS, False)})
+]
 
 
 def binding_of(written: "ActivityRef") -> ActivityBinding:
@@ -122,6 +138,7 @@ def _for_editors(schema: dict[str, Any]) -> None:
     known = "|".join(meta)
     slips = "|".join((*(name[1:] for name in meta), "name", *OTHERS_PARAMETERS))
     schema["patternProperties"] = {f"^(?!({known})$)_": False, f"^({slips})$": False}
+    schema["not"] = {"required": ["_activity", "_delegate"]}
     parameters = schema["properties"]["properties"]
     parameters["properties"] = {name: _as_parameter(name, kind) for name, kind in meta.items()}
     parameters["propertyNames"] = {"pattern": f"^({known})$|^(?!_)"}
@@ -142,7 +159,11 @@ class ToolDefinition(Strict):
 
     model_config = ConfigDict(extra="allow", frozen=True, json_schema_extra=_for_editors)
 
-    tool: Annotated[str | None, Field(alias="_tool", pattern=NAME_PATTERN)] = None
+    tool: Annotated[
+        str | None,
+        Field(alias="_tool", pattern=NAME_PATTERN),
+        Field(json_schema_extra={"not": {"const": CHOOSE_SKILL}}),
+    ] = None
     """The tool's name; unset, it is the file's."""
     title: str | None = None
     """A short name for people."""
@@ -189,13 +210,13 @@ class ToolDefinition(Strict):
     """What of a result the model reads."""
     label: Annotated[str | None, Field(alias="_label")] = None
     """A name for people's screens."""
-    prepare: Annotated[ActivityRef | None, Field(alias="_prepare")] = None
+    prepare: Annotated[HookRef | None, Field(alias="_prepare")] = None
     """A hook: `(arguments)` gives other arguments, before they are checked."""
-    repair: Annotated[ActivityRef | None, Field(alias="_repair")] = None
+    repair: Annotated[HookRef | None, Field(alias="_repair")] = None
     """A hook: `(arguments, errors)` gives other arguments for those that do not fit."""
-    before: Annotated[ActivityRef | None, Field(alias="_before")] = None
+    before: Annotated[HookRef | None, Field(alias="_before")] = None
     """A hook: `(call)` lets a call go on, changes, answers or blocks it, or stops the run."""
-    after: Annotated[ActivityRef | None, Field(alias="_after")] = None
+    after: Annotated[HookRef | None, Field(alias="_after")] = None
     """A hook: `(call, result)` replaces parts of the result, or stops the run."""
 
     @model_validator(mode="after")
@@ -229,11 +250,20 @@ class Hooks(Lenient):
     after: ActivityBinding | None = None
 
 
+class KnowledgeSource(Lenient):
+    """What is fetched when a knowledge tool is called: one of these."""
+
+    file: str | None = None
+    url: str | None = None
+    text: str | None = None
+
+
 class Tool(Lenient):
     """A tool as a run keeps it: resolved when the run starts, unchanged until it ends.
 
     `parameters` is the schema of the arguments alone. `chosen` holds the schemas of those
-    meta-properties that the model fills in.
+    meta-properties that the model fills in. `knowledge` and `memory` are set in tools of the
+    engine's own: what their activity is told besides the call, and no model has a say in.
     """
 
     name: str
@@ -257,6 +287,8 @@ class Tool(Lenient):
     limits: CallLimits = CallLimits()
     untrusted: bool = False
     show: Show | None = None
+    knowledge: KnowledgeSource | None = None
+    memory: MemoryOwner | None = None
 
     @property
     def once(self) -> bool:

@@ -44,6 +44,8 @@ NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$"
 # The name of an instance of a run's data.
 INSTANCE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 NAME_WORDS = "at most 128 letters, digits, `_`, `.` and `-`, of which the first is a letter"
+INSTANCE_WORDS = "at most 100 letters, digits, `_`, `.` and `-`, the first a letter or a digit"
+_PATTERN_WORDS = {NAME_PATTERN: NAME_WORDS, INSTANCE_PATTERN: INSTANCE_WORDS}
 # Texts that would be right without their quotes.
 _UNQUOTED = {
     "int_type": re.compile(r"-?[0-9]{1,15}").fullmatch,
@@ -65,7 +67,7 @@ def wanted(error: ErrorDetails) -> str:
         return str(context["expected"]).replace("'", "`")
     if error["type"] == "string_pattern_mismatch":
         pattern = context["pattern"]
-        return NAME_WORDS if pattern == NAME_PATTERN else f"a text that matches {pattern}"
+        return _PATTERN_WORDS.get(pattern, f"a text that matches {pattern}")
     words = _WANTED.get(error["type"])
     if words is None:
         return re.sub(r"^(Input|String|Value|List) should (be |have )?", "", error["msg"])

@@ -5,20 +5,25 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from activities.catalog.binding import activity_faults, hook_faults, hooks_of
 from activities.catalog.faults import RefusedError
+from activities.catalog.parts import Part, add_knowledge, name_faults, part_faults, read_parts
 from activities.catalog.schema import schema_faults
-from activities.catalog.tool import World, approval_faults, resolve_tool
+from activities.catalog.tool import approval_faults
+from activities.catalog.world import World
 from schemas.agent import (
     BUDGET_DEFAULTS,
+    FOR_A_MODEL,
     ON_LIMIT_DEFAULTS,
     Agent,
     AgentApproval,
     AgentDefinition,
-    Forced,
+    Skill,
+    SkillDefinition,
 )
-from schemas.base import json_size
-from schemas.faults import Fault, faults_of, name_fault, nearest
-from schemas.tool import APPROVAL_DEFAULTS, Tool
+from schemas.base import Lenient, json_size
+from schemas.faults import Fault, Where, faults_of, name_fault, nearest
+from schemas.tool import APPROVAL_DEFAULTS, binding_of
 
 MAX_AGENT_BYTES = 1_000_000
 
@@ -35,76 +40,55 @@ def resolve_definition(written: Any, name: str, world: World) -> Agent:
     """
     if not isinstance(written, dict):
         raise RefusedError([Fault((), "this is no agent", "write an object with `model` in it")])
-    tools, faults = _tools(written.get("tools"), world)
     unfit = None if "name" in written else name_fault(name, "name")
-    if unfit is None:
-        written = {"name": name, **written}
-    else:
-        faults.append(unfit)
-    definition = _validated(written, faults)
-    faults.extend(_faults(definition, tools, world))
+    named = {"name": name, **written} if unfit is None else written
+    outside = [] if unfit is None else [unfit]
+    parts = read_parts(written, world)
+    definition = _validated(named, parts, outside)
+    add_knowledge(parts, definition, definition.name or name, world)
+    faults = [*outside, *part_faults(parts), *_faults(definition, parts, world)]
     if faults:
         raise RefusedError(faults)
-    agent = _agent(definition, name, tools)
-    size_bytes = json_size(agent.to_json())
+    agent = _agent(definition, name, parts)
+    size_bytes = _size_bytes(agent)
     if size_bytes > MAX_AGENT_BYTES:
         mend = f"at most {MAX_AGENT_BYTES}: give it fewer or smaller tools"
         raise RefusedError([Fault((), f"the agent has {size_bytes} bytes, tools resolved", mend)])
     return agent
 
 
-def _tools(written: Any, world: World) -> tuple[list[Tool], list[Fault]]:
-    tools: list[Tool] = []
-    faults: list[Fault] = []
-    for n, entry in enumerate(written if isinstance(written, list) else []):
-        try:
-            tool = tool_of(entry, world)
-        except RefusedError as refused:
-            faults.extend(fault.under("tools", n) for fault in refused.faults)
-            continue
-        if any(tool.name == other.name for other in tools):
-            faults.append(Fault(("tools", n), f"it has `{tool.name}` twice", "keep one of them"))
-        tools.append(tool)
-    return tools, faults
+def _size_bytes(agent: Agent) -> int:
+    """How large the agent is where runs keep it: a tool is as large as it is in each of its skills.
 
-
-def tool_of(entry: Any, world: World) -> Tool:
-    """The tool that is meant: one of the catalog, by its name, or one that is written out.
-
-    Raises:
-        RefusedError: there is no such tool, or it does not load.
+    Each tool is measured once, and no agent is put together that is too large by its tools alone.
     """
-    if not isinstance(entry, str | dict):
-        mend = "write the name of a tool, or a JSON Schema object"
-        raise RefusedError([Fault((), "this is no tool", mend)])
-    if not isinstance(entry, str):
-        return resolve_tool(entry, None, world)
-    if entry not in world.tools:
-        fault = Fault((), f"there is no tool `{entry}`", _instead(entry, world))
-        raise RefusedError([] if entry in world.broken or world.guessing else [fault])
-    return world.tools[entry]
+    tools = [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
+    distinct = {id(tool): tool for tool in tools}
+    each = {key: _whole_bytes(tool) for key, tool in distinct.items()}
+    tools_bytes = sum(each[id(tool)] for tool in tools)
+    return tools_bytes if tools_bytes > MAX_AGENT_BYTES else _whole_bytes(agent)
 
 
-def _instead(name: str, world: World) -> str:
-    """What to do about a tool that is not there."""
-    carried_out = {tool.activity.type for tool in world.tools.values()}
-    if name in world.activities and name not in carried_out:
-        return "the activity takes no pydantic model: give it one, or a file in `tools/`"
-    return nearest(name, world.tools, "the catalog has no tools")
+def _whole_bytes(kept: Lenient) -> int:
+    return json_size(kept.model_dump(mode="json", by_alias=True))
 
 
-def _validated(written: dict[str, Any], faults: list[Fault]) -> AgentDefinition:
+def _validated(written: dict[str, Any], parts: list[Part], outside: list[Fault]) -> AgentDefinition:
     try:
         return AgentDefinition.model_validate(written, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
-        places = [fault.where[:2] for fault in faults]
         found = faults_of(error, written, AgentDefinition)
-        # Of a tool, what was found before says more than the model that it was read as.
-        new = [fault for fault in found if fault.where[:2] not in places]
-        raise RefusedError([*faults, *new]) from None
+        # Of a tool, what it says of itself is more than the model that it was read as.
+        lost = [place for part in parts for place in part.lost]
+        new = [fault for fault in found if not _is_within(fault.where, lost)]
+        raise RefusedError([*outside, *part_faults(parts), *new]) from None
 
 
-def _faults(definition: AgentDefinition, tools: list[Tool], world: World) -> Iterator[Fault]:
+def _is_within(where: Where, places: list[Where]) -> bool:
+    return any(where[: len(place)] == place for place in places)
+
+
+def _faults(definition: AgentDefinition, parts: list[Part], world: World) -> Iterator[Fault]:
     endpoint = definition.model.endpoint
     if world.endpoints is not None and endpoint not in world.endpoints:
         mend = nearest(endpoint, world.endpoints, "this worker has none: see `--endpoints`")
@@ -114,33 +98,46 @@ def _faults(definition: AgentDefinition, tools: list[Tool], world: World) -> Ite
         if schema is not None:
             yield from (fault.under(key) for fault in schema_faults(schema))
     yield from (fault.under("approval") for fault in approval_faults(definition.approval))
-    yield from _tool_name_faults(definition, tools)
+    yield from hook_faults(definition, world)
+    yield from _skill_faults(definition, world)
+    yield from name_faults(definition, parts)
 
 
-def _tool_name_faults(definition: AgentDefinition, tools: list[Tool]) -> Iterator[Fault]:
-    known = [tool.name for tool in tools]
-    choice = definition.tool_choice
-    if (
-        isinstance(choice, Forced)
-        and choice.name not in known
-        and len(tools) == len(definition.tools)
-    ):
-        mend = nearest(choice.name, known, "the agent has no tools")
-        yield Fault(("toolChoice", "name"), f"the agent has no tool `{choice.name}`", mend)
-    for n, tool in enumerate(tools):
-        for other in tool.limits.after:
-            if other not in known and len(tools) == len(definition.tools):
-                reason = f"`{tool.name}` is only carried out after `{other}`, which the agent lacks"
-                yield Fault(("tools", n), reason, nearest(other, known))
+def _skill_faults(definition: AgentDefinition, world: World) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for n, skill in enumerate(definition.skills):
+        if skill.name in seen:
+            reason = f"it has the skill `{skill.name}` twice"
+            yield Fault(("skills", n, "name"), reason, "give one of them another name")
+        seen.add(skill.name)
+        yield from (fault.under("skills", n) for fault in _work_faults(skill, world))
 
 
-def _agent(definition: AgentDefinition, name: str, tools: list[Tool]) -> Agent:
+def _work_faults(skill: SkillDefinition, world: World) -> Iterator[Fault]:
+    """What is wrong with the activity that does the whole work of a skill."""
+    if skill.activity is None:
+        return
+    yield from (fault.under("activity") for fault in activity_faults(skill.activity, world))
+    for key in FOR_A_MODEL:
+        if key in skill.model_fields_set:
+            reason = "an activity does the work of this skill, and no model is asked"
+            yield Fault((key,), reason, "leave it out, or leave out `activity`")
+
+
+def _agent(definition: AgentDefinition, name: str, parts: list[Part]) -> Agent:
+    own, *skills = parts
     return Agent(
         name=definition.name or name,
         description=definition.description or "",
         instructions=definition.instructions,
         model=definition.model,
-        tools=tools,
+        calling=definition.calling,
+        tools=own.tools,
+        skills=[
+            _skill(written, part) for written, part in zip(definition.skills, skills, strict=True)
+        ],
+        hooks=hooks_of(definition),
+        plan=definition.plan,
         input=definition.input,
         output=definition.output,
         state=definition.state,
@@ -151,6 +148,16 @@ def _agent(definition: AgentDefinition, name: str, tools: list[Tool]) -> Agent:
         approval=_approval(definition),
         principal_scopes=definition.principal_scopes,
         reasoning_for_call=definition.reasoning_for_call,
+    )
+
+
+def _skill(written: SkillDefinition, part: Part) -> Skill:
+    return Skill(
+        name=written.name,
+        description=written.description,
+        instructions=written.instructions,
+        tools=part.tools,
+        activity=None if written.activity is None else binding_of(written.activity),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from activities.addresses import Prefix
 from activities.catalog.agent import resolve_definition
 from activities.catalog.faults import Problem, RefusedError, UnreadableError
 from activities.catalog.files import (
@@ -23,11 +24,12 @@ from activities.catalog.importing import ImportFailedError
 from activities.catalog.mislaid import mislaid
 from activities.catalog.python_module import PythonActivity, read_module
 from activities.catalog.source import Source, read_source
-from activities.catalog.tool import World, resolve_tool
+from activities.catalog.tool import resolve_tool
+from activities.catalog.world import World
 from schemas import names
 from schemas.agent import Agent
 from schemas.faults import Fault
-from schemas.tool import Tool
+from schemas.tool import ANONYMOUS, ActivityBinding, Tool
 
 
 class CatalogError(Exception):
@@ -53,10 +55,23 @@ class Catalog:
 
     @property
     def unbound(self) -> list[PythonActivity]:
-        """The activities that are no tools, and that no tool names."""
-        agents = (tool for agent in self.agents.values() for tool in agent.tools)
-        bound = {tool.activity.type for tool in (*self.world.tools.values(), *agents)}
+        """The activities that are no tools, and that no tool, hook or skill names."""
+        bound = {binding.type for binding in self._bindings() if binding is not None}
         return [each for each in self.imported if each.name not in bound]
+
+    def _bindings(self) -> Iterator[ActivityBinding | None]:
+        """What tools, hooks and skills name."""
+        agents = self.agents.values()
+        skills = [skill for agent in agents for skill in agent.skills]
+        tools = [
+            *self.world.tools.values(),
+            *(tool for agent in agents for tool in agent.tools),
+            *(tool for skill in skills for tool in skill.tools),
+        ]
+        yield from (tool.activity for tool in tools)
+        yield from (skill.activity for skill in skills)
+        for hooks in (*(tool.hooks for tool in tools), *(agent.hooks for agent in agents)):
+            yield from (hooks.prepare, hooks.repair, hooks.before, hooks.after)
 
 
 @dataclass
@@ -72,6 +87,7 @@ def load_catalog(
     *,
     endpoints: Collection[str] | None = (),
     task_queue: str = names.TASK_QUEUE,
+    knowledge_urls: Collection[Prefix] = (),
 ) -> Catalog:
     """Load a folder's tools and agents, and the tools of Python modules.
 
@@ -80,11 +96,14 @@ def load_catalog(
         modules: dotted names, or paths of `.py` files.
         endpoints: the names of the endpoints that agents may use; None if they are not known.
         task_queue: the worker's own: activities on it must be among those of the modules.
+        knowledge_urls: the addresses that knowledge may be fetched from.
 
     Raises:
         CatalogError: something does not load.
     """
-    loading = _Loading(World(task_queue=task_queue, endpoints=endpoints))
+    loading = _Loading(
+        World(task_queue=task_queue, endpoints=endpoints, knowledge_urls=knowledge_urls)
+    )
     before = Path.cwd()
     loading.imported(loading.modules(modules))
     if folder is not None and Path.cwd() != before:  # a module has gone elsewhere
@@ -111,7 +130,7 @@ class _Loading:
     def __init__(self, world: World) -> None:
         self._tools: dict[str, Tool] = {}
         self._broken: set[str] = set()
-        self.world = replace(world, tools=self._tools, broken=self._broken)
+        self.world = replace(world, tools=self._tools, broken=self._broken, agents=None)
         self.activities: dict[str, PythonActivity] = {}
         self.agents: dict[str, Agent] = {}
         self.problems: list[Problem] = []
@@ -123,7 +142,8 @@ class _Loading:
             self._folder(folder)
         if self.problems:
             raise CatalogError(self.problems)
-        return Catalog(self.world, self.agents, tuple(self.activities.values()))
+        world = replace(self.world, agents=frozenset(self.agents))
+        return Catalog(world, self.agents, tuple(self.activities.values()))
 
     def modules(self, modules: Sequence[str]) -> Iterator[PythonActivity]:
         """Import the modules."""
@@ -145,7 +165,8 @@ class _Loading:
                 self._add_tool(found.source, found.name)
 
     def _folder(self, folder: Path) -> None:
-        """Read the folder: its tools first, since agents name them."""
+        """Read the folder. Agents name tools, and tools name agents, of which the names suffice."""
+        problems = len(self.problems)
         tools = self._files(folder / TOOLS, TOOL_SUFFIXES)
         agents = self._files(folder / AGENTS, AGENT_SUFFIXES)
         lost = list(mislaid(folder))
@@ -153,12 +174,11 @@ class _Loading:
         if tools is None and agents is None and not lost:
             mend = "make one of them, or name another folder with `--catalog`"
             self._problem(folder, "it has neither a folder `tools` nor a folder `agents`", mend)
-        for path in tools or ():
-            for source in self._read(path):
-                self._add_tools(source, path.stem)
-        for path in agents or ():
-            for source in self._read(path):
-                self._add_agent(source, path.stem)
+        read = [_read(path) for path in agents or ()]
+        named = None if len(self.problems) > problems else _agent_names(read)
+        self.world = replace(self.world, agents=named, folder=folder.absolute())
+        self._add_each(map(_read, tools or ()), self._add_tools)
+        self._add_each(read, self._add_agent)
 
     def _problem(self, file: Path, reason: str, mend: str) -> None:
         self.problems.append(Problem(str(file), None, reason, mend))
@@ -171,11 +191,14 @@ class _Loading:
             return []
         return None if found is None else [Path(path) for path in found]
 
-    def _read(self, path: Path) -> Iterator[Source]:
-        try:
-            yield read_source(path)
-        except UnreadableError as error:
-            self.problems.append(Problem(str(path), error.line, error.reason, error.mend))
+    def _add_each(
+        self, read: Iterable[Source | Problem], add: Callable[[Source, str], None]
+    ) -> None:
+        for found in read:
+            if isinstance(found, Problem):
+                self.problems.append(found)
+            else:
+                add(found, Path(found.file).stem)
 
     def _add_activity(self, found: PythonActivity) -> None:
         if found.name in names.RESERVED_ACTIVITIES:
@@ -196,7 +219,7 @@ class _Loading:
         try:
             tool = resolve_tool(source.value, name, self.world)
         except RefusedError as refused:
-            self._broken.add(_name_in(source.value) or name or "")
+            self._broken.add(_name_in(source.value, "_tool") or name or "")
             self.problems.extend(source.problems(refused.faults))
             return
         if self._is_free("tool", tool.name, source):
@@ -208,7 +231,10 @@ class _Loading:
         except RefusedError as refused:
             self.problems.extend(source.problems(refused.faults))
             return
-        if self._is_free("agent", agent.name, source):
+        if agent.name == ANONYMOUS:
+            reason = f"a delegate `{ANONYMOUS}` is none of the catalog's agents"
+            self.problems.append(source.problem(Fault((), reason, "give it another name")))
+        elif self._is_free("agent", agent.name, source):
             self.agents[agent.name] = agent
 
     def _is_free(self, kind: str, name: str, source: Source) -> bool:
@@ -220,6 +246,23 @@ class _Loading:
         return False
 
 
-def _name_in(written: Any) -> str | None:
-    name = written.get("_tool") if isinstance(written, dict) else None
+def _read(path: Path) -> Source | Problem:
+    try:
+        return read_source(path)
+    except UnreadableError as error:
+        return Problem(str(path), error.line, error.reason, error.mend)
+
+
+def _agent_names(read: Iterable[Source | Problem]) -> frozenset[str] | None:
+    """The names of the agents; None where one of them cannot be read."""
+    names = set()
+    for each in read:
+        if isinstance(each, Problem):
+            return None
+        names.add(_name_in(each.value, "name") or Path(each.file).stem)
+    return frozenset(names)
+
+
+def _name_in(written: Any, key: str) -> str | None:
+    name = written.get(key) if isinstance(written, dict) else None
     return name if isinstance(name, str) else None

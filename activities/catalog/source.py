@@ -60,7 +60,7 @@ def read_source(path: Path) -> Source:
     Raises:
         UnreadableError: the file cannot be read, is too large, or is not what its name says.
     """
-    text = _text(path)
+    text = read_text(path, MAX_FILE_BYTES)
     if not text.strip():
         raise UnreadableError(1, "the file is empty", "write something in it, or remove it")
     match path.suffix.lower():
@@ -76,8 +76,13 @@ def read_source(path: Path) -> Source:
     return Source(str(path), value, lines)
 
 
-def _text(path: Path) -> str:
-    data = _bytes(path)
+def read_text(path: Path, most_bytes: int) -> str:
+    """The text of a file, each of its lines ended in one way.
+
+    Raises:
+        UnreadableError: the file cannot be read, is too large, or is no UTF-8.
+    """
+    data = _bytes(path, most_bytes)
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
@@ -86,14 +91,14 @@ def _text(path: Path) -> str:
         raise UnreadableError(line, f"this text is {kind}", "save it as UTF-8") from error
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: Path, most_bytes: int) -> bytes:
     try:
         size_bytes = path.stat().st_size
-        if size_bytes > MAX_FILE_BYTES:
+        if size_bytes > most_bytes:
             reason = f"{size_bytes} bytes are too many"
-            raise UnreadableError(None, reason, f"split it: at most {MAX_FILE_BYTES}")
+            raise UnreadableError(None, reason, f"split it: at most {most_bytes}")
         with path.open("rb") as file:
-            return file.read(MAX_FILE_BYTES)
+            return file.read(most_bytes)
     except IsADirectoryError as error:
         raise UnreadableError(None, "this is a folder", "name a file") from error
     except FileNotFoundError as error:

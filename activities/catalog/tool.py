@@ -3,46 +3,32 @@
 A tool is first folded into one form (`fold`), then read, then checked for what it needs.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
 
+from activities.catalog.binding import activity_faults, hook_faults, hooks_of
 from activities.catalog.faults import RefusedError
 from activities.catalog.fold import Folded, fold
 from activities.catalog.schema import schema_faults
+from activities.catalog.world import World
 from schemas import names
-from schemas.faults import Fault, Where, faults_of, name_fault, nearest
+from schemas.faults import Fault, faults_of, name_fault, nearest
 from schemas.reference import parse_output_path
 from schemas.tool import (
+    ANONYMOUS,
     ActivityBinding,
+    ActivityRef,
     ApprovalPolicy,
     CallLimits,
     Tool,
     ToolDefinition,
+    binding_of,
 )
 
 # Keywords that are no part of the parameters' schema: the description is offered beside it.
 _NOT_PARAMETERS = ("$schema", "$id", "description")
-
-
-@dataclass(frozen=True)
-class World:
-    """What tools and agents may name: what this worker has.
-
-    While a catalog loads, `broken` are the tools that did not, and `guessing` says that activities
-    and tools are missing because a module could not be read: neither is a fault of those who name
-    them.
-    Where the endpoints could not be read, they are None.
-    """
-
-    task_queue: str
-    activities: Collection[str] = ()
-    endpoints: Collection[str] | None = ()
-    tools: Mapping[str, Tool] = field(default_factory=dict)
-    broken: Collection[str] = ()
-    guessing: bool = False
 
 
 def resolve_tool(written: Any, name: str | None, world: World) -> Tool:
@@ -64,7 +50,32 @@ def resolve_tool(written: Any, name: str | None, world: World) -> Tool:
     folded.faults.extend(folded.told(fault) for fault in _faults(definition, folded, world))
     if folded.faults:
         raise RefusedError(folded.faults)
-    return _tool(definition, folded)
+    return _tool(definition, folded, world)
+
+
+def tool_of(entry: Any, world: World) -> Tool:
+    """The tool that is meant: one of the catalog, by its name, or one that is written out.
+
+    Raises:
+        RefusedError: there is no such tool, or it does not load.
+    """
+    if not isinstance(entry, str | dict):
+        mend = "write the name of a tool, or a JSON Schema object"
+        raise RefusedError([Fault((), "this is no tool", mend)])
+    if not isinstance(entry, str):
+        return resolve_tool(entry, None, world)
+    if entry not in world.tools:
+        fault = Fault((), f"there is no tool `{entry}`", _instead(entry, world))
+        raise RefusedError([] if entry in world.broken or world.guessing else [fault])
+    return world.tools[entry]
+
+
+def _instead(name: str, world: World) -> str:
+    """What to do about a tool that is not there."""
+    bound = {tool.activity.type for tool in world.tools.values() if tool.activity is not None}
+    if name in world.activities and name not in bound:
+        return "the activity takes no pydantic model: give it one, or a file in `tools/`"
+    return nearest(name, world.tools, "the catalog has no tools")
 
 
 def _validated(folded: Folded) -> ToolDefinition:
@@ -79,6 +90,8 @@ def _validated(folded: Folded) -> ToolDefinition:
 def _faults(definition: ToolDefinition, folded: Folded, world: World) -> Iterator[Fault]:
     if definition.tool is None:
         yield Fault((), "the tool has no name", 'give it one: "_tool": "…"')
+    else:
+        yield from reserved_faults(definition.tool)
     yield from schema_faults(folded.schema)
     if definition.output is not None:
         yield from (fault.under("_output") for fault in schema_faults(definition.output))
@@ -86,8 +99,14 @@ def _faults(definition: ToolDefinition, folded: Folded, world: World) -> Iterato
         yield from (fault.under("_approval") for fault in approval_faults(definition.approval))
     if definition.output_path is not None:
         yield from _path_faults(definition.output_path)
-    if definition.tool is not None or definition.activity is not None:
-        yield from _activity_faults(definition, world)
+    yield from _carrier_faults(definition, world)
+    yield from hook_faults(definition, world)
+
+
+def reserved_faults(name: str) -> Iterator[Fault]:
+    """That a tool has the name of one that the engine itself offers."""
+    if name == names.CHOOSE_SKILL:
+        yield Fault((), f"the tool name `{name}` is the engine's own", "give it another")
 
 
 def approval_faults(policy: ApprovalPolicy) -> Iterator[Fault]:
@@ -104,48 +123,55 @@ def _path_faults(path: str) -> Iterator[Fault]:
         yield Fault(("_outputPath",), reason, mend)
 
 
-def _activity_faults(definition: ToolDefinition, world: World) -> Iterator[Fault]:
-    binding = _binding(definition)
-    where: Where = () if definition.activity is None else ("_activity",)
-    if isinstance(definition.activity, ActivityBinding):
-        where = ("_activity", "type")
-    if binding.task_queue in (None, world.task_queue):
-        yield from _presence_faults(binding.type, definition, where, world)
-    if not binding.local:
-        return
-    if binding.task_queue is not None:
-        mend = "leave out `taskQueue`, or `local`"
-        yield Fault(("_activity", "local"), "a local activity runs on the run's own worker", mend)
-    if definition.side_effects and not definition.idempotent:
+def _carrier_faults(definition: ToolDefinition, world: World) -> Iterator[Fault]:
+    """What is wrong with who carries it out: an activity, an agent, or else the model itself."""
+    if definition.activity is not None:
+        yield from _activity_faults(definition, definition.activity, world)
+    if definition.delegate is not None:
+        yield from _delegate_faults(definition, definition.delegate, world)
+    elif definition.tool is not None and _activity(definition, world) is None:
+        yield from _latent_faults(definition, definition.tool, world)
+
+
+def _activity_faults(
+    definition: ToolDefinition, written: ActivityRef, world: World
+) -> Iterator[Fault]:
+    yield from (fault.under("_activity") for fault in activity_faults(written, world))
+    if binding_of(written).local and definition.side_effects and not definition.idempotent:
         mend = "leave out `local`, or say `_idempotent: true` if it is so"
         yield Fault(("_activity", "local"), "a local activity may be carried out twice", mend)
 
 
-def _presence_faults(
-    activity: str, definition: ToolDefinition, where: Where, world: World
-) -> Iterator[Fault]:
-    if activity in names.RESERVED_ACTIVITIES:
-        yield Fault(where, f"the activity name `{activity}` is the worker's own", "name another")
-    elif activity in world.activities or world.guessing:
-        return
-    elif definition.activity is None:
-        near = nearest(activity, world.activities, "`--tools` gives it some")
-        reason = f"this worker has no activity `{activity}`, which would carry out the tool"
-        yield Fault(where, reason, f"name one with `_activity` ({near})")
-    else:
-        near = nearest(activity, world.activities, "`--tools` gives it some")
-        mend = f"{near} (an activity of another worker needs its `taskQueue`)"
-        yield Fault(where, f"this worker has no activity `{activity}`", mend)
+def _delegate_faults(definition: ToolDefinition, agent: str, world: World) -> Iterator[Fault]:
+    if definition.activity is not None:
+        reason = "`_delegate` and `_activity` each say what carries the tool out"
+        yield Fault(("_delegate",), reason, "keep one of them")
+    if world.agents is not None and agent not in (ANONYMOUS, *world.agents):
+        mend = nearest(agent, (ANONYMOUS, *world.agents))
+        yield Fault(("_delegate",), f"there is no agent `{agent}`", mend)
 
 
-def _binding(definition: ToolDefinition) -> ActivityBinding:
-    match definition.activity:
-        case None:
-            return ActivityBinding(type=definition.tool or "?")
-        case str(name):
-            return ActivityBinding(type=name)
-        case binding:
-            return binding
+def _latent_faults(definition: ToolDefinition, name: str, world: World) -> Iterator[Fault]:
+    near = nearest(name, world.activities, "`--tools` gives it some")
+    if definition.output is None:
+        reason = f"this worker has no activity `{name}`, which would carry out the tool"
+        mend = f"name one with `_activity` ({near}), or have the model itself answer by `_output`"
+        yield Fault((), reason, mend)
+    elif definition.side_effects:
+        reason = f"the model itself answers `{name}`, which has no effect on the world"
+        mend = f"name what has one with `_activity` ({near}), or leave `_sideEffects` out"
+        yield Fault(("_sideEffects",), reason, mend)
+
+
+def _activity(definition: ToolDefinition, world: World) -> ActivityBinding | None:
+    """What carries it out, if an activity does: one that it names, or one of its own name."""
+    if definition.delegate is not None:
+        return None
+    if definition.activity is not None:
+        return binding_of(definition.activity)
+    # Where activities are missing, its own may be among them.
+    is_there = definition.tool in world.activities or world.guessing
+    return ActivityBinding(type=definition.tool or "?") if is_there else None
 
 
 def _parameters(folded: Folded) -> dict[str, Any]:
@@ -153,7 +179,7 @@ def _parameters(folded: Folded) -> dict[str, Any]:
     return {"type": "object", "properties": {}, **kept}
 
 
-def _tool(definition: ToolDefinition, folded: Folded) -> Tool:
+def _tool(definition: ToolDefinition, folded: Folded, world: World) -> Tool:
     idempotent = definition.idempotent
     return Tool(
         name=definition.tool or "",
@@ -165,7 +191,10 @@ def _tool(definition: ToolDefinition, folded: Folded) -> Tool:
         output_path=definition.output_path,
         output_method=definition.output_method or "set",
         scopes=definition.scopes or [],
-        activity=_binding(definition),
+        instance=definition.instance,
+        delegate=definition.delegate,
+        activity=_activity(definition, world),
+        hooks=hooks_of(definition),
         side_effects=definition.side_effects,
         idempotent=not definition.side_effects if idempotent is None else idempotent,
         approval=definition.approval or ApprovalPolicy(),

@@ -28,6 +28,7 @@ def test_an_agent_is_kept_with_its_tools_resolved_and_its_defaults_filled_in(sho
         "maxIterations": 6,
         "maxTurns": 3,
         "maxCalls": 32,
+        "maxDepth": 4,
     }
     assert agent.on_limit == {"maxIterations": "finalize", "maxTurns": "ask"}
     assert agent.approval.to_json() == {
@@ -37,6 +38,28 @@ def test_an_agent_is_kept_with_its_tools_resolved_and_its_defaults_filled_in(sho
         "quorum": 1,
         "approvers": [],
         "auto": ["inline"],
+    }
+
+
+def test_an_agent_is_kept_with_its_way_of_calling_and_its_hooks(shop: Folder) -> None:
+    shop.write(
+        "agents/a.yaml",
+        MINIMAL
+        + """
+calling: composed
+plan: lazy
+budget: {maxDepth: 2}
+onLimit: {maxDepth: fail}
+_prepare: charge
+_after: {type: audit, taskQueue: books, startToCloseTimeout: 5s}
+""",
+    )
+    agent = shop.load().agents["a"]
+    assert (agent.calling, agent.plan, agent.budget.max_depth) == ("composed", "lazy", 2)
+    assert agent.on_limit["maxDepth"] == "fail"
+    assert agent.hooks.to_json() == {
+        "prepare": {"type": "charge"},
+        "after": {"type": "audit", "taskQueue": "books", "startToCloseTimeout": "5s"},
     }
 
 
@@ -114,7 +137,20 @@ REFUSED = [
     (MINIMAL + "state: 5", "2: `state`: `5` does not fit; write an object, or `true` or `false`"),
     (MINIMAL + "budget:\n  maxTurns: 0", "3: `budget.maxTurns`: `0` does not fit; write 1 or more"),
     (MINIMAL + "onLimit: {maxFun: ask}", "2: `maxFun` does not fit; did you mean `maxTurns`?"),
-    (MINIMAL + "calling: composed", "2: `calling`: `composed` does not fit; write `native`"),
+    (
+        MINIMAL + "calling: compose",
+        "2: `calling`: `compose` does not fit; did you mean `composed`?",
+    ),
+    (MINIMAL + "plan: lasy", "2: `plan`: `lasy` does not fit; did you mean `lazy`?"),
+    (
+        MINIMAL + "budget: {maxDepth: -1}",
+        "2: `budget.maxDepth`: `-1` does not fit; write 0 or more",
+    ),
+    (
+        MINIMAL + "_before: chrge",
+        "2: `_before`: this worker has no activity `chrge`; did you mean `charge`?",
+    ),
+    (MINIMAL + "_befor: charge", "2: unknown field `_befor`; did you mean `_before`?"),
     (MINIMAL + "name: the agent", "2: `name`: `the agent` does not fit"),
     (
         "model: {endpoint: m, temperature: hot}",

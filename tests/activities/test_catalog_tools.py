@@ -93,6 +93,7 @@ def test_some_meta_properties_may_be_left_to_the_model(shop: Folder) -> None:
         "_outputPath": {"enum": ["†state.a", "†state.b"]},
         "_outputMethod": {"enum": ["set", "push"]},
         "_scopes": {"type": "array"},
+        "_instance": {"enum": ["berlin", "tokyo"]},
     }
     text = json.dumps({"properties": {"x": {}, **chosen}, "_activity": "charge"})
     kept = tool(shop, text)
@@ -110,7 +111,9 @@ def test_a_tool_is_named_by_itself_or_by_its_file(shop: Folder) -> None:
 
 
 def test_the_activity_of_a_tools_own_name_carries_it_out(shop: Folder) -> None:
-    assert tool(shop, "{}", "tools/charge.yaml").activity.type == "charge"
+    kept = tool(shop, "{}", "tools/charge.yaml")
+    assert kept.activity is not None
+    assert kept.activity.type == "charge"
 
 
 @pytest.mark.parametrize(

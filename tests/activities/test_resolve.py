@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.catalog.loading import Shelf
+from activities.catalog.loading import Shelf, load_catalog
 from activities.resolve import AgentResolver
 from schemas import names
 from schemas.agent import Snapshot, ToolSnapshot, WorkerFacts
@@ -76,6 +76,30 @@ def test_an_inline_agent_may_name_tools_of_the_catalog_and_hold_its_own(
     assert agent.tools[1].once
 
 
+def test_an_inline_agent_may_delegate_to_those_of_the_catalog(resolver: AgentResolver) -> None:
+    ask = {"_tool": "ask", "_delegate": "desk"}
+    skill = {"name": "writing", "tools": [{"_tool": "draft", "_delegate": "anonymous"}]}
+    agent = resolved(resolver, {**INLINE, "tools": [ask], "skills": [skill]}).agent
+    assert agent.tools[0].delegate == "desk"
+    assert agent.skills[0].tools[0].delegate == "anonymous"
+
+
+def test_a_worker_without_a_catalog_has_no_agents_to_delegate_to() -> None:
+    resolver = AgentResolver(Shelf(load_catalog(endpoints=["m"])), FACTS)
+    said = refusal(
+        resolver, {"agent": {**INLINE, "tools": [{"_tool": "ask", "_delegate": "desk"}]}}
+    )
+    assert said.endswith("there is no agent `desk`; known: `anonymous`")
+
+
+def test_a_snapshot_has_the_skills_and_hooks_of_its_agent(resolver: AgentResolver) -> None:
+    skill = {"name": "orders", "tools": ["look_up"]}
+    agent = resolved(resolver, {**INLINE, "skills": [skill], "_before": "charge"}).agent
+    assert [tool.name for tool in agent.skills[0].tools] == ["look_up"]
+    assert agent.hooks.before is not None
+    assert agent.hooks.before.type == "charge"
+
+
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
@@ -108,6 +132,18 @@ def test_an_inline_agent_may_name_tools_of_the_catalog_and_hold_its_own(
             "`agent.tools[0]._activity.type`: this worker has no activity `x`",
         ),
         (
+            {"agent": {**INLINE, "tools": [{"_tool": "ask", "_delegate": "inline"}]}},
+            "`agent.tools[0]._delegate`: there is no agent `inline`; known: `anonymous`, `desk`",
+        ),
+        (
+            {"agent": {**INLINE, "skills": [{"name": "a", "tools": ["look_ap"]}]}},
+            "`agent.skills[0].tools[0]`: there is no tool `look_ap`; did you mean `look_up`?",
+        ),
+        (
+            {"agent": {**INLINE, "_before": "chrge"}},
+            "`agent._before`: this worker has no activity `chrge`; did you mean `charge`?",
+        ),
+        (
             {"agent": {**INLINE, "output": {"$ref": "http://x/y"}}},
             "`agent.output.$ref`: `http://x/y` is outside of this schema",
         ),
@@ -127,12 +163,29 @@ def test_a_single_call_is_given_its_tool_and_what_its_worker_has(resolver: Agent
     assert ToolSnapshot.read(resolver.resolve_tool({"tool": own})).tool.once
 
 
+def test_a_single_call_may_be_carried_out_by_an_agent(resolver: AgentResolver) -> None:
+    snapshot = resolver.resolve_tool({"tool": {"_tool": "ask", "_delegate": "desk"}})
+    assert ToolSnapshot.read(snapshot).tool.delegate == "desk"
+
+
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
         ({"tool": "look_ap"}, "`tool`: there is no tool `look_ap`; did you mean `look_up`?"),
         ({"tool": "charge"}, "`tool`: there is no tool `charge`; the activity takes no pydantic"),
         ({"tool": {"_tool": "latent"}}, "`tool`: this worker has no activity `latent`"),
+        (
+            {"tool": {"_tool": "mood", "_output": {"type": "string"}}},
+            "`tool`: `mood` is for a model to answer, and a single call asks none; name a tool",
+        ),
+        (
+            {"tool": {"_tool": "ask", "_delegate": "anonymous"}},
+            "`tool`: `ask` is for a model to answer, and a single call asks none",
+        ),
+        (
+            {"tool": {"_tool": "ask", "_delegate": "dosk"}},
+            "`tool._delegate`: there is no agent `dosk`; did you mean `desk`?",
+        ),
         ({"tool": {"_activity": "charge"}}, "`tool`: the tool has no name"),
         ({"tool": 5}, "`tool`: `5` does not fit"),
     ],
@@ -155,7 +208,7 @@ def test_a_request_with_a_thousand_faults_is_refused_at_once(resolver: AgentReso
 
 def test_an_agent_over_a_megabyte_is_refused(resolver: AgentResolver) -> None:
     said = refusal(resolver, {"agent": {**INLINE, "instructions": "x" * 1_000_001}})
-    assert said.startswith("`agent`: the agent has 1000")
+    assert said.startswith("`agent`: the agent has 100")
 
 
 def test_the_secrets_of_an_endpoint_are_in_no_snapshot(resolver: AgentResolver) -> None:

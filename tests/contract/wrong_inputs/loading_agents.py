@@ -51,7 +51,7 @@ AGENTS = [
         "a field like no other",
         MODEL + "persona: Be kind.\n",
         "2: unknown field `persona`; known: `$schema`, `approval`, `budget`, `calling`, "
-        "`concurrency`, `description`, `input`, `instructions`, `model`, `name` and 8 "
+        "`concurrency`, `description`, `input`, `instructions`, `knowledge`, `memory` and 11 "
         "more",
     ),
     agent(
@@ -155,7 +155,7 @@ AGENTS = [
     agent(
         "a kind of calling that does not exist",
         MODEL + "calling: nativ\n",
-        "2: `calling`: `nativ` does not fit; write `native`",
+        "2: `calling`: `nativ` does not fit; did you mean `native`?",
     ),
     agent(
         "an output schema with a keyword misspelt",
@@ -192,5 +192,149 @@ AGENTS = [
     ),
     agent(
         "a field without a value", MODEL + "tools:\n", "2: `tools`: there is no value; write a list"
+    ),
+    agent(
+        "a plan that does not exist",
+        MODEL + "plan: lasy\n",
+        "2: `plan`: `lasy` does not fit; did you mean `lazy`?",
+    ),
+    agent(
+        "a depth below nothing",
+        MODEL + "budget: {maxDepth: -1}\n",
+        "2: `budget.maxDepth`: `-1` does not fit; write 0 or more",
+    ),
+    agent(
+        "a hook of an agent that nobody registers",
+        MODEL + "_after: {type: chrge}\n",
+        "2: `_after.type`: this worker has no activity `chrge`; did you mean `charge`? (an "
+        "activity of another worker needs its `taskQueue`)",
+        editor=False,
+    ),
+    agent(
+        "a hook without its underscore",
+        MODEL + "before: charge\n",
+        "2: unknown field `before`; known: `$schema`, `approval`, `budget`, `calling`, "
+        "`concurrency`, `description`, `input`, `instructions`, `knowledge`, `memory` and 11 "
+        "more",
+    ),
+    agent(
+        "memory that is named",
+        MODEL + "memory: notes\n",
+        "2: `memory`: `notes` does not fit; write `true` or `false`",
+    ),
+    agent(
+        "skills that are a text",
+        MODEL + "skills: refunds\n",
+        "2: `skills`: `refunds` does not fit; write a list, like [refunds]",
+    ),
+    agent(
+        "a skill by its name alone",
+        MODEL + "skills: [refunds]\n",
+        "2: `skills[0]`: `refunds` does not fit; write an object",
+    ),
+    agent(
+        "a skill without a name",
+        MODEL + "skills:\n- tools: [look_up]\n",
+        "3: `skills[0]`: `name` is missing; add it",
+    ),
+    agent(
+        "a field of a skill misspelt",
+        MODEL + "skills:\n- name: refunds\n  tool: [look_up]\n",
+        "4: unknown field `tool`; did you mean `tools`?",
+    ),
+    agent(
+        "a skill twice",
+        MODEL + "skills:\n- name: refunds\n- name: refunds\n",
+        "4: `skills[1].name`: it has the skill `refunds` twice; give one of them another name",
+        editor=False,
+    ),
+    agent(
+        "a tool of a skill that does not exist",
+        MODEL + "skills:\n- name: refunds\n  tools: [lookup]\n",
+        "4: `skills[0].tools[0]`: there is no tool `lookup`; did you mean `look_up`?",
+        editor=False,
+    ),
+    agent(
+        "a mistake in a tool of a skill's own",
+        MODEL + "skills:\n- name: a\n  tools:\n  - {_tool: pay, _activity: charge, _aproval: {}}\n",
+        "5: unknown meta-property `_aproval`; did you mean `_approval`?",
+    ),
+    agent(
+        "a tool of a skill that the agent has already",
+        MODEL + "tools: [look_up]\nskills:\n- name: refunds\n  tools: [look_up]\n",
+        "5: `skills[0].tools[0]`: it has `look_up` twice; keep one of them",
+        editor=False,
+    ),
+    agent(
+        "a tool of a skill that waits for another skill's",
+        MODEL
+        + (
+            "skills:\n- name: a\n  tools: [look_up]\n- name: b\n  tools:\n"
+            "  - {_tool: pay, _activity: charge, _limits: {after: [look_up]}}\n"
+        ),
+        "7: `skills[1].tools[0]`: `pay` is only carried out after `look_up`, which the skill "
+        "lacks; known: `pay`",
+        editor=False,
+    ),
+    agent(
+        "the work of a skill by an activity that nobody registers",
+        MODEL + "skills:\n- {name: refunds, activity: chrge}\n",
+        "3: `skills[0].activity`: this worker has no activity `chrge`; did you mean `charge`? "
+        "(an activity of another worker needs its `taskQueue`)",
+        editor=False,
+    ),
+    agent(
+        "instructions for an activity",
+        MODEL + "skills:\n- {name: refunds, activity: charge, instructions: Be quick.}\n",
+        "3: `skills[0].instructions`: an activity does the work of this skill, and no model is "
+        "asked; leave it out, or leave out `activity`",
+    ),
+    agent(
+        "knowledge that is a text",
+        MODEL + "knowledge: faq.md\n",
+        "2: `knowledge`: `faq.md` does not fit; write a list, like [faq.md]",
+    ),
+    agent(
+        "knowledge from nowhere",
+        MODEL + "knowledge:\n- name: faq\n",
+        "3: `knowledge[0]`: knowledge has one source; write `file`, `url` or `text`",
+    ),
+    agent(
+        "knowledge from two places",
+        MODEL + "knowledge:\n- {name: faq, text: Five days., file: faq.md}\n",
+        "3: `knowledge[0]`: knowledge has one source; write `file`, `url` or `text`",
+    ),
+    agent(
+        "knowledge with the name of a tool",
+        MODEL + "tools: [look_up]\nknowledge:\n- {name: look_up, text: Five days.}\n",
+        "4: `knowledge[0]`: it has `look_up` twice; keep one of them",
+        editor=False,
+    ),
+    agent(
+        "a delegate of an agent's own tool that does not exist",
+        MODEL + "tools:\n- _tool: ask\n  _delegate: b\n",
+        "4: `tools[0]._delegate`: there is no agent `b`; known: `a`, `anonymous`",
+        editor=False,
+    ),
+    agent(
+        "knowledge without a name",
+        MODEL + "knowledge:\n- text: Five days.\n",
+        "3: `knowledge[0]`: `name` is missing; add it",
+    ),
+    agent(
+        "a field of knowledge misspelt",
+        MODEL + "knowledge:\n- {name: faq, txt: Five days., file: faq.md}\n",
+        "3: unknown field `txt`; did you mean `text`?",
+    ),
+    agent(
+        "a name of a skill with a space in it",
+        MODEL + "skills:\n- name: give back\n",
+        "3: `skills[0].name`: `give back` does not fit; write at most 128 letters, digits, `_`, "
+        "`.` and `-`, of which the first is a letter",
+    ),
+    agent(
+        "an end of a depth that does not exist",
+        MODEL + "onLimit: {maxDepth: stop}\n",
+        "2: `onLimit.maxDepth`: `stop` does not fit; write `finalize`, `fail` or `ask`",
     ),
 ]

@@ -314,4 +314,19 @@ FILES = [
             "script.yaml:1: unknown field `argumets`; did you mean `arguments`?",
         ],
     ),
+    Wrong(
+        "an agent with the name of the delegate without one",
+        {"agents/anonymous.yaml": MODEL},
+        [
+            "agents/anonymous.yaml:1: a delegate `anonymous` is none of the catalog's agents; "
+            "give it another name",
+        ],
+    ),
+    Wrong(
+        "a delegate that is in a folder of another name",
+        {"agent/b.yaml": MODEL, "tools/t.yaml": "_delegate: b\n"},
+        [
+            "tools/t.yaml:1: `_delegate`: there is no agent `b`; known: `anonymous`",
+        ],
+    ),
 ]

@@ -128,6 +128,23 @@ SETTINGS = [
         arguments=[*ARGUMENTS, "--notify", "chrge"],
     ),
     Wrong(
+        "a place of knowledge that is no address",
+        {},
+        [
+            "--knowledge-url: `docs.acme.org` is no web address; write https://…",
+        ],
+        arguments=[*ARGUMENTS, "--knowledge-url", "docs.acme.org"],
+    ),
+    Wrong(
+        "the variable of the places of knowledge misspelt",
+        {},
+        [
+            "holdfast: the variable HOLDFAST_KNOWLEDGE_URL is not read; did you mean "
+            "HOLDFAST_KNOWLEDGE_URLS?",
+        ],
+        environment={"HOLDFAST_KNOWLEDGE_URL": "https://docs.acme.org"},
+    ),
+    Wrong(
         "a port that is none",
         {},
         [

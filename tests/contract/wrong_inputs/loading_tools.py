@@ -112,8 +112,103 @@ TOOLS = [
         "an activity of the tool's name that nobody registers",
         "description: Charge a card.\n",
         "1: this worker has no activity `t`, which would carry out the tool; name one "
-        "with `_activity` (known: `charge`, `look_up`)",
+        "with `_activity` (known: `charge`, `look_up`), or have the model itself answer by "
+        "`_output`",
         editor=False,
+    ),
+    tool(
+        "side effects of what the model itself answers",
+        "_output: {type: string}\n_sideEffects: true\n",
+        "2: `_sideEffects`: the model itself answers `t`, which has no effect on the world; "
+        "name what has one with `_activity` (known: `charge`, `look_up`), or leave "
+        "`_sideEffects` out",
+        editor=False,
+    ),
+    tool(
+        "the delegate without a name misspelt",
+        "_delegate: anonymus\n",
+        "1: `_delegate`: there is no agent `anonymus`; did you mean `anonymous`?",
+        editor=False,
+    ),
+    tool(
+        "a delegate that is an object",
+        "_delegate: {agent: translator}\n",
+        '1: `_delegate`: `{"agent": "translator"}` does not fit; write a text',
+    ),
+    tool(
+        "an empty delegate",
+        "_delegate: ''\n",
+        "1: `_delegate`: the text is empty; write one that is not",
+    ),
+    tool(
+        "a delegate besides an activity",
+        CHARGED + "_delegate: anonymous\n",
+        "2: `_delegate` and `_activity` each say what carries the tool out; keep one of them",
+    ),
+    tool(
+        "a delegate for the model to choose",
+        "properties:\n  _delegate: {enum: [anonymous]}\n_output: true\n",
+        '2: `_delegate` is not for the model to choose; fix it: {"const": …}, or '
+        '"_delegate": … at the top of the tool',
+    ),
+    tool(
+        "a hook that nobody registers",
+        CHARGED + "_before: chrge\n",
+        "2: `_before`: this worker has no activity `chrge`; did you mean `charge`? (an "
+        "activity of another worker needs its `taskQueue`)",
+        editor=False,
+    ),
+    tool(
+        "a hook misspelt",
+        CHARGED + "_befor: charge\n",
+        "2: unknown meta-property `_befor`; did you mean `_before`?",
+    ),
+    tool(
+        "several hooks in one",
+        CHARGED + "_after: [charge]\n",
+        '2: `_after`: `["charge"]` does not fit; write a text, or an object',
+    ),
+    tool(
+        "a hook that names no activity",
+        CHARGED + "_repair: {taskQueue: payments}\n",
+        "2: `_repair`: `type` is missing; add it",
+    ),
+    tool(
+        "a hook of the worker's own",
+        CHARGED + "_prepare: generate\n",
+        "2: `_prepare`: the activity name `generate` is the worker's own; name another",
+    ),
+    tool(
+        "a local hook",
+        CHARGED + "_before: {type: charge, local: true}\n",
+        "2: `_before.local`: hooks are all asked in one way; leave it out",
+    ),
+    tool(
+        "a hook that says what it is given",
+        CHARGED + "_before: {type: charge, input: call}\n",
+        "2: `_before.input`: hooks are all asked in one way; leave it out",
+    ),
+    tool(
+        "a duration of a hook in words",
+        CHARGED + "_before: {type: charge, startToCloseTimeout: soon}\n",
+        "2: `_before.startToCloseTimeout`: `soon` does not fit; a duration is a number and a unit: "
+        '"500ms", "30s", "5m", "24h", "7d"',
+    ),
+    tool(
+        "an instance with a space",
+        CHARGED + "_instance: the first\n",
+        "2: `_instance`: `the first` does not fit; write at most 100 letters, digits, `_`, "
+        "`.` and `-`, the first a letter or a digit",
+    ),
+    tool(
+        "an instance that is a number",
+        CHARGED + "_instance: 7\n",
+        '2: `_instance`: `7` does not fit; write a text, in quotes: "7"',
+    ),
+    tool(
+        "a name of the engine's own",
+        CHARGED + "_tool: choose_skill\n",
+        "1: the tool name `choose_skill` is the engine's own; give it another",
     ),
     tool(
         "the name of an activity in the wrong field",
@@ -141,14 +236,12 @@ TOOLS = [
         "an activity of the worker's own",
         "_activity: generate\n",
         "1: `_activity`: the activity name `generate` is the worker's own; name another",
-        editor=False,
     ),
     tool(
         "a local activity on another queue",
         "_activity: {type: charge, local: true, taskQueue: payments}\n",
         "1: `_activity.local`: a local activity runs on the run's own worker; leave out "
         "`taskQueue`, or `local`",
-        editor=False,
     ),
     tool(
         "a local activity that must not be repeated",

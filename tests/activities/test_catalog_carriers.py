@@ -1,0 +1,257 @@
+"""Who carries a tool's calls out (an activity, an agent, the model itself), and its hooks."""
+
+from typing import Any
+
+import pytest
+
+from schemas.tool import Tool
+from tests.activities.catalog_folder import Folder
+
+MODEL = "model: {endpoint: m}\n"
+ANSWERED = "_output: {type: string}\n"
+
+
+def kept(folder: Folder, text: str) -> Tool:
+    """The tool `t` of a catalog with an agent `translator`."""
+    folder.write("agents/translator.yaml", MODEL)
+    folder.write("tools/t.yaml", text)
+    return folder.load().world.tools["t"]
+
+
+def test_a_tool_that_nothing_carries_out_is_answered_by_the_model_itself(shop: Folder) -> None:
+    tool = kept(shop, "description: How the customer feels.\n" + ANSWERED)
+    assert tool.latent
+    assert tool.output == {"type": "string"}
+
+
+def test_a_tool_with_an_output_is_still_carried_out_by_the_activity_of_its_name(
+    shop: Folder,
+) -> None:
+    shop.write("tools/charge.yaml", ANSWERED)
+    assert not shop.load().world.tools["charge"].latent
+
+
+def test_an_agent_may_be_what_carries_a_tool_out(shop: Folder) -> None:
+    tool = kept(shop, "_delegate: translator\n_scopes: [state]\n_sideEffects: true\n")
+    assert (tool.delegate, tool.activity, tool.latent) == ("translator", None, False)
+    assert (tool.scopes, tool.once) == (["state"], True)
+
+
+def test_a_delegate_comes_before_the_activity_of_the_tools_own_name(shop: Folder) -> None:
+    shop.write("tools/charge.yaml", "_delegate: anonymous")
+    assert shop.load().world.tools["charge"].activity is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "_delegate: translator",
+        "_delegate: anonymous",
+        "properties: {_delegate: {const: translator}}",
+    ],
+)
+def test_a_delegate_is_an_agent_of_the_catalog_or_anonymous(shop: Folder, text: str) -> None:
+    assert kept(shop, text).delegate in ("translator", "anonymous")
+
+
+def test_agents_may_delegate_to_each_other_in_a_circle(shop: Folder) -> None:
+    shop.write("agents/a.yaml", MODEL + "tools: [{_tool: ask_b, _delegate: b}]")
+    shop.write("agents/sub/other.yaml", MODEL + "name: b\ntools: [{_tool: ask_a, _delegate: a}]")
+    shop.write("agents/self.yaml", MODEL + "tools: [{_tool: again, _delegate: self}]")
+    assert set(shop.load().agents) == {"a", "b", "self"}
+
+
+def test_an_agent_that_does_not_load_is_not_told_again_by_who_delegates_to_it(shop: Folder) -> None:
+    shop.write("agents/b.yaml", "name: b")
+    shop.write("tools/t.yaml", "_delegate: b")
+    [said] = shop.problems()
+    assert said.startswith("agents/b.yaml:1: `model` is missing")
+
+
+@pytest.mark.parametrize("name", ["agents/b.yaml", "agents/another.json"])
+def test_where_an_agent_cannot_be_read_its_name_is_anybodys_guess(shop: Folder, name: str) -> None:
+    shop.write(name, "{")
+    shop.write("tools/t.yaml", "_delegate: b")
+    [said] = shop.problems()
+    assert said.startswith(name)
+
+
+def test_where_the_agents_folder_has_another_name_that_alone_is_told(shop: Folder) -> None:
+    shop.write("agent/b.yaml", MODEL)
+    shop.write("tools/t.yaml", "_delegate: b")
+    [said] = shop.problems()
+    assert said.startswith("agent: a folder of this name is not read; call it `agents`")
+
+
+def test_no_agent_is_called_as_the_one_without_a_name(shop: Folder) -> None:
+    shop.write("agents/anonymous.yaml", MODEL)
+    [said] = shop.problems()
+    assert said == (
+        "agents/anonymous.yaml:1: a delegate `anonymous` is none of the catalog's agents;"
+        " give it another name"
+    )
+
+
+def test_delegates_are_looked_for_again_when_the_folder_is(shop: Folder) -> None:
+    tool = kept(shop, "_delegate: translator")
+    (shop.path / "agents/translator.yaml").rename(shop.path / "agents/interpreter.yaml")
+    [said] = shop.problems()
+    assert said.startswith(f"tools/t.yaml:1: `_delegate`: there is no agent `{tool.delegate}`; ")
+
+
+def test_a_function_that_is_a_tool_delegates_to_nobody(folder: Folder) -> None:
+    module = """
+        from pydantic import BaseModel
+        from temporalio import activity
+
+        class Text(BaseModel):
+            model_config = {"json_schema_extra": {"_delegate": "translator"}}
+            text: str
+
+        @activity.defn
+        async def translate(text: Text) -> str: ...
+    """
+    folder.module("texts.py", module)
+    folder.write("agents/translator.yaml", MODEL)
+    [said] = folder.problems()
+    assert said.startswith("texts.py:8: `_delegate` and `_activity` each say what carries the tool")
+
+
+def test_while_activities_are_missing_no_tool_is_taken_for_a_latent_one(shop: Folder) -> None:
+    shop.module("broken.py", "import nothing_of_this_name")
+    shop.write("tools/t.yaml", "_sideEffects: true")
+    [said] = shop.problems()
+    assert said.startswith("broken.py:1: ")
+
+
+def test_a_tools_hooks_are_kept_with_their_options(shop: Folder) -> None:
+    text = """
+        _activity: charge
+        _prepare: charge
+        _before: {type: Policy, taskQueue: policies, retry: {maximumAttempts: 2}}
+        properties: {_after: {const: charge}}
+    """
+    assert kept(shop, text).hooks.to_json() == {
+        "prepare": {"type": "charge"},
+        "before": {
+            "type": "Policy",
+            "taskQueue": "policies",
+            "retry": {"maximumAttempts": 2},
+        },
+        "after": {"type": "charge"},
+    }
+
+
+def test_an_activity_that_a_hook_or_a_skill_names_is_bound(shop: Folder) -> None:
+    module = """
+        from temporalio import activity
+        {activities}
+    """
+    one = "\n        @activity.defn\n        async def {name}(a: int, b: int) -> None: ..."
+    bound = ("a_tool", "its_hook", "own", "in_skill", "hook_in_skill", "of_agent", "whole_skill")
+    names = (*bound, "unused")
+    activities = "".join(one.format(name=name) for name in names)
+    shop.module("more.py", module.format(activities=activities))
+    shop.write("tools/t.yaml", "_activity: a_tool\n_repair: its_hook")
+    shop.write(
+        "agents/a.yaml",
+        MODEL
+        + """
+_before: of_agent
+tools: [{_tool: z, _activity: own}]
+skills:
+- name: one
+  tools: [{_tool: x, _activity: in_skill, _after: hook_in_skill}]
+- {name: two, activity: whole_skill}
+""",
+    )
+    assert [each.name for each in shop.load().unbound] == ["charge", "unused"]
+
+
+@pytest.mark.parametrize(
+    ("said", "instance"), [("berlin", "berlin"), ("order-7.b_2", "order-7.b_2"), ("7", "7")]
+)
+def test_a_tool_may_be_fixed_to_an_instance(shop: Folder, said: str, instance: str) -> None:
+    assert kept(shop, f"_activity: charge\n_instance: '{said}'").instance == instance
+
+
+REFUSED: list[tuple[str, str]] = [
+    (
+        "description: x",
+        "1: this worker has no activity `t`, which would carry out the tool; name one with"
+        " `_activity` (known: `charge`, `look_up`), or have the model itself answer by `_output`",
+    ),
+    (
+        ANSWERED + "_sideEffects: true",
+        "2: `_sideEffects`: the model itself answers `t`, which has no effect on the world; name"
+        " what has one with `_activity` (known: `charge`, `look_up`), or leave `_sideEffects` out",
+    ),
+    (
+        "_delegate: translater",
+        "1: `_delegate`: there is no agent `translater`; did you mean `translator`?",
+    ),
+    (
+        "properties:\n  _delegate:\n    const: anonymus",
+        "3: `properties._delegate.const`: there is no agent `anonymus`; did you mean `anonymous`?",
+    ),
+    (
+        "_activity: charge\n_delegate: translator",
+        "2: `_delegate` and `_activity` each say what carries the tool out; keep one of them",
+    ),
+    (
+        "_activity: charge\nproperties:\n  _delegate: {type: string}",
+        "3: `_delegate` is not for the model to choose; ",
+    ),
+    ("_activity: charge\n_before: ''", "2: `_before`: the text is empty; write one that is not"),
+    (
+        "_activity: charge\n_before: chrge",
+        "2: `_before`: this worker has no activity `chrge`; did you mean `charge`? (an activity of"
+        " another worker needs its `taskQueue`)",
+    ),
+    (
+        "_activity: charge\n_after:\n  type: chrge",
+        "3: `_after.type`: this worker has no activity `chrge`; did you mean `charge`?",
+    ),
+    (
+        "_activity: charge\n_prepare: generate",
+        "2: `_prepare`: the activity name `generate` is the worker's own; name another",
+    ),
+    (
+        "_activity: charge\n_repair: {type: charge, local: true}",
+        "2: `_repair.local`: hooks are all asked in one way; leave it out",
+    ),
+    (
+        "_activity: charge\n_repair: {type: charge, input: call}",
+        "2: `_repair.input`: hooks are all asked in one way; leave it out",
+    ),
+    (
+        "_activity: charge\nproperties:\n  _before: {type: string}",
+        "3: `_before` is not for the model to choose; ",
+    ),
+    (
+        "_activity: charge\n_instance: the first",
+        "2: `_instance`: `the first` does not fit; write at most 100 letters, digits, `_`, `.` and"
+        " `-`, the first a letter or a digit",
+    ),
+    (
+        "_activity: charge\n_tool: choose_skill",
+        "1: the tool name `choose_skill` is the engine's own; give it another",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), REFUSED)
+def test_what_does_not_go_together_is_told_by_its_line(
+    shop: Folder, text: str, problem: str
+) -> None:
+    shop.write("agents/translator.yaml", MODEL)
+    shop.write("tools/t.yaml", text)
+    [said] = shop.problems()
+    assert said.startswith(f"tools/t.yaml:{problem}")
+
+
+def test_a_hook_of_another_worker_may_have_any_name(shop: Folder) -> None:
+    hook: dict[str, Any] = {"type": "generate", "taskQueue": "elsewhere"}
+    tool = kept(shop, f"_activity: charge\n_before: {hook}")
+    assert tool.hooks.before is not None
+    assert tool.hooks.before.task_queue == "elsewhere"

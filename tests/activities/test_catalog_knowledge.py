@@ -1,0 +1,192 @@
+"""Knowledge and memory of an agent: the tools that they become, and what does not load."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activities.addresses import Prefix
+from activities.catalog.faults import RefusedError
+from activities.catalog.knowledge import MAX_KNOWLEDGE_BYTES, knowledge_tool
+from activities.catalog.memory import memory_tools
+from activities.catalog.world import World
+from schemas.agent import Knowledge
+from schemas.base import Strict
+from schemas.memory import MemoryOwner, MemoryRead, MemorySearch, MemoryWrite
+from schemas.tool import Tool
+from tests.activities.catalog_folder import Folder
+
+
+def world(folder: Path | None = None, **more: Any) -> World:
+    prefixes = [Prefix.read("https://docs.acme.org/guide")]
+    return World(task_queue="q", folder=folder, knowledge_urls=prefixes, **more)
+
+
+def tool(folder: Path | None = None, **source: Any) -> Tool:
+    return knowledge_tool(Knowledge(name="handbook", **source), world(folder))
+
+
+def refusal(folder: Path | None, inline: bool = False, **source: Any) -> str:
+    with pytest.raises(RefusedError) as refused:
+        knowledge_tool(Knowledge(name="handbook", **source), world(folder, inline=inline))
+    return str(refused.value)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Path:
+    """A catalog's folder with a handbook in it, and a secret beside it."""
+    inside = tmp_path / "catalog"
+    (inside / "knowledge").mkdir(parents=True)
+    (inside / "knowledge" / "handbook.md").write_text("Be kind.")
+    (tmp_path / "secret.txt").write_text("s3cr3t")
+    return inside
+
+
+def test_a_text_is_given_within_the_worker_and_trusted() -> None:
+    made = tool(text="Be kind.", description="How we work.")
+    assert (made.name, made.description) == ("handbook", "How we work.")
+    assert made.knowledge is not None
+    assert made.knowledge.text == "Be kind."
+    assert made.activity is not None
+    assert made.activity.local
+    assert not any((made.untrusted, made.side_effects, made.latent))
+
+
+def test_a_file_is_named_as_seen_from_the_catalog(catalog: Path) -> None:
+    made = tool(catalog, file="knowledge/handbook.md")
+    assert made.knowledge is not None
+    assert made.knowledge.file == "knowledge/handbook.md"
+    assert not made.untrusted
+
+
+def test_what_is_at_an_address_is_not_trusted_and_is_fetched_off_the_workflow() -> None:
+    made = tool(url="https://docs.acme.org/guide/x")
+    assert made.untrusted
+    assert made.activity is not None
+    assert not made.activity.local
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("../secret.txt", "outside of the catalog's folder"),
+        ("knowledge/../../secret.txt", "outside of the catalog's folder"),
+        ("link.txt", "outside of the catalog's folder"),
+        ("room/secret.txt", "outside of the catalog's folder"),
+        ("/etc/passwd", "is absolute"),
+        ("C:\\secret.txt", "is absolute"),
+        ("\\\\host\\secret.txt", "is absolute"),
+        ("knowledge", "this is a folder"),
+        ("knowledge/handbok.md", "did you mean `knowledge/handbook.md`?"),
+        ("pipe", "is no file"),
+        ("latin", "not UTF-8"),
+        ("empty", "is empty"),
+        ("large", "are too many"),
+        ("a\x00b", "is no path"),
+        ("loop", "is no path"),
+    ],
+)
+def test_a_file_that_is_not_the_catalogs_own_text_is_refused(
+    catalog: Path, file: str, reason: str
+) -> None:
+    (catalog / "link.txt").symlink_to(catalog.parent / "secret.txt")
+    (catalog / "room").symlink_to(catalog.parent)
+    (catalog / "loop").symlink_to("loop")
+    os.mkfifo(catalog / "pipe")
+    (catalog / "latin").write_bytes("Grüße".encode("latin-1"))
+    (catalog / "empty").write_text(" \n")
+    (catalog / "large").write_text("x" * (MAX_KNOWLEDGE_BYTES + 1))
+    said = refusal(catalog, file=file)
+    assert said.startswith("`file`: ")
+    assert reason in said
+    assert "s3cr3t" not in said
+
+
+def test_an_agent_in_a_request_names_no_files(catalog: Path) -> None:
+    said = refusal(catalog, inline=True, file="knowledge/handbook.md")
+    assert said.startswith("`file`: only an agent of the catalog can name a file; write its text")
+    assert refusal(None, file="knowledge/handbook.md") == said
+
+
+def test_an_agent_in_a_request_may_hold_texts_and_allowed_addresses() -> None:
+    inline = world(inline=True)
+    for source in ({"text": "Be kind."}, {"url": "https://docs.acme.org/guide/x"}):
+        assert knowledge_tool(Knowledge(name="handbook", **source), inline).knowledge is not None
+
+
+def test_an_address_that_nobody_allows_is_refused_when_it_is_loaded() -> None:
+    said = refusal(None, url="https://docs.acme.org/other")
+    assert said.startswith("`url`: the worker does not allow `https://docs.acme.org/other`;")
+    assert "--knowledge-url" in said
+
+
+@pytest.mark.parametrize("text", ["", "é" * (MAX_KNOWLEDGE_BYTES // 2 + 1)])
+def test_a_text_says_something_and_not_too_much(text: str) -> None:
+    assert refusal(None, text=text).startswith("`text`: ")
+
+
+# Memory.
+
+
+def test_memory_is_three_tools_and_what_is_read_is_not_trusted() -> None:
+    made = {each.name: each for each in memory_tools("desk", world())}
+    assert list(made) == ["memory_read", "memory_search", "memory_write"]
+    assert [each.untrusted for each in made.values()] == [True, True, False]
+    assert not any(each.side_effects or each.latent for each in made.values())
+    assert all(each.idempotent for each in made.values())
+    assert {each.memory for each in made.values()} == {MemoryOwner(agent="desk")}
+
+
+def test_an_agent_in_a_request_has_a_memory_apart() -> None:
+    [own, *_] = memory_tools("desk", world(inline=True))
+    assert own.memory == MemoryOwner(agent="desk", inline=True)
+
+
+def test_the_model_is_offered_what_the_activities_take() -> None:
+    taken: dict[str, type[Strict]] = {
+        "memory_read": MemoryRead,
+        "memory_search": MemorySearch,
+        "memory_write": MemoryWrite,
+    }
+    for each in memory_tools("desk", world()):
+        model = taken[each.name]
+        assert set(each.parameters["properties"]) == set(model.model_fields)
+        required = [name for name, field in model.model_fields.items() if field.is_required()]
+        assert each.parameters.get("required", []) == required
+
+
+# In a catalog.
+
+
+def test_an_agent_of_the_catalog_has_its_knowledge_and_memory_as_tools(folder: Folder) -> None:
+    folder.write("knowledge/returns.md", "Thirty days.")
+    folder.write(
+        "agents/desk.yaml",
+        """
+        model: {endpoint: m}
+        memory: true
+        knowledge: [{name: returns, file: knowledge/returns.md}]
+        skills: [{name: billing, knowledge: [{name: vat, text: Nineteen percent.}]}]
+        """,
+    )
+    desk = folder.load().agents["desk"]
+    names = [each.name for each in desk.tools]
+    assert names == ["returns", "memory_read", "memory_search", "memory_write"]
+    assert desk.tools[1].memory == MemoryOwner(agent="desk")
+    assert [each.name for each in desk.skills[0].tools] == ["vat"]
+
+
+def test_knowledge_that_does_not_load_is_told_by_file_and_line(folder: Folder) -> None:
+    folder.write(
+        "agents/desk.yaml",
+        """
+        model: {endpoint: m}
+        knowledge:
+          - {name: law, text: Be kind.}
+          - name: returns
+            file: ../returns.md
+        """,
+    )
+    [problem] = folder.problems()
+    assert problem.startswith("agents/desk.yaml:5: `knowledge[1].file`: `../returns.md` is outside")

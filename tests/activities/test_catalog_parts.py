@@ -1,0 +1,250 @@
+"""Agents with skills, knowledge and memory: what a run keeps of them, and what is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from schemas.agent import Agent
+from schemas.base import json_size
+from tests.activities.catalog_folder import Folder
+
+MODEL: dict[str, Any] = {"model": {"endpoint": "m"}}
+PAY = {"_tool": "pay", "_activity": "charge", "_sideEffects": True}
+FAQ = {"name": "faq", "text": "Refunds take five days."}
+
+
+def agent(folder: Folder, **more: Any) -> Agent:
+    """The agent with these fields."""
+    folder.write("agents/a.json", json.dumps({**MODEL, **more}))
+    return folder.load().agents["a"]
+
+
+def names(tools: Any) -> list[str]:
+    """The tools' names."""
+    return [tool.name for tool in tools]
+
+
+def test_a_skill_is_kept_with_its_tools_and_its_knowledge_resolved(shop: Folder) -> None:
+    skill = {
+        "name": "refunds",
+        "description": "Give money back.",
+        "instructions": "Be quick.",
+        "tools": ["look_up", PAY],
+        "knowledge": [FAQ],
+    }
+    kept = agent(shop, tools=[{**PAY, "_tool": "thank"}], skills=[skill, {"name": "chat"}])
+    refunds, chat = kept.skills
+    assert names(kept.tools) == ["thank"]
+    assert names(refunds.tools) == ["look_up", "pay", "faq"]
+    assert (refunds.description, refunds.instructions) == ("Give money back.", "Be quick.")
+    assert refunds.tools[0].parameters["required"] == ["order_id"]
+    assert (chat.tools, chat.activity) == ([], None)
+
+
+def test_knowledge_and_memory_are_tools_of_the_agents_own(shop: Folder) -> None:
+    kept = agent(shop, tools=["look_up"], knowledge=[FAQ], memory=True)
+    own = ["look_up", "faq", "memory_read", "memory_search", "memory_write"]
+    assert names(kept.tools) == own
+    assert all(tool.activity is not None for tool in kept.tools)
+    memories = [tool.memory.agent for tool in kept.tools if tool.memory is not None]
+    assert memories == ["a", "a", "a"]
+
+
+def test_a_memory_is_kept_under_the_name_that_the_agent_gives_itself(shop: Folder) -> None:
+    shop.write("agents/a.json", json.dumps({**MODEL, "name": "desk", "memory": True}))
+    tool = shop.load().agents["desk"].tools[0]
+    assert tool.memory is not None
+    assert tool.memory.agent == "desk"
+
+
+def test_an_agent_has_no_knowledge_and_no_memory_unless_it_says_so(shop: Folder) -> None:
+    assert names(agent(shop, tools=["look_up"]).tools) == ["look_up"]
+
+
+def test_the_work_of_a_skill_may_be_one_activity(shop: Folder) -> None:
+    elsewhere = {"type": "Report", "taskQueue": "books", "startToCloseTimeout": "5m"}
+    kept = agent(
+        shop,
+        skills=[{"name": "pay", "activity": "charge"}, {"name": "report", "activity": elsewhere}],
+    )
+    bindings = [skill.activity.to_json() for skill in kept.skills if skill.activity is not None]
+    assert bindings == [{"type": "charge"}, elsewhere]
+
+
+def test_two_skills_may_have_the_same_tool(shop: Folder) -> None:
+    kept = agent(shop, skills=[{"name": name, "tools": ["look_up"]} for name in ("a", "b")])
+    assert [names(skill.tools) for skill in kept.skills] == [["look_up"], ["look_up"]]
+
+
+def test_what_names_tools_may_name_those_of_skills_knowledge_and_memory(shop: Folder) -> None:
+    known = ["pay", "faq", "memory_write"]
+    kept = agent(
+        shop,
+        tools=[{"_tool": "thank", "_activity": "charge", "_limits": {"after": ["pay"]}}],
+        skills=[{"name": "refunds", "tools": [PAY], "knowledge": [FAQ]}],
+        memory=True,
+        approval={"auto": known},
+        toolChoice={"name": "pay"},
+    )
+    assert kept.approval.auto == known
+    assert kept.tools[0].limits.after == ["pay"]
+
+
+def test_a_skills_tool_may_wait_for_one_of_the_agents_own(shop: Folder) -> None:
+    paid = {**PAY, "_limits": {"after": ["look_up", "quote"]}}
+    quote = {"_tool": "quote", "_activity": "charge"}
+    agent(shop, tools=["look_up"], skills=[{"name": "refunds", "tools": [quote, paid]}])
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (
+        {"skills": [{"name": "a"}, {"name": "a"}]},
+        "`skills[1].name`: it has the skill `a` twice; give one of them another name",
+    ),
+    ({"skills": [{}]}, "`skills[0]`: `name` is missing; add it"),
+    ({"skills": "refunds"}, "`skills`: `refunds` does not fit; write a list, like [refunds]"),
+    ({"skills": 5}, "`skills`: `5` does not fit; write a list"),
+    ({"skills": ["refunds"]}, "`skills[0]`: `refunds` does not fit; write an object"),
+    (
+        {"skills": [{"name": "a", "tool": []}]},
+        "unknown field `tool`; did you mean `tools`?",
+    ),
+    (
+        {"skills": [{"name": "a"}, {"name": "b", "tools": ["look_ap"]}]},
+        "`skills[1].tools[0]`: there is no tool `look_ap`; did you mean `look_up`?",
+    ),
+    (
+        {"skills": [{"name": "a", "tools": [{**PAY, "_sideEffects": "yes"}]}]},
+        "`skills[0].tools[0]._sideEffects`: `yes` does not fit; write `true` or `false`",
+    ),
+    (
+        {"skills": [{"name": "a", "tools": ["look_up", "look_up"]}]},
+        "`skills[0].tools[1]`: it has `look_up` twice; keep one of them",
+    ),
+    (
+        {"tools": ["look_up"], "skills": [{"name": "a", "tools": ["look_up"]}]},
+        "`skills[0].tools[0]`: it has `look_up` twice; keep one of them",
+    ),
+    (
+        {"tools": [PAY], "knowledge": [{**FAQ, "name": "pay"}]},
+        "`knowledge[0]`: it has `pay` twice; keep one of them",
+    ),
+    (
+        {"knowledge": [FAQ], "skills": [{"name": "a", "tools": [{**PAY, "_tool": "faq"}]}]},
+        "`skills[0].tools[0]`: it has `faq` twice; keep one of them",
+    ),
+    (
+        {"tools": [{**PAY, "_tool": "memory_read"}], "memory": True},
+        "`memory`: it has `memory_read` twice; keep one of them",
+    ),
+    (
+        {"knowledge": [{**FAQ, "name": "choose_skill"}]},
+        "`knowledge[0]`: the tool name `choose_skill` is the engine's own; give it another",
+    ),
+    (
+        {"knowledge": [{"name": "faq"}]},
+        "`knowledge[0]`: knowledge has one source; write `file`, `url` or `text`",
+    ),
+    (
+        {"skills": [{"name": "a", "knowledge": [{**FAQ, "url": "https://x/y"}]}]},
+        "`skills[0].knowledge[0]`: knowledge has one source; write `file`, `url` or `text`",
+    ),
+    (
+        {"knowledge": [{"name": "faq", "file": "nope.md"}]},
+        "`knowledge[0].file`: there is no such file; ",
+    ),
+    (
+        {"skills": [{"name": "a", "knowledge": [{"name": "faq", "file": "nope.md"}]}]},
+        "`skills[0].knowledge[0].file`: there is no such file; ",
+    ),
+    (
+        {"skills": [{"name": "a", "activity": "chrge"}]},
+        "`skills[0].activity`: this worker has no activity `chrge`; did you mean `charge`?",
+    ),
+    (
+        {"skills": [{"name": "a", "activity": {"type": "generate"}}]},
+        "`skills[0].activity.type`: the activity name `generate` is the worker's own",
+    ),
+    (
+        {"skills": [{"name": "a", "activity": {"type": "x", "taskQueue": "q", "local": True}}]},
+        "`skills[0].activity.local`: a local activity runs on the run's own worker",
+    ),
+    (
+        {"skills": [{"name": "a", "activity": "charge", "tools": ["look_up"]}]},
+        "`skills[0].tools`: an activity does the work of this skill, and no model is asked; leave",
+    ),
+    (
+        {"skills": [{"name": "a", "activity": "charge", "instructions": "Be quick."}]},
+        "`skills[0].instructions`: an activity does the work of this skill, and no model is asked",
+    ),
+    (
+        {
+            "skills": [
+                {"name": "a", "tools": ["look_up"]},
+                {"name": "b", "tools": [{**PAY, "_limits": {"after": ["look_up"]}}]},
+            ]
+        },
+        "`skills[1].tools[0]`: `pay` is only carried out after `look_up`, which the skill lacks",
+    ),
+    (
+        {"skills": [{"name": "a", "tools": [PAY]}], "approval": {"auto": ["payy"]}},
+        "`approval.auto` names `payy`, which is not among the agent's tools; did you mean `pay`?",
+    ),
+    (
+        {"skills": [{"name": "a", "tools": [PAY]}], "toolChoice": {"name": "payy"}},
+        "`toolChoice.name`: the agent has no tool `payy`; did you mean `pay`?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "problem"), REFUSED)
+def test_what_does_not_load_is_told_by_its_place(
+    shop: Folder, more: dict[str, Any], problem: str
+) -> None:
+    shop.write("agents/a.json", json.dumps({**MODEL, **more}))
+    [said] = shop.problems()
+    assert said.startswith(f"agents/a.json:1: {problem}")
+
+
+def test_what_names_a_tool_that_did_not_load_is_not_told_besides(shop: Folder) -> None:
+    shop.write(
+        "agents/a.json",
+        json.dumps(
+            {
+                **MODEL,
+                "skills": [{"name": "a", "tools": [{**PAY, "_activity": "chrge"}]}],
+                "approval": {"auto": ["pay"]},
+                "toolChoice": {"name": "pay"},
+            }
+        ),
+    )
+    [said] = shop.problems()
+    assert said.startswith("agents/a.json:1: `skills[0].tools[0]._activity`: this worker has no")
+
+
+def test_an_agent_is_as_large_as_its_tools_are_in_each_of_its_skills(shop: Folder) -> None:
+    shop.write("tools/large.yaml", f"_activity: charge\ndescription: {'x' * 200_000}")
+    skills = [{"name": f"s{n}", "tools": ["large"]} for n in range(5)]
+    assert len(agent(shop, skills=skills[:4]).skills) == 4
+    shop.write("agents/a.json", json.dumps({**MODEL, "skills": skills}))
+    [said] = shop.problems()
+    assert said.startswith("agents/a.json:1: the agent has 100")
+
+
+def test_a_tool_that_is_repeated_by_thousands_of_skills_is_measured_once(
+    shop: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[int] = []
+
+    def measure(value: Any) -> int:
+        measured.append(json_size(value))
+        return measured[-1]
+
+    monkeypatch.setattr("activities.catalog.agent.json_size", measure)
+    shop.write("tools/large.yaml", f"_activity: charge\ndescription: {'x' * 200_000}")
+    skills = [{"name": f"s{n}", "tools": ["large"]} for n in range(10_000)]
+    shop.write("agents/a.json", json.dumps({**MODEL, "skills": skills}))
+    [said] = shop.problems()
+    assert said.startswith("agents/a.json:1: the agent has 200")
+    assert len(measured) == 1
