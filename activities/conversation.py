@@ -30,7 +30,7 @@ class Run(NamedTuple):
 
 class Conversation:
     """A run's log from its beginning up to `entries`, in one `encoding`: what providers of one
-    kind are sent, with the tools under the same names. None is none yet."""
+    kind are sent in one calling, with the tools under the same names. None is none yet."""
 
     def __init__(self) -> None:
         self.encoding: tuple[str, ...] | None = None

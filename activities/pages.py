@@ -4,10 +4,11 @@ What was read is right when the digest chain over it ends in the digest that the
 with. Where it does not, what was held is dropped and all is read anew, once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
+from activities.calling import encoder_for
 from activities.conversation import Conversation, Conversations, Encode, Run
 from activities.providers.base import Provider, ToolNames
 from schemas.generate import Ask, Page, PageOf, Pointer
@@ -54,15 +55,23 @@ class Reader:
             RunGone, RunSilent: the run does not answer.
             ConversationChanged: read all anew, it still does not have the pointer's digest.
         """
-        for conversation in (self._conversations.take(run), Conversation()):
+        for conversation in self._beginnings(run, pointer):
             ask = await self._extend(run, conversation, pointer, provider_of)
             if ask is not None and conversation.digest == pointer.digest:
-                self._conversations.keep(run, conversation)
+                if pointer.call is None:
+                    self._conversations.keep(run, conversation)
                 return conversation.fragments(), ask
         raise ConversationChanged(
             "the conversation's digest does not match that of the request: the run's log up to"
             f" entry {pointer.entries} is not what it was when the request was made"
         )
+
+    def _beginnings(self, run: Run, pointer: Pointer) -> Iterator[Conversation]:
+        """What there is to begin with. The few messages by which a call is answered are not held:
+        nobody asks for them again."""
+        if pointer.call is None:
+            yield self._conversations.take(run)
+        yield Conversation()
 
     async def _extend(
         self,
@@ -79,11 +88,11 @@ class Reader:
             return None
         provider = provider_of(page.ask)
         names = ToolNames(page.ask.tools)
-        encoding = (provider.kind, *names.clashes)
+        encoding = (provider.kind, page.ask.calling, *names.clashes)
         if conversation.encoding not in (None, encoding):
             return None
         conversation.encoding = encoding
-        encode = partial(provider.encode, names=names)
+        encode = encoder_for(page.ask.calling, partial(provider.encode, names=names))
         try:
             await self._fill(run, conversation, pointer, page, encode)
         except ValueError:
@@ -102,7 +111,9 @@ class Reader:
 
 
 def _want(conversation: Conversation, pointer: Pointer, offset: int = 0) -> PageOf:
-    return PageOf(after=conversation.entries, upto=pointer.entries, offset=offset)
+    return PageOf(
+        after=conversation.entries, upto=pointer.entries, offset=offset, call=pointer.call
+    )
 
 
 def _take(page: Page, begun: str, conversation: Conversation, encode: Encode) -> str:

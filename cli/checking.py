@@ -37,13 +37,17 @@ async def check(
     tools: Sequence[str],
     endpoints: str | None,
     task_queue: str | None,
+    knowledge_urls: Sequence[str],
+    composed: str | None,
     timeout: timedelta,
     json: bool,
 ) -> int:
     """Check what the options name, or the worker's own environment does; the exit code."""
     given = {"catalog": catalog, "endpoints": endpoints, "task-queue": task_queue}
+    given["composed"] = composed
     arguments = [f"--{name}={value}" for name, value in given.items() if value is not None]
     arguments += [f"--tools={module}" for module in tools]
+    arguments += [f"--knowledge-url={prefix}" for prefix in knowledge_urls]
     limit_seconds = timeout.total_seconds() + PATIENCE_SECONDS
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(WORKER), "--check", f"--timeout={format_duration(timeout)}"),

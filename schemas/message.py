@@ -114,6 +114,8 @@ class ChatMessage(Lenient):
     """One message of the conversation that a model is shown, in no provider's format.
 
     `provider_data` is what a provider wants back with its own answer, unread by anybody else.
+    In composed calling, the calls stand in the content; `said` is what else stands in it, the text
+    and the output, for people.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -123,4 +125,5 @@ class ChatMessage(Lenient):
     provider_id: str | None = None
     tool: str | None = None
     is_error: bool = False
+    said: str | None = None
     provider_data: Json = None

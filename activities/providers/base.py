@@ -7,9 +7,10 @@ decides what becomes of it.
 """
 
 import hashlib
+import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from schemas.solution import Solution
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _SHORTENED_CHARACTERS = 55
+_FORM = "Answer with JSON alone, valid against this JSON Schema:\n"
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,21 @@ class Request:
         options = self.ask.model.options
         return {name: value for name, value in options.items() if name not in reserved}
 
+    def with_form_told(self) -> "Request":
+        """The same request, with the schema of its answer in the instructions."""
+        if self.ask.output is None or self.ask.output_told:
+            return self
+        told = _FORM + json.dumps(self.ask.output, ensure_ascii=False)
+        instructions = "\n\n".join(filter(None, (self.ask.instructions, told)))
+        return self.without(instructions=instructions, output_told=True)
+
     def without(self, *notices: str, **changes: Any) -> "Request":
         """The same request with `changes` of its ask, and the notices of them."""
         ask = self.ask.model_copy(update=changes)
         return replace(self, ask=ask, told=(*self.told, *notices))
+
+
+Encoder = Callable[[ChatMessage], Encoded]
 
 
 class Sink(Protocol):

@@ -24,6 +24,7 @@ _NOT_FORCED = (*_LACKS, "may not", "not compatible", "incompatible")
 _FORMS = (
     *("output_config.format", "output_config: extra", "output_format", "response_format"),
     *("json_schema", "structured output", "schema is too complex", "grammar is too large"),
+    *("schemas contains too many", "schema contains too many"),
     # Of Gemini's models.
     *("response_json_schema", "json mode is not enabled", "too many states for serving"),
 )
@@ -96,7 +97,7 @@ def _lacks_form(request: Request, refused: Refused) -> bool:
 
 
 def _without_form(request: Request) -> Request:
-    return request.without(_NO_FORM, output=None)
+    return request.with_form_told().without(_NO_FORM, output=None)
 
 
 def _lacks_usage(request: Request, refused: Refused) -> bool:

@@ -94,6 +94,9 @@ class Format(Protocol):
     def unsaid(self, ask: Ask) -> list[str]:
         """What of the request the format has no words for: a notice for each."""
 
+    def shows_form(self, ask: Ask, host: str) -> bool:
+        """Whether the server at `host` itself shows the model the schema of its answer."""
+
     def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
         """The message as the format has it."""
 
@@ -161,6 +164,8 @@ class HttpProvider:
             "accept-encoding": "identity",
             **self._target.headers(self._format.headers),
         }
+        if not self._format.shows_form(request.ask, self._target.host):
+            request = request.with_form_told()
         reading = self._format.reading(Answer(sink, request.names))
         async with self._http.stream(
             "POST",

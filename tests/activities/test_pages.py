@@ -187,3 +187,33 @@ async def test_the_log_of_a_run_answers_as_is_asked() -> None:
     reader = Reader(Queried(), Conversations())
     fragments, _ = await reader.read(RUN, pointer, Pair().provider)
     assert [json.loads(each)["content"] for each in fragments] == ["Grüße", "😀†" * 500_000]
+
+
+async def test_the_messages_by_which_a_call_is_answered_are_read_apart_and_not_held() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"), said("assistant", "two"))
+    await pair.read()
+    run = LoggedRun()
+    run.say(said("user", "which mood?"))
+    small = run.pointer().model_copy(update={"call": "t1c1"})
+    whole, pair.run.items = pair.run.items, run.items
+
+    for _ in range(2):
+        pair.run.wanted.clear()
+        fragments, _ = await pair.reader.read(RUN, small, pair.provider)
+        assert b"which mood?" in b"".join(fragments)
+        assert pair.run.wanted == [PageOf(upto=1, call="t1c1")]
+    pair.run.items = whole
+    pair.run.say(said("user", "three"))
+    await pair.read()
+    assert pair.run.wanted == [PageOf(after=2, upto=3)], "the run's own conversation is still held"
+
+
+async def test_a_call_that_is_no_longer_answered_is_not_asked_about() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "another question"))
+    small = Pointer(turn=1, entries=1, digest="of what was asked", call="t1c1")
+
+    with pytest.raises(ConversationChanged):
+        await pair.reader.read(RUN, small, pair.provider)
+    assert len(pair.run.wanted) == 1

@@ -76,6 +76,16 @@ async def test_the_workers_own_variables_are_followed(
     assert (said.code, said.out[:16]) == (0, "1 tool, 1 agent,")
 
 
+async def test_addresses_of_knowledge_are_allowed_as_the_worker_allows_them(
+    place: Path, holdfast: Holdfast
+) -> None:
+    agent = "model: {endpoint: m}\nknowledge: [{name: law, url: 'https://acme.org/law'}]\n"
+    (place / "agents" / "lawyer.yaml").write_text(agent)
+    said = await holdfast("check", *ALL)
+    assert "lawyer.yaml:2: `knowledge[0].url`: the worker does not allow" in said.err
+    assert (await holdfast("check", *ALL, "--knowledge-url", "https://acme.org")).code == 0
+
+
 PLAIN = """\
 from typing import Any
 
@@ -228,3 +238,39 @@ async def test_a_timeout_that_is_none_is_told(place: Path, holdfast: Holdfast) -
     said = await holdfast("check", *ALL, "--timeout", "5")
     assert said.code == 2
     assert said.err.startswith("holdfast: `--timeout`: `5` does not fit; a duration is")
+
+
+async def test_the_composed_schema_of_an_agent_is_printed(place: Path, holdfast: Holdfast) -> None:
+    said = await holdfast("check", *ALL, "--composed", "desk")
+    assert (said.code, said.err) == (0, "")
+    schema = json.loads(said.out)
+    assert schema["required"] == ["calls", "output"]
+    call = schema["properties"]["calls"]["items"]["properties"]
+    assert call["_tool"] == {"type": "string", "const": "look_up"}
+    assert call["order_id"]["type"] == "string"
+
+
+async def test_the_composed_schema_of_a_skill_has_its_tools(
+    place: Path, holdfast: Holdfast
+) -> None:
+    skills = "skills: [{name: find, tools: [look_up]}, {name: rest}]"
+    (place / "agents/desk.yaml").write_text(f"model: {{endpoint: m}}\n{skills}\n")
+    for which, tool in (("desk", "choose_skill"), ("desk:find", "look_up")):
+        said = await holdfast("check", *ALL, "--composed", which)
+        call = json.loads(said.out)["properties"]["calls"]["items"]["properties"]
+        assert call["_tool"]["const"] == tool
+
+
+@pytest.mark.parametrize(
+    ("which", "problem"),
+    [
+        ("dest", "--composed: there is no agent `dest`; did you mean `desk`?"),
+        ("desk:find", "--composed: `desk` has no skill `find`; write `desk` alone"),
+    ],
+)
+async def test_an_agent_that_there_is_not_has_no_composed_schema(
+    place: Path, holdfast: Holdfast, which: str, problem: str
+) -> None:
+    said = await holdfast("check", *ALL, "--composed", which)
+    assert (said.code, said.out) == (2, "")
+    assert problem in said.err

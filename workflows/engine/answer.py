@@ -9,6 +9,7 @@ from schemas.solution import Solution
 from schemas.tool import Schema, Tool
 from workflows.engine.arguments import InvalidArguments, fit
 from workflows.engine.composed import NoAnswer, read_answer
+from workflows.engine.flow import View
 from workflows.engine.outcome import Final, Succeeded
 from workflows.engine.reading import read_json
 from workflows.engine.references import Unresolved, resolve
@@ -69,12 +70,14 @@ def output_in(answer: Answer, agent: Agent, data: Data, *, last: bool) -> Any:
     if answer.output is MISSING:
         raise NoOutput(f"The answer had neither calls nor an output. {_COMPOSED}")
     try:
-        output = resolve(answer.output, data)
+        output = resolve(answer.output, View(data))
         return _as_text(output) if agent.output is None else fit(output, agent.output)
     except Unresolved as error:
         raise NoOutput(f"unresolved_reference: `output`: {error}. Answer again.") from None
     except InvalidArguments as error:
-        raise NoOutput(f"invalid_output: `output`: {error}. Answer again, so that it fits.") from None
+        raise NoOutput(
+            f"invalid_output: `output`: {error}. Answer again, so that it fits."
+        ) from None
 
 
 def output_of(text: str, schema: Schema | bool | None, *, last: bool) -> Any:

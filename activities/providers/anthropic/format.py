@@ -9,7 +9,7 @@ import httpx
 
 from activities.providers.answer import Answer
 from activities.providers.anthropic.answer import Reply
-from activities.providers.anthropic.request import RESERVED, body, encode, unsaid
+from activities.providers.anthropic.request import RESERVED, body, encode, form_of, unsaid
 from activities.providers.base import Encoded, Request, ToolNames
 from activities.providers.sse import EventStream
 from activities.providers.target import Target
@@ -37,6 +37,10 @@ class Anthropic:
     def unsaid(self, ask: Ask) -> list[str]:
         """Some schemas of an output have no counterpart."""
         return unsaid(ask)
+
+    def shows_form(self, ask: Ask, host: str) -> bool:
+        """Where an answer is held to it ("Structured outputs", "Prompt modification")."""
+        return isinstance(ask.output, dict) and form_of(ask) is not None
 
     def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
         """The message as the Messages API has it."""

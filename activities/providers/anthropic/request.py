@@ -70,15 +70,22 @@ def body(request: Request) -> bytes:
         messages = _marked(messages)
     tail = _message(_USER, texts(ask.tail or "")).now
     settings = _settings(ask, request.names) | options
-    settings["output_config"] = _output_config(ask.output, options)
+    settings["output_config"] = _output_config(ask, options)
     settings["system"] = _system(ask.instructions, is_marked)
     return with_messages(merged([*messages, *tail], (_USER, _ASSISTANT), _CLOSING), settings)
 
 
 def unsaid(ask: Ask) -> list[str]:
     """That an answer was not held to the schema of the output, where it could not be."""
-    is_unsaid = isinstance(ask.output, dict) and answer_schema(ask.output) is None
+    is_unsaid = isinstance(ask.output, dict) and form_of(ask) is None
     return [_UNSAID] if is_unsaid else []
+
+
+def form_of(ask: Ask) -> dict[str, Any] | None:
+    """The schema that the answer is held to. For any JSON there is none."""
+    if not isinstance(ask.output, dict):
+        return None
+    return answer_schema(ask.output, null_is_absent=ask.null_is_absent)
 
 
 def _message(opening: bytes, blocks: list[Block]) -> Encoded:
@@ -178,11 +185,9 @@ def _choice(choice: ToolChoice, names: ToolNames) -> dict[str, Any]:
     return {"type": _CHOICES[choice]}
 
 
-def _output_config(
-    output: dict[str, Any] | bool | None, options: dict[str, Any]
-) -> dict[str, Any] | None:
-    """The form of the answer beside the agent's own settings. For any JSON there is no form."""
-    schema = answer_schema(output) if isinstance(output, dict) else None
+def _output_config(ask: Ask, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The form of the answer beside the agent's own settings."""
+    schema = form_of(ask)
     config = {"format": {"type": "json_schema", "schema": schema}} if schema else {}
     own = options.get("output_config")
     return config | (own if isinstance(own, dict) else {}) or None

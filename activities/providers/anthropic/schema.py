@@ -1,14 +1,17 @@
 """The schemas that Anthropic takes: of an answer's form, and of a tool's arguments.
 
 An answer is held to a part of JSON Schema alone, and a request with anything beyond it is refused
-with 400 ("Structured outputs", "JSON Schema limitations"). So what cannot be said there is left
-out, which lets the model answer more than the whole schema would; the instructions hold that one,
-and the run checks the answer by it. Where leaving out would forbid good answers, nothing is said.
+with 400 ("Structured outputs", "JSON Schema limitations"; its limits are in `limits`). So what
+cannot be said there is left out, which lets the model answer more than the whole schema would; the
+instructions hold that one, and the run checks the answer by it. Where leaving out would forbid good
+answers, nothing is said.
 """
 
 import json
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
+
+from activities.providers.anthropic.limits import is_within_limits, with_fewer_unions
 
 _PLAIN_TYPES = ("string", "integer", "number", "boolean", "null")
 _STRING_FORMATS = (
@@ -27,8 +30,11 @@ class _Unsayable(Exception):
     """A schema that has no counterpart."""
 
 
-def answer_schema(schema: Schema) -> Schema | None:
-    """The nearest schema that an answer can be held to; None where there is none."""
+def answer_schema(schema: Schema, *, null_is_absent: bool = False) -> Schema | None:
+    """The nearest schema that an answer can be held to; None where there is none.
+
+    With `null_is_absent`, a property may be missing where it may be null.
+    """
     try:
         said = _said(schema)
         for name in _DEFINITIONS:
@@ -36,7 +42,9 @@ def answer_schema(schema: Schema) -> Schema | None:
                 said[name] = {key: _said(each) for key, each in schema[name].items()}
     except (_Unsayable, AttributeError, TypeError):
         return None
-    return said if _is_sound(said) else None
+    if null_is_absent:
+        said = with_fewer_unions(said)
+    return said if _is_sound(said) and is_within_limits(said) else None
 
 
 def arguments_schema(schema: Schema, description: str) -> tuple[Schema, str]:

@@ -46,6 +46,10 @@ class Gemini:
         """That an answer was not held to its form, where tools were offered as well."""
         return unsaid(ask)
 
+    def shows_form(self, ask: Ask, host: str) -> bool:
+        """The model is guided by it ("Structured outputs", "Best practices")."""
+        return True
+
     def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
         """The message as Gemini has it."""
         return encode(message, names)

@@ -34,6 +34,10 @@ class Ollama:
         """There is no tool choice."""
         return unsaid(ask)
 
+    def shows_form(self, ask: Ask, host: str) -> bool:
+        """Never: the reference asks for it to be put into the prompt ("Structured outputs")."""
+        return False
+
     def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
         """The message as Ollama has it."""
         return encode(message, names)

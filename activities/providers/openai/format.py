@@ -8,7 +8,7 @@ import httpx
 from activities.providers.answer import Answer
 from activities.providers.base import Encoded, Request, ToolNames
 from activities.providers.openai.answer import Completion
-from activities.providers.openai.request import RESERVED, body, encode
+from activities.providers.openai.request import RESERVED, body, encode, is_own, unsaid
 from activities.providers.sse import EventStream
 from activities.providers.target import Target
 from schemas.generate import Ask
@@ -30,8 +30,12 @@ class OpenAI:
         return {"authorization": f"Bearer {key}"} if key is not None else {}
 
     def unsaid(self, ask: Ask) -> list[str]:
-        """Nothing."""
-        return []
+        """Some schemas of an answer are beyond what it is held to."""
+        return unsaid(ask)
+
+    def shows_form(self, ask: Ask, host: str) -> bool:
+        """OpenAI does. Other servers hold the answer to it, and say nothing of it to the model."""
+        return is_own(host)
 
     def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
         """The message as chat completions have it."""

@@ -18,6 +18,7 @@ from activities.providers.content import (
     with_messages,
 )
 from activities.providers.openai.answer import THOUGHTS
+from activities.providers.openai.schema import is_strict
 from activities.providers.turns import conversation
 from schemas.agent import Forced, ToolChoice
 from schemas.generate import Ask, ToolOffer
@@ -28,6 +29,7 @@ RESERVED = ("messages", "tools", "stream")
 # Newer names that only OpenAI's own servers are known to take, its own and those at Azure.
 _OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
 _LENGTH_OPTIONS = ("max_tokens", "max_completion_tokens")
+_UNSAID = "OpenAI cannot hold an answer to so large a schema: it is only checked by it"
 
 
 def encode(message: ChatMessage, names: ToolNames) -> Encoded:
@@ -50,8 +52,19 @@ def body(request: Request, host: str) -> bytes:
     return with_messages(conversation(request), settings)
 
 
+def is_own(host: str) -> bool:
+    """Whether OpenAI's own models are served there."""
+    return host.endswith(_OWN_HOSTS)
+
+
+def unsaid(ask: Ask) -> list[str]:
+    """That an answer is not held to its schema, where all depends on that and it is too large."""
+    is_loose = isinstance(ask.output, dict) and not ask.output_told and not is_strict(ask.output)
+    return [_UNSAID] if is_loose else []
+
+
 def _settings(ask: Ask, names: ToolNames, host: str) -> dict[str, Any]:
-    length = _LENGTH_OPTIONS[host.endswith(_OWN_HOSTS)]
+    length = _LENGTH_OPTIONS[is_own(host)]
     own_length = any(name in ask.model.options for name in _LENGTH_OPTIONS)
     return {
         "model": ask.model.name,
@@ -80,7 +93,7 @@ def _choice(choice: ToolChoice, names: ToolNames) -> Any:
 
 def _format(output: dict[str, Any] | bool | None) -> dict[str, Any] | None:
     if isinstance(output, dict):
-        schema = {"name": "output", "schema": output, "strict": False}
+        schema = {"name": "output", "schema": output, "strict": is_strict(output)}
         return {"type": "json_schema", "json_schema": schema}
     return {"type": "json_object"} if output else None
 

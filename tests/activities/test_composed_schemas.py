@@ -1,0 +1,174 @@
+"""Composed calling (§4): each provider is sent a schema that its own docs say it takes."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from activities.providers.base import Request
+from schemas.agent import Agent, ModelSettings
+from schemas.generate import Ask
+from schemas.tool import Tool
+from tests.activities.dialects import subsets
+from tests.activities.dialects.anthropic import AnthropicDialect
+from tests.activities.dialects.base import Dialect, Seen
+from tests.activities.dialects.gemini import GeminiDialect
+from tests.activities.dialects.ollama import OllamaDialect
+from tests.activities.dialects.openai import OpenAIDialect
+from tests.activities.test_provider_rows import Exchange, good, refusal
+from tests.support.others_tools import others_tools
+from workflows.engine.composed import composed_schema
+from workflows.engine.prompt import ask, offers
+
+TOOLS = others_tools()
+SUBSETS: tuple[tuple[Dialect, Callable[[subsets.Schema], list[str]]], ...] = (
+    (OpenAIDialect(), subsets.openai),
+    (AnthropicDialect(), subsets.anthropic),
+    (GeminiDialect(), subsets.gemini),
+    (OllamaDialect(), subsets.llama_cpp),
+)
+PLAIN = '{"calls": [], "output": "Done."}'
+
+
+def agent(*tools: Tool, **more: Any) -> Agent:
+    model = ModelSettings(endpoint="m", name="gpt-test")
+    return Agent(name="desk", model=model, calling="composed", tools=list(tools), **more)
+
+
+def asked(of: Agent, choice: Any = "auto") -> Ask:
+    return ask(of, offers(of), choice, None)
+
+
+async def sent(dialect: Dialect, of: Ask) -> tuple[Seen, list[str]]:
+    """What a provider is sent, as it understands it, and the notices."""
+    exchange = Exchange(dialect, good(dialect.says(PLAIN)))
+    solution = await exchange.solve(**of.model_dump(by_alias=True, exclude={"model"}))
+    assert solution.text == PLAIN
+    return exchange.seen[0], solution.notices
+
+
+def forced(dialect: Dialect, seen: Seen) -> Any:
+    """The schema that an answer is forced into."""
+    if isinstance(dialect, AnthropicDialect):
+        return {**seen.output, "additionalProperties": False}  # which it has taken off
+    return seen.output
+
+
+KINDS = [dialect.format.kind for dialect, _ in SUBSETS]
+NAMES = [tool.name for tool in TOOLS]
+
+
+@pytest.mark.parametrize(("dialect", "subset"), SUBSETS, ids=KINDS)
+@pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
+@pytest.mark.parametrize("choice", ["auto", "required", "none"])
+async def test_each_of_twenty_tools_of_others_is_taken_by_each_provider(
+    dialect: Dialect, subset: Callable[[Any], list[str]], tool: Tool, choice: str
+) -> None:
+    seen, notices = await sent(dialect, asked(agent(tool), choice))
+    assert subset(forced(dialect, seen)) == []
+    assert (seen.tools, seen.choice, notices) == ([], None, [])
+
+
+@pytest.mark.parametrize(("dialect", "subset"), SUBSETS, ids=KINDS)
+async def test_all_twenty_at_once_are_taken_or_the_model_is_asked_without_being_forced(
+    dialect: Dialect, subset: Callable[[Any], list[str]]
+) -> None:
+    output = {"type": "object", "properties": {"note": {"type": "string"}}}
+    seen, notices = await sent(dialect, asked(agent(*TOOLS, output=output)))
+    if isinstance(dialect, AnthropicDialect):
+        assert seen.output is None
+        assert '"const": "convert_time"' in seen.instructions
+        [notice] = notices
+        assert "cannot hold an answer" in notice
+    else:
+        assert subset(forced(dialect, seen)) == []
+        assert notices == []
+
+
+@pytest.mark.parametrize(("dialect", "subset"), SUBSETS, ids=KINDS)
+async def test_several_tools_with_references_and_latent_ones_are_taken(
+    dialect: Dialect, subset: Callable[[Any], list[str]]
+) -> None:
+    total = {"type": "object", "properties": {"total": {"type": "number", "minimum": 0}}}
+    add = Tool(
+        name="add",
+        parameters={
+            "type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": ["integer", "null"]}},
+            "required": ["a", "b"],
+        },
+        chosen={"_outputPath": {"type": "string"}, "_outputMethod": {"enum": ["set", "push"]}},
+        output=total,
+    )
+    by_name = {tool.name: tool for tool in TOOLS}
+    some = [add, by_name["convert_time"], by_name["create_entities"], by_name["fetch"]]
+    seen, notices = await sent(dialect, asked(agent(*some, output=total)))
+    assert subset(forced(dialect, seen)) == []
+    assert notices == []
+
+
+def test_on_anthropic_what_may_be_null_may_be_missing_where_unions_are_too_many() -> None:
+    many = {f"p{number}": {"type": "integer"} for number in range(30)}
+    tool = Tool(name="t", parameters={"type": "object", "properties": many})
+    exact = asked(agent(tool))
+    body = AnthropicDialect().format.body(Request(exact, ()), "")
+    made = json.loads(body)["output_config"]["format"]["schema"]
+    assert subsets.anthropic(exact.output) != []  # type: ignore[arg-type]  # it is a schema
+    assert subsets.anthropic(made) == []
+    call = made["properties"]["calls"]["items"]
+    assert len(call["required"]) == 2 + 15  # with those that nobody leaves out, and the output
+
+
+# Where the model reads the schema.
+
+
+@pytest.mark.parametrize(
+    ("dialect", "base_url", "is_told"),
+    [
+        (OpenAIDialect(), "https://api.openai.com/v1", False),
+        (OpenAIDialect(), "http://127.0.0.1:8080/v1", True),
+        (AnthropicDialect(), "https://api.anthropic.com", False),
+        (GeminiDialect(), "https://generativelanguage.googleapis.com", False),
+        (OllamaDialect(), "http://127.0.0.1:11434", True),
+    ],
+)
+async def test_the_schema_is_in_the_prompt_where_the_server_does_not_show_it(
+    dialect: Dialect, base_url: str, is_told: bool
+) -> None:
+    at = type(dialect)()
+    at.base_url = base_url
+    seen, _ = await sent(at, asked(agent(TOOLS[0])))
+    assert ('"const": "edit_file"' in seen.instructions) is is_told
+    assert seen.output is not None
+
+
+@pytest.mark.parametrize("dialect", [dialect for dialect, _ in SUBSETS], ids=KINDS)
+async def test_a_model_that_cannot_be_forced_reads_the_schema_and_is_asked_again(
+    dialect: Dialect,
+) -> None:
+    refused = refusal(dialect, 400, "json_schema is not supported by this model")
+    exchange = Exchange(dialect, refused, good(dialect.says(PLAIN)))
+    of = asked(agent(TOOLS[0]))
+    solution = await exchange.solve(**of.model_dump(by_alias=True, exclude={"model"}))
+    assert [seen.output is None for seen in exchange.seen] == [False, True]
+    assert exchange.seen[1].instructions.count('"const": "edit_file"') == 1
+    assert any("cannot be held" in notice for notice in solution.notices)
+
+
+async def test_openai_is_strict_about_it_unless_it_is_too_large() -> None:
+    spoken = OpenAIDialect().format
+    large = {f"p{number}": {"type": "string"} for number in range(5_001)}
+    for properties, strict in (({}, True), (large, False)):
+        of = asked(agent(Tool(name="t", parameters={"type": "object", "properties": properties})))
+        made = json.loads(spoken.body(Request(of, ()), "api.openai.com"))
+        assert made["response_format"]["json_schema"]["strict"] is strict
+        assert bool(spoken.unsaid(of)) is not strict
+
+
+def test_ollama_and_others_are_sent_it_as_it_is() -> None:
+    of = asked(agent(*TOOLS))
+    schema = composed_schema(agent(*TOOLS), TOOLS)
+    assert json.loads(OllamaDialect().format.body(Request(of, ()), ""))["format"] == schema
+    sent = json.loads(OpenAIDialect().format.body(Request(of, ()), ""))["response_format"]
+    assert sent["json_schema"]["schema"] == schema

@@ -1,0 +1,334 @@
+"""Composed calling (§4): one answer with all calls and the output."""
+
+import json
+from typing import Any
+
+import pytest
+
+from schemas.agent import Agent
+from schemas.generate import Ask
+from schemas.tool import Tool
+from tests.engine.driver import MODEL, Play, says, tool
+from workflows.engine.composed import Composed, NoAnswer, composed_schema, read_answer
+from workflows.engine.prompt import ask, instructions, offers
+from workflows.engine.state import MISSING
+
+AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+PAY = tool("pay", {**AMOUNT, "additionalProperties": False}, description="Pay.")
+KEEP = tool("keep", AMOUNT, output_path="†state.kept")
+JUDGE = Tool(name="judge", parameters=AMOUNT, output={"enum": ["good", "bad"]})
+
+
+def desk(*tools: Tool, **more: Any) -> Agent:
+    return Agent(name="desk", model=MODEL, calling="composed", tools=list(tools), **more)
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"_tool": name, **arguments}
+
+
+def answer(*calls: Any, output: Any = None) -> Any:
+    """What a model says that is held to the schema."""
+    return says(json.dumps({"calls": list(calls), "output": output}))
+
+
+def read(text: str, *tools: Tool, **more: Any) -> Composed:
+    return read_answer(text, desk(*tools, **more), list(tools))
+
+
+def calls_of(schema: Any) -> Any:
+    return schema["properties"]["calls"]["items"]
+
+
+# The schema.
+
+
+def test_the_schema_has_the_calls_and_the_output_both_required() -> None:
+    schema = composed_schema(desk(PAY, output=CITY), [PAY])
+    assert schema["required"] == ["calls", "output"]
+    assert schema["additionalProperties"] is False
+    call = calls_of(schema)
+    assert call["description"] == "Pay."
+    assert list(call["properties"]) == ["_tool", "_reasoningForCall", "amount"]
+    assert call["properties"]["_tool"] == {"type": "string", "const": "pay"}
+    assert call["required"] == list(call["properties"])
+    assert schema["properties"]["output"]["anyOf"][1] == {"type": "null"}
+
+
+def test_several_tools_are_a_choice_and_reasons_can_be_turned_off() -> None:
+    schema = composed_schema(desk(PAY, KEEP, reasoning_for_call=False), [PAY, KEEP])
+    names = [each["properties"]["_tool"]["const"] for each in calls_of(schema)["anyOf"]]
+    assert names == ["pay", "keep"]
+    assert "_reasoningForCall" not in str(schema)
+    assert schema["properties"]["output"] == {"type": ["string", "null"]}
+
+
+@pytest.mark.parametrize(
+    ("choice", "tools", "least"),
+    [
+        ("auto", ["pay", "keep"], None),
+        ("required", ["pay", "keep"], 1),
+        ({"name": "keep"}, ["keep"], 1),
+    ],
+)
+def test_a_choice_of_tools_says_which_calls_there_are(choice: Any, tools: Any, least: Any) -> None:
+    asked = asks(desk(PAY, KEEP), choice)
+    assert isinstance(asked.output, dict)
+    calls = asked.output["properties"]["calls"]
+    found = calls["items"].get("anyOf", [calls["items"]])
+    assert [each["properties"]["_tool"]["const"] for each in found] == tools
+    assert calls.get("minItems") == least
+
+
+def asks(agent: Agent, choice: Any = "auto") -> Ask:
+    given = Agent.read({**agent.to_json(), "toolChoice": choice}).tool_choice
+    return ask(agent, offers(agent), given, "the state")
+
+
+@pytest.mark.parametrize(("tools", "choice"), [([PAY], "none"), ([], "auto")])
+def test_where_no_call_can_be_made_there_is_an_output_alone(tools: Any, choice: Any) -> None:
+    schema = asks(desk(*tools, output=CITY), choice).output
+    assert isinstance(schema, dict)
+    assert schema["required"] == ["output"]
+    assert schema["properties"]["output"]["type"] == "object"
+
+
+def test_a_latent_tool_may_be_answered_at_once_and_another_may_not() -> None:
+    schema = composed_schema(desk(PAY, JUDGE), [PAY, JUDGE])
+    pay, judge = calls_of(schema)["anyOf"]
+    assert "_output" not in pay["properties"]
+    choices = judge["properties"]["_output"]["anyOf"]
+    assert choices == [{"type": "string", "enum": ["good", "bad"]}, {"type": "null"}]
+
+
+def test_what_the_model_may_choose_of_a_call_is_asked_for() -> None:
+    chosen = {"_outputPath": {"type": "string"}, "_scopes": {"enum": [["state"], []]}}
+    free = tool("free", AMOUNT, chosen=chosen)
+    properties = calls_of(composed_schema(desk(free), [free]))["properties"]
+    assert properties["_outputPath"] == {"type": ["string", "null"]}
+    assert "_scopes" in properties
+    [found] = read(
+        json.dumps({"calls": [call("free", amount=1, _outputPath=None, _scopes='["state"]')]}), free
+    ).calls
+    assert found.arguments == {"amount": 1, "_scopes": ["state"]}
+
+
+def test_in_a_run_with_instances_each_call_says_whose_it_is() -> None:
+    schema = composed_schema(desk(PAY), [PAY], instances=["a", "b"])
+    assert calls_of(schema)["properties"]["_instance"]["enum"] == ["a", "b"]
+
+
+def test_a_value_may_be_a_reference_where_something_is_kept() -> None:
+    amounts = [
+        calls_of(composed_schema(desk(each), [each]))["properties"]["amount"]
+        for each in (PAY, KEEP)
+    ]
+    assert amounts[0] == {"type": "number"}
+    assert [each["type"] for each in amounts[1]["anyOf"]] == ["number", "string"]
+
+
+def test_a_tool_that_takes_anything_takes_it_as_json() -> None:
+    anything = tool("any")
+    written = {"calls": [call("any", _arguments='{"a": 1, "b": null}')], "output": None}
+    assert "_arguments" in calls_of(composed_schema(desk(anything), [anything]))["properties"]
+    [found] = read(json.dumps(written), anything).calls
+    assert found.arguments == {"a": 1, "b": None}
+
+
+# How the model is asked.
+
+
+def test_the_model_is_offered_no_tools_and_told_how_to_answer() -> None:
+    asked = asks(desk(PAY, output=CITY, instructions="Be kind."))
+    assert (asked.calling, asked.tools, asked.tool_choice) == ("composed", [], "none")
+    assert (asked.output_told, asked.null_is_absent, asked.tail) == (False, True, "the state")
+    assert asked.instructions.startswith("Be kind.\n\nAnswer with one JSON object alone:")
+    assert "city" not in asked.instructions
+    assert "calls" not in instructions(desk(output=CITY))
+
+
+# Reading.
+
+GOOD = '{"calls": [{"_tool": "pay", "amount": 5}], "output": null}'
+
+
+@pytest.mark.parametrize(
+    ("text", "beside"),
+    [
+        (GOOD, ""),
+        (f"```json\n{GOOD}\n```", ""),
+        (f"I pay now.\n```json\n{GOOD}\n```\nThat is all.", "I pay now.\n\nThat is all."),
+        (f"I pay now: {GOOD}", "I pay now:"),
+        (f"In {{place}}: {GOOD} {{so}}", "In {place}:\n\n{so}"),
+        (GOOD.replace("}],", "},],"), ""),
+        ('{"calls": [{"_tool": "pay", "amount": 5}]}', ""),
+    ],
+)
+def test_an_answer_is_found_in_what_stands_around_it(text: str, beside: str) -> None:
+    found = read(text, PAY)
+    assert [(each.tool, each.arguments) for each in found.calls] == [("pay", {"amount": 5})]
+    assert (found.beside, found.output) == (beside, MISSING)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it is empty"),
+        ("I am done.", "Expecting value"),
+        ('{"city": "Oslo"}', "neither `calls` nor `output`"),
+        ("[]", "neither `calls` nor `output`"),
+        ('{"calls": {}}', "`calls` is no list"),
+        ('{"calls": [5]}', "`calls[0]` is no object"),
+        ('{"calls": [{"_tool": "pay"}, {"amount": 5}]}', "`calls[1]` does not name its tool"),
+        ('{"calls": [{"_tool": 7}]}', "`calls[0]` does not name its tool"),
+        (GOOD[:-1], "cannot be read"),
+    ],
+)
+def test_what_is_no_answer_is_said_to_be_none_and_why(text: str, why: str) -> None:
+    with pytest.raises(NoAnswer) as error:
+        read(text, PAY)
+    assert why in str(error.value)
+
+
+def test_a_null_is_an_output_only_where_it_fits_and_nothing_else_was_said() -> None:
+    nothing, some = '{"calls": [], "output": null}', GOOD
+    nullable = {"type": ["object", "null"]}
+    assert read(nothing, PAY).output is MISSING
+    assert read(nothing, PAY, output=nullable).output is None
+    assert read(some, PAY, output=nullable).output is MISSING
+
+
+# A run.
+
+
+def played(*model: Any, tools: Any = (PAY,), **more: Any) -> Play:
+    definition = {"calling": "composed", **more.pop("definition", {})}
+    outcomes = {"pay": {"paid": 5}, "keep": {"total": 7}}
+    run = Play(*tools, model=model, definition=definition, outcomes=outcomes, **more)
+    return run.to_end()
+
+
+def test_calls_are_carried_out_and_then_the_output_ends_the_run() -> None:
+    play = played(answer(call("pay", amount=5)), answer(output="Paid."))
+    assert (play.result["status"], play.result["output"], play.result["turns"]) == (
+        "completed",
+        "Paid.",
+        2,
+    )
+    assert json.loads(play.results()["t1c1"]) == {"paid": 5}
+
+
+def test_with_both_the_calls_are_carried_out_and_the_run_ends() -> None:
+    play = played(answer(call("pay", amount=5), output="Paid."))
+    assert (play.result["output"], play.result["turns"], play.result["calls"]) == ("Paid.", 1, 1)
+    assert json.loads(play.results()["t1c1"]) == {"paid": 5}
+
+
+def test_an_output_given_with_calls_may_refer_to_what_they_write() -> None:
+    schema = {"type": "object", "properties": {"total": {"type": "integer"}}}
+    definition = {"output": schema}
+    said = answer(call("keep", amount=5), output="†state.kept")
+    play = played(said, tools=[KEEP], definition=definition)
+    assert (play.result["output"], play.result["turns"]) == ({"total": 7}, 1)
+
+
+def test_an_output_that_does_not_fit_goes_back_behind_the_results_of_its_calls() -> None:
+    play = played(
+        answer(call("pay", amount=5), output={"city": 5, "x": 1}),
+        answer(output={"city": "Oslo"}),
+        definition={"output": {**CITY, "additionalProperties": False}},
+    )
+    assert play.result["output"] == {"city": "Oslo"}
+    roles = [message["role"] for message in play.messages()]
+    assert roles == ["user", "assistant", "tool", "user", "assistant"]
+    [said] = play.said()
+    assert said.startswith("invalid_output: `output`:")
+    assert "'x' was unexpected" in said
+
+
+def test_an_output_that_refers_to_nothing_goes_back() -> None:
+    play = played(answer(output="†state.none"), answer(output="Done."), tools=[KEEP])
+    assert play.result["output"] == "Done."
+    assert play.said() == [
+        "unresolved_reference: `output`: nothing stands at †state.none. Answer again."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (says("I am done."), "invalid_output: it cannot be read: Expecting value"),
+        (answer(), "The answer had neither calls nor an output."),
+        (says(GOOD[:9], stop_reason="length"), "It was cut off: write less."),
+    ],
+)
+def test_an_answer_that_cannot_be_read_costs_a_turn(wrong: Any, why: str) -> None:
+    play = played(wrong, answer(output="Done."))
+    assert (play.result["output"], play.result["turns"]) == ("Done.", 2)
+    [said] = play.said()
+    assert why in said
+    assert said.endswith('Answer with one JSON object alone: {"calls": [...], "output": ...}.')
+
+
+def test_an_unknown_tool_is_answered_as_such() -> None:
+    play = played(answer(call("fly", to="Oslo")), answer(output="Done."))
+    assert play.errors() == {"t1c1": "tool_not_allowed"}
+
+
+def test_a_text_output_is_a_text_whatever_was_written() -> None:
+    assert played(answer(output={"a": 1})).result["output"] == '{"a": 1}'
+
+
+def test_a_call_is_demanded_where_one_is_required() -> None:
+    play = played(
+        answer(output="Done."),
+        answer(call("pay", amount=5)),
+        answer(output="Paid."),
+        tool_choice="required",
+    )
+    assert play.said() == ["A call of a tool was required, and none was made. Call one."]
+
+
+def test_calls_behind_the_last_round_are_not_carried_out() -> None:
+    play = played(
+        answer(call("pay", amount=5)),
+        answer(call("pay", amount=6), output="Paid."),
+        definition={"budget": {"max_iterations": 1}},
+    )
+    assert (play.errors()["t2c1"], play.result["output"]) == ("blocked", "Paid.")
+
+
+def test_a_tool_that_stops_the_run_leaves_the_output_that_was_given() -> None:
+    stopping = {"_result": {"content": "x", "terminate": True}}
+    run = Play(
+        PAY,
+        model=[answer(call("pay", amount=5), output="Paid.")],
+        outcomes={"pay": stopping},
+        definition={"calling": "composed"},
+    ).to_end()
+    assert (run.result["status"], run.result["output"]) == ("stopped", "Paid.")
+
+
+def test_the_log_keeps_what_the_model_wrote_its_calls_and_what_people_read() -> None:
+    play = played(
+        says(f"I pay now. {GOOD}"), answer(output="Paid."), state={"a": 1}, tools=[PAY, KEEP]
+    )
+    first, second = [each for each in play.messages() if each["role"] == "assistant"]
+    assert first["content"] == f"I pay now. {GOOD}"
+    assert first["said"] == "I pay now."
+    assert [each["arguments"] for each in first["calls"]] == [{"amount": 5}]
+    assert second["said"] == "Paid."
+
+
+def test_native_calling_says_nothing_of_it() -> None:
+    play = Play(PAY, model=[says("Done.")]).to_end()
+    assert "said" not in play.messages()[-1]
+
+
+def test_a_latent_call_may_carry_its_own_answer() -> None:
+    said = {"calls": [call("judge", amount=5, _output="good")], "output": None}
+    [found] = read(json.dumps(said), JUDGE).calls
+    assert found.arguments == {"amount": 5, "_output": "good"}
+    said["calls"][0]["_output"] = None  # type: ignore[index]  # it is a list
+    assert read(json.dumps(said), JUDGE).calls[0].arguments == {"amount": 5}

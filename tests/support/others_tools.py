@@ -1,0 +1,27 @@
+"""Twenty tools that others wrote, as their MCP servers list them.
+
+`others_tools.json` is what the servers of these packages answered to `tools/list`, unchanged, each
+with its package, version and licence.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from schemas.tool import ActivityBinding, Tool
+
+_FILE = Path(__file__).with_suffix(".json")
+
+
+def others_tools() -> list[Tool]:
+    """The tools, as a run keeps them."""
+    return [_tool(listed) for listed in json.loads(_FILE.read_text(encoding="utf-8"))]
+
+
+def _tool(listed: dict[str, Any]) -> Tool:
+    return Tool(
+        name=listed["name"],
+        description=listed["description"],
+        parameters=listed["schema"],
+        activity=ActivityBinding(type=listed["name"]),
+    )
