@@ -18,6 +18,9 @@ from cli.text import as_json, as_text, clean, command, date, one_line
 from schemas import names
 from schemas.solution import Usage
 
+# Each is asked for by itself.
+_MAX_INSTANCES = 20
+
 
 async def show(*, run: str, json: bool) -> int:
     """Print a run's messages, calls, decisions, results and writes, and where it stands.
@@ -74,6 +77,11 @@ async def _standing(console: Console, remote: RemoteRun) -> None:
     console.print()
     if state:
         _field(console, "state", as_text(state))
+    instances = status.get("instances", [])
+    for name in instances[:_MAX_INSTANCES]:
+        _field(console, f"state of {clean(name)}", as_text(await remote.state(name)))
+    if len(instances) > _MAX_INSTANCES:
+        _field(console, "instances", f"{len(instances)} in all")
     _field(console, "status", _status(status))
     for pending in status.get("pending", []):
         name = one_line(f"{pending['callId']} {pending.get('label') or pending['tool']}", 100)
@@ -82,8 +90,9 @@ async def _standing(console: Console, remote: RemoteRun) -> None:
 
 def _status(status: dict[str, Any]) -> str:
     standing, turn = clean(str(status.get("status"))), status.get("turn")
-    used = tokens(Usage.read(status.get("usage") or {}))
-    return ", ".join([standing, f"turn {turn}", *used]) if turn else standing
+    skill = [f"skill {one_line(status['skill'], 100)}"] if status.get("skill") else []
+    used = [f"turn {turn}", *tokens(Usage.read(status.get("usage") or {}))] if turn else []
+    return ", ".join([standing, *skill, *used])
 
 
 def _field(console: Console, name: str, text: str) -> None:

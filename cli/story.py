@@ -64,7 +64,8 @@ class Story:
 
     def _message(self, at: str, entry: Entry) -> list[Line]:
         message = entry["message"]
-        body = _content(message.get("content", ""))
+        # In composed calling, the content is the model's JSON, calls and all.
+        body = _content(message.get("said", message.get("content", "")))
         if message.get("calls") and not body:
             return []  # each has an entry of its own
         match message["role"]:
@@ -80,6 +81,9 @@ class Story:
 
     def _turn(self, at: str, entry: Entry) -> list[Line]:
         return [Line(at, "turn", str(entry["turn"]), tone="turn")]
+
+    def _skill(self, at: str, entry: Entry) -> list[Line]:
+        return [Line(at, "skill", one_line(str(entry["skill"]), _NAME_CHARS))]
 
     def _call(self, at: str, entry: Entry) -> list[Line]:
         self._labels[entry["callId"]] = entry.get("label") or entry.get("tool") or ""
@@ -122,7 +126,9 @@ class Story:
 
     def _write(self, at: str, entry: Entry) -> list[Line]:
         how = "" if entry.get("method", "set") == "set" else f" ({clean(entry['method'])})"
-        text = f"{one_line(entry['path'], 200)}{how} = {one_line(as_json(entry.get('value')), 300)}"
+        whose = f" of {one_line(entry['instance'], 100)}" if entry.get("instance") else ""
+        value = one_line(as_json(entry.get("value")), 300)
+        text = f"{one_line(entry['path'], 200)}{whose}{how} = {value}"
         return [Line(at, "writes", text, tone="quiet")]
 
     def _notice(self, at: str, entry: Entry) -> list[Line]:
@@ -134,6 +140,7 @@ _TELLINGS: Final[dict[str, Callable[[Story, str, Entry], list[Line]]]] = {
     "write": Story._write,
     "decision": Story._decision,
     "notice": Story._notice,
+    "skill": Story._skill,
     "turn_start": Story._turn,
     "tool_call": Story._call,
     "confirmation_required": Story._asked,

@@ -326,12 +326,12 @@ ANSWERS = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(answers=ANSWERS, named=st.sampled_from([None, "refunds", "travel"]), told=st.text())
 def test_whatever_a_model_says_nothing_is_started_that_is_not_allowed(
     answers: Any, named: str | None, told: str
 ) -> None:
-    outcomes = {one: told for one in ("look", "find_order", "refund", "book")}
+    outcomes = dict.fromkeys(("look", "find_order", "refund", "book"), told)
     play = desk(*answers, *[DONE] * 10, skill=named, outcomes=outcomes).to_end()
     allowed = {"choose_skill"}
     for record in play.records("skill", "tool_start"):
@@ -378,6 +378,12 @@ def test_what_a_user_says_is_given_to_the_activity_as_it_is() -> None:
 
     assert exports(input=said, state={"secret": 7}).result["output"] == said
     assert exports(input="†state.secret").result["output"] == {"input": "†state.secret"}
+
+
+def test_it_may_have_any_name() -> None:
+    odd = Skill(name="choose_skill", activity=ActivityBinding(type="Export"))
+
+    assert desk(skills=[odd]).to_end().result["output"] == "ok"
 
 
 def test_its_result_is_checked_against_the_agents_output() -> None:
@@ -473,3 +479,61 @@ def test_what_is_said_to_it_is_kept_and_nobody_answers() -> None:
     assert play.result["status"] == "completed"
     assert early <= play.run.answered_up_to < late
     assert play.messages()[-1]["content"] == "and?"
+
+
+@pytest.mark.parametrize(
+    ("given", "schema", "edited"),
+    [
+        ({"month": "2026-01"}, {"type": "object", "required": ["month"]}, {"year": 2026}),
+        ("all of it", {"type": "string", "maxLength": 9}, {"input": "all of it, and more"}),
+        ("all of it", None, {"input": {"a": 1}}),
+        ("all of it", None, {}),
+    ],
+)
+def test_people_can_change_its_arguments_to_what_is_an_input_only(
+    given: Any, schema: Any, edited: Any
+) -> None:
+    play = exports(
+        input=given,
+        definition={"approval": {"require": "always"}, "input": schema},
+        decisions={"t1c1": [{"decision": "edit", "arguments": edited}]},
+    )
+
+    assert [refusal.split(":")[0] for refusal in play.refusals] == ["invalid_decision"]
+    assert play.result["output"] == (given if isinstance(given, dict) else {"input": given})
+
+
+# In composed calling.
+
+
+def composed(*calls: Any, output: Any = None) -> Any:
+    """One composed answer."""
+    return says(json.dumps({"calls": list(calls), "output": output}))
+
+
+def test_in_a_composed_answer_the_choice_is_one_of_its_calls() -> None:
+    choose = {"_tool": "choose_skill", "skill": "refunds"}
+    play = desk(
+        composed(output="I do not choose."),
+        composed({"_tool": "refund"}, choose, output="Done already."),
+        composed({"_tool": "book"}, {"_tool": "refund"}, output="done"),
+        definition={"calling": "composed"},
+    ).to_end()
+
+    assert play.said()[0].startswith("No skill is chosen yet.")
+    assert play.errors() == {
+        "t2c1": "tool_not_allowed",
+        "t2c2": None,
+        "t3c1": "tool_not_allowed",
+        "t3c2": None,
+    }
+    assert (play.result["output"], play.result["turns"]) == ("done", 3)
+
+
+def test_no_plan_is_made_of_a_choice_or_of_what_is_an_activitys_alone() -> None:
+    lazy = {"plan": "lazy"}
+    play = desk(says("", CHOOSE), says("", call("refund")), DONE, definition=lazy).to_end()
+
+    assert play.errors() == {"t1c1": None, "t2c1": None}
+    assert "confirmation_required t1-plan" not in play.told()
+    assert not exports(definition=lazy).records("confirmation_required")

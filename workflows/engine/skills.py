@@ -106,7 +106,7 @@ def choice(skills: list[Skill]) -> Tool:
 
 def answer(call: Call) -> Final | None:
     """The result of a call that the engine itself answers; None for every other call."""
-    if call.name != CHOOSE_SKILL:
+    if call.name != CHOOSE_SKILL or call.literal:  # a skill may have the name
         return None
     chosen = call.arguments["skill"]
     return Succeeded(f"The skill `{chosen}` is in force: its instructions and tools are yours now.")
