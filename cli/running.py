@@ -59,7 +59,7 @@ async def run(
     """
     asked = _given(request)
     checked = _checked(RunRequest, asked, "run")
-    if checked.input is None:
+    if checked.input is None and not checked.context:
         raise wrong_command("there is nothing to do", "say what with --input TEXT, @FILE or -")
     agent, said = checked.agent, checked.input
     name = agent if isinstance(agent, str) else agent.name or "agent"

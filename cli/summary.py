@@ -15,6 +15,9 @@ def ending_lines(ending: Ending) -> Iterator[tuple[str, str]]:
             yield "output", as_text(ending.result.output)
         if ending.result.state:
             yield "state", as_text(ending.result.state)
+        for name, state in ending.result.instances.items():
+            if state:
+                yield f"state of {clean(name)}", as_text(state)
     yield ending.status, detail(ending)
 
 

@@ -14,6 +14,8 @@ from schemas.wording import misfit
 MAX_FILE_BYTES = 2_000_000
 _AN_OBJECT = 'write a JSON object, such as {"order_id": "A-1"}, or @FILE'
 _IN_THE_FILE = "write one JSON object in the file"
+_A_LIST = 'write a JSON list of messages, such as [{"content": "Hello."}], or @FILE'
+_A_LIST_IN_THE_FILE = 'write one JSON list of messages in the file: [{"content": "Hello."}, …]'
 
 
 def name(given: str) -> str:
@@ -43,11 +45,17 @@ def run_input(given: str) -> str | dict[str, Any]:
 def json_object(given: str) -> dict[str, Any]:
     """A JSON object, in the argument itself or in `@FILE`."""
     todo = _IN_THE_FILE if given.startswith("@") else _AN_OBJECT
-    try:
-        value = json.loads(text(given))
-    except ValueError as error:
-        raise ArgumentTypeError(f"that is no JSON: {error}; {todo}") from error
+    value = _json(given, todo)
     if not isinstance(value, dict):
+        raise ArgumentTypeError(f"{misfit(value)}; {todo}")
+    return value
+
+
+def json_objects(given: str) -> list[dict[str, Any]]:
+    """A JSON list of objects, in the argument itself or in `@FILE`."""
+    todo = _A_LIST_IN_THE_FILE if given.startswith("@") else _A_LIST
+    value = _json(given, todo)
+    if not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
         raise ArgumentTypeError(f"{misfit(value)}; {todo}")
     return value
 
@@ -86,6 +94,13 @@ def number(given: str) -> int:
     if not given.isdecimal() or int(given) < 1:
         raise ArgumentTypeError(f"{misfit(given)}; write a whole number from 1 on")
     return int(given)
+
+
+def _json(given: str, todo: str) -> Any:
+    try:
+        return json.loads(text(given))
+    except ValueError as error:
+        raise ArgumentTypeError(f"that is no JSON: {error}; {todo}") from error
 
 
 def _file(name: str) -> str:

@@ -91,7 +91,26 @@ class RunResult(Lenient):
     output: JsonValue = None
     """What came of it."""
     state: JsonValue = None
-    """The state that it ended with."""
+    """The state that it ended with: in a run with instances, what is for all of them."""
+    instances: dict[str, JsonValue] = {}
+    """What each instance has in its own state: the keys that were written in it, as it sees them.
+    Only in a run with instances."""
+    turns: int
+    """How often the model was asked."""
+    calls: int
+    """How many calls there were, those refused included."""
+    usage: Usage
+    """What it used."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, whether or not it is at its default; `instances` where there are any."""
+        without = set() if self.instances else {"instances"}
+        return self.model_dump(mode="json", by_alias=True, exclude=without)
+
+
+class Spent(Lenient):
+    """What a run had used when it failed: the details of its failure."""
+
     turns: int
     """How often the model was asked."""
     calls: int

@@ -49,6 +49,26 @@ async def test_a_run_is_started_and_told_line_by_line(
     assert "\x1b" not in said.out
 
 
+async def test_a_run_of_instances_is_started_with_data_for_each(
+    open_house: OpenHouse, holdfast: Holdfast, clerk: str, tmp_path: Path
+) -> None:
+    house = await open_house(
+        [Answer(calls=[call("look_up", id="†input.id", _instance="first")]), Answer("Seen.")]
+    )
+    parts = [
+        {"type": "data", "kind": "input", "data": {"id": number}, "_instance": name}
+        for name, number in (("first", 1), ("second", 2))
+    ]
+    (tmp_path / "said.json").write_text(json.dumps([{"content": parts}]))
+
+    said = await holdfast("run", clerk, *on(house), "--context", f"@{tmp_path / 'said.json'}")
+
+    assert (said.code, said.err) == (0, "")
+    assert 'writes     †state.item of first = {"id": 1, "name": "item 1"}' in said.out
+    assert 'state of first: {\n  "item"' in said.out
+    assert "state of second" not in said.out
+
+
 async def test_a_run_is_found_by_its_agent_and_the_first_line_of_its_input(
     open_house: OpenHouse, holdfast: Holdfast, client: Client, clerk: str
 ) -> None:
@@ -77,7 +97,7 @@ async def test_everything_that_a_run_is_given_reaches_it(
     said = await holdfast(
         "run", clerk, *on(house), "--detach", "--input", '{"id": 7}', "--state", '{"seen": 1}',
         "--principal", "anna", "--budget", '{"maxTurns": 3}', "--approvals", "deny",
-        "--conversation",
+        "--conversation", "--skill", "orders",
     )  # fmt: skip
 
     history = await client.get_workflow_handle(said.out.strip()).fetch_history()
@@ -91,6 +111,7 @@ async def test_everything_that_a_run_is_given_reaches_it(
         "budget": {"maxTurns": 3},
         "approvals": "deny",
         "conversation": True,
+        "skill": "orders",
     }
 
 

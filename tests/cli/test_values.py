@@ -58,6 +58,20 @@ def test_what_is_no_json_object_is_refused(given: str) -> None:
         values.json_object(given)
 
 
+def test_messages_are_a_list_of_objects(tmp_path: Path) -> None:
+    file = tmp_path / "said.json"
+    file.write_text('[{"content": "Hello."}]')
+
+    assert values.json_objects(f"@{file}") == [{"content": "Hello."}]
+    assert values.json_objects("[]") == []
+
+
+@pytest.mark.parametrize("given", ["[", "{}", "[1]", '"x"', "@/no/such/file"])
+def test_what_is_no_list_of_objects_is_refused(given: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        values.json_objects(given)
+
+
 @pytest.mark.parametrize("given", ["0", "-1", "1.5", "many", ""])
 def test_what_is_no_number_of_things_is_refused(given: str) -> None:
     with pytest.raises(ArgumentTypeError):

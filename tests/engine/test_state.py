@@ -258,8 +258,8 @@ def test_the_state_of_a_request_and_of_a_message_are_writes_too() -> None:
     play.hear([{"type": "data", "kind": "state", "data": {"b": 2}}])
     play.to_end()
 
-    assert writes(play)[1] == ("†state", "set", {"b": 2}, None)
-    assert play.result["state"] == {"b": 2}
+    assert writes(play)[1] == ("†state", "merge", {"b": 2}, None)
+    assert play.result["state"] == {"a": 1, "b": 2}
 
 
 def test_a_message_cannot_break_the_schema_of_the_state() -> None:

@@ -24,7 +24,7 @@ from workflows.engine.outcome import (
     checked,
     failed,
 )
-from workflows.engine.prompt import is_shown_whole, result_message
+from workflows.engine.prompt import is_shown_whole, result_message, veil_of
 from workflows.engine.state import CannotWrite
 from workflows.engine.turn import Call, error_of, writes_of
 
@@ -97,7 +97,8 @@ def _write(call: Call, outcome: Final, kept: Kept) -> Final:
     """Write the result where it belongs; a write that cannot be made is the call's error."""
     paths, value = writes_of(call, outcome)
     try:
-        kept.write(paths, value, call.output_method, call.id)
+        veil = veil_of(call, value) if error_of(outcome) is None else None
+        kept.write(paths, value, call.output_method, call.id, veil)
     except CannotWrite as error:
         if error_of(outcome) is None:
             return failed(ErrorCode.INVALID_OUTPUT, str(error), value)
@@ -122,7 +123,8 @@ def _tell(turn: int, call: Call, outcome: Final, kept: Kept) -> None:
     )
     kept.log.append(MessageEntry(message=message))
     if isinstance(outcome, Succeeded) and outcome.message is not None:
-        opening.add(kept, outcome.message)
+        veil = veil_of(call, None)
+        opening.add(kept, outcome.message, within=call.instance, veil=veil)
 
 
 def _place(call: Call, outcome: Final) -> str | None:

@@ -58,7 +58,7 @@ def known(name: Any, data: Data) -> None:
     """
     names = data.instances()
     if not names:
-        raise NoSuchInstance("this run has no instances; leave it out")
+        raise NoSuchInstance("this run has no instances; name none")
     if name not in names:
         mend = nearest(str(name), names)
         raise NoSuchInstance(f"this run has no instance {quoted(name)}; {mend}")

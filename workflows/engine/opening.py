@@ -1,10 +1,11 @@
 """What a run begins with, and how what people say enters its log."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from schemas.agent import Agent
 from schemas.base import json_size
-from schemas.entry import MessageEntry, NoticeEntry, WriteEntry
+from schemas.entry import NoticeEntry, SkillEntry
 from schemas.faults import nearest
 from schemas.message import ChatMessage, DataPart, Message
 from schemas.names import INVALID_REQUEST
@@ -13,7 +14,10 @@ from schemas.run import Conversation, RunRequest
 from schemas.wording import quoted
 from workflows.engine.checking import errors
 from workflows.engine.kept import MAX_STATE_BYTES, Kept
+from workflows.engine.skills import NoSuchSkill, begun_with, nameable, skill_of
 from workflows.engine.state import CannotWrite
+from workflows.engine.telling import Telling
+from workflows.engine.veils import Veil
 
 
 class InvalidRequest(ValueError):
@@ -23,30 +27,48 @@ class InvalidRequest(ValueError):
 
 
 def begin(request: RunRequest, agent: Agent, kept: Kept) -> None:
-    """Write a run's context, state and input into its empty log.
+    """Write a run's skill, context, state and input into its empty log.
 
     Raises:
         InvalidRequest: one of them does not fit the agent.
     """
-    _check(request, agent)
+    skill = _skill(request, agent)
+    _check(request, agent, skill)
+    if skill is not None:
+        take_up(kept, skill)
     kept.data.set("state", {})
-    for message in request.context:
-        add(kept, message)
+    context = [_said(message) for message in request.context]
+    task = [] if request.input is None else [_input(request, agent)]
+    telling = Telling(kept, [*context, *task], _refuse)
+    for message in context:
+        telling.say(message)
     if request.state is not None:
-        kept.data.set("state", request.state)
-        kept.log.append(WriteEntry(path="†state", value=request.state))
-    if request.input is not None:
+        _begin_state(kept, request.state)
+    if isinstance(request.input, str):
         kept.data.set("input", request.input)
-        kept.log.append(MessageEntry(message=_input(request, agent)))
+    for message in task:
+        telling.say(message)
+    _check_input(agent, kept)
 
 
-def add(kept: Kept, message: Message) -> None:
-    """Write what somebody said into the log; data in it can be referred to from now on."""
-    said = ChatMessage(role=message.role, content=message.content)
-    kept.log.append(MessageEntry(message=said))
-    for part in message.content if isinstance(message.content, list) else []:
-        if isinstance(part, DataPart):
-            _take(kept, part.kind, part.data)
+def take_up(kept: Kept, skill: str) -> None:
+    """Put a skill in force."""
+    kept.skill = skill
+    kept.log.append(SkillEntry(skill=skill))
+
+
+def add(
+    kept: Kept, message: Message, *, within: str | None = None, veil: Veil | None = None
+) -> None:
+    """Write what somebody said into the log; data in it can be referred to from now on.
+
+    What a call for an instance says is `within` that; `veil` says how it is shown in the state.
+    """
+
+    def note(kind: str, why: str) -> None:
+        kept.log.append(NoticeEntry(text=f"the {kind} in a message was not taken: {why}"))
+
+    Telling(kept, [message], note, within=within, veil=veil).say(_said(message))
 
 
 def conversation(request: RunRequest) -> Conversation | None:
@@ -60,39 +82,77 @@ def conversation(request: RunRequest) -> Conversation | None:
             return None
 
 
-def _take(kept: Kept, kind: str, data: Any) -> None:
-    """Let data be referred to. A new state is a write like any other, bounded and logged."""
-    if kind != "state":
-        kept.data.set(kind, data)
-        return
+def _said(message: Message) -> ChatMessage:
+    return ChatMessage(role=message.role, content=message.content)
+
+
+def _refuse(kind: str, why: str) -> None:
+    raise InvalidRequest(f"`context`: its data of kind `{kind}` cannot be taken: {why}")
+
+
+def _begin_state(kept: Kept, state: dict[str, Any]) -> None:
+    """Write the state that a run begins with over what messages said of it."""
     try:
-        kept.write([Path("state")], data)
+        kept.write([Path("state")], state, "merge" if kept.data["state"] else "set")
     except CannotWrite as error:
-        kept.log.append(NoticeEntry(text=f"the state in a message was not taken: {error}"))
+        raise InvalidRequest(f"`state`: {error}") from None
 
 
-def _check(request: RunRequest, agent: Agent) -> None:
+def _check_input(agent: Agent, kept: Kept) -> None:
+    """See that what there is of input fits the agent: in a run with instances, what each sees."""
+    whose: list[str | None] = [*kept.data.instances()]
+    for instance in whose or [None]:
+        seen = kept.data.seen("input", instance)
+        wrong = [] if agent.input is None or seen is None else errors(seen, agent.input)
+        if wrong:
+            of = "" if instance is None else f" of the instance `{instance}`"
+            raise InvalidRequest(
+                f"`input`{of} does not fit the schema of agent `{agent.name}`: {'; '.join(wrong)}"
+            )
+
+
+def _skill(request: RunRequest, agent: Agent) -> str | None:
+    try:
+        name = begun_with(request, agent)
+    except NoSuchSkill as error:
+        raise InvalidRequest(str(error)) from None
+    skill = skill_of(agent, name)
+    if skill is not None and skill.activity is not None and request.conversation is not False:
+        raise InvalidRequest(
+            f"`conversation`: the skill `{skill.name}` of agent `{agent.name}` is an activity,"
+            " which hears no messages; leave it out"
+        )
+    if skill is not None and skill.activity is not None and _names_instances(request.context):
+        raise InvalidRequest(
+            f"`context`: the skill `{skill.name}` of agent `{agent.name}` is an activity, which"
+            " takes one input; leave `_instance` out"
+        )
+    return name
+
+
+def _names_instances(messages: Iterable[Message]) -> bool:
+    parts = (part for message in messages for part in message.content)
+    return any(isinstance(part, DataPart) and part.instance is not None for part in parts)
+
+
+def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
     if request.input is None and not request.context:
         raise InvalidRequest("say what the run is to do: `input`, a text or an object")
-    for name, value, schema in (
-        ("input", request.input, agent.input),
-        ("state", request.state, agent.state),
-    ):
-        wrong = [] if schema is None or value is None else errors(value, schema)
-        if wrong:
-            problems = "; ".join(wrong)
-            raise InvalidRequest(
-                f"`{name}` does not fit the schema of agent `{agent.name}`: {problems}"
-            )
+    wrong = (
+        [] if request.state is None or agent.state is None else errors(request.state, agent.state)
+    )
+    if wrong:
+        raise InvalidRequest(
+            f"`state` does not fit the schema of agent `{agent.name}`: {'; '.join(wrong)}"
+        )
     if json_size(request.state) > MAX_STATE_BYTES:
         raise InvalidRequest(f"`state` is too large: at most {MAX_STATE_BYTES} bytes")
-    names = [tool.name for tool in agent.tools]
+    names = nameable(agent, skill)
+    whose = f"agent `{agent.name}`" if skill is None else f"skill `{skill}`"
     choice = request.tool_choice
     if choice is not None and not isinstance(choice, str) and choice.name not in names:
         mend = nearest(choice.name, names, "it has none")
-        raise InvalidRequest(
-            f"`toolChoice`: agent `{agent.name}` has no tool {quoted(choice.name)}; {mend}"
-        )
+        raise InvalidRequest(f"`toolChoice`: {whose} has no tool {quoted(choice.name)}; {mend}")
     for message in request.context:
         if message.role == "tool":
             raise InvalidRequest(

@@ -5,6 +5,7 @@ from typing import Any
 from tests.contract.wrong_inputs.running import Request, raw
 
 MODEL = {"endpoint": "fake", "name": "fake"}
+SKILLS = [{"name": "refunds", "tools": ["echo"]}, {"name": "export", "activity": "look_up"}]
 
 
 def agent(**more: Any) -> dict[str, Any]:
@@ -15,6 +16,11 @@ def agent(**more: Any) -> dict[str, Any]:
 def run(**more: Any) -> dict[str, Any]:
     """A run of a good agent."""
     return {**agent(), **more}
+
+
+def data(value: Any, **more: Any) -> dict[str, Any]:
+    """A message with data."""
+    return {"content": [{"type": "data", "kind": "input", "data": value, **more}]}
 
 
 def of(name: str, given: Any, says: str) -> Request:
@@ -188,6 +194,27 @@ FIELDS = [
         "`approvals`: `true` does not fit; write `ask` or `deny`",
     ),
     of(
+        "a skill of an agent that has none",
+        run(skill="refunds"),
+        "`skill`: agent `tester` has no skills; leave it out",
+    ),
+    of(
+        "a skill that is not there",
+        agent(skills=SKILLS) | {"skill": "refund"},
+        "`skill`: agent `tester` has no skill `refund`; did you mean `refunds`?",
+    ),
+    of(
+        "a tool choice that the skill does not have",
+        agent(skills=SKILLS) | {"skill": "export", "toolChoice": {"name": "echo"}},
+        "`toolChoice`: skill `export` has no tool `echo`; it has none",
+    ),
+    of(
+        "a conversation with a skill that is an activity",
+        agent(skills=SKILLS) | {"skill": "export", "conversation": True},
+        "`conversation`: the skill `export` of agent `tester` is an activity, which hears no"
+        " messages; leave it out",
+    ),
+    of(
         "a tool choice that is not there",
         run(toolChoice={"name": "lookup"}),
         "`toolChoice`: agent `tester` has no tool `lookup`; it has none",
@@ -255,6 +282,31 @@ FIELDS = [
         "a context with a part without a type",
         run(context=[{"content": [{"text": "x"}]}]),
         '`context[0].content[0]`: `{"text": "x"}` does not fit; write `type` beside it',
+    ),
+    of(
+        "a context with data for an instance of no good name",
+        run(context=[data(1, _instance="a b")]),
+        "`context[0].content[0]._instance`: `a b` does not fit; write at most 100 letters, digits, "
+        "`_`, `.` and `-`, the first a letter or a digit",
+    ),
+    of(
+        "a state of an instance that does not fit",
+        run(
+            agent={"model": MODEL, "state": {"properties": {"n": {"type": "integer"}}}},
+            context=[data({"n": "x"}, kind="state", _instance="a")],
+        ),
+        "`context`: its data of kind `state` cannot be taken: †state: the state of a would not fit "
+        "its schema: n: 'x' is not of type 'integer'",
+    ),
+    of(
+        "an input of an instance that does not fit",
+        run(
+            agent={"model": MODEL, "input": {"type": "object"}},
+            context=[data("x", _instance="a")],
+            input=None,
+        ),
+        "`input` of the instance `a` does not fit the schema of agent `inline`: 'x' is not of type "
+        "'object'",
     ),
     of(
         "a context with an image from nowhere",

@@ -1,0 +1,331 @@
+"""Data messages (§6): those of one kind and instance are one value, and shown as one."""
+
+from typing import Any
+
+import pytest
+
+from schemas.agent import Skill
+from schemas.base import MAX_JSON_DEPTH
+from schemas.generate import PageOf
+from schemas.message import Message
+from schemas.reference import Path
+from schemas.tool import ActivityBinding
+from tests.engine.driver import Play, call, says, tool
+from workflows.engine import opening
+from workflows.engine.opening import InvalidRequest
+from workflows.engine.telling import MAX_INSTANCES
+from workflows.engine.veils import Veil
+
+SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
+
+
+def data(kind: str, value: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "data", "kind": kind, "data": value, **more}
+
+
+def begun(*messages: Any, **more: Any) -> Play:
+    """A run that begins with these messages, each a list of parts."""
+    context = [{"content": parts} for parts in messages]
+    more.setdefault("input", "go")
+    return Play(tool(), context=context, model=[says("done")] * 5, **more)
+
+
+def shown(play: Play) -> list[Any]:
+    """What the model reads of what users said."""
+    return [one["content"] for one in play.messages() if one["role"] == "user"]
+
+
+def writes(play: Play) -> list[tuple[Any, ...]]:
+    """What was written: where, how, what, and whose it is."""
+    return [
+        (one["path"], one.get("method", "set"), one["value"], one.get("instance"))
+        for one in play.records("write")
+    ]
+
+
+def tail(play: Play) -> str:
+    ask = play.run.page(PageOf(upto=0)).ask
+    assert ask is not None
+    return ask.tail or ""
+
+
+# What a run begins with.
+
+
+def test_one_data_message_of_a_kind_is_shown_as_it_was_said() -> None:
+    play = begun([data("order", {"id": 7}, description="The order.")])
+
+    assert shown(play) == [[data("order", {"id": 7}, description="The order.")], "go"]
+    assert writes(play) == []
+    assert play.run.kept.data["order"] == {"id": 7}
+
+
+def test_several_of_a_kind_are_merged_and_shown_once_where_the_last_one_stands() -> None:
+    play = begun(
+        [{"type": "text", "text": "first"}, data("order", {"id": 7, "a": {"x": 1}}, schema=SCHEMA)],
+        [data("other", 1)],
+        [data("order", {"a": {"y": 2}}, description="The order.")],
+    )
+    whole = {"id": 7, "a": {"x": 1, "y": 2}}
+
+    assert shown(play) == [
+        [{"type": "text", "text": "first"}],
+        [data("other", 1)],
+        [data("order", whole, schema=SCHEMA, description="The order.")],
+        "go",
+    ]
+    assert play.run.kept.data["order"] == whole
+    assert writes(play) == [
+        ("†order", "merge", {"id": 7, "a": {"x": 1}}, None),
+        ("†order", "merge", {"a": {"y": 2}}, None),
+    ], "for people, what was said is there as it was said"
+
+
+def test_a_message_of_which_nothing_is_left_to_show_is_not_sent() -> None:
+    play = begun([data("order", {"a": 1})], [data("order", {"b": 2})])
+
+    assert shown(play) == [[data("order", {"a": 1, "b": 2})], "go"]
+
+
+def test_an_input_is_merged_with_what_messages_said_of_it() -> None:
+    play = begun([data("input", {"a": 1})], input={"b": 2}, definition={"input": SCHEMA})
+
+    assert shown(play) == [[data("input", {"a": 1, "b": 2}, schema=SCHEMA)]]
+    assert play.run.kept.data["input"] == {"a": 1, "b": 2}
+
+
+def test_an_input_that_is_a_text_stands_in_the_place_of_what_messages_said() -> None:
+    play = begun([data("input", {"a": 1})], input="go")
+
+    assert shown(play) == [[data("input", {"a": 1})], "go"]
+    assert play.run.kept.data["input"] == "go"
+
+
+def test_the_state_in_a_message_is_read_behind_the_conversation_and_not_in_it() -> None:
+    play = begun([{"type": "text", "text": "x"}, data("state", {"a": 1})], state={"b": 2})
+
+    assert shown(play) == [[{"type": "text", "text": "x"}], "go"]
+    assert tail(play).endswith('\n{"a": 1, "b": 2}')
+    assert writes(play) == [
+        ("†state", "merge", {"a": 1}, None),
+        ("†state", "merge", {"b": 2}, None),
+    ]
+
+
+# What is said later.
+
+
+def test_what_is_said_later_is_shown_with_what_was_there() -> None:
+    play = begun([data("order", {"id": 7}, schema=SCHEMA)])
+    before = shown(play)
+    play.hear([data("order", {"paid": True})])
+    play.to_end()
+
+    assert shown(play)[: len(before)] == before, "what was sent stays as it was"
+    assert shown(play)[-1] == [data("order", {"id": 7, "paid": True}, schema=SCHEMA)]
+    assert writes(play) == [("†order", "merge", {"paid": True}, None)]
+
+
+def test_what_a_tool_wrote_is_part_of_the_whole() -> None:
+    play = Play(
+        tool("look", output_path="†order.found"),
+        model=[says("", call("look")), says("done"), says("done")],
+        outcomes={"look": 5},
+        context=[{"content": [data("order", {"id": 7})]}],
+    )
+    play.hear([data("order", {"paid": True})], delivery="followUp")
+    play.to_end()
+
+    assert shown(play)[-1] == [data("order", {"id": 7, "found": 5, "paid": True})]
+
+
+def test_what_was_hidden_stays_so_in_the_whole() -> None:
+    play = begun([data("order", {"id": 7})])
+    place = Path("order", ("card",))
+    play.run.kept.write([place], "4111", veil=Veil("look", hidden=True))
+    play.hear([data("order", {"paid": True})])
+    play.to_end()
+
+    hidden = "(4 characters, not shown; name them as †order.card)"
+    assert shown(play)[-1][0]["data"] == {"id": 7, "card": hidden, "paid": True}
+
+
+def test_a_whole_that_is_too_deep_to_be_shown_is_named() -> None:
+    deep: Any = 1
+    for _ in range(MAX_JSON_DEPTH - 1):
+        deep = [deep]
+    play = begun([data("order", {"id": 7})])
+    play.run.kept.write([Path("order", ("deep",))], deep, veil=Veil("look", trusted=False))
+    play.hear([data("order", {"paid": True})])
+    play.to_end()
+
+    assert shown(play)[-1][0]["data"].endswith("not shown; name them as †order)")
+
+
+def test_what_a_tool_says_is_merged_too() -> None:
+    said = {"role": "user", "content": [data("order", {"b": 2})]}
+    play = Play(
+        tool("look"),
+        model=[says("", call("look")), says("done")],
+        outcomes={"look": {"_message": said}},
+        context=[{"content": [data("order", {"a": 1})]}],
+    ).to_end()
+
+    assert shown(play)[-1] == [data("order", {"a": 1, "b": 2})]
+
+
+def test_several_of_a_kind_in_one_message_are_shown_once() -> None:
+    play = begun()
+    play.hear([data("order", {"a": 1}), {"type": "text", "text": "and"}, data("order", {"b": 2})])
+    play.to_end()
+
+    assert shown(play)[-1] == [{"type": "text", "text": "and"}, data("order", {"a": 1, "b": 2})]
+
+
+def test_a_state_alone_is_no_message_but_a_state() -> None:
+    play = begun()
+    play.hear([data("state", {"a": 1})])
+    play.to_end()
+
+    assert shown(play) == ["go"]
+    assert play.result["state"] == {"a": 1}
+
+
+def test_data_that_cannot_be_kept_is_not_taken_and_that_is_noted() -> None:
+    play = begun([data("order", {"a": "x" * 500_000})])
+    play.hear([data("order", {"b": "x" * 500_000}), {"type": "text", "text": "there"}])
+    play.to_end()
+
+    assert "the order in a message was not taken" in play.records("notice")[0]["text"]
+    assert "b" not in play.run.kept.data["order"]
+    assert shown(play)[-1] == [{"type": "text", "text": "there"}]
+
+
+# Instances.
+
+
+def test_each_instance_has_a_state_and_an_input_of_its_own() -> None:
+    play = begun(
+        [data("state", {"tone": "kind"}), data("policy", "no spam")],
+        [
+            data("input", {"text": "Buy!"}, _instance="one"),
+            data("state", {"n": 1}, _instance="one"),
+        ],
+        [data("input", {"text": "Hi"}, _instance="two")],
+    )
+    kept = play.run.kept
+
+    assert kept.data.instances() == ["one", "two"]
+    assert [kept.data.seen("input", name) for name in ("one", "two")] == [
+        {"text": "Buy!"},
+        {"text": "Hi"},
+    ]
+    assert kept.data.seen("state", "one") == {"tone": "kind", "n": 1}
+    assert kept.data.seen("policy", "two") == "no spam"
+    assert shown(play) == [
+        [data("policy", "no spam")],
+        [data("input", {"text": "Buy!"}, _instance="one")],
+        [data("input", {"text": "Hi"}, _instance="two")],
+        "go",
+    ]
+    assert writes(play) == [
+        ("†state", "merge", {"tone": "kind"}, None),
+        ("†input", "merge", {"text": "Buy!"}, "one"),
+        ("†state", "merge", {"n": 1}, "one"),
+        ("†input", "merge", {"text": "Hi"}, "two"),
+    ]
+
+
+def test_those_of_one_instance_are_merged_and_no_others() -> None:
+    play = begun(
+        [data("input", {"a": 1}, _instance="one")],
+        [data("input", {"a": 2}, _instance="two")],
+        [data("input", {"b": 3}, _instance="one")],
+    )
+
+    assert shown(play)[:-1] == [
+        [data("input", {"a": 2}, _instance="two")],
+        [data("input", {"a": 1, "b": 3}, _instance="one")],
+    ]
+
+
+def test_a_message_can_bring_an_instance_with_it_later() -> None:
+    play = begun([data("input", {"a": 1}, _instance="one")])
+    play.hear([data("input", {"a": 2}, _instance="two"), data("state", {"x": 1}, _instance="two")])
+    play.to_end()
+
+    assert play.run.kept.data.instances() == ["one", "two"]
+    assert shown(play)[-1] == [data("input", {"a": 2}, _instance="two")]
+    assert play.result["instances"] == {"one": {}, "two": {"x": 1}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "definition", "why"),
+    [
+        (
+            [data("input", {"id": "x"}, _instance="one")],
+            {"input": SCHEMA},
+            "`input` of the instance `one` does not fit the schema of agent `tester`: id: 'x' is",
+        ),
+        (
+            [data("state", {"id": "x"}, _instance="one")],
+            {"state": SCHEMA},
+            "`context`: its data of kind `state` cannot be taken: †state: the state of one would",
+        ),
+        (
+            [data("input", {}, _instance=f"n{n}") for n in range(MAX_INSTANCES + 1)],
+            {},
+            f"a run has at most {MAX_INSTANCES} instances",
+        ),
+        (
+            [data("state", {"a": "x" * 300_000}, _instance=name) for name in ("a", "b", "c", "d")],
+            {},
+            "state would have 900026 bytes; at most 900000",
+        ),
+    ],
+)  # fmt: skip
+def test_instances_that_do_not_make_a_run_are_refused_in_one_line(
+    parts: Any, definition: Any, why: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        begun(parts, input=None, definition=definition)
+    assert why in str(refused.value)
+
+
+def test_the_whole_of_a_skill_that_is_an_activity_is_for_no_instance() -> None:
+    export = Skill(name="export", activity=ActivityBinding(type="export"))
+    with pytest.raises(InvalidRequest, match="takes one input; leave `_instance` out"):
+        begun([data("input", {}, _instance="one")], definition={"skills": [export]})
+
+
+def test_an_input_for_all_need_not_be_whole_where_each_instance_sees_a_whole_one() -> None:
+    both = {**SCHEMA, "required": ["id", "lang"]}
+    parts = [data("input", {"id": 1}, _instance="one"), data("input", {"id": 2}, _instance="two")]
+    play = begun(parts, input={"lang": "de"}, definition={"input": both})
+
+    assert play.run.kept.data.seen("input", "two") == {"id": 2, "lang": "de"}
+
+
+def test_what_is_said_for_all_must_fit_in_every_instance() -> None:
+    closed = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {}},
+        "maxProperties": 1,
+    }
+    play = begun([data("state", {"a": 1}, _instance="one")], definition={"state": closed})
+    play.hear([data("state", {"b": 2})])
+    play.to_end()
+
+    assert "the state of one would not fit its schema" in play.records("notice")[0]["text"]
+    assert play.run.kept.data["state"] == {}
+
+
+def test_what_a_call_for_an_instance_says_is_that_instances_alone() -> None:
+    play = begun([data("input", {}, _instance="one"), data("input", {}, _instance="two")])
+    kept = play.run.kept
+    parts = [data("state", {"x": 1}), data("state", {"x": 2}, _instance="two")]
+    opening.add(kept, Message.model_validate({"content": parts}), within="one")
+
+    assert kept.data.each("state") == {"one": {"x": 1}, "two": {}}
+    assert kept.data["state"] == {}
+    assert "it comes from a call for the instance one" in play.records("notice")[0]["text"]

@@ -1,0 +1,177 @@
+"""Instances (§8) in a run: whose data a call reads and writes, and how it says so."""
+
+import json
+from typing import Any
+
+import pytest
+
+from schemas.agent import Skill
+from schemas.generate import ToolOffer
+from schemas.solution import WrittenCall
+from tests.engine.driver import Play, agent, call, says, tool
+from workflows.engine.prompt import offers
+
+COMMENTS = {"first": "Buy now!", "second": "Thank you."}
+
+
+def inputs(**of: Any) -> list[Any]:
+    return [
+        {"type": "data", "kind": "input", "data": {"text": text}, "_instance": name}
+        for name, text in of.items()
+    ]
+
+
+def run_of(*tools: Any, calls: list[WrittenCall], **more: Any) -> Play:
+    """A run with two instances, whose model makes these calls in its first turn."""
+    more.setdefault("context", [{"content": inputs(**COMMENTS)}])
+    return Play(*tools, model=[says("", *calls), says("done")], **more).to_end()
+
+
+RATE = tool("rate", output_path="†state.verdict", chosen={})
+
+
+def about(instance: Any, name: str = "rate", **arguments: Any) -> WrittenCall:
+    return call(name, {"text": "†input.text", **arguments, "_instance": instance})
+
+
+def test_many_comments_are_judged_in_one_turn_each_by_itself() -> None:
+    play = run_of(
+        RATE,
+        calls=[about("second"), about("first")],
+        outcomes={"rate": lambda one: "spam" if "Buy" in one.arguments["text"] else "fine"},
+    )
+
+    assert play.errors() == {"t1c1": None, "t1c2": None}
+    assert play.result["instances"] == {"first": {"verdict": "spam"}, "second": {"verdict": "fine"}}
+    assert play.result["state"] == {}
+    assert [(one["path"], one.get("instance")) for one in play.records("write")][2:] == [
+        ("†state.verdict", "second"),
+        ("†state.verdict", "first"),
+    ]
+
+
+def test_a_call_reads_what_another_of_its_instance_writes_and_no_other() -> None:
+    use = tool("use", output_path="†state.used")
+    play = run_of(
+        RATE,
+        use,
+        calls=[
+            call("use", {"v": "†state.verdict", "_instance": "first"}),
+            call("use", {"v": "†state.verdict", "_instance": "second"}),
+            about("first"),
+        ],
+        outcomes={"rate": "spam", "use": lambda one: one.arguments["v"]},
+    )
+
+    assert play.errors() == {"t1c1": None, "t1c2": "unresolved_reference", "t1c3": None}
+    assert play.result["instances"]["first"] == {"verdict": "spam", "used": "spam"}
+
+
+def test_what_is_for_all_is_extended_in_an_instance_alone() -> None:
+    note = tool("note", output_path="†state.notes", output_method="push")
+    play = run_of(
+        note,
+        calls=[call("note", {"_instance": "first"}), call("note", {"_instance": "first"})],
+        outcomes={"t1c1": "a", "t1c2": "b"},
+        state={"notes": ["for all"]},
+    )
+
+    assert play.result["state"] == {"notes": ["for all"]}
+    assert play.result["instances"] == {"first": {"notes": ["for all", "a", "b"]}, "second": {}}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({}, "_instance: this run has instances; name one of [first, second]"),
+        ({"_instance": None}, "_instance: this run has instances; name one of [first, second]"),
+        ({"_instance": "frist"}, "_instance: this run has no instance `frist`; did you mean"),
+        ({"_instance": "x"}, "_instance: this run has no instance `x`; known: `first`, `second`"),
+        ({"_instance": ["first"]}, "this run has no instance `[\"first\"]`"),
+        ({"_instance": ""}, "this run has no instance ``; known"),
+    ],
+)  # fmt: skip
+def test_a_call_that_names_no_instance_of_the_run_is_told_so(said: Any, why: str) -> None:
+    play = run_of(RATE, calls=[call("rate", {"text": "x", **said})])
+
+    error = json.loads(play.results()["t1c1"])["error"]
+    assert error["code"] == "invalid_arguments"
+    assert why in error["message"]
+    assert play.records("tool_start") == []
+
+
+def test_a_tool_can_be_for_one_instance_once_and_for_all() -> None:
+    mine = tool("rate", output_path="†state.verdict", instance="first")
+    fixed = run_of(mine, calls=[call("rate"), call("rate", {"_instance": "second"})])
+    assert fixed.result["instances"] == {"first": {"verdict": "ok"}, "second": {}}
+
+    without = run_of(mine, calls=[call("rate")], context=[])
+    assert without.result["state"] == {"verdict": "ok"}, "a run without instances takes it as well"
+
+    elsewhere = run_of(mine, calls=[call("rate")], context=[{"content": inputs(other="x")}])
+    assert "this run has no instance `first`; known: `other`" in elsewhere.results()["t1c1"]
+
+
+def test_a_run_without_instances_has_none_to_name() -> None:
+    play = run_of(RATE, calls=[about("first")], context=[])
+
+    assert "_instance: this run has no instances; name none" in play.results()["t1c1"]
+    assert "instances" not in play.result
+
+
+# What the model is offered.
+
+
+def offered(*instances: str, **more: Any) -> ToolOffer:
+    schema = {"type": "object", "properties": {"id": {}}, "required": ["id"]}
+    [offer] = offers(agent(tool("look", schema, **more)), None, instances)
+    return offer
+
+
+def test_the_model_is_offered_the_instances_there_are() -> None:
+    parameters = offered("first", "second").parameters
+
+    assert parameters["properties"]["_instance"]["enum"] == ["first", "second"]
+    assert parameters["required"] == ["id", "_instance"]
+
+
+def test_no_instance_is_to_be_chosen_where_there_is_nothing_to_choose() -> None:
+    free = {"_instance": {"type": "string"}}
+    for offer in (offered(), offered(chosen=free), offered("a", instance="a")):
+        assert "_instance" not in offer.parameters["properties"]
+        assert offer.parameters["required"] == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "names"),
+    [
+        (True, ["a1", "a2", "b"]),
+        ({"pattern": "^a"}, ["a1", "a2"]),
+        ({"enum": ["b", "c"]}, ["b"]),
+        ({"enum": ["c"]}, ["a1", "a2", "b"]),
+    ],
+)
+def test_a_tool_can_be_for_some_instances(schema: Any, names: list[str]) -> None:
+    offer = offered("a1", "a2", "b", chosen={"_instance": schema})
+
+    assert offer.parameters["properties"]["_instance"]["enum"] == names
+
+
+def test_the_choice_of_a_skill_is_for_the_whole_run() -> None:
+    skills = [Skill(name=name, tools=[tool(name)]) for name in ("write", "read")]
+    choose = call("choose_skill", {"skill": "read"})
+    play = run_of(calls=[choose], definition={"skills": skills})
+    [offer] = offers(play.run.agent, None, ["first"])
+
+    assert "_instance" not in offer.parameters["properties"]
+    assert play.errors() == {"t1c1": None}
+    assert play.run.kept.skill == "read"
+
+
+def test_an_instance_that_comes_later_is_offered_from_then_on() -> None:
+    play = Play(tool(), model=[says("", call("look")), says("one")])
+    assert "_instance" not in play.run._ask().tools[0].parameters["properties"]
+    play.hear(inputs(late="x"))
+    play.take(play.run.next())
+
+    assert play.run._ask().tools[0].parameters["properties"]["_instance"]["enum"] == ["late"]

@@ -1,0 +1,273 @@
+"""Instances (§8): each sees what is for all and, over it, its own; and never another's."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.reference import Path, parse_reference
+from schemas.tool import OutputMethod
+from workflows.engine.state import MISSING, CannotWrite, Data
+
+
+def place(text: str, instance: str | None = None) -> Path:
+    reference = parse_reference("†" + text)
+    assert reference is not None
+    return reference.paths[0].within(instance)
+
+
+def write(data: Data, path: Path, method: OutputMethod, value: Any) -> None:
+    data.set(path.kind, data.written(path, method, value), path.instance)
+
+
+SHARED: dict[str, Any] = {
+    "tone": "kind",
+    "seen": [1, 2],
+    "order": {"id": 7, "lines": [{"sku": "x"}]},
+    "none": None,
+}
+
+
+def run_of(*instances: str, state: Any = SHARED) -> Data:
+    """A state for all, and instances that have nothing of their own in it yet."""
+    data = Data()
+    data.set("state", state)
+    for name in instances:
+        data.set("input", name, name)
+    return data
+
+
+# Names of places.
+
+
+def test_a_place_in_an_instance_is_written_as_any_other() -> None:
+    assert str(place("state.a[0]", "one")) == "†state.a[0]"
+    assert place("state.a", "one").within(None) == place("state.a")
+    assert place("state.a", "one") != place("state.a", "two")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "covers", "overlaps"),
+    [
+        (place("state.a"), place("state.a"), True, True),
+        (place("state"), place("state.a"), True, True),
+        (place("state.a"), place("state.a[0].b"), True, True),
+        (place("state.a.b"), place("state.a"), False, True),
+        (place("state.a"), place("state.b"), False, False),
+        (place("state.a"), place("state.ab"), False, False),
+        (place("state.a[1]"), place("state.a[10]"), False, False),
+        (place("state.a"), place("notes.a"), False, False),
+        (place("state.a", "x"), place("state.a.b", "x"), True, True),
+        (place("state.a", "x"), place("state.a", "y"), False, False),
+        (place("state.a"), place("state.a", "y"), False, False),
+    ],
+)
+def test_a_place_covers_what_is_inside_it(
+    one: Path, other: Path, covers: bool, overlaps: bool
+) -> None:
+    assert one.covers(other) is covers
+    assert one.overlaps(other) is overlaps
+    assert other.overlaps(one) is overlaps
+
+
+# What an instance sees.
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "value", "seen"),
+    [
+        ("state.verdict", "set", "spam", {**SHARED, "verdict": "spam"}),
+        ("state.tone", "set", "dry", {**SHARED, "tone": "dry"}),
+        ("state.tone", "concat", "!", {**SHARED, "tone": "kind!"}),
+        ("state.order", "set", {"n": 1}, {**SHARED, "order": {"n": 1}}),
+        ("state.order", "merge", {"n": 1}, {**SHARED, "order": {**SHARED["order"], "n": 1}}),
+        ("state.order", "assign", {"lines": 0}, {**SHARED, "order": {"id": 7, "lines": 0}}),
+        ("state.seen", "push", 3, {**SHARED, "seen": [1, 2, 3]}),
+        ("state.seen", "concat", [3], {**SHARED, "seen": [1, 2, 3]}),
+        ("state.seen[0]", "set", 9, {**SHARED, "seen": [9, 2]}),
+        ("state.seen[2]", "set", 3, {**SHARED, "seen": [1, 2, 3]}),
+        (
+            "state.order.lines[0]",
+            "merge",
+            {"n": 2},
+            {**SHARED, "order": {"id": 7, "lines": [{"sku": "x", "n": 2}]}},
+        ),
+        ("state.none.a", "set", 1, {**SHARED, "none": {"a": 1}}),
+        ("state", "merge", {"tone": None}, {**SHARED, "tone": None}),
+    ],
+)  # fmt: skip
+def test_a_write_in_an_instance_extends_what_it_sees(
+    path: str, method: OutputMethod, value: Any, seen: Any
+) -> None:
+    data = run_of("one", "two")
+    write(data, place(path, "one"), method, value)
+
+    assert data.read(place("state", "one")) == seen
+    assert data.seen("state", "one") == seen
+    assert data.seen("state", "two") == SHARED
+    assert data["state"] == SHARED
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "why"),
+    [
+        ("state.tone.a", "set", "`a` would have to stand in an object"),
+        ("state.seen.a", "set", "`a` would have to stand in an object"),
+        ("state.seen[3]", "set", "no place [3] in a list"),
+        ("state.order[0]", "set", "no place [0] in a list"),
+        ("state.tone", "push", "is not a list"),
+        ("state.seen", "concat", "concat takes two lists or two texts"),
+    ],
+)
+def test_a_write_that_does_not_fit_what_an_instance_sees_says_why(
+    path: str, method: OutputMethod, why: str
+) -> None:
+    with pytest.raises(CannotWrite) as refused:
+        run_of("one").written(place(path, "one"), method, 5)
+    assert why in str(refused.value)
+
+
+def test_what_is_said_for_all_later_shows_wherever_an_instance_wrote_nothing() -> None:
+    data = run_of("one")
+    write(data, place("state", "one"), "merge", {"order": {"n": 1}, "tone": "dry"})
+    write(data, place("state"), "merge", {"order": {"paid": True}, "tone": "loud", "new": 1})
+
+    seen = data.seen("state", "one")
+    assert seen["order"] == {**SHARED["order"], "paid": True, "n": 1}
+    assert (seen["tone"], seen["new"]) == ("dry", 1)
+
+
+def test_what_an_instance_set_is_never_mixed_with_what_is_for_all() -> None:
+    data = run_of("one")
+    write(data, place("state.order", "one"), "set", {"n": 1})
+    write(data, place("state"), "merge", {"order": {"paid": True}})
+
+    assert data.read(place("state.order", "one")) == {"n": 1}
+    assert data.read(place("state.order.paid", "one")) is MISSING
+
+    write(data, place("state.order", "one"), "set", None)
+    write(data, place("state.order.m", "one"), "set", 2)
+    assert data.read(place("state.order", "one")) == {"m": 2}
+
+
+@pytest.mark.parametrize("method", ["merge", "assign"])
+def test_what_an_instance_set_is_extended_by_itself_alone(method: OutputMethod) -> None:
+    data = run_of("one")
+    write(data, place("state.order", "one"), "set", {"n": 1})
+    write(data, place("state.order", "one"), method, {"m": 2})
+    assert data.read(place("state.order", "one")) == {"n": 1, "m": 2}
+
+    write(data, place("state", "one"), "merge", {"order": {"k": 3}})
+    assert data.read(place("state.order", "one")) == {"n": 1, "m": 2, "k": 3}
+
+
+def test_an_object_of_an_instance_shows_nothing_of_a_list_that_is_for_all() -> None:
+    data = run_of("one")
+    write(data, place("state", "one"), "merge", {"seen": {"x": 1}})
+
+    assert data.read(place("state.seen", "one")) == {"x": 1}
+    assert data.read(place("state.seen[0]", "one")) is MISSING
+
+
+def test_what_is_an_instances_own_are_the_keys_that_it_wrote() -> None:
+    data = run_of("one", "two")
+    write(data, place("state.order", "one"), "merge", {"n": 1})
+    write(data, place("state.verdict", "one"), "set", "ok")
+
+    assert data.own("state", "one") == {"order": {**SHARED["order"], "n": 1}, "verdict": "ok"}
+    assert data.own("state", "two") is MISSING
+    assert data.each("state") == {"one": data.own("state", "one"), "two": {}}
+    assert data.own("state") == SHARED
+
+
+def test_instances_come_in_the_order_in_which_they_were_named() -> None:
+    data = run_of("b", "a", "c")
+    write(data, place("state.x", "a"), "set", 1)
+
+    assert data.instances() == ["b", "a", "c"]
+    assert data.copy().instances() == ["b", "a", "c"]
+    assert Data().instances() == []
+
+
+def test_a_copy_is_written_to_apart() -> None:
+    data = run_of("one")
+    copied = data.copy()
+    write(copied, place("state.x", "one"), "set", 1)
+
+    assert data.read(place("state.x", "one")) is MISSING
+
+
+# Whatever is written.
+
+KEYS = st.sampled_from(["a", "b", "c"])
+VALUES = st.recursive(
+    st.none() | st.integers(0, 3) | st.sampled_from(["x", "y"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = ["one", "two", "three"]
+STATES = st.dictionaries(KEYS, VALUES, max_size=3)
+WRITES = st.lists(
+    st.tuples(
+        st.sampled_from([None, *NAMES]),
+        st.lists(KEYS, max_size=2) | st.lists(KEYS | st.integers(0, 2), max_size=3),
+        st.sampled_from(["set", "merge", "assign", "push", "concat"]),
+        VALUES,
+    ),
+    max_size=12,
+)
+
+
+def tried(data: Data, path: Path, method: Any, value: Any) -> bool:
+    try:
+        write(data, path, method, value)
+    except CannotWrite:
+        return False
+    return True
+
+
+def plain(value: Any) -> Data:
+    """The same value in a run that has no instances."""
+    data = Data()
+    if value is not MISSING:
+        data.set("state", value)
+    return data
+
+
+@given(STATES, WRITES)
+def test_whatever_is_written_in_one_instance_no_other_sees(state: Any, writes: Any) -> None:
+    data = run_of(*NAMES, state=state)
+    for instance, steps, method, value in writes:
+        others = [name for name in (None, *NAMES) if name != instance]
+        before = {name: data.read(place("state", name)) for name in others}
+        tried(data, Path("state", tuple(steps), instance), method, value)
+        if instance is not None:
+            assert {name: data.read(place("state", name)) for name in others} == before
+
+
+@given(STATES, WRITES)
+def test_an_instance_reads_after_each_of_its_writes_what_a_run_of_its_own_would(
+    state: Any, writes: Any
+) -> None:
+    data = run_of(*NAMES, state=state)
+    for instance, steps, method, value in writes:
+        alone = plain(data.read(place("state", instance)))
+        path = Path("state", tuple(steps))
+        fits = tried(data, path.within(instance), method, value)
+
+        assert fits is tried(alone, path, method, value)
+        assert data.read(place("state", instance)) == alone.read(place("state"))
+        assert data.read(path.within(instance)) == alone.read(path)
+
+
+@given(STATES, WRITES)
+def test_without_writes_of_its_own_an_instance_sees_what_is_for_all(
+    state: Any, writes: Any
+) -> None:
+    data = run_of(*NAMES, state=state)
+    for instance, steps, method, value in writes:
+        if instance != "three":
+            tried(data, Path("state", tuple(steps), instance), method, value)
+
+    assert data.read(place("state", "three")) == data["state"]
