@@ -1,15 +1,16 @@
-"""Asking a run for a page of its log, by query: nothing of it enters history."""
+"""Asking workflows by query: a run for a page of its log, say. Nothing of it enters history."""
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 from pydantic import ValidationError
 from temporalio.api.common.v1 import Payloads, WorkflowExecution
 from temporalio.api.enums.v1 import QueryRejectCondition
 from temporalio.api.query.v1 import WorkflowQuery
-from temporalio.api.workflowservice.v1 import QueryWorkflowRequest, QueryWorkflowResponse
+from temporalio.api.workflowservice.v1 import QueryWorkflowRequest
 from temporalio.client import Client
-from temporalio.converter import DataConverter, WorkflowSerializationContext
+from temporalio.converter import WorkflowSerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.conversation import Run
@@ -39,8 +40,8 @@ _NOT_RETRIED = (
 )
 
 
-class QueriedPages:
-    """Asks runs through a Temporal client.
+class Queries:
+    """Asks workflows through a Temporal client.
 
     The client's own retries are off: after a refused query they would wait for a second.
     """
@@ -48,8 +49,8 @@ class QueriedPages:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def page(self, run: Run, want: PageOf) -> Page:
-        """What `run` answers to `want`.
+    async def ask(self, asked: WorkflowExecution, query: str, argument: Any) -> Any:
+        """What a workflow that is open answers; one without a run id is the newest of its id.
 
         Raises:
             RunGone: it is not there, or is over.
@@ -58,7 +59,7 @@ class QueriedPages:
         refusal = ""
         for timeout_seconds, pause_seconds in TRIES_SECONDS:
             try:
-                return await self._query(run, want, timedelta(seconds=timeout_seconds))
+                return await self._ask(asked, query, argument, timedelta(seconds=timeout_seconds))
             except RPCError as error:
                 refusal = f"{error.status.name}: {error.message}"
                 if error.status == RPCStatusCode.NOT_FOUND:
@@ -68,30 +69,46 @@ class QueriedPages:
             await asyncio.sleep(pause_seconds)
         raise RunSilent(refusal)
 
-    async def _query(self, run: Run, want: PageOf, timeout: timedelta) -> Page:
-        context = WorkflowSerializationContext(self._client.namespace, run.workflow_id)
+    async def _ask(
+        self, asked: WorkflowExecution, query: str, argument: Any, timeout: timedelta
+    ) -> Any:
+        context = WorkflowSerializationContext(self._client.namespace, asked.workflow_id)
         converter = self._client.data_converter.with_context(context)
         response = await self._client.workflow_service.query_workflow(
             QueryWorkflowRequest(
                 namespace=self._client.namespace,
-                execution=WorkflowExecution(workflow_id=run.workflow_id, run_id=run.run_id),
+                execution=asked,
                 query_reject_condition=QueryRejectCondition.QUERY_REJECT_CONDITION_NOT_OPEN,
                 query=WorkflowQuery(
-                    query_type=REQUEST,
-                    query_args=Payloads(payloads=await converter.encode([want.to_json()])),
+                    query_type=query,
+                    query_args=Payloads(payloads=await converter.encode([argument])),
                 ),
             ),
             retry=False,
             timeout=timeout,
         )
-        return await _page(response, converter)
-
-
-async def _page(response: QueryWorkflowResponse, converter: DataConverter) -> Page:
-    if response.HasField("query_rejected"):
-        raise RunGone("the run is over")
-    try:
+        if response.HasField("query_rejected"):
+            raise RunGone("the run is over")
         values = await converter.decode(response.query_result.payloads)
-        return Page.read(values[0] if values else None)
-    except ValidationError:
-        raise RunSilent("its answer is no page of a log") from None
+        return values[0] if values else None
+
+
+class QueriedPages:
+    """Asks runs for pages of their logs."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+
+    async def page(self, run: Run, want: PageOf) -> Page:
+        """What `run` answers to `want`.
+
+        Raises:
+            RunGone: it is not there, or is over.
+            RunSilent: it does not answer, though asked several times.
+        """
+        asked = WorkflowExecution(workflow_id=run.workflow_id, run_id=run.run_id)
+        answer = await self._queries.ask(asked, REQUEST, want.to_json())
+        try:
+            return Page.read(answer)
+        except ValidationError:
+            raise RunSilent("its answer is no page of a log") from None

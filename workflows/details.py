@@ -17,7 +17,7 @@ from workflows.engine.approval import Question
 from workflows.engine.run import Run
 from workflows.engine.steps import Fail, Finish
 from workflows.engine.work import Work
-from workflows.markdown import cost_bytes, plain, prose
+from workflows.markdown import code, cost_bytes, plain, prose
 from workflows.questions import (
     ARGUMENTS_BYTES,
     HOW,
@@ -25,6 +25,7 @@ from workflows.questions import (
     OTHERWISE,
     WORDS_BYTES,
     asked,
+    asked_in_delegate,
     not_shown,
 )
 from workflows.story import Story, Told
@@ -34,6 +35,7 @@ MAX_PAGE_BYTES = 7_500
 _REST_BYTES = 500
 _TASK_BYTES = 800
 _OUTPUT_BYTES = 2_000
+_ELSEWHERE = "### What waits in the runs that do a part of this one's work"
 
 
 class Details:
@@ -49,9 +51,10 @@ class Details:
         """The run as it stands, in Markdown, with the commands that decide each waiting call."""
         self.story.follow(self._work.kept.log)
         page = _Page(MAX_PAGE_BYTES)
-        page.add(self._introduction)
+        page.add(self._introduction + _skill(self._work))
         page.add(_now(self._work))
         _add_questions(page, self._work.kept.desk.open(), self._workflow_id)
+        _add_delegates(page, self._work)
         _add_story(page, self.story)
         return page.text()
 
@@ -87,6 +90,14 @@ def _introduction(work: Work) -> str:
     return "\n".join(lines)
 
 
+def _skill(work: Work) -> str:
+    if work.kept.skill is None:
+        return ""
+    by_activity = isinstance(work, Run) and work.by_activity
+    how = ": an activity does its work, without any AI." if by_activity else "."
+    return f"\nIt has the skill **{prose(work.kept.skill, NAME_BYTES)}**{how}"
+
+
 def _what(work: Work) -> str:
     if isinstance(work, Run):
         head, name, said = "the work of an AI agent,", work.agent.name, work.agent.description
@@ -106,12 +117,18 @@ def _now(work: Work) -> str:
             return f"**Now:** it has ended without a result (`{code_}`): {why}"
     if questions := work.kept.desk.open():
         return _waiting(questions)
+    if work.delegates.pending():
+        return (
+            "**Now:** work that it has handed on waits for a person.\n**To do:** decide each thing"
+            " below, in the run that it waits in. Look at it there before you do."
+        )
     if work.status == "awaiting_message":
         return (
             "**Now:** it has answered, and waits for the next message.\n**To do:** nothing, or"
             f" **More Actions → Send an Update**, `{names.SEND}`, with your words in quotes."
         )
-    turn = f", in turn {max(work.turn, 1)}" if isinstance(work, Run) else ""
+    in_turns = isinstance(work, Run) and not work.by_activity
+    turn = f", in turn {max(work.turn, 1)}" if in_turns else ""
     return f"**Now:** it is at work{turn}.\n**To do:** nothing."
 
 
@@ -140,6 +157,17 @@ def _add_questions(page: _Page, questions: list[Question], workflow_id: str) -> 
         blocks = (asked(question, workflow_id, room) for room in ARGUMENTS_BYTES)
         if not any(page.add(block, keep_bytes=_REST_BYTES) for block in blocks):
             page.add(not_shown(questions[number:], workflow_id))
+            return
+
+
+def _add_delegates(page: _Page, work: Work) -> None:
+    """What waits in delegates, as much as has room."""
+    waiting = work.delegates.pending()
+    if waiting and not page.add(_ELSEWHERE, keep_bytes=_REST_BYTES):
+        return
+    for number, one in enumerate(waiting):
+        if not page.add(asked_in_delegate(one), keep_bytes=_REST_BYTES):
+            page.add(f"**{len(waiting) - number} more**: {code('holdfast approvals')}")
             return
 
 

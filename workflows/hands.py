@@ -5,7 +5,8 @@ timers, and tell the engine how each ended.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -21,8 +22,9 @@ with workflow.unsafe.imports_passed_through():
     from schemas.errors import ErrorCode
     from schemas.generate import Pointer
     from schemas.solution import Solution
+    from schemas.tool import Tool
 
-from workflows import carrying, screen
+from workflows import answering, carrying, delegating, screen
 from workflows.engine.approval import Question
 from workflows.engine.budget import Meter
 from workflows.engine.hooks import Broken, Deciding, Hook, HookEnd, Returned, go_on, hook_end
@@ -65,7 +67,7 @@ class Hands:
         config = carrying.generate(self._facts, line, left)
         with self._group(pointer.turn).scope():
             try:
-                answer = await self._at_work(
+                answer = await self.at_work(
                     workflow.execute_activity(names.GENERATE, pointer.to_json(), **config),
                 )
             except ActivityError as error:
@@ -81,16 +83,30 @@ class Hands:
     async def carry_out(self, turn: Turn) -> None:
         """See every call of a turn through to its end: together, or one after the other."""
         with self._group(turn.number).scope():
+            if turn.lazy:
+                await self._agree_on(turn)
             if turn.sequential:
                 for call in turn.calls:
                     await self._carry_out_together(turn, [call])
             else:
                 await self._carry_out_together(turn, turn.calls)
 
+    async def _agree_on(self, turn: Turn) -> None:
+        """Have people decide on all calls of a turn, before any of them is begun."""
+        planning = self._work.planning
+        await self._decide(planning.check(turn))
+        question = None if self._work.steered else planning.ask(turn)
+        if question is not None:
+            self._showing.update()
+            await self.until_ruled(question)
+            planning.rule(turn)
+
     async def _carry_out_together(self, turn: Turn, calls: list[Call]) -> None:
         if self._work.halting:
             self._work.abandon(turn, "the run ended before this call")
             return
+        if self._work.steered:
+            self._work.planning.hold_back(calls)
         deciding = self._work.calls
         await self._decide(deciding.open(turn.number, calls))
         self._showing.update()
@@ -109,21 +125,29 @@ class Hands:
 
     async def _see_on(self, turn: Turn, call: Call, slots: asyncio.Semaphore) -> None:
         """One call, from where it stands to where it stands next."""
-        calls = self._work.calls
+        work, calls = self._work, self._work.calls
         match call.stage:
             case Stage.PENDING:
-                await workflow.wait_condition(lambda: call.due or self._work.halting)
-                if self._work.halting:
+                await workflow.wait_condition(lambda: call.due or work.halting)
+                if work.halting:
                     calls.give_up(call, "the run ended before this call")
+                elif work.steered:
+                    work.planning.hold_back([call])
                 else:
                     await self._decide(calls.ready(turn.number, call))
             case Stage.RUNNING:
                 async with slots:
-                    outcome = await self._execute(call)
+                    if work.steered and call.unsure == 0:
+                        work.planning.hold_back([call])
+                        return
+                    outcome = await self._execute(turn, call)
                 calls.settle(turn.number, call, outcome)
             case _:
                 await self.until_ruled(calls.question(call))
-                calls.rule(turn.number, call)
+                if work.steered and calls.question(call).ruling is None:
+                    work.planning.hold_back([call])
+                else:
+                    calls.rule(turn.number, call)
 
     async def _decide(self, deciding: Deciding[None]) -> None:
         """Have the engine decide, asking the hooks that it names: never two of them at once."""
@@ -139,7 +163,7 @@ class Hands:
             return Broken(f"it would be given {size} bytes; at most {carrying.MAX_INPUT_BYTES}")
         config = carrying.hook(hook, line, self._work.kept.meter.remaining(workflow.now()))
         try:
-            said = await self._at_work(
+            said = await self.at_work(
                 workflow.execute_activity(
                     hook.activity.type, args=hook.arguments, result_type=RawValue, **config
                 )
@@ -152,18 +176,26 @@ class Hands:
         except ValueError as error:
             return Broken(str(error))
 
-    async def _execute(self, call: Call) -> Outcome:
+    async def _execute(self, turn: Turn, call: Call) -> Outcome:
+        """Have a call carried out by what carries out its tool's: a run, the model, an activity."""
         tool = call.tool
         assert tool is not None  # it was opened
+        if tool.delegate is not None:
+            return await delegating.carry_out(call, turn, self._work, self._showing, self)
+        if tool.latent:
+            return await answering.answer(call, turn.number, self._work, self._facts, self.at_work)
+        return await self._act(call, tool)
+
+    async def _act(self, call: Call, tool: Tool) -> Outcome:
         arguments = carrying.arguments_of(call, tool, self._work.kept)
         size = json_size(arguments)
         if size > carrying.MAX_INPUT_BYTES:
             bound = carrying.MAX_INPUT_BYTES
             message = f"`{tool.name}` would be given {size} bytes; at most {bound} can be sent"
             return failed(ErrorCode.INVALID_ARGUMENTS, message)
-        await self._until_it_fits(size)
         try:
-            result = await self._at_work(self._activity(call, arguments))
+            async with self.in_flight(size):
+                result = await self.at_work(self._activity(call, arguments))
             return of_result(tool, carrying.value_of(result))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
@@ -174,8 +206,6 @@ class Hands:
                 ErrorCode.INVALID_OUTPUT,
                 f"`{tool.name}` was carried out, but its result is lost: {error}",
             )
-        finally:
-            self._bytes_in_flight -= size
 
     def _activity(self, call: Call, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
         tool = call.tool
@@ -197,7 +227,7 @@ class Hands:
             **carrying.remote(call, tool, line, remaining),
         )
 
-    async def _at_work(self, doing: Coroutine[Any, Any, Any]) -> Any:
+    async def at_work(self, doing: Coroutine[Any, Any, Any]) -> Any:
         """Do something on the run's time; while anything is, a timer watches how much is left."""
         meter = self._work.kept.meter
         meter.begin_work(workflow.now())
@@ -221,7 +251,9 @@ class Hands:
         await workflow.sleep(left, summary="The run's time at work is over then (maxDuration)")
         self._work.kept.meter.out_of_time = True
 
-    async def _until_it_fits(self, size: int) -> None:
+    @asynccontextmanager
+    async def in_flight(self, size: int) -> AsyncIterator[None]:
+        """Send so many bytes, as soon as they have room beside those that are on their way."""
         while self._bytes_in_flight and self._bytes_in_flight + size > MAX_BYTES_IN_FLIGHT:
             await workflow.wait_condition(
                 lambda: (
@@ -230,14 +262,18 @@ class Hands:
                 )
             )
         self._bytes_in_flight += size
+        try:
+            yield
+        finally:
+            self._bytes_in_flight -= size
 
     async def until_ruled(self, question: Question) -> None:
         """Wait for people, asking again and giving up when it is time."""
         line = screen.question_summary(self._work.turn, question)
-        while question.ruling is None and not self._work.halting:
+        while question.ruling is None and not self._work.lets_go(question):
             alarm = question.alarm()
             if await in_time(
-                lambda: question.ruling is not None or self._work.halting, alarm, line
+                lambda: question.ruling is not None or self._work.lets_go(question), alarm, line
             ):
                 return
             if question.rang(alarm):

@@ -11,6 +11,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from schemas import names
+    from schemas.delegate import PendingThere
 
 from workflows.engine.approval import Question
 from workflows.markdown import code, cost_bytes, prose, quoted, shown
@@ -75,6 +76,16 @@ def asked(question: Question, workflow_id: str, room_bytes: int) -> str:
         "\n".join(said),
     ]
     return "\n\n".join(block for block in blocks if block)
+
+
+def asked_in_delegate(waiting: PendingThere) -> str:
+    """What waits in a delegate, and the command that decides it there: a line each."""
+    arguments = prose(waiting.arguments, WORDS_BYTES)
+    command = f"holdfast decide {shlex.quote(waiting.workflow_id)} {waiting.call_id}"
+    ways = [code(f"{command} {verdict}") for verdict in _COMMANDS[waiting.kind]]
+    head = f"- **{prose(waiting.label, NAME_BYTES)}** (`{waiting.call_id}`)"
+    said = f"{head}: {arguments}" if arguments else head
+    return "\n".join([said, f"  in the run {code(waiting.workflow_id)}", "  " + " or ".join(ways)])
 
 
 def _arguments(question: Question, room_bytes: int) -> tuple[str, bool]:

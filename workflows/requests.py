@@ -20,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from schemas import names
     from schemas.base import Strict
     from schemas.faults import faults_of, told
+    from schemas.run import Spent
     from schemas.wording import misfit
 
 from workflows import carrying
@@ -32,7 +33,7 @@ NOTHING = RawValue(Payload())
 # What a person sent is wrong, as they are told: nobody who operates a worker need look into it.
 _PEOPLES = (
     *(names.INVALID_REQUEST, names.INVALID_DECISION, names.NO_SUCH_CALL),
-    *(names.ALREADY_DECIDED, names.NOT_A_CONVERSATION),
+    *(names.ALREADY_DECIDED, names.NOT_A_CONVERSATION, names.MEMORY_FULL),
 )
 
 
@@ -101,12 +102,15 @@ def understood(value: Any, model: type[SaidT], example: str) -> SaidT:
         raise NotUnderstoodError(told(faults_of(error, value, model))) from None
 
 
-def fail(code: str, message: str) -> NoReturn:
-    """End a run, or refuse an update.
+def fail(code: str, message: str, spent: Spent | None = None) -> NoReturn:
+    """End a run, which has `spent` so much, or refuse an update.
 
     Raises:
         ApplicationError: of type `code`, final.
     """
     kinds = ApplicationErrorCategory
     category = kinds.BENIGN if code in _PEOPLES else kinds.UNSPECIFIED
-    raise ApplicationError(message, type=code, non_retryable=True, category=category) from None
+    details = [] if spent is None else [spent.to_json()]
+    raise ApplicationError(
+        message, *details, type=code, non_retryable=True, category=category
+    ) from None

@@ -8,6 +8,7 @@ validators refuse without a trace; handlers are finished before a run is left.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from temporalio import workflow
@@ -19,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from schemas.agent import WorkerFacts
     from schemas.base import parse_duration
     from schemas.decision import Decision
+    from schemas.delegate import DelegateNews
     from schemas.entry import NoticeEntry
     from schemas.errors import ErrorCode
     from schemas.faults import nearest
@@ -27,6 +29,8 @@ with workflow.unsafe.imports_passed_through():
 
 from workflows import carrying
 from workflows.engine.approval import Desk, Unacceptable
+from workflows.engine.instances import known
+from workflows.engine.state import Data
 from workflows.engine.steps import Fail, Finish, Step
 from workflows.engine.work import Work
 from workflows.hands import Hands
@@ -100,6 +104,18 @@ class Shell(ABC, Generic[WorkT]):
         else:
             self._note("a decision was ignored: too many came before the run began")
 
+    @workflow.signal(
+        name=names.DELEGATE_WAITS, description="A delegate's own: what waits in it for people"
+    )
+    @lone
+    def delegate_waits(self, news: RawValue = NOTHING, *_: Any) -> None:
+        """Take in what waits in a delegate; what does not fit is nobody's loss, and is ignored."""
+        with suppress(ValueError):
+            heard = DelegateNews.read(received(news))
+            if self._work is not None:
+                self._work.delegates.hear(heard)
+                self._show()
+
     @workflow.signal(dynamic=True, description="Any other name: it is noted, and ignored")
     def unknown(self, signal: str, _: Sequence[RawValue]) -> None:
         """Note a signal that nobody listens to: who sent it does not learn of it otherwise."""
@@ -140,21 +156,25 @@ class Shell(ABC, Generic[WorkT]):
                 "status": "running",
                 "turn": 0,
                 "skill": None,
+                "instances": [],
                 "pending": [],
                 "usage": {},
                 "budget": {},
+                "delegates": [],
             }
         work, meter = self._work, self._work.kept.meter
         waiting = [question.waiting().to_json() for question in self._desk.open()]
         return {
             "status": work.status,
             "turn": work.turn,
-            "skill": None,
+            "skill": work.kept.skill,
+            "instances": work.kept.data.instances(),
             "pending": [
                 {key: one[key] for key in ("callId", "kind", "tool", "label")} for one in waiting
             ],
             "usage": meter.usage().model_dump(mode="json", by_alias=True),
             "budget": meter.view(workflow.now()),
+            "delegates": [delegate.to_json() for delegate in work.delegates.shown()],
             "log": {"entries": len(work.kept.log), "digest": work.kept.log.digest},
         }
 
@@ -166,10 +186,11 @@ class Shell(ABC, Generic[WorkT]):
     @workflow.query(name=names.STATE, description="The value that †state reads from")
     @lone
     def state(self, instance: RawValue = NOTHING, *_: Any) -> Any:
-        """The run's state."""
-        if received(instance) is not None:
-            raise ValueError("this run has no instances: ask for its state without one")
-        return {} if self._work is None else self._work.kept.data["state"]
+        """The state that is for all, or what `†state` reads in an instance."""
+        name, data = received(instance), Data() if self._work is None else self._work.kept.data
+        if name is not None:
+            known(name, data)
+        return data.seen("state", name) or {}
 
     @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")
     @lone
@@ -240,7 +261,7 @@ class Shell(ABC, Generic[WorkT]):
             step = await self._next(work)
             if isinstance(step, Finish | Fail):
                 await self._leave()
-                return _result(step)
+                return _result(step, work)
             await self._take(work, hands, step)
 
     async def _leave(self) -> None:
@@ -295,7 +316,7 @@ def _why(error: BaseException) -> tuple[str, str]:
             return names.INVALID_REQUEST, str(error)
 
 
-def _result(step: Finish | Fail) -> dict[str, Any]:
+def _result(step: Finish | Fail, work: Work) -> dict[str, Any]:
     if isinstance(step, Fail):
-        fail(step.code, step.message)
+        fail(step.code, step.message, work.spent())
     return step.result.to_json()

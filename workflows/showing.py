@@ -1,4 +1,4 @@
-"""What others see of a workflow, kept up to date: its page, the lists, and people's notifier."""
+"""What others see of a workflow, kept up to date: its page, the lists, the notifier, its parent."""
 
 from typing import Any
 
@@ -11,6 +11,7 @@ from workflows import carrying, screen
 from workflows.details import Details
 from workflows.engine.work import Work
 from workflows.story import Story
+from workflows.upward import Upward
 
 
 class Showing:
@@ -22,6 +23,7 @@ class Showing:
         self._details = Details(work, workflow.info().workflow_id)
         self._attributes: dict[str, Any] = {}
         self._told: dict[str, int] = {}
+        self._upward = Upward(work)
 
     @property
     def story(self) -> Story:
@@ -38,6 +40,7 @@ class Showing:
         self._attributes = attributes
         if self._facts.notify is not None:
             self._notify(self._facts.notify)
+        self._upward.update()
 
     def _notify(self, activity: str) -> None:
         """Have people told of what waits: once each time that it is asked."""

@@ -13,7 +13,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.pages import RunGone, RunSilent
-from activities.querying import TRIES_SECONDS, QueriedPages
+from activities.querying import TRIES_SECONDS, QueriedPages, Queries
 from schemas.generate import Page, PageOf
 from tests.activities.fakes import RUN
 
@@ -46,7 +46,7 @@ class Server:
 
     async def page(self) -> Page:
         """Ask for a page."""
-        return await QueriedPages(cast(Client, self)).page(RUN, WANT)
+        return await QueriedPages(Queries(cast(Client, self))).page(RUN, WANT)
 
 
 @pytest.fixture(autouse=True)

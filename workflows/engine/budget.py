@@ -3,6 +3,9 @@
 The meter counts; it never acts. Time counts while something is at work: waiting for people is free.
 That the time is used up is told by a timer of the shell's, since every replay sees it fire alike.
 Tokens that a provider does not report are unknown, which is not zero: the meter says so.
+
+Turns are requests to the model, by number. Requests that are no turns of the run, since they answer
+one call or are a delegate's, are counted beside them: a limit is one of all requests.
 """
 
 from dataclasses import dataclass, field
@@ -14,14 +17,29 @@ from schemas.base import format_duration
 from schemas.solution import Usage
 
 
+@dataclass(frozen=True)
+class Share:
+    """A part of a budget; None has no bound."""
+
+    requests: int | None = None
+    calls: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    duration: timedelta | None = None
+
+
 @dataclass
 class Meter:
-    """What a run has used so far."""
+    """What a run has used so far.
+
+    `held` is what others than the run itself may use meanwhile, by the call that they answer.
+    """
 
     budget: Budget
     on_limit: dict[str, OnLimit] = field(default_factory=dict)
     iterations: int = 0
     turns: int = 0
+    besides: int = 0
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -31,6 +49,7 @@ class Meter:
     cost_unknown: bool = False
     same_tool: tuple[str, int] = ("", 0)
     out_of_time: bool = False
+    held: dict[str, Share] = field(default_factory=dict)
     _worked: timedelta = timedelta()
     _since: datetime | None = None
     _at_work: int = 0
@@ -71,9 +90,23 @@ class Meter:
             return None
         return max(self.budget.max_duration - self.worked(now), timedelta(seconds=1))
 
+    @property
+    def requests(self) -> int:
+        """How often a model was asked, for whatever reason."""
+        return self.turns + self.besides
+
     def spend(self, usage: Usage) -> None:
-        """Count what one answer of a model cost."""
+        """Count what the answer of a turn cost."""
         self.turns += 1
+        self._count(usage)
+
+    def charge(self, usage: Usage, *, requests: int = 1, calls: int = 0) -> None:
+        """Count what was used beside the run's own turns."""
+        self.besides += requests
+        self.calls += calls
+        self._count(usage)
+
+    def _count(self, usage: Usage) -> None:
         self.input_tokens += usage.input_tokens or 0
         self.output_tokens += usage.output_tokens or 0
         self.cached_tokens += usage.cached_tokens or 0
@@ -102,7 +135,7 @@ class Meter:
             ("maxTokens", self.input_tokens + self.output_tokens, self.budget.max_tokens),
             ("maxCost", self.cost, self.budget.max_cost),
             ("maxDuration", self.out_of_time, None if self.budget.max_duration is None else 1),
-            ("maxTurns", self.turns, self.budget.max_turns),
+            ("maxTurns", self.requests, self.budget.max_turns),
             ("maxIterations", self.iterations, self.budget.max_iterations),
         ]
         return next(
@@ -135,7 +168,7 @@ class Meter:
         """What is known to be used, by budget; without time, which no two replays measure alike."""
         return {
             "maxIterations": self.iterations,
-            "maxTurns": self.turns,
+            "maxTurns": self.requests,
             "maxCalls": self.calls,
             "maxTokens": self.input_tokens + self.output_tokens,
             "maxCost": self.cost,

@@ -1,20 +1,29 @@
 """What a run and a single call have in common: calls that are carried out, and one end.
 
 The shell needs no more of either than this to have calls carried out, to show how things stand, and
-to end what is cancelled. How it begins and what is next, each says for itself.
+to end what is cancelled. How it begins and what is next, each says for itself. Where one call is
+all of the work, what it came to is the end: its result, or its error as the failure of the whole.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, assert_never
 
+from schemas.base import json_size
 from schemas.decision import Decision, Receipt
 from schemas.entry import Done, Error, NoticeEntry
 from schemas.errors import ErrorCode
-from schemas.run import Ended, RunResult, RunStatus
+from schemas.run import Ended, RunResult, RunStatus, Spent
+from workflows.engine.approval import Question
 from workflows.engine.calls import Calls
+from workflows.engine.delegates import Delegates
 from workflows.engine.kept import Kept
+from workflows.engine.outcome import Answered, Failed, Refused, Stopped, Succeeded
+from workflows.engine.planning import Planning
 from workflows.engine.steps import Fail, Finish, Step
-from workflows.engine.turn import Stage, Turn
+from workflows.engine.turn import Call, Stage, Turn
+
+# Temporal takes two megabytes; a tool of another worker may come close to that by itself.
+MAX_RESULT_BYTES = 2_000_000
 
 
 class Work(ABC):
@@ -23,6 +32,8 @@ class Work(ABC):
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
         self.calls = Calls(kept)
+        self.planning = Planning(kept, self.calls)
+        self.delegates = Delegates()
         self._turn: Turn | None = None
         self._over: Finish | Fail | None = None
 
@@ -86,6 +97,15 @@ class Work(ABC):
         return stopped or self.kept.ended_with is not None
 
     @property
+    def steered(self) -> bool:
+        """Whether something was said that is heard before anything more of a plan is begun."""
+        return False
+
+    def lets_go(self, question: Question) -> bool:
+        """Whether people need decide on a question no longer: what may have happened, they do."""
+        return self.halting or (self.steered and question.kind in ("call", "plan"))
+
+    @property
     def over(self) -> Finish | Fail | None:
         """How it ended, once it has."""
         return self._over
@@ -95,16 +115,50 @@ class Work(ABC):
         """The number of the turn that is under way, or was last; 0 before any model is asked."""
         return self._turn.number if self._turn is not None else self.kept.meter.turns
 
+    def spent(self) -> Spent:
+        """What it has used so far."""
+        meter = self.kept.meter
+        return Spent(turns=meter.requests, calls=meter.calls, usage=meter.usage())
+
     def _drop(self, turn: Turn) -> None:
         self.abandon(turn, "the run was cancelled")
 
+    def _end_as(self, call: Call) -> None:
+        """End as the one call did that is all of the work."""
+        outcome = call.outcome
+        assert outcome is not None  # it is closed
+        match outcome:
+            case Succeeded(value, _, terminate, _):
+                self._hand_on(call, "stopped" if terminate else "completed", value)
+            case Answered(value):
+                self._hand_on(call, "completed", value)
+            case Stopped(message):
+                self._hand_on(call, "stopped", message)
+            case Refused(error) | Failed(error, _):
+                self.failed(error.code, error.message)
+            case _:
+                assert_never(outcome)
+
+    def _hand_on(self, call: Call, status: Ended, output: Any) -> None:
+        result = self._result(status, output)
+        size_bytes = json_size(result.to_json())
+        if size_bytes <= MAX_RESULT_BYTES:
+            self._finish(result)
+            return
+        message = (
+            f"`{call.name}` was carried out, but its result is too large to be handed on:"
+            f" {size_bytes} bytes, of at most {MAX_RESULT_BYTES}"
+        )
+        self.failed(ErrorCode.INVALID_OUTPUT, message)
+
     def _result(self, status: Ended, output: Any) -> RunResult:
-        meter = self.kept.meter
+        meter, data = self.kept.meter, self.kept.data
         return RunResult(
             status=status,
             output=output,
-            state=self.kept.data["state"],
-            turns=meter.turns,
+            state=data["state"],
+            instances=data.each("state"),
+            turns=meter.requests,
             calls=meter.calls,
             usage=meter.usage(),
         )

@@ -1,0 +1,129 @@
+"""§2: a latent call is answered by a request of its own to the model, with `_output` as schema."""
+
+import json
+from typing import Any
+
+from schemas.generate import Page, PageOf, Pointer
+from schemas.message import ChatMessage
+from schemas.solution import Usage
+from schemas.tool import Tool
+from tests.engine.driver import Play, call, says
+from workflows.engine.latent import Latent
+from workflows.engine.outcome import Failed, Outcome, Succeeded
+from workflows.engine.turn import Call
+
+OUTPUT = {
+    "type": "object",
+    "properties": {"mood": {"enum": ["good", "bad"]}, "score": {"type": "number"}},
+    "required": ["mood"],
+}
+
+
+class Answering:
+    """A run whose model makes one latent call, at the moment when it is to be answered."""
+
+    def __init__(self, output: Any = OUTPUT, scopes: tuple[str, ...] = (), **request: Any) -> None:
+        guess = Tool(
+            name="guess",
+            description="Guess the mood.",
+            parameters={"type": "object"},
+            output=output,
+            scopes=list(scopes),
+        )
+        self.latents: list[Latent] = []
+        self.play = Play(
+            guess,
+            model=[says("", call("guess", {"text": "hooray"})), says("done")],
+            outcomes={"guess": self._open},
+            definition={"instructions": "Be brief."},
+            **request,
+        )
+        self.play.to_end()
+        self.latent = self.latents[0]
+
+    def _open(self, one: Call) -> Outcome:
+        self.latents.append(Latent(one, self.play.run.agent, self.play.run.kept))
+        return Succeeded("whatever")
+
+    def asked(self) -> tuple[Pointer, list[tuple[str, Any]], Page]:
+        """The next request: where it points, the messages up to there, and how it is asked."""
+        pointer = self.latent.pointer(1)
+        page = self.latent.page(PageOf(upto=pointer.entries, call="t1c1"))
+        found = [ChatMessage.read(json.loads(item)["message"]) for item in page.items]
+        return pointer, [(message.role, message.content) for message in found], page
+
+
+def test_the_model_is_asked_for_the_result_of_one_call_and_offered_no_tools() -> None:
+    answering = Answering()
+    pointer, messages, page = answering.asked()
+
+    assert messages == [
+        ("user", 'Tool: guess\nWhat it does: Guess the mood.\nArguments: {"text": "hooray"}')
+    ]
+    assert page.ask is not None
+    assert (page.ask.tools, page.ask.tool_choice, page.ask.output) == ([], "none", OUTPUT)
+    assert page.ask.instructions.startswith("Be brief.\n\nYou answer one call of a tool")
+    assert page.ask.instructions.endswith(json.dumps(OUTPUT))
+    assert (pointer.call, pointer.entries) == ("t1c1", 1)
+
+
+def test_it_sees_of_the_run_what_its_scopes_name() -> None:
+    hidden = Answering(state={"secret": 1}, input="secret").asked()[1]
+    shown = Answering(scopes=("state", "context"), state={"to": "fr"}, input="translate").asked()[1]
+
+    assert "secret" not in str(hidden)
+    assert shown[0] == ("user", "translate")
+    assert shown[1][1].endswith('state: {"to": "fr"}')
+
+
+def test_an_answer_is_read_leniently_and_fitted() -> None:
+    answering = Answering()
+    answering.asked()
+
+    assert answering.latent.answered(says('```json\n{"mood": "good", "score": "1"}\n```')) == (
+        Succeeded({"mood": "good", "score": 1})
+    )
+
+
+def test_without_a_schema_the_text_is_the_result() -> None:
+    answering = Answering(output=None)
+    _, _, page = answering.asked()
+
+    assert page.ask is not None
+    assert page.ask.instructions.endswith("Answer with the result alone.")
+    assert answering.latent.answered(says(" ")) is None
+    assert answering.latent.answered(says("a good one")) == Succeeded("a good one")
+
+
+def test_an_answer_that_does_not_fit_is_said_to_be_wrong_and_asked_for_once_more() -> None:
+    answering = Answering()
+    first, _, _ = answering.asked()
+    assert answering.latent.answered(says('{"mood": "so-so"}')) is None
+    second, messages, _ = answering.asked()
+
+    assert messages[1] == ("assistant", '{"mood": "so-so"}')
+    assert messages[2][1].startswith("invalid_output: mood")
+    assert (second.entries, second.call) == (3, first.call)
+    assert second.digest != first.digest
+    outcome = answering.latent.answered(says(""))
+    assert isinstance(outcome, Failed)
+    assert outcome.error.code == "invalid_output"
+
+
+def test_the_run_answers_for_the_request_as_long_as_it_is_under_way_and_not_after() -> None:
+    answering = Answering()
+    run, want = answering.play.run, PageOf(upto=1, call="t1c1")
+    assert run.page(want) == Page(items=[])
+    run.latents["t1c1"] = answering.latent
+
+    assert run.page(want) == answering.latent.page(want)
+    assert run.page(PageOf(upto=1)) != answering.latent.page(want)
+
+
+def test_its_requests_are_counted_and_are_no_turns() -> None:
+    run = Answering().play.run
+    turns, requests = run.kept.meter.turns, run.kept.meter.requests
+    run.charged(says("", usage=Usage(input_tokens=7, output_tokens=1), notices=["a notice"]))
+
+    assert (run.kept.meter.turns, run.kept.meter.requests) == (turns, requests + 1)
+    assert run.kept.log.records(len(run.kept.log) - 1, 1)[0]["text"].startswith("a notice")

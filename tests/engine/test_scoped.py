@@ -1,0 +1,72 @@
+"""What a call is let see of its run besides its arguments, and how that is told in words."""
+
+from typing import Any
+
+from schemas.message import DataPart, ImagePart, TextPart
+from schemas.tool import Tool
+from tests.engine.driver import Play, call, says, tool
+from workflows.engine import scoped
+from workflows.engine.outcome import Outcome, Succeeded
+from workflows.engine.turn import Call
+
+
+def sees(*scopes: str, instance: str | None = None, **request: Any) -> tuple[Any, list[Any]]:
+    """The values and the transcript that a call with these scopes sees."""
+    found: list[Any] = []
+
+    def look(one: Call) -> Outcome:
+        values = scoped.values(one, one.sees or play.run.kept.data)
+        found.append((values, scoped.transcript(one, play.run.kept.log)))
+        return Succeeded("done")
+
+    arguments = {} if instance is None else {"_instance": instance}
+    peek = Tool(**{**tool("peek").model_dump(), "scopes": list(scopes), "chosen": _CHOSEN})
+    model = [says("", call("peek", arguments)), says("done")]
+    play = Play(peek, model=model, outcomes={"peek": look}, **request)
+    play.to_end()
+    values, said = found[0]
+    return values, [(message.role, message.content) for message in said]
+
+
+_CHOSEN: dict[str, Any] = {"_instance": {"type": "string"}}
+
+
+def data(kind: str, value: Any, instance: str | None = None) -> DataPart:
+    return DataPart(kind=kind, data=value, instance=instance)
+
+
+def test_without_scopes_there_is_nothing_to_see() -> None:
+    assert sees(input="secret", state={"a": 1}) == ({}, [])
+
+
+def test_a_scope_that_does_not_exist_shows_nothing() -> None:
+    assert sees("input", "nothing", "input", input="x") == ({"input": "x"}, [])
+
+
+def test_a_call_sees_its_own_instance_and_no_other() -> None:
+    context = [
+        {"content": [data("comment", "first", "a"), data("comment", "second", "b")]},
+        {"content": [data("rules", "be kind")]},
+    ]
+    values, said = sees("comment", "rules", "context", instance="b", context=context)
+
+    assert values == {"comment": "second", "rules": "be kind"}
+    assert said[:2] == [("user", 'comment: "second"'), ("user", 'rules: "be kind"')]
+    assert "first" not in str(said)
+
+
+def test_what_is_no_text_is_told_in_words_and_a_system_message_is_one_of_many() -> None:
+    parts = [TextPart(text="look"), ImagePart(url="https://example.org/a.png")]
+    _, said = sees("context", context=[{"role": "system", "content": "Hi"}, {"content": parts}])
+
+    assert said == [("user", "Hi"), ("user", "look\n(a picture)"), ("user", "go")]
+
+
+def test_a_long_message_is_cut_and_the_oldest_have_no_room() -> None:
+    context = [{"content": f"{n}".rjust(9_000, ".")} for n in range(80)]
+    _, said = sees("context", context=context)
+
+    assert said[0] == ("user", "(31 earlier messages are left out.)")
+    assert len(said) == 1 + 81 - 31
+    assert said[1][1].endswith("… (9000 characters)")
+    assert len(said[1][1]) < 8_100

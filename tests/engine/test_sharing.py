@@ -1,0 +1,141 @@
+"""§5, §8: delegates and latent calls draw on what is left of their run's budget, and never more."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from schemas.agent import Budget
+from schemas.message import AskedCall
+from schemas.solution import Usage, WrittenCall
+from schemas.tool import Tool
+from tests.engine.driver import NOON
+from workflows.engine.budget import Meter, Share
+from workflows.engine.outcome import Succeeded
+from workflows.engine.sharing import NothingLeft, hold_request, share_of
+from workflows.engine.turn import Call, Stage
+
+DELEGATE = Tool(name="ask", parameters={}, delegate="helper")
+LATENT = Tool(name="guess", parameters={})
+
+
+def meter(**budget: Any) -> Meter:
+    return Meter(Budget.model_validate(budget))
+
+
+def calls(*tools: Tool) -> list[Call]:
+    """A turn's calls, all of them being carried out."""
+    made = []
+    for n, tool in enumerate(tools, start=1):
+        asked = AskedCall(id=f"t1c{n}", provider_id=f"t1c{n}", tool=tool.name, arguments={})
+        call = Call(asked.id, asked, WrittenCall(tool=tool.name), tool)
+        call.move(Stage.RUNNING)
+        made.append(call)
+    return made
+
+
+def start(count: Meter, call: Call, turn: list[Call]) -> Share:
+    """What the call's delegate gets, and holds from now on."""
+    share = count.held[call.id] = share_of(count, NOON, call, turn)
+    return share
+
+
+def test_one_delegate_gets_what_is_left_but_for_the_request_that_reads_its_result() -> None:
+    count = meter(maxTurns=8, maxCalls=32, maxTokens=1000, maxCost=2.0, maxDuration="10m")
+    count.spend(Usage(input_tokens=90, output_tokens=10, cost=0.5))
+    count.refuse_call("ask")
+    [one] = calls(DELEGATE)
+
+    assert start(count, one, [one]) == Share(
+        requests=6, calls=31, tokens=900, cost=1.5, duration=timedelta(minutes=10)
+    )
+
+
+def test_what_has_no_bound_has_none_for_a_delegate() -> None:
+    [one] = calls(DELEGATE)
+
+    assert start(meter(), one, [one]) == Share()
+
+
+def test_the_delegates_of_a_turn_get_equal_parts_and_together_no_more_than_is_left() -> None:
+    count = meter(maxTurns=11, maxTokens=1000, maxCost=1.0, maxCalls=10)
+    count.spend(Usage(input_tokens=0, output_tokens=0, cost=0.0))
+    turn = calls(DELEGATE, DELEGATE, DELEGATE)
+    shares = [start(count, call, turn) for call in turn]
+
+    assert [share.requests for share in shares] == [3, 3, 3]
+    assert [share.calls for share in shares] == [3, 3, 4]
+    assert [share.tokens for share in shares] == [333, 333, 334]
+    assert sum(share.cost or 0 for share in shares) == pytest.approx(1.0)
+
+
+def test_what_one_delegate_leaves_is_there_for_the_next() -> None:
+    count = meter(maxTurns=12)
+    count.spend(Usage())
+    first, second = turn = calls(DELEGATE, DELEGATE)
+    assert start(count, first, turn).requests == 5
+    del count.held[first.id]
+    first.end(Succeeded("done"))
+    count.charge(Usage(), requests=1)
+
+    assert start(count, second, turn).requests == 9
+
+
+def test_one_request_is_left_for_each_call_that_a_model_is_to_answer() -> None:
+    count = meter(maxTurns=8)
+    count.spend(Usage())
+    turn = calls(DELEGATE, LATENT, LATENT)
+
+    assert start(count, turn[0], turn).requests == 4
+    for latent in turn[1:]:
+        hold_request(count, NOON, latent.id)
+    assert sum(share.requests or 0 for share in count.held.values()) == 6
+
+
+def test_while_there_is_something_left_a_delegate_gets_at_least_one_of_it() -> None:
+    count = meter(maxTurns=4)
+    count.spend(Usage())
+    turn = calls(*[DELEGATE] * 3)
+
+    assert [start(count, call, turn).requests for call in turn[:2]] == [1, 1]
+    with pytest.raises(NothingLeft, match=r"nothing is left of the run's maxTurns \(4\) for it"):
+        start(count, turn[2], turn)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "use"),
+    [
+        ("maxTurns", 2, lambda m: m.spend(Usage())),
+        ("maxTokens", 10, lambda m: m.spend(Usage(input_tokens=9, output_tokens=1))),
+        ("maxCost", 1.5, lambda m: m.spend(Usage(cost=1.5))),
+        ("maxDuration", "10s", lambda m: setattr(m, "out_of_time", True)),
+    ],
+)
+def test_of_a_budget_that_is_used_up_there_is_no_part(name: str, limit: Any, use: Any) -> None:
+    count = meter(**{name: limit})
+    use(count)
+    [one] = calls(DELEGATE)
+
+    with pytest.raises(NothingLeft, match=name):
+        start(count, one, [one])
+    with pytest.raises(NothingLeft, match=name):
+        hold_request(count, NOON, one.id)
+
+
+def test_a_delegate_may_have_no_calls_left_and_still_answer() -> None:
+    count = meter(maxCalls=1)
+    count.refuse_call("ask")
+    [one] = calls(DELEGATE)
+
+    assert start(count, one, [one]).calls == 0
+
+
+def test_requests_that_are_no_turns_count_toward_the_limit_and_not_as_turns() -> None:
+    count = meter(maxTurns=3)
+    count.spend(Usage(input_tokens=1, output_tokens=1))
+    count.charge(Usage(input_tokens=5, output_tokens=2), requests=2, calls=7)
+
+    assert (count.turns, count.requests, count.calls) == (1, 3, 7)
+    assert count.usage() == Usage(input_tokens=6, output_tokens=3, cached_tokens=0)
+    assert count.reached() == "maxTurns"
+    assert count.used()["maxTurns"] == 3

@@ -1,0 +1,393 @@
+"""§8: a call with a delegate is a run of its own, bound to its parent's budget, rights and end."""
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio import workflow
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.exceptions import CancelledError
+from temporalio.service import RPCError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
+from tests.support.model_server import Answer, call
+
+ASK: dict[str, Any] = {
+    "_tool": "ask",
+    "description": "Have the helper do it.",
+    "properties": {"task": {"type": "string"}},
+    "required": ["task"],
+    "_delegate": "helper",
+}
+ONCE = {"_sideEffects": True, "_approval": {"require": "never"}}
+ASKS = Answer(calls=[call("ask", task="help")])
+Said = dict[str, list[Answer]]
+
+
+def agents(folder: Path, **instructions: dict[str, Any]) -> Path:
+    """A catalog with these agents; each one's instructions are its name."""
+    (folder / "agents").mkdir(parents=True)
+    for name, more in instructions.items():
+        agent = {"model": {"endpoint": "fake", "name": "fake"}, "instructions": name, **more}
+        (folder / f"agents/{name}.json").write_text(json.dumps(agent))
+    return folder
+
+
+def by_agent(**said: list[Answer]) -> Any:
+    """Answers for each agent, turn by turn; `Test` are those of the run that a test starts."""
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        system = body["messages"][0]["content"]
+        found = next(answers for name, answers in said.items() if system.startswith(name))
+        return found[min(turn, len(found)) - 1]
+
+    return answer
+
+
+class Family:
+    """A house whose runs have the delegate `helper`."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+
+    async def start(self, *asked: Any, **request: Any) -> Run:
+        """Start a run with the tool `ask`, and others."""
+        return await self.house.start([ASK, *asked], **request)
+
+    def child(self, run: Run, call_id: str = "t1c1") -> Run:
+        """The run that carries out a call."""
+        return Run(self.house.client.get_workflow_handle(f"{run.id}.{call_id}"))
+
+    def asked(self, agent: str) -> list[dict[str, Any]]:
+        """The requests that were made for an agent."""
+        requests = self.house.model.requests
+        return [body for body in requests if body["messages"][0]["content"].startswith(agent)]
+
+
+@pytest.fixture
+async def family(open_house: OpenHouse, tmp_path: Path) -> Any:
+    """Open a house with these answers, by agent, and these agents."""
+
+    async def open_(said: Said, **more: dict[str, Any]) -> Family:
+        catalog = agents(tmp_path / "catalog", **{"helper": {}, **more})
+        return Family(await open_house(by_agent(**said), catalog=catalog, **SIDE_BY_SIDE))
+
+    return open_
+
+
+async def waits(run: Run) -> list[dict[str, Any]]:
+    """The waiting calls of a run that may not have begun yet, once there are some."""
+
+    async def begun() -> bool:
+        try:
+            await run.handle.describe()
+        except RPCError:
+            return False
+        return True
+
+    await eventually(begun)
+    return await run.waiting()
+
+
+async def ends(run: Run, status: WorkflowExecutionStatus) -> None:
+    """Wait until a workflow is over, in this way."""
+
+    async def over() -> bool:
+        return (await run.handle.describe()).status is not WorkflowExecutionStatus.RUNNING
+
+    await eventually(over)
+    assert (await run.handle.describe()).status is status
+
+
+async def test_a_delegate_is_given_the_arguments_and_its_output_is_the_result(family: Any) -> None:
+    said = {"Test": [ASKS, Answer("thanks")], "helper": [Answer("I did")]}
+    home = await family(said)
+    run = await home.start(input="a secret")
+    result = await run.result()
+
+    assert result["output"] == "thanks"
+    assert (result["turns"], result["calls"]) == (3, 1)
+    assert result["usage"]["inputTokens"] == 30
+    assert await run.results() == {"t1c1": "I did"}
+    [request] = home.asked("helper")
+    assert "help" in str(request)
+    assert "secret" not in str(request)
+    assert (await home.child(run).result())["output"] == "I did"
+
+
+async def test_an_anonymous_delegate_answers_in_the_form_of_the_tools_output(family: Any) -> None:
+    form = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
+    guess = {"_tool": "guess", "description": "Guess", "_delegate": "anonymous", "_output": form}
+    asks = Answer(calls=[("guess", {})])
+    home = await family({"Test": [asks, Answer("thanks")], "Guess": [Answer('{"mood": "good"}')]})
+    run = await home.start(guess)
+    await run.result()
+
+    assert json.loads((await run.results())["t1c1"]) == {"mood": "good"}
+
+
+async def test_a_call_in_a_delegate_of_a_delegate_is_shown_above_and_decided_where_it_waits(
+    family: Any,
+) -> None:
+    home = await family(
+        {
+            "Test": [ASKS, Answer("thanks")],
+            "helper": [Answer(calls=[call("ask", task="pay")]), Answer("I did")],
+            "payer": [Answer(calls=[call("pay", amount=5)]), Answer("paid")],
+        },
+        helper={"tools": [{**ASK, "_delegate": "payer"}]},
+        payer={"tools": ["pay"]},
+    )
+    run = await home.start()
+    payer = home.child(home.child(run))
+    await waits(payer)
+
+    async def shown() -> Any:
+        return [one for one in (await run.status())["delegates"] if one["pending"]]
+
+    [delegate] = await eventually(shown)
+    assert delegate == {
+        "callId": "t1c1",
+        "tool": "ask",
+        "agent": "helper",
+        "workflowId": f"{run.id}.t1c1",
+        "status": "awaiting_approval",
+        "pending": [
+            {
+                "workflowId": payer.id,
+                "callId": "t1c1",
+                "kind": "call",
+                "tool": "pay",
+                "label": "Pay",
+                "arguments": "amount=5",
+            }
+        ],
+    }
+    assert await run.handle.query("approvals") == []
+    page = await run.handle.query("__temporal_workflow_metadata")
+    assert f"holdfast decide {payer.id} t1c1 approve" in str(page)
+
+    await payer.decide("t1c1", "approve", by="ada")
+    assert (await run.result())["output"] == "thanks"
+    assert tools.read() == [f"pay 5 {payer.id}/t1c1"]
+    assert (await run.status())["delegates"] == []
+
+
+async def test_the_parents_clock_stands_while_its_delegate_waits_for_a_person(family: Any) -> None:
+    home = await family(
+        {
+            "Test": [ASKS, Answer("thanks")],
+            "helper": [Answer(calls=[call("pay", amount=5)]), Answer("paid")],
+        },
+        helper={"tools": ["pay"]},
+    )
+    run = await home.start(budget={"maxDuration": "60s"})
+    await waits(home.child(run))
+
+    async def stands() -> bool:
+        kinds = [event.event_type for event in await run.history()]
+        timers = (EventType.EVENT_TYPE_TIMER_STARTED, EventType.EVENT_TYPE_TIMER_CANCELED)
+        return [kinds.count(kind) for kind in timers] == [2, 2]
+
+    await eventually(stands)
+    await home.child(run).decide("t1c1", "approve")
+    assert (await run.result())["output"] == "thanks"
+
+
+async def test_a_delegate_has_a_part_of_what_is_left_of_the_budget(family: Any) -> None:
+    echo = Answer(calls=[call("echo", text="a")])
+    home = await family(
+        {"Test": [ASKS, Answer("it failed")], "helper": [echo]}, helper={"tools": ["echo"]}
+    )
+    run = await home.start(agent={"budget": {"maxTurns": 4}})
+    result = await run.result()
+
+    assert (result["status"], result["output"], result["turns"]) == ("completed", "it failed", 4)
+    assert (await run.error())["code"] == "delegate_failed"
+    assert (await home.child(run).result())["status"] == "budget_exceeded"
+    assert len(home.asked("helper")) == 2
+
+
+async def test_delegates_of_delegates_end_at_the_depth_of_the_first(family: Any) -> None:
+    home = await family(
+        {"Test": [ASKS, Answer("done")], "helper": [ASKS, Answer("done")]},
+        helper={"tools": [ASK]},
+    )
+    run = await home.start(budget={"maxDepth": 2}, agent={"budget": {"maxTurns": 20}})
+    assert (await run.result())["status"] == "completed"
+    second = home.child(home.child(run))
+
+    error = await second.error()
+    assert error["code"] == "blocked"
+    assert "maxDepth" in error["message"]
+    assert (await run.results())["t1c1"] == "done"
+
+
+async def test_a_delegate_may_do_no_more_than_its_parent(family: Any) -> None:
+    home = await family(
+        {
+            "Test": [ASKS, Answer("done")],
+            "helper": [Answer(calls=[call("scoped")]), Answer("it may not")],
+        },
+        helper={"tools": ["scoped"]},
+    )
+    held = {"id": "ada", "scopes": ["orders:read", "orders:write"]}
+    run = await home.start(principal=held, agent={"principalScopes": ["orders:read"]})
+    await run.result()
+
+    error = await home.child(run).error()
+    assert error["code"] == "token_scope_insufficient"
+
+
+async def test_cancelling_a_run_cancels_its_delegate(family: Any) -> None:
+    home = await family(
+        {"Test": [ASKS], "helper": [Answer(calls=[call("pay", amount=5)])]},
+        helper={"tools": ["pay"]},
+    )
+    run = await home.start()
+    await waits(home.child(run))
+    await run.handle.cancel()
+    with pytest.raises(WorkflowFailureError) as failed:
+        await run.handle.result()
+
+    assert isinstance(failed.value.cause, CancelledError)
+    await ends(home.child(run), WorkflowExecutionStatus.CANCELED)
+    assert (await run.error())["code"] == "cancelled"
+    assert tools.read() == []
+
+
+async def test_a_run_that_is_stopped_waits_for_no_delegate(family: Any) -> None:
+    stop = {"_tool": "stop", "_activity": "stops", "_approval": {"require": "always"}}
+    home = await family(
+        {
+            "Test": [Answer(calls=[call("ask", task="help"), call("stop")])],
+            "helper": [Answer(calls=[call("pay", amount=5)])],
+        },
+        helper={"tools": ["pay"]},
+    )
+    run = await home.start(stop)
+    await waits(home.child(run))
+    await run.decide("t1c2", "approve")
+    assert (await run.result())["status"] == "stopped"
+
+    await ends(home.child(run), WorkflowExecutionStatus.CANCELED)
+    assert (await run.error())["code"] == "cancelled"
+
+
+async def test_a_delegate_that_is_cancelled_alone_has_failed(family: Any) -> None:
+    home = await family(
+        {"Test": [ASKS, Answer("so be it")], "helper": [Answer(calls=[call("pay", amount=5)])]},
+        helper={"tools": ["pay"]},
+    )
+    run = await home.start()
+    await waits(home.child(run))
+    await home.child(run).handle.cancel()
+
+    assert (await run.result())["output"] == "so be it"
+    assert await run.error() == {"code": "delegate_failed", "message": "`ask` was cancelled"}
+
+
+async def test_a_delegate_that_fails_says_why_and_what_it_used(family: Any) -> None:
+    refuses = Answer(status=400, body={"error": {"message": "no such thing"}})
+    home = await family(
+        {
+            "Test": [ASKS, Answer("so be it")],
+            "helper": [Answer(calls=[call("echo", text="a")]), refuses],
+        },
+        helper={"tools": ["echo"]},
+    )
+    run = await home.start()
+    result = await run.result()
+
+    error = await run.error()
+    assert error["code"] == "delegate_failed"
+    assert "no such thing" in error["message"]
+    assert (result["turns"], result["calls"], result["usage"]["inputTokens"]) == (3, 2, 30)
+
+
+async def test_a_delegate_whose_input_does_not_fit_was_never_begun(family: Any) -> None:
+    form = {"type": "object", "required": ["order"]}
+    home = await family({"Test": [ASKS, Answer("so be it")]}, helper={"input": form})
+    run = await home.start()
+    result = await run.result()
+
+    error = await run.error()
+    assert error["code"] == "delegate_failed"
+    assert error["message"].startswith("`input` does not fit the schema of agent `helper`")
+    assert result["turns"] == 2
+
+
+async def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about(family: Any) -> None:
+    home = await family(
+        {
+            "Test": [ASKS, Answer("thanks")],
+            "helper": [Answer(calls=[call("held", name="a")]), Answer("I did")],
+        },
+        helper={"tools": ["held"]},
+    )
+    run = await home.house.start([{**ASK, **ONCE}])
+
+    async def begun() -> bool:
+        return "begun a" in tools.read()
+
+    await eventually(begun)
+    await home.child(run).handle.terminate()
+    [waiting] = await run.waiting()
+    assert waiting["kind"] == "reconcile"
+    tools.write("open a")
+    await run.decide("t1c1", "did_not_happen", digest=waiting["digest"])
+
+    assert (await run.result())["output"] == "thanks"
+    assert await run.results() == {"t1c1": "I did"}
+
+
+# A run that is the child of somebody else's workflow.
+
+
+@workflow.defn
+class Somebody:
+    """A workflow of a user's own."""
+
+    @workflow.run
+    async def run(self, request: dict[str, Any], task_queue: str) -> Any:
+        """Start a run, as a child."""
+        return await workflow.execute_child_workflow(
+            "AgentWorkflow", request, id=f"{workflow.info().workflow_id}.own", task_queue=task_queue
+        )
+
+
+@pytest.fixture
+async def elsewhere(client: Client) -> AsyncIterator[str]:
+    """The task queue of a user's own worker."""
+    queue = f"own-{uuid.uuid4().hex[:8]}"
+    async with Worker(
+        client, task_queue=queue, workflows=[Somebody], workflow_runner=UnsandboxedWorkflowRunner()
+    ):
+        yield queue
+
+
+async def test_a_child_of_a_workflow_of_others_tells_it_nothing(
+    client: Client, open_house: OpenHouse, elsewhere: str
+) -> None:
+    house = await open_house([Answer(calls=[call("pay", amount=5)]), Answer("paid")])
+    agent = {"instructions": "Test.", "model": {"endpoint": "fake"}, "tools": ["pay"]}
+    parent = await client.start_workflow(
+        Somebody.run,
+        args=[{"agent": agent, "input": "go"}, house.task_queue],
+        id=f"somebody-{uuid.uuid4().hex[:8]}",
+        task_queue=elsewhere,
+    )
+    run = Run(client.get_workflow_handle(f"{parent.id}.own"))
+
+    await waits(run)
+    await run.decide("t1c1", "approve")
+    assert (await parent.result())["output"] == "paid"
+    signals = EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED
+    assert signals not in [event.event_type for event in await run.history()]
