@@ -100,6 +100,13 @@ def _add_run(commands: _Commands) -> None:
         type=values.json_object,
         help="the state it begins with, or @FILE",
     )
+    add(
+        "--context",
+        metavar="JSON",
+        type=values.json_objects,
+        help="messages that were said before, and data messages: a list, or @FILE",
+    )
+    add("--skill", metavar="NAME", type=values.name, help="the agent's skill to use (else: chosen)")
     add("--budget", metavar="JSON", type=values.json_object, help="such as '{\"maxTurns\": 4}'")
     add("--conversation", action="store_true", default=None, help="stay open for `holdfast send`")
     _add_starting(parser, "the agent's")
@@ -209,6 +216,19 @@ def _add_check(commands: _Commands) -> None:
     add("--tools", metavar="MODULE", action="append", default=[], help="repeatable")
     add("--endpoints", metavar="FILE", help="where models are asked (endpoints.yaml)")
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
+    add(
+        "--knowledge-url",
+        dest="knowledge_urls",
+        metavar="PREFIX",
+        action="append",
+        default=[],
+        help="the worker's; repeatable",
+    )
+    add(
+        "--composed",
+        metavar="AGENT[:SKILL]",
+        help="print the schema of its answers in composed calling",
+    )
     add(
         "--timeout",
         metavar="TIME",

@@ -1,7 +1,7 @@
 """The worker: settings, registration, and a stop that loses nothing.
 
-It runs `AgentWorkflow` and `CallWorkflow`, asks models, and carries out the tools of its own Python
-modules. Other workers, in any language, may carry out others.
+It runs `AgentWorkflow`, `CallWorkflow` and `MemoryWorkflow`, asks models, and carries out the tools
+of its own Python modules. Other workers, in any language, may carry out others.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.addresses import AddressError, Prefix
 from activities.catalog.faults import Problem
 from activities.catalog.files import folder_signature
 from activities.catalog.importing import stuck
@@ -30,8 +31,10 @@ from activities.conversation import Conversations
 from activities.endpoints import EndpointsError, Models, http_client, load_models
 from activities.generate import Generate
 from activities.interceptor import SizeInterceptor
+from activities.knowledge import FetchKnowledge
+from activities.memory import Memories
 from activities.providers.ollama.host import with_local_ollama
-from activities.querying import QueriedPages
+from activities.querying import QueriedPages, Queries
 from activities.resolve import AgentResolver
 from hosting.dev_server import DevServer, abandon, serving
 from hosting.errors import STOPPED, WRONG_SETUP, StartError
@@ -45,6 +48,8 @@ from schemas.agent import WorkerFacts
 from schemas.faults import Fault, nearest
 from workflows.agent import AgentWorkflow
 from workflows.call import CallWorkflow
+from workflows.composed import schema_of_answers
+from workflows.memory import MemoryWorkflow
 
 # What a model has said so far is in its activity's heartbeat: it must not be held back for long.
 HEARTBEAT_INTERVAL = timedelta(milliseconds=200)
@@ -94,6 +99,7 @@ def load(settings: Settings) -> House:
     """
     http = http_client()
     models, problems = _models(settings, http)
+    prefixes = _prefixes(settings)
     # In full: a module, or a tool at work, may go to another folder.
     folder = None if settings.catalog is None else settings.catalog.absolute()
     endpoints = () if settings.endpoints is None else (str(settings.endpoints.absolute()),)
@@ -104,6 +110,7 @@ def load(settings: Settings) -> House:
             settings.tools,
             endpoints=None if models is None else models.names,
             task_queue=settings.task_queue,
+            knowledge_urls=prefixes,
         )
     except CatalogError as error:
         raise LoadError([*problems, *error.problems]) from None
@@ -117,6 +124,14 @@ def load(settings: Settings) -> House:
     modules = sorted({each.source.file for each in catalog.imported})
     reloading = Reloading(shelf, folder, before, once=(*modules, *endpoints))
     return House(shelf, models, http, reloading)
+
+
+def _prefixes(settings: Settings) -> list[Prefix]:
+    """The addresses that knowledge may be fetched from."""
+    try:
+        return [Prefix.read(text) for text in settings.knowledge_urls]
+    except AddressError as error:
+        raise LoadError([Problem("--knowledge-url", None, error.reason, error.mend)]) from None
 
 
 def _models(settings: Settings, http: httpx.AsyncClient) -> tuple[Models | None, list[Problem]]:
@@ -145,19 +160,27 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
         generate_timeout=settings.generate_timeout,
         heartbeat_timeout=settings.heartbeat_timeout,
     )
-    generate = Generate(house.models, QueriedPages(client), Conversations())
+    queries = Queries(client)
+    generate = Generate(house.models, QueriedPages(queries), Conversations())
     resolver = AgentResolver(house.shelf, facts)
+    memories = Memories(client, queries)
+    world = house.shelf.catalog.world
+    knowledge = FetchKnowledge(house.http, world.folder, world.knowledge_urls)
     # Room for as many activities and local activities at once as the worker takes, and for looking
     # at the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[AgentWorkflow, CallWorkflow],
+        workflows=[AgentWorkflow, CallWorkflow, MemoryWorkflow],
         activities=[
             generate.generate,
             resolver.resolve_agent,
             resolver.resolve_tool,
+            knowledge.fetch_knowledge,
+            memories.memory_read,
+            memories.memory_search,
+            memories.memory_write,
             *house.shelf.catalog.activities,
         ],
         activity_executor=threads,
@@ -259,10 +282,27 @@ def check(settings: Settings, how: Check) -> int:
 def _checked(settings: Settings, how: Check) -> Answer:
     try:
         house = load(settings)
+        if how.composed is not None:
+            return Answer(STOPPED, f"{_composed(house, how.composed)}\n")
     except LoadError as error:
         return _refused(error.problems, how)
     said = [*_notes(house, settings), f"{_holdings(house)}: nothing to mend"]
     return Answer(STOPPED, "[]\n" if how.json else "\n".join([*said, ""]))
+
+
+def _composed(house: House, which: str) -> str:
+    """The schema of the answers of `AGENT` or `AGENT:SKILL`, in composed calling."""
+    name, _, skill = which.partition(":")
+    agents = house.shelf.catalog.agents
+    if name not in agents:
+        mend = nearest(name, agents, "name a catalog with agents: `--catalog DIR`")
+        raise LoadError([Problem("--composed", None, f"there is no agent `{name}`", mend)])
+    agent = agents[name]
+    skills = [one.name for one in agent.skills]
+    if skill and skill not in skills:
+        mend = nearest(skill, skills, f"write `{name}` alone")
+        raise LoadError([Problem("--composed", None, f"`{name}` has no skill `{skill}`", mend)])
+    return json.dumps(schema_of_answers(agent, skill or None), indent=2, ensure_ascii=False)
 
 
 def _refused(problems: Sequence[Problem], how: Check) -> Answer:

@@ -7,6 +7,7 @@ waits until it is needed. No key is read here, and none can stand in the file.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 from typing import TypeVar
 
@@ -95,13 +96,14 @@ class Models:
 
 
 def http_client() -> httpx.AsyncClient:
-    """The one HTTP client of a worker. It tries nothing again and follows nothing.
+    """The one HTTP client of a worker. It tries nothing again, follows nothing, keeps no cookies.
 
     A connection serves one request: some servers close it after a few, at the moment when it is
     used again, and what keeping it would save is little beside the seconds of an answer.
     """
     limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=0)
-    return httpx.AsyncClient(limits=limits)
+    no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+    return httpx.AsyncClient(limits=limits, cookies=no_cookies)
 
 
 def load_models(file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient) -> Models:

@@ -148,9 +148,9 @@ class RemoteRun:
         answer: dict[str, Any] = await self._query(names.STATUS)
         return answer
 
-    async def state(self) -> Any:
-        """The run's state; raises as `entries` does."""
-        return await self._query(names.STATE)
+    async def state(self, instance: str | None = None) -> Any:
+        """The run's state, or what an instance sees; raises as `entries` does."""
+        return await self._query(names.STATE, *([] if instance is None else [instance]))
 
     async def ended(self) -> Ending:
         """How a closed run ended. The server knows it: no worker is needed."""

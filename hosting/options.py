@@ -22,18 +22,23 @@ _PREFIX = "HOLDFAST_"
 _VARIABLES = (
     *("catalog", "endpoints", "task-queue", "notify"),
     *("heartbeat-timeout", "generate-timeout", "graceful-timeout"),
+    "knowledge-urls",
 )
+# Of these, a variable holds several, with white space between: by the option for one of them.
+_LISTS = {"knowledge-urls": "knowledge-url"}
 _NEARLY = 0.85
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a worker is to be. `graceful_timeout` is how long activities may go on once it stops."""
+    """How a worker is to be. `graceful_timeout` is how long activities may go on once it stops;
+    `knowledge_urls` is what addresses begin with that knowledge may be fetched from."""
 
     catalog: Path | None = None
     tools: Sequence[str] = ()
     endpoints: Path | None = None
     task_queue: str = names.TASK_QUEUE
+    knowledge_urls: Sequence[str] = ()
     notify: str | None = None
     heartbeat_timeout: timedelta = timedelta(seconds=5)
     generate_timeout: timedelta = timedelta(hours=1)
@@ -45,9 +50,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Check:
-    """Everything is to be loaded, and nothing else. `timeout` is how long that may take."""
+    """Everything is to be loaded, and nothing else. `timeout` is how long that may take; of the
+    agent `composed`, the schema of its answers is wanted."""
 
     json: bool = False
+    composed: str | None = None
     timeout: timedelta = timedelta(minutes=1)
 
 
@@ -68,7 +75,7 @@ def options(arguments: Sequence[str]) -> Options:
     given = _from_environment() | _parsed(arguments)
     dev = {name: given.pop(name) for name in ("db", "port", "ui_port") if name in given}
     server = DevServer(**dev) if given.pop("dev", False) else None
-    how = {name: given.pop(name) for name in ("json", "timeout") if name in given}
+    how = {name: given.pop(name) for name in ("json", "composed", "timeout") if name in given}
     check = Check(**how) if given.pop("check", False) else None
     settings = Settings(**given)
     if check and not (settings.catalog or settings.tools or settings.endpoints):
@@ -92,20 +99,23 @@ def _from_environment() -> dict[str, Any]:
 
 def _refuse_slip(variable: str, variables: dict[str, str]) -> None:
     """Who has written it meant an option; what others put in the environment is left alone."""
-    option = "--" + variable.removeprefix(_PREFIX).lower().replace("_", "-")
-    if option in _known_options():
-        raise wrong_setup(f"the variable {variable} is not read", f"use `{option}`")
     close = closest(variable.removeprefix(_PREFIX), _VARIABLES, _NEARLY)
     if close:
         meant = [each for each, name in variables.items() if name == close[0]]
         raise wrong_setup(f"the variable {variable} is not read", f"did you mean {meant[0]}?")
+    option = "--" + variable.removeprefix(_PREFIX).lower().replace("_", "-")
+    if option in _known_options():
+        raise wrong_setup(f"the variable {variable} is not read", f"use `{option}`")
 
 
 def _of_variable(variable: str, name: str, value: str) -> dict[str, Any]:
+    option = _LISTS.get(name, name)
+    values = value.split() if name in _LISTS else [value]
     try:
-        return _parsed([f"--{name}={value}"])
+        return _parsed([f"--{option}={each}" for each in values])
     except StartError as error:
-        raise StartError([line.replace(f"`--{name}`", variable) for line in error.lines]) from None
+        told = [line.replace(f"`--{option}`", variable) for line in error.lines]
+        raise StartError(told) from None
 
 
 def _parsed(arguments: Sequence[str]) -> dict[str, Any]:
@@ -149,6 +159,14 @@ def _parser() -> _Parser:
     add("--tools", metavar="MODULE", type=_text, action="append", help=module)
     add("--endpoints", metavar="FILE", type=_path, help="where models are asked (endpoints.yaml)")
     add("--task-queue", metavar="NAME", type=_text, help=f"default: {names.TASK_QUEUE}")
+    add(
+        "--knowledge-url",
+        dest="knowledge_urls",
+        metavar="PREFIX",
+        type=_text,
+        action="append",
+        help="where agents may have knowledge fetched from; repeatable",
+    )
     add("--notify", metavar="ACTIVITY", type=_text, help="tells people of a waiting call")
     for name in ("heartbeat", "generate", "graceful"):
         default = format_duration(getattr(Settings, f"{name}_timeout"))
@@ -162,6 +180,8 @@ def _add_check(parser: _Parser) -> None:
     add = parser.add_argument_group("a check").add_argument
     add("--check", action="store_true", help="load everything, say what is wrong, and end")
     add("--json", action="store_true", help="as a JSON array")
+    composed = "print the schema of its answers in composed calling"
+    add("--composed", metavar="AGENT[:SKILL]", type=_text, help=composed)
     default = format_duration(Check.timeout)
     add("--timeout", metavar="TIME", type=_duration, help=f"for all of it; default: {default}")
 

@@ -325,12 +325,14 @@ async def test_where_they_may_not_be_registered_one_warning_says_so(
 def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_TASK_QUEUE", "from-the-environment")
     monkeypatch.setenv("HOLDFAST_HEARTBEAT_TIMEOUT", "7s")
+    monkeypatch.setenv("HOLDFAST_KNOWLEDGE_URLS", "https://a.org/docs\n https://b.org")
     given, dev, check = options(["--heartbeat-timeout", "2s", "--tools", "a", "--tools", "b.py"])
     assert (dev, check) == (None, None)
     assert given == Settings(
         task_queue="from-the-environment",
         heartbeat_timeout=timedelta(seconds=2),
         tools=["a", "b.py"],
+        knowledge_urls=["https://a.org/docs", "https://b.org"],
     )
 
 

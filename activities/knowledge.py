@@ -1,0 +1,163 @@
+"""The activity `fetch_knowledge`: what an agent can look up, given only when it is asked for.
+
+A text is given as it is, a file of the catalog is read, an address that the operator allows is
+fetched. All come back as text, never as JSON: a stranger's object could say of itself that it is
+more than a result.
+"""
+
+import asyncio
+import codecs
+import re
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+import httpx
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.addresses import AddressError, Prefix, allowed, shown
+from activities.catalog.faults import UnreadableError
+from activities.catalog.knowledge import MAX_KNOWLEDGE_BYTES, read_knowledge
+from activities.failures import RETRIED_STATUS, retry_delay
+from schemas import names
+from schemas.errors import ErrorCode
+from schemas.tool import KnowledgeSource
+from schemas.wording import quoted
+
+# Less than the half minute that an attempt has.
+MAX_FETCH_SECONDS = 25
+FETCH_TIMEOUT = httpx.Timeout(10)
+# A call waits no longer, whatever a server would like.
+MAX_RETRY_DELAY = timedelta(minutes=1)
+_TEXT = re.compile(r"text/.+|application/(.+\+)?(json|xml|yaml)|application/x-yaml")
+# By how Python calls them. It has others that are slow, or no encodings of text.
+_CHARSETS = re.compile(
+    r"ascii|utf-(8|16|32)(-[bl]e)?|iso(8859|2022).*|cp\d+|koi8-[rtu]|gb.+|big5.*|euc_.+"
+    r"|shift_jis.*|mac-.+|tis-620"
+)
+
+
+class FetchKnowledge:
+    """Fetches for the agents of one worker: from its catalog, and from what it allows."""
+
+    def __init__(
+        self, http: httpx.AsyncClient, folder: Path | None, prefixes: Collection[Prefix]
+    ) -> None:
+        self._http = http
+        self._folder = folder
+        self._prefixes = prefixes
+
+    @activity.defn(name=names.FETCH_KNOWLEDGE)
+    async def fetch_knowledge(self, source: dict[str, Any]) -> str:
+        """What is known.
+
+        Args:
+            source: a `schemas.tool.KnowledgeSource` as JSON.
+
+        Raises:
+            ApplicationError: of type `tool_error`; tried again or not: it cannot be had.
+        """
+        match KnowledgeSource.read(source):
+            case KnowledgeSource(text=str(text)):
+                return text
+            case KnowledgeSource(file=str(file)):
+                return await asyncio.to_thread(self._file, file)
+            case KnowledgeSource(url=str(url)):
+                return await self._url(url)
+            case _:
+                raise _error("there is nothing to fetch")
+
+    def _file(self, file: str) -> str:
+        if self._folder is None:
+            raise _error(f"the file {quoted(file)} cannot be read here")
+        try:
+            return read_knowledge(self._folder, file)
+        except UnreadableError as error:
+            raise _error(f"the file {quoted(file)} cannot be read: {error.reason}") from None
+
+    async def _url(self, text: str) -> str:
+        try:
+            url = allowed(text, self._prefixes)
+        except AddressError as error:
+            raise _error(str(error)) from None
+        try:
+            async with asyncio.timeout(MAX_FETCH_SECONDS):
+                return await self._fetch(url)
+        except TimeoutError:
+            raise _error(f"{shown(url)} took more than {MAX_FETCH_SECONDS} s", again=True) from None
+        except httpx.HTTPError as error:
+            said = str(error) or type(error).__name__
+            raise _error(f"{shown(url)} cannot be read: {said}", again=True) from None
+
+    async def _fetch(self, url: httpx.URL) -> str:
+        headers = {
+            "accept": "text/*, application/json, application/xml, application/yaml",
+            # Compressed, its size is anybody's guess.
+            "accept-encoding": "identity",
+        }
+        async with self._http.stream(
+            "GET", url, headers=headers, timeout=FETCH_TIMEOUT, follow_redirects=False
+        ) as response:
+            _check_status(response)
+            charset = _charset_of(response)
+            return _decoded(await _bytes_of(response), charset, response)
+
+
+def _check_status(response: httpx.Response) -> None:
+    status, where = response.status_code, shown(response.request.url)
+    if response.is_success:
+        return
+    if response.is_redirect:
+        to = quoted(response.headers["location"])
+        raise _error(f"{where} has moved to {to}; redirects are not followed: name that address")
+    again = status in RETRIED_STATUS or status >= 500
+    delay = retry_delay(response.headers, datetime.now(UTC)) if again else None
+    delay = min(delay, MAX_RETRY_DELAY) if delay is not None else None
+    raise _error(f"{where} answered {status} {response.reason_phrase}".strip(), again, delay)
+
+
+def _charset_of(response: httpx.Response) -> str:
+    """The encoding of the text that the response is."""
+    where = shown(response.request.url)
+    said = Message()
+    said["content-type"] = response.headers.get("content-type", "application/octet-stream")
+    if not _TEXT.fullmatch(said.get_content_type()):
+        raise _error(f"{where} is no text but {quoted(said.get_content_type())}")
+    coding = response.headers.get("content-encoding", "identity")
+    if coding != "identity":
+        raise _error(f"{where} was sent as {quoted(coding)}, though it was asked for as it is")
+    charset = said.get_content_charset("utf-8")
+    try:
+        name = codecs.lookup(charset).name
+    except LookupError:
+        name = ""
+    if not _CHARSETS.fullmatch(name):
+        raise _error(f"{where} is in an encoding that is not read: {quoted(charset)}")
+    return name
+
+
+async def _bytes_of(response: httpx.Response) -> bytes:
+    read = bytearray()
+    async for chunk in response.aiter_raw():
+        read += chunk
+        if len(read) > MAX_KNOWLEDGE_BYTES:
+            where = shown(response.request.url)
+            raise _error(f"{where} has more than the {MAX_KNOWLEDGE_BYTES} bytes that are read")
+    return bytes(read)
+
+
+def _decoded(data: bytes, charset: str, response: httpx.Response) -> str:
+    try:
+        return data.decode(charset).removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        raise _error(f"{shown(response.request.url)} is not in {charset}, as it says") from None
+
+
+def _error(message: str, again: bool = False, delay: timedelta | None = None) -> ApplicationError:
+    """An error in words for the model, tried again (after `delay`) or not."""
+    return ApplicationError(
+        message, type=ErrorCode.TOOL_ERROR, non_retryable=not again, next_retry_delay=delay
+    )

@@ -1,0 +1,82 @@
+"""Which addresses an operator's prefixes let through: compared as parsed, with no tricks."""
+
+import pytest
+
+from activities.addresses import AddressError, Prefix, allowed, shown
+
+DOCS = [Prefix.read("https://docs.acme.org/guide/"), Prefix.read("http://localhost:8080")]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://docs.acme.org/guide/returns.md",
+        "https://docs.acme.org/guide",
+        "HTTPS://DOCS.ACME.ORG:443/guide/a/b?page=2#top",
+        "https://docs.acme.org/other/../guide/x",
+        "http://localhost:8080",
+        "http://localhost:8080/anything",
+    ],
+)
+def test_what_begins_with_a_prefix_is_allowed(url: str) -> None:
+    assert str(allowed(url, DOCS)).lower().startswith(url.partition("://")[0].lower())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://docs.acme.org:443/guide/x",  # another scheme
+        "https://docs.acme.org:8443/guide/x",  # another port
+        "https://docs.acme.org.evil.net/guide/x",  # another host
+        "https://evil.net/docs.acme.org/guide/x",
+        "https://docs.acme.org/guidebook",  # a string's prefix, and no step of a path
+        "https://docs.acme.org/",
+        "https://docs.acme.org/guide/../secrets",
+        "http://localhost/anything",
+        "http://127.0.0.1:8080/anything",
+        "http://[::1]:8080/anything",
+    ],
+)
+def test_what_does_not_is_refused_with_what_to_do(url: str) -> None:
+    with pytest.raises(AddressError, match=r"the worker does not allow .*`--knowledge-url`"):
+        allowed(url, DOCS)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("https://docs.acme.org@evil.net/guide/x", "a user's name or password"),
+        ("https://ann:secret@docs.acme.org/guide/x", "a user's name or password"),
+        ("https://docs.acme.org/guide/%2e%2e/secrets", "roundabout"),
+        ("https://docs.acme.org/guide/..%2fsecrets", "roundabout"),
+        ("https://docs.acme.org/guide/..;/secrets", "roundabout"),
+        ("https://docs.acme.org/guide/..\\secrets", "roundabout"),
+        ("https://docs.acme.org/guide/%5c..", "roundabout"),
+        ("file:///etc/passwd", "no web address"),
+        ("docs.acme.org/guide/x", "no web address"),
+        ("https:///guide/x", "no web address"),
+        ("https://docs.acme.org/\x00", "no address"),
+        ("https://docs.acme.org:port/", "no address"),
+        ("https://docs.acme.org/" + "x" * 2_000, "the address has 2022 characters"),
+        ("", "no web address"),
+    ],
+)
+def test_what_could_be_read_in_two_ways_is_refused(url: str, reason: str) -> None:
+    with pytest.raises(AddressError, match=reason) as refused:
+        allowed(url, DOCS)
+    assert "secret@" not in str(refused.value)
+
+
+def test_without_a_prefix_nothing_is_allowed() -> None:
+    with pytest.raises(AddressError):
+        allowed("https://docs.acme.org/guide", [])
+
+
+@pytest.mark.parametrize("text", ["acme", "https://a.org/?x=1", "https://a.org/#x", "ftp://a.org"])
+def test_a_prefix_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(AddressError):
+        Prefix.read(text)
+
+
+def test_an_address_is_shown_without_its_query() -> None:
+    assert shown(allowed("http://localhost:8080/a?token=x#y", DOCS)) == "http://localhost:8080/a"

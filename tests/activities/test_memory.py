@@ -1,0 +1,160 @@
+"""The activities of memory: whose it is, under which id it is written, and what goes wrong."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from temporalio.client import (
+    Client,
+    RPCTimeoutOrCancelledError,
+    WithStartWorkflowOperation,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.testing import ActivityEnvironment
+
+from activities.memory import Memories
+from activities.pages import RunGone, RunSilent
+from activities.querying import Queries
+from schemas.memory import EMPTY, MemoryOwner
+
+OWNER = MemoryOwner(agent="desk", principal="ann").to_json()
+WRITE = {"key": "drink", "value": "tea"}
+
+
+class Server:
+    """A client and its queries, which answer as they are told, and keep what they were asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[Any] = []
+        self.at_once = self.most_at_once = 0
+
+    async def ask(self, *asked: Any) -> Any:
+        """Answer a query."""
+        return await self._answer(asked)
+
+    async def execute_update_with_start_workflow(
+        self,
+        update: str,
+        argument: Any,
+        *,
+        start_workflow_operation: WithStartWorkflowOperation[Any, Any],
+        id: str,
+    ) -> Any:
+        """Answer an update."""
+        start = start_workflow_operation._start_workflow_input
+        return await self._answer((update, argument, start, id))
+
+    async def _answer(self, asked: Any) -> Any:
+        self.asked.append(asked)
+        self.at_once += 1
+        self.most_at_once = max(self.at_once, self.most_at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def memories(self) -> Memories:
+        """The activities, upon this server."""
+        return Memories(cast(Client, self), cast(Queries, self))
+
+    async def use(self, name: str, arguments: Any) -> Any:
+        """Carry out an activity, as a call of a run."""
+        environment = ActivityEnvironment()
+        environment.info = replace(
+            environment.info, task_queue="q", workflow_run_id="run-1", activity_id="t2c1"
+        )
+        return await environment.run(getattr(self.memories(), name), arguments, OWNER)
+
+
+async def test_a_write_is_known_by_its_call_and_starts_the_memory_where_there_is_none() -> None:
+    server = Server({"kept": True})
+    assert await server.use("memory_write", WRITE) == {"kept": True}
+    [(update, write, start, update_id)] = server.asked
+    assert (update, write, update_id) == ("write", WRITE, "run-1/t2c1")
+    assert (start.workflow, start.id) == ("MemoryWorkflow", "memory.desk.ann")
+    assert start.task_queue == "q"  # the run's own
+    assert start.id_conflict_policy is WorkflowIDConflictPolicy.USE_EXISTING
+    assert start.args[0]["owner"] == OWNER
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "query"),
+    [
+        ("memory_read", {"key": "drink"}, "read"),
+        ("memory_search", {"query": "tea", "limit": 2}, "search"),
+    ],
+)
+async def test_reading_asks_the_owners_memory(name: str, arguments: Any, query: str) -> None:
+    server = Server({"entries": 1})
+    assert await server.use(name, arguments) == {"entries": 1}
+    [(asked, asked_for, argument)] = server.asked
+    assert (asked.workflow_id, asked.run_id) == ("memory.desk.ann", "")
+    assert (asked_for, argument) == (query, arguments)
+
+
+async def test_a_memory_that_is_not_there_is_empty() -> None:
+    assert await Server(RunGone("not there")).use("memory_read", {}) == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("memory_write", {"key": "drink"}),
+        ("memory_write", {"key": "", "value": "tea"}),
+        ("memory_write", {"key": "drink", "value": {"hot": True}}),
+        ("memory_write", {"key": "drink", "value": "x" * 16_001}),
+        ("memory_write", {**WRITE, "owner": "somebody else"}),
+        ("memory_read", {"key": "x" * 201}),
+        ("memory_search", {}),
+        ("memory_search", {"query": "tea", "limit": 21}),
+    ],
+)
+async def test_what_does_not_fit_is_final_and_asks_nobody(name: str, arguments: Any) -> None:
+    server = Server({})
+    with pytest.raises(ApplicationError) as refused:
+        await server.use(name, arguments)
+    assert (refused.value.type, refused.value.non_retryable) == ("invalid_arguments", True)
+    assert not server.asked
+
+
+def update_failed(kind: str) -> WorkflowUpdateFailedError:
+    return WorkflowUpdateFailedError(ApplicationError("the memory is full", type=kind))
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "told", "final"),
+    [
+        ("memory_write", update_failed("memory_full"), "the memory is full", True),
+        ("memory_write", update_failed("invalid_request"), "the memory is full", True),
+        ("memory_write", update_failed("NotFoundError"), "cannot be written to", False),
+        ("memory_write", RPCTimeoutOrCancelledError("late"), "did not answer", False),
+        ("memory_write", RPCError("no", RPCStatusCode.UNAVAILABLE, b""), "did not answer", False),
+        ("memory_read", RunSilent("no"), "did not answer", False),
+        ("memory_search", RunSilent("no"), "did not answer", False),
+    ],
+)
+async def test_what_passes_is_tried_again_and_what_does_not_is_told(
+    name: str, error: Exception, told: str, final: bool
+) -> None:
+    arguments = {"memory_write": WRITE, "memory_search": {"query": "x"}}.get(name, {})
+    with pytest.raises(ApplicationError, match=told) as refused:
+        await Server(error).use(name, arguments)
+    assert refused.value.non_retryable is final
+
+
+async def test_a_worker_writes_to_a_memory_one_after_the_other_and_to_two_at_once() -> None:
+    server = Server({})
+    memories, environment = server.memories(), ActivityEnvironment()
+    for agents, at_once in ((["desk"] * 5, 1), (["desk", "shop"], 2)):
+        server.most_at_once = 0
+        owners = [MemoryOwner(agent=agent).to_json() for agent in agents]
+        writes = [environment.run(memories.memory_write, WRITE, owner) for owner in owners]
+        await asyncio.gather(*writes)
+        assert server.most_at_once == at_once

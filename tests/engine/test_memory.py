@@ -1,0 +1,300 @@
+"""What an agent keeps: written once for each write, found again, and bounded."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas import names
+from schemas.base import json_size
+from schemas.memory import (
+    EMPTY,
+    MAX_ENTRIES,
+    MAX_KEY_CHARACTERS,
+    MAX_MEMORY_BYTES,
+    MAX_VALUE_BYTES,
+    MemoryOwner,
+    MemorySearch,
+    MemoryState,
+    MemoryWrite,
+)
+from workflows.engine.memory import (
+    MAX_APPLIED,
+    MAX_EXCERPT_CHARACTERS,
+    MAX_KEYS_SHOWN,
+    Memory,
+    MemoryFull,
+)
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+MAX_PAYLOAD_BYTES = 2_000_000
+
+
+class Kept:
+    """A memory, and writes to it, each with an id of its own unless it says one."""
+
+    def __init__(self, **entries: str) -> None:
+        self.memory = Memory(MemoryState(owner=MemoryOwner(agent="desk"), writes_a_run=1))
+        self.writes = 0
+        for key, value in entries.items():
+            self.write(key, value)
+
+    def write(self, key: str, value: str | None, write_id: str | None = None) -> dict[str, Any]:
+        self.writes += 1
+        write = MemoryWrite(key=key, value=value)
+        write_id = write_id or f"run/t{self.writes}c1"
+        self.memory.check(write, write_id)
+        return self.memory.write(write, write_id, NOON)
+
+    def value(self, key: str) -> Any:
+        return self.memory.read(key).get("value")
+
+    def keys(self) -> list[str]:
+        return list(self.memory.read(None).get("keys", []))
+
+    def found(self, query: str, **more: Any) -> list[str]:
+        return [each["key"] for each in self.search(query, **more).get("found", [])]
+
+    def search(self, query: str, **more: Any) -> dict[str, Any]:
+        return self.memory.search(MemorySearch(query=query, **more))
+
+
+def test_what_is_written_is_read_with_its_time() -> None:
+    kept = Kept()
+    assert kept.write("ann", "likes tea") == {"key": "ann", "kept": True, "entries": 1}
+    said = {"key": "ann", "value": "likes tea", "writtenAt": "2026-01-02T12:00:00.000Z"}
+    assert kept.memory.read("ann") == said
+
+
+def test_a_write_replaces_what_was_there_and_null_deletes_it() -> None:
+    kept = Kept(ann="tea", bob="coffee")
+    kept.write("ann", "cocoa")
+    assert kept.value("ann") == "cocoa"
+    assert kept.write("ann", None) == {"key": "ann", "kept": False, "entries": 1}
+    assert kept.write("nobody", None)["entries"] == 1
+    assert kept.keys() == ["bob"]
+
+
+def test_what_is_not_there_is_answered_by_the_keys_the_newest_first() -> None:
+    kept = Kept(ann="tea", bob="coffee")
+    kept.write("ann", "cocoa")
+    said = {"key": "cat", "value": None, "entries": 2, "keys": ["ann", "bob"]}
+    assert kept.memory.read("cat") == said
+    assert kept.memory.read(None) == {"entries": 2, "keys": ["ann", "bob"]}
+
+
+def test_only_so_many_keys_are_shown() -> None:
+    kept = Kept(**{f"k{n}": "x" for n in range(MAX_KEYS_SHOWN + 5)})
+    assert len(kept.keys()) == MAX_KEYS_SHOWN
+    assert kept.memory.read(None)["entries"] == MAX_KEYS_SHOWN + 5
+
+
+def test_a_memory_in_which_nothing_is_left_says_that_it_is_empty() -> None:
+    kept = Kept(ann="tea")
+    kept.write("ann", None)
+    assert kept.memory.read(None) == kept.memory.read("ann") == kept.search("tea") == EMPTY
+
+
+# A write that comes again.
+
+
+def test_a_write_that_comes_again_does_not_undo_what_came_after_it() -> None:
+    kept = Kept()
+    kept.write("ann", "tea", "run-1/t1c1")
+    kept.write("ann", "coffee", "run-2/t1c1")
+    assert kept.write("ann", "tea", "run-1/t1c1")["kept"]
+    assert kept.value("ann") == "coffee"
+
+
+def test_writes_are_known_again_by_a_memory_that_goes_on() -> None:
+    kept = Kept()
+    kept.write("ann", "tea", "run-1/t1c1")
+    kept.write("ann", "coffee", "run-2/t1c1")
+    kept.memory = Memory(MemoryState.read(kept.memory.state().to_json()))
+    kept.write("ann", "tea", "run-1/t1c1")
+    assert kept.value("ann") == "coffee"
+
+
+def test_only_the_last_writes_are_known_again_however_long_their_ids() -> None:
+    kept = Kept()
+    for n in range(MAX_APPLIED + 5):
+        kept.write("ann", str(n), f"{'i' * 10_000}{n}")
+    state = kept.memory.state().to_json()
+    assert len(state["applied"]) == MAX_APPLIED
+    assert json_size(state) < 40 * MAX_APPLIED
+
+
+def test_a_write_that_comes_again_is_not_refused_though_there_is_no_room_any_more() -> None:
+    kept = Kept()
+    kept.write("ann", "x", "again")
+    kept.write("ann", None)
+    with pytest.raises(MemoryFull):
+        fill(kept, "x" * MAX_VALUE_BYTES)
+    assert kept.write("ann", "x" * MAX_VALUE_BYTES, "again")["kept"]
+    assert kept.value("ann") is None
+
+
+# Bounds.
+
+
+def fill(kept: Kept, text: str = "x", key_characters: int = 0, padding: str = " ") -> None:
+    for n in range(MAX_ENTRIES):
+        kept.write(f"k{n}".ljust(key_characters, padding), text)
+
+
+def test_it_holds_so_many_entries_and_says_what_makes_room() -> None:
+    kept = Kept()
+    fill(kept)
+    with pytest.raises(MemoryFull, match=r"full: it has 1000 entries; delete .*write null"):
+        kept.write("one more", "x")
+    kept.write("k7", "another")
+    kept.write("k8", None)
+    kept.write("one more", "x")
+
+
+def test_it_holds_so_many_bytes_and_a_replaced_text_makes_room() -> None:
+    kept = Kept()
+    texts = MAX_MEMORY_BYTES // (MAX_VALUE_BYTES + 10)
+    for n in range(texts):
+        kept.write(f"k{n}", "x" * MAX_VALUE_BYTES)
+    with pytest.raises(MemoryFull, match=r"would have 5\d+ bytes of 500000"):
+        kept.write("one more", "x" * MAX_VALUE_BYTES)
+    kept.write("k0", "y" * MAX_VALUE_BYTES)
+    kept.write("k0", "x")
+    kept.write("one more", "x" * (MAX_VALUE_BYTES - 10))
+
+
+@pytest.mark.parametrize("value", ["x" * (MAX_VALUE_BYTES + 1), "ß" * (MAX_VALUE_BYTES // 2 + 1)])
+def test_a_text_has_so_many_bytes(value: str) -> None:
+    with pytest.raises(ValidationError, match="keep at most 16000"):
+        MemoryWrite(key="ann", value=value)
+
+
+@pytest.mark.parametrize("character", ["é", "\u4e2d", "\U0001f600", "\x01", '"', "x"])
+def test_the_fullest_memory_fits_into_one_payload(character: str) -> None:
+    """Temporal writes JSON in ASCII."""
+    kept = Kept()
+    text = character * ((MAX_VALUE_BYTES - 20) // len(character.encode()))
+    with pytest.raises(MemoryFull):
+        fill(kept, text, MAX_KEY_CHARACTERS, character)
+    assert len(json.dumps(kept.memory.state().to_json())) < MAX_PAYLOAD_BYTES
+
+
+# Searching.
+
+
+def test_the_entry_with_the_most_words_comes_first_and_a_key_counts_for_more() -> None:
+    kept = Kept(a="Ann drinks TEA", b="tea and cake, says Ann", ann="no hot drinks", d="nothing")
+    assert kept.found("ann tea cake") == ["b", "ann", "a"]
+    assert kept.search("ann tea cake")["matches"] == 3
+
+
+def test_of_equals_the_newest_comes_first() -> None:
+    kept = Kept(a="tea", b="tea", c="tea")
+    kept.write("a", "tea again")
+    assert kept.found("tea") == ["a", "c", "b"]
+    assert kept.found("tea", limit=2) == ["a", "c"]
+
+
+def test_a_part_of_a_word_is_found_after_the_whole_word() -> None:
+    kept = Kept(a="the refund", b="two refunds", c="退款单")
+    assert kept.found("refund") == ["a", "b"]
+    assert kept.found("退款") == ["c"]
+
+
+def test_case_makes_no_difference_in_any_language() -> None:
+    assert Kept(a="Große", b="groß").found("GROSSE") == ["a"]
+
+
+@pytest.mark.parametrize("query", ["zebra", "?!", " "])
+def test_what_occurs_nowhere_finds_nothing(query: str) -> None:
+    assert Kept(a="tea").search(query) == {"entries": 1, "matches": 0, "found": []}
+
+
+def test_of_a_long_text_a_search_shows_the_beginning() -> None:
+    [found] = Kept(a="tea" * MAX_EXCERPT_CHARACTERS).search("tea")["found"]
+    assert found["cut"]
+    assert len(found["value"]) == MAX_EXCERPT_CHARACTERS
+
+
+# As a whole.
+
+
+WRITES = st.lists(
+    st.tuples(
+        st.integers(0, 9),
+        st.sampled_from("abc"),
+        st.none() | st.text(st.characters(codec="utf-8"), max_size=5),
+    ),
+    max_size=30,
+)
+
+
+@given(WRITES)
+def test_it_is_the_same_whether_or_not_it_went_on_as_new_after_each_write(
+    writes: list[tuple[int, str, str | None]],
+) -> None:
+    stayed, went_on = Kept(), Kept()
+    for number, key, value in writes:
+        stayed.write(key, value, str(number))
+        went_on.write(key, value, str(number))
+        went_on.memory = Memory(MemoryState.read(went_on.memory.state().to_json()))
+    assert went_on.memory.state() == stayed.memory.state()
+    assert went_on.keys() == stayed.keys()
+    assert went_on.memory.size_bytes == stayed.memory.size_bytes
+
+
+# Whose it is.
+
+
+def test_a_memory_is_no_run() -> None:
+    """Lists of runs, and what is done to them, leave it alone."""
+    assert names.MEMORY_WORKFLOW not in names.WORKFLOWS
+
+
+def test_a_memory_is_under_the_agents_name_and_the_principals() -> None:
+    assert MemoryOwner(agent="desk").workflow_id == "memory.desk"
+    assert MemoryOwner(agent="desk", principal="ann").workflow_id == "memory.desk.ann"
+    assert MemoryOwner(agent="desk", inline=True).workflow_id == "memory-inline.desk"
+
+
+PEOPLE = st.none() | st.text(min_size=1, max_size=200)
+OWNERS = st.tuples(st.from_regex(r"\A[A-Za-z][A-Za-z0-9_.-]{0,127}\Z"), PEOPLE, st.booleans())
+
+
+@given(OWNERS, OWNERS)
+def test_no_two_owners_share_a_memory(
+    one: tuple[str, str | None, bool], other: tuple[str, str | None, bool]
+) -> None:
+    ids = [names.memory_id(agent, who, inline=inline) for agent, who, inline in (one, other)]
+    assert (ids[0] == ids[1]) == (one == other)
+    assert all(each.isascii() and each.isprintable() and len(each) < 1_000 for each in ids)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("a.b", None, False), ("a", "b", False)),
+        (("a", "b.c", False), ("a.b", "c", False)),
+        (("inline.a", None, False), ("a", None, True)),
+        (("a", "%2E", False), ("a", ".", False)),
+        (("a", "x" * 200, False), ("a", "x" * 199 + "y", False)),
+        (("a", "é" * 200, False), ("a", "é" * 199 + "è", False)),
+        (("a", "~", False), ("a", "%7E", False)),
+        (("a", "A", False), ("a", "a", False)),
+    ],
+)
+def test_owners_that_are_written_alike_are_told_apart(
+    one: tuple[str, str | None, bool], other: tuple[str, str | None, bool]
+) -> None:
+    ids = {names.memory_id(agent, who, inline=inline) for agent, who, inline in (one, other)}
+    assert len(ids) == 2
+    assert all(len(each) < 1_000 for each in ids)  # as Temporal has it
+
+
+def test_a_principal_with_half_a_character_has_a_memory_too() -> None:
+    assert names.memory_id("a", "\ud800", inline=False) == "memory.a.%ED%A0%80"

@@ -1,0 +1,235 @@
+"""§9: what an agent keeps outlives the run and the worker, bounded and safe under concurrency."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError, WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+from temporalio.testing import ActivityEnvironment
+
+from activities.memory import Memories
+from activities.querying import Queries
+from schemas import memory
+from schemas.memory import EMPTY, MAX_ENTRIES, MemoryEntry, MemoryOwner, MemoryState
+from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
+from tests.support.model_server import Answer, call
+from worker import Settings, build_worker
+
+ANN = {"id": "ann@acme.org"}
+
+
+class Desk:
+    """An agent's memory as the activities of its runs use it, with a worker that comes and goes."""
+
+    def __init__(self, client: Client, folder: Path) -> None:
+        self.client = client
+        self.task_queue = f"queue-{uuid.uuid4().hex[:8]}"
+        self.owner = MemoryOwner(agent=self.task_queue)
+        self.handle = client.get_workflow_handle(self.owner.workflow_id)
+        # Those of three workers.
+        self._activities = [Memories(client, Queries(client)) for _ in range(3)]
+        self._endpoints = folder / "endpoints.yaml"
+        self._endpoints.write_text("{}")
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator[None]:
+        """A worker that keeps nothing between two workflow tasks."""
+        settings = Settings(
+            endpoints=self._endpoints, task_queue=self.task_queue, max_cached_workflows=0
+        )
+        async with await build_worker(self.client, settings):
+            yield
+
+    async def write(
+        self, key: str, value: str | None, run: str = "run", call: str = "", worker: int = 0
+    ) -> Any:
+        """Write, as this call of this run, on this worker."""
+        write = self._activities[worker].memory_write
+        return await self._use(write, {"key": key, "value": value}, run, call or key)
+
+    async def read(self, key: str | None = None) -> Any:
+        """Read an entry, or the keys."""
+        arguments = {} if key is None else {"key": key}
+        return await self._use(self._activities[0].memory_read, arguments, "run", "read")
+
+    async def search(self, query: str) -> Any:
+        """Search."""
+        search = self._activities[0].memory_search
+        return await self._use(search, {"query": query}, "run", "search")
+
+    async def events(self) -> int:
+        """How long the memory's history is."""
+        return (await self.handle.describe()).history_length
+
+    async def _use(self, run_it: Any, arguments: Any, run: str, call: str) -> Any:
+        environment = ActivityEnvironment()
+        environment.info = replace(
+            environment.info, task_queue=self.task_queue, workflow_run_id=run, activity_id=call
+        )
+        return await environment.run(run_it, arguments, self.owner.to_json())
+
+
+@pytest.fixture
+def desk(client: Client, tmp_path: Path) -> Desk:
+    """An agent that nobody else is: what it keeps stays on the server."""
+    return Desk(client, tmp_path)
+
+
+# In a run.
+
+
+def says(turn: int, body: dict[str, Any]) -> Answer:
+    """What the model does: it is told so by the run's input."""
+    [task] = [each["content"] for each in body["messages"] if each["role"] == "user"][:1]
+    calls = {
+        "write": call("memory_write", key="drink", value="tea with milk"),
+        "read": call("memory_read", key="drink"),
+        "search": call("memory_search", query="MILK"),
+    }
+    return Answer(calls=[calls[task]]) if turn == 1 else Answer("done")
+
+
+async def told(house: House, agent: Any, task: str, **request: Any) -> str:
+    """What the agent's one call gives the model."""
+    handle = await house.client.start_workflow(
+        "AgentWorkflow",
+        {"agent": agent, "input": task, **request},
+        id=f"run-{uuid.uuid4().hex[:12]}",
+        task_queue=house.task_queue,
+    )
+    run = Run(handle)
+    await run.result()
+    return json.dumps((await run.results())["t1c1"])
+
+
+async def test_memory_belongs_to_an_agent_of_the_catalog_and_to_a_principal(
+    open_house: OpenHouse, tmp_path: Path
+) -> None:
+    name = f"desk-{uuid.uuid4().hex[:8]}"
+    written = {"model": {"endpoint": "fake", "name": "fake"}, "memory": True}
+    (tmp_path / "catalog" / "agents").mkdir(parents=True)
+    (tmp_path / "catalog" / "agents" / f"{name}.json").write_text(json.dumps(written))
+    house = await open_house(says, catalog=tmp_path / "catalog", **SIDE_BY_SIDE)
+    assert "memory is empty" in await told(house, name, "read", principal=ANN)
+    assert "true" in await told(house, name, "write", principal=ANN)
+
+    for task in ("read", "search"):
+        found = await told(house, name, task, principal=ANN)
+        assert "tea with milk" in found
+        told_so = str(house.model.requests[-1]["messages"][-1])
+        assert '"trusted":false' in told_so.replace(" ", "")  # a model wrote it
+
+    impostor = {**written, "name": name}
+    others = (
+        told(house, name, "read"),
+        told(house, name, "read", principal={"id": "bob"}),
+        told(house, impostor, "read", principal=ANN),
+    )
+    assert all("memory is empty" in each for each in await asyncio.gather(*others))
+
+
+async def test_an_agent_without_a_name_has_no_memory(open_house: OpenHouse) -> None:
+    house = await open_house(says)
+    agent = {"model": {"endpoint": "fake"}, "memory": True}
+    with pytest.raises(WorkflowFailureError) as failed:
+        await told(house, agent, "read")
+    assert "memory is kept under the agent's name" in str(failed.value.cause)
+
+
+# As activities use it.
+
+
+async def test_it_outlives_the_worker_and_reading_leaves_no_trace(desk: Desk) -> None:
+    async with desk.worker():
+        assert await desk.read() == await desk.search("tea") == EMPTY
+        with pytest.raises(RPCError, match="not found"):
+            await desk.handle.describe()  # reading starts nothing
+        assert await desk.write("drink", "tea") == {"key": "drink", "kept": True, "entries": 1}
+    events = await desk.events()
+    async with desk.worker():
+        assert (await desk.read("drink"))["value"] == "tea"
+        assert (await desk.search("TEA"))["matches"] == 1
+    assert await desk.events() == events
+
+
+async def test_concurrent_writers_lose_nothing_though_it_continues_as_new_meanwhile(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "MAX_WRITES_A_RUN", 7)
+    async with desk.worker():
+        await desk.write("first", "x")
+        first = (await desk.handle.describe()).run_id
+        writers = [desk.write(f"k{n}", f"text {n}", f"run-{n}", worker=n % 3) for n in range(30)]
+        await asyncio.gather(*writers)
+        assert (await desk.search("text"))["matches"] == 30
+        assert (await desk.read("first"))["value"] == "x"
+    assert (await desk.handle.describe()).run_id != first
+    assert await desk.events() < 60
+
+
+@pytest.mark.parametrize("writes_a_run", [100, 1])
+async def test_a_write_that_comes_again_takes_effect_once_also_after_continuing_as_new(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, writes_a_run: int
+) -> None:
+    monkeypatch.setattr(memory, "MAX_WRITES_A_RUN", writes_a_run)
+    async with desk.worker():
+        await desk.write("drink", "tea", "run-1", "t1c1")
+        await desk.write("drink", "coffee", "run-2", "t1c1")
+        await desk.write("drink", "tea", "run-1", "t1c1")
+        assert (await desk.read("drink"))["value"] == "coffee"
+
+
+async def test_a_full_memory_refuses_without_a_trace_and_says_what_makes_room(desk: Desk) -> None:
+    entry = MemoryEntry(value="x", written_at="2026-01-01T00:00:00.000Z")
+    entries = {f"k{n}": entry for n in range(MAX_ENTRIES)}
+    state = MemoryState(owner=desk.owner, writes_a_run=100, entries=entries)
+    await desk.client.start_workflow(
+        "MemoryWorkflow", state.to_json(), id=desk.owner.workflow_id, task_queue=desk.task_queue
+    )
+    async with desk.worker():
+        assert (await desk.read())["entries"] == MAX_ENTRIES
+        before = await desk.events()
+        with pytest.raises(ApplicationError, match="the memory is full") as refused:
+            await desk.write("one more", "x")
+        assert refused.value.non_retryable
+        assert await desk.events() == before
+        await desk.write("k0", None)
+        await desk.write("one more", "x", call="again")
+
+
+async def test_what_is_no_write_is_refused_without_a_trace(desk: Desk) -> None:
+    async with desk.worker():
+        with pytest.raises(ApplicationError, match="keep at most 16000") as refused:
+            await desk.write("drink", "x" * 16_001)
+        assert (refused.value.type, refused.value.non_retryable) == ("invalid_arguments", True)
+        await desk.write("drink", "tea")
+        with pytest.raises(WorkflowUpdateFailedError) as update:
+            await desk.handle.execute_update("write", ["drink"])
+        assert "write one JSON object" in str(update.value.cause)
+        assert len((await desk.read())["keys"]) == 1
+
+
+async def test_a_memory_that_was_ended_is_empty_and_begins_anew(desk: Desk) -> None:
+    async with desk.worker():
+        await desk.write("drink", "tea")
+        await desk.handle.terminate()
+        assert await desk.read() == EMPTY
+        assert (await desk.write("drink", "cocoa", call="next"))["entries"] == 1
+
+
+async def test_a_memory_that_is_started_by_hand_with_nonsense_ends_at_once(desk: Desk) -> None:
+    handle = await desk.client.start_workflow(
+        "MemoryWorkflow", "remember!", id=desk.owner.workflow_id, task_queue=desk.task_queue
+    )
+    async with desk.worker():
+        with pytest.raises(WorkflowFailureError) as failed:
+            await handle.result()
+    assert "started by its first write" in str(failed.value.cause)
