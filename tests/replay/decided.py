@@ -1,8 +1,8 @@
 """What a run decided, read off while its stored history is replayed.
 
 Replaying compares kinds and order of commands, not what is in them. This reads the rest: every
-activity with its input and options, and the whole log. It runs in the workflow's sandbox and hands
-what it saw out through an extern function.
+activity, delegate and signal with its input and options, and the whole log. It runs in the
+workflow's sandbox and hands what it saw out through an extern function.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,16 @@ from temporalio import workflow
 from temporalio.worker import (
     ExecuteWorkflowInput,
     Interceptor,
+    SignalExternalWorkflowInput,
     StartActivityInput,
+    StartChildWorkflowInput,
     StartLocalActivityInput,
     WorkflowInboundInterceptor,
     WorkflowInterceptorClassInput,
     WorkflowOutboundInterceptor,
 )
+
+from schemas import names
 
 SAW = "holdfast_test_saw"
 _OPTIONS = (
@@ -55,7 +59,9 @@ class _Inbound(WorkflowInboundInterceptor):
             _saw({"result": result})
             return result
         finally:
-            _saw({"log": workflow.instance().context({"limit": 1000})})
+            running = workflow.instance()
+            if hasattr(running, names.CONTEXT):
+                _saw({"log": running.context({"limit": 1000})})
 
 
 class _Outbound(WorkflowOutboundInterceptor):
@@ -66,6 +72,14 @@ class _Outbound(WorkflowOutboundInterceptor):
     def start_local_activity(self, input: StartLocalActivityInput) -> Any:
         _saw(_told("local", input.activity, input.args, vars(input)))
         return super().start_local_activity(input)
+
+    async def start_child_workflow(self, input: StartChildWorkflowInput) -> Any:
+        _saw(_told("child", input.workflow, input.args, {"activity_id": input.id, **vars(input)}))
+        return await super().start_child_workflow(input)
+
+    async def signal_external_workflow(self, input: SignalExternalWorkflowInput) -> None:
+        _saw({"signal": input.signal, "input": list(input.args)})
+        await super().signal_external_workflow(input)
 
 
 def _saw(what: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ so that the tests can run it under several hash seeds.
 import asyncio
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.replay.decided import Reader
 from worker import sandbox
 from workflows.agent import AgentWorkflow
 from workflows.call import CallWorkflow
+from workflows.memory import MemoryWorkflow
 
 HISTORIES = Path(__file__).with_name("histories")
 
@@ -34,13 +36,15 @@ async def replay(name: str, path: Path) -> list[dict[str, Any]]:
     """Replay one history; what was decided in it."""
     reader = Reader()
     replayer = Replayer(
-        workflows=[AgentWorkflow, CallWorkflow],
+        workflows=[AgentWorkflow, CallWorkflow, MemoryWorkflow],
         workflow_runner=sandbox(),
         data_converter=pydantic_data_converter,
         interceptors=[reader],
     )
     history = WorkflowHistory.from_json(name, gzip.decompress(path.read_bytes()).decode())
-    await replayer.replay_workflow(history)
+    started = history.events[0].workflow_execution_started_event_attributes
+    # What a run begins is named after it, so it replays under the id that it ran under.
+    await replayer.replay_workflow(replace(history, workflow_id=started.workflow_id))
     return reader.decided
 
 

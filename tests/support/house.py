@@ -47,7 +47,7 @@ class House:
             id=f"run-{uuid.uuid4().hex[:12]}",
             task_queue=self.task_queue,
         )
-        return Run(handle)
+        return Run(handle, self.client)
 
     async def call(
         self, tool: Any, arguments: dict[str, Any] | None = None, **request: Any
@@ -59,15 +59,21 @@ class House:
             id=f"call-{uuid.uuid4().hex[:12]}",
             task_queue=self.task_queue,
         )
-        return Run(handle)
+        return Run(handle, self.client)
 
 
 class Run:
     """One run, as any client sees it."""
 
-    def __init__(self, handle: WorkflowHandle[Any, Any]) -> None:
+    def __init__(self, handle: WorkflowHandle[Any, Any], client: Client | None = None) -> None:
         self.handle = handle
         self.id = handle.id
+        self._client = client
+
+    def delegate(self, call_id: str) -> "Run":
+        """The run that carries out a call of this one."""
+        assert self._client is not None  # the house started it
+        return Run(self._client.get_workflow_handle(f"{self.id}.{call_id}"), self._client)
 
     async def result(self) -> dict[str, Any]:
         """The run's result."""
@@ -160,11 +166,15 @@ async def house(
         endpoints = folder / f"{task_queue}.yaml"
         endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}', timeout: 20s}}\n")
         made = Settings(
-            tools=[str(TOOLS)],
             endpoints=endpoints,
             task_queue=task_queue,
             heartbeat_timeout=timedelta(seconds=2),
-            **{"catalog": CATALOG, "max_cached_workflows": 0, **settings},
+            **{
+                "tools": [str(TOOLS)],
+                "catalog": CATALOG,
+                "max_cached_workflows": 0,
+                **settings,
+            },
         )
         async with await build_worker(client, made):
             yield House(client, task_queue, model)

@@ -1,0 +1,72 @@
+"""What a path is of which a history is stored, and the people on it."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio.client import WorkflowFailureError
+
+from tests.support.house import Answers, House, Run
+
+People = Callable[[Run], Awaitable[Any]]
+
+
+@dataclass
+class Path:
+    """One path of a run: what the model says, its request, and what people do meanwhile.
+
+    The history that is stored is the run's own, or that of the workflow that `other` names.
+    """
+
+    answers: Answers
+    tools: list[Any] = field(default_factory=list)
+    request: dict[str, Any] = field(default_factory=dict)
+    people: People | None = None
+    other: Callable[[Run], str] | None = None
+
+    async def start(self, house: House) -> Run:
+        """Start it."""
+        return await house.start(self.tools, **self.request)
+
+    async def walk(self, run: Run) -> None:
+        """Do what people do, and see it to its end."""
+        if self.people is not None:
+            await self.people(run)
+        with suppress(WorkflowFailureError):
+            await run.result()
+
+
+@dataclass
+class CallPath(Path):
+    """One path of a single call of a tool."""
+
+    tool: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    async def start(self, house: House) -> Run:
+        """Start it."""
+        return await house.call(self.tool, self.arguments, **self.request)
+
+
+def single(
+    tool: str, arguments: dict[str, Any], people: People | None = None, **request: Any
+) -> CallPath:
+    """The path of a single call."""
+    return CallPath([], request=request, people=people, tool=tool, arguments=arguments)
+
+
+def decides(*decisions: dict[str, Any]) -> People:
+    """People who decide, one after the other, once all calls wait."""
+
+    async def people(run: Run) -> None:
+        await run.waiting(len({decision["callId"] for decision in decisions}))
+        for decision in decisions:
+            await run.handle.execute_update("decide", decision)
+
+    return people
+
+
+def says(call_id: str, decision: str, **more: Any) -> dict[str, Any]:
+    """A decision."""
+    return {"callId": call_id, "decision": decision, **more}

@@ -1,0 +1,197 @@
+"""Paths of whole calls: graphs, hooks, latent answers, delegates, instances, skills, memory."""
+
+import json
+from typing import Any
+
+from tests.replay.path import Path, decides, says
+from tests.support.eventually import eventually
+from tests.support.house import Run
+from tests.support.model_server import Answer, call
+
+DONE = Answer("done")
+NAMED = {"type": "string"}
+MAKE = {
+    "_tool": "make",
+    "_activity": "echo",
+    "properties": {"text": NAMED, "_outputPath": NAMED},
+}
+GIVE = {
+    "_tool": "give",
+    "_activity": "refund",
+    "_sideEffects": True,
+    "_idempotent": True,
+    "properties": {"amount": {"type": "number"}},
+}
+GRAPH = [
+    call("give", amount="†state.item.id"),
+    call("make", text="†{state.a} and †{state.b}"),
+    call("make", text="a", _outputPath="†state.a"),
+    call("make", text="†{state.a}b", _outputPath="†state.b"),
+    call("look_up", id=7),
+]
+CIRCLE = [
+    call("make", text="†state.b", _outputPath="†state.a"),
+    call("make", text="†state.a", _outputPath="†state.b"),
+]
+BRANCH = [
+    call("fails", _outputPath="†state.ok || †state.error"),
+    call("make", text="†state.ok"),
+    call("make", text="it went wrong: †{state.error.message}"),
+]
+FAILS = {"_tool": "fails", "_activity": "raises", "properties": {"_outputPath": NAMED}}
+LOOK = {
+    "_tool": "look",
+    "_activity": "look_up",
+    "_prepare": "tidy",
+    "_repair": "mend",
+    "_after": "review",
+    "properties": {"id": {"type": "integer"}},
+    "required": ["id"],
+}
+MOOD = {
+    "_tool": "mood",
+    "properties": {"text": NAMED},
+    "_output": {"type": "object", "properties": {"mood": {"enum": ["good", "bad"]}}},
+}
+ASK = {
+    "_tool": "ask",
+    "description": "Answer the question.",
+    "properties": {"question": NAMED},
+    "_delegate": "anonymous",
+    "_output": {"type": "object", "properties": {"mood": {"enum": ["good", "bad"]}}},
+}
+HAVE_PAID = {"_tool": "have_paid", "properties": {"task": NAMED}, "_delegate": "clerk"}
+INSTANCES = [
+    {
+        "content": [
+            {"type": "data", "kind": "input", "data": {"id": number}, "_instance": name}
+            for number, name in enumerate(("first", "second"), 1)
+        ]
+    }
+]
+SKILLS = [
+    {"name": "items", "description": "Find items.", "instructions": "Be quick.",
+     "tools": ["look_up"]},
+    {"name": "talk", "activity": "echo"},
+]  # fmt: skip
+
+HOOKED = {"agent": {"_before": "guard"}}
+MEMORY = [
+    Answer(calls=[call("memory_write", key="colour", value="blue")]),
+    Answer(calls=[call("memory_read", key="colour"), call("memory_search", query="blue")]),
+    DONE,
+]
+
+
+def by_system(**said: list[Answer]) -> Any:
+    """Answers turn by turn, for the runs whose instructions begin so."""
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        system = body["messages"][0]["content"]
+        found = next(answers for words, answers in said.items() if words in system)
+        return found[min(turn, len(found)) - 1]
+
+    return answer
+
+
+def composed(output: Any, *calls: dict[str, Any]) -> Answer:
+    """One structured answer."""
+    return Answer(json.dumps({"calls": list(calls), "output": output}))
+
+
+async def delegate_decides(run: Run) -> None:
+    """Somebody decides in the delegate, whose call its parent shows."""
+
+    async def shown() -> bool:
+        delegates = (await run.status()).get("delegates") or []
+        return any(each["pending"] for each in delegates)
+
+    await eventually(shown)
+    await run.delegate("t1c1").decide("t1c1", "approve", by="ada")
+
+
+LATENT = by_system(
+    **{
+        "You answer one call of a tool": [Answer('{"mood": "good"}')],
+        "Test": [Answer(calls=[call("mood", text="hooray")]), DONE],
+    }
+)
+ANONYMOUS = by_system(
+    **{
+        "Answer the question": [Answer('{"mood": "good"}')],
+        "Test": [Answer(calls=[call("ask", question="how?")]), DONE],
+    }
+)
+PAYS = by_system(
+    **{
+        "You are a clerk": [Answer(calls=[call("pay", amount=5)]), Answer("paid")],
+        "Test": [Answer(calls=[call("have_paid", task="pay 5")]), DONE],
+    }
+)
+
+WHOLE: dict[str, Path] = {
+    "graph": Path(
+        [Answer(calls=GRAPH), DONE],
+        [GIVE, MAKE, "look_up"],
+        people=decides(says("t1c1", "approve")),
+    ),
+    "graph_in_a_circle": Path([Answer(calls=CIRCLE), DONE], [MAKE]),
+    "graph_branches": Path([Answer(calls=BRANCH), DONE], [FAILS, MAKE]),
+    "hooks": Path([Answer(calls=[call("look", n="x")]), DONE], [LOOK], HOOKED),
+    "hook_blocks": Path([Answer(calls=[call("look", id=13)]), DONE], [LOOK], HOOKED),
+    "hook_stops": Path([Answer(calls=[call("look", id=99)]), DONE], [LOOK], HOOKED),
+    "latent": Path(LATENT, [MOOD]),
+    "composed": Path(
+        [
+            composed(
+                None,
+                {"_tool": "look_up", "id": 7},
+                {"_tool": "mood", "text": "hooray", "_output": {"mood": "good"}},
+            ),
+            composed("Hello"),
+        ],
+        ["look_up", MOOD],
+        {"agent": {"calling": "composed"}},
+    ),
+    "delegated": Path(ANONYMOUS, [ASK]),
+    "delegate": Path(ANONYMOUS, [ASK], other=lambda run: f"{run.id}.t1c1"),
+    "delegated_waits": Path(PAYS, [HAVE_PAID], people=delegate_decides),
+    "delegate_waits": Path(
+        PAYS, [HAVE_PAID], people=delegate_decides, other=lambda run: f"{run.id}.t1c1"
+    ),
+    "instances": Path(
+        [
+            Answer(
+                calls=[
+                    call("look_up", id="†input.id", _instance="first"),
+                    call("look_up", id="†input.id", _instance="second"),
+                    call("look_up", id="†input.id"),
+                ]
+            ),
+            DONE,
+        ],
+        ["look_up"],
+        {"context": INSTANCES},
+    ),
+    "skill_chosen": Path(
+        [
+            Answer(calls=[call("choose_skill", skill="items")]),
+            Answer(calls=[call("look_up", id=7), call("pay", amount=1)]),
+            DONE,
+        ],
+        request={"agent": {"skills": SKILLS}},
+    ),
+    "skill_by_an_activity": Path(
+        [DONE], request={"agent": {"skills": SKILLS}, "skill": "talk", "input": {"text": "hi"}}
+    ),
+    "knowledge": Path(
+        [Answer(calls=[call("rules")]), DONE],
+        request={"agent": {"knowledge": [{"name": "rules", "text": "Be kind."}]}},
+    ),
+    "memory_used": Path(MEMORY, request={"agent": {"memory": True}}),
+    "memory": Path(
+        MEMORY,
+        request={"agent": {"memory": True, "name": "keeper"}},
+        other=lambda run: "memory-inline.keeper",
+    ),
+}
