@@ -10,6 +10,12 @@ PYTHON ?= python3
 MODEL ?= script
 # Given to pytest (`make test ARGS="-k approval -x"`) or to the bench.
 ARGS ?=
+# How many processes share the tests; each has a server of its own. 0: all of them in one.
+WORKERS ?= 3
+
+# A run reads the workflow's modules anew, and tests start hundreds of programs: what Python has
+# compiled it is to keep, or a run's beginning costs three times as much.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,6 +27,10 @@ INSTALL := $(PIP) install --require-hashes
 # A browser is the one thing that pip cannot bring.
 CHROMIUM := $(wildcard /usr/bin/chromium)
 MARKS := not model and not slow and not typescript$(if $(CHROMIUM),, and not browser)
+
+# Whoever looks at some tests, or into one, gets one process.
+CHOSEN := $(filter -k% -s -x --pdb --lf --ff tests/%,$(ARGS))
+SHARED := $(if $(CHOSEN),,-n $(WORKERS) --dist worksteal)
 
 TYPESCRIPT := examples/typescript_tool
 # A model server that others wrote, for Node.
@@ -35,7 +45,7 @@ demo: $(VENV)/.run $(if $(filter local,$(MODEL)),$(VENV)/.model) ## an agent at 
 # The recipe runs pytest, and pytest alone, last: its closing line ends the output.
 test: lint types $(VENV)/.test ## the linter, the type checker and the whole suite
 	@$(if $(CHROMIUM),:,echo "tests: no /usr/bin/chromium here, so the browser tests are left out (apt-get install chromium)")
-	@$(BIN)/python -m pytest -m "$(MARKS)" $(ARGS)
+	@$(BIN)/python -m pytest $(SHARED) -m "$(MARKS)" $(ARGS)
 
 test-model: $(VENV)/.test $(VENV)/.model ## the tests that talk to a real local model
 	@$(BIN)/python -m pytest -m model $(ARGS)
@@ -53,7 +63,7 @@ lint: $(VENV)/.test ## ruff: rules and format
 types: $(VENV)/.test ## mypy, strict
 	@$(BIN)/mypy
 
-bench: $(VENV)/.run ## the figures of the README
+bench: $(VENV)/.run ## the figures of the README (ARGS=flow: a part of them)
 	@$(BIN)/python -m bench $(ARGS)
 
 histories: $(VENV)/.test ## record the histories that are missing (ARGS="approved …": those anew)

@@ -1,18 +1,45 @@
-"""The one tool of the bench: a result of as many characters as it is asked for."""
+"""The tools of the bench: records of a fixed size."""
 
 from pydantic import BaseModel
 from temporalio import activity
+
+RESULT_BYTES = 2_000
 
 
 class Read(BaseModel):
     """What to read, and how much of it."""
 
     name: str
-    size: int = 2000
+    size: int = RESULT_BYTES
+
+
+class Follow(BaseModel):
+    """Which record to read."""
+
+    key: str
+
+
+class Record(BaseModel):
+    """A record, and the key of the one behind it."""
+
+    key: str
+    next: str
+    text: str
 
 
 @activity.defn
 async def read_record(arguments: Read) -> str:
     """Read a record."""
-    line = f"record {arguments.name}: "
-    return (line + "lorem ipsum " * (arguments.size // 12 + 1))[: arguments.size]
+    return _text(arguments.name, arguments.size)
+
+
+@activity.defn
+async def follow_record(arguments: Follow) -> Record:
+    """Read a record, which names the next one."""
+    following = f"{arguments.key[:-4]}{int(arguments.key[-4:], 16) * 31 % 65_521:04x}"
+    return Record(key=arguments.key, next=following, text=_text(arguments.key, RESULT_BYTES))
+
+
+def _text(name: str, size: int) -> str:
+    line = f"record {name}: "
+    return (line + "lorem ipsum " * (size // 12 + 1))[:size]

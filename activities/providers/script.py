@@ -13,8 +13,9 @@ from pydantic import Field, RootModel, field_validator
 
 from activities.providers.answer import Answer
 from activities.providers.base import Encoded, Request, Sink, ToolNames, Unanswerable
+from activities.providers.content import text_of
 from schemas.base import Duration, Strict
-from schemas.message import ChatMessage, TextPart
+from schemas.message import ChatMessage, ImagePart
 from schemas.solution import Solution, StopReason, Usage
 
 # Long enough for any answer, short enough to watch.
@@ -92,7 +93,8 @@ class Script:
             case "assistant":
                 return Encoded((_ANSWER,))
             case "user":
-                return Encoded((_SAID + _text(message).encode("utf-8", "replace"),))
+                said = text_of(message.content, _unseen)
+                return Encoded((_SAID + said.encode("utf-8", "replace"),))
             case _:
                 return Encoded()
 
@@ -141,7 +143,6 @@ def _words(text: str) -> list[str]:
     return [*head, "".join(tail)]
 
 
-def _text(message: ChatMessage) -> str:
-    if isinstance(message.content, str):
-        return message.content
-    return "\n".join(part.text for part in message.content if isinstance(part, TextPart))
+def _unseen(_: ImagePart) -> str:
+    """No answer is chosen by a picture."""
+    return ""

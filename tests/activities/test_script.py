@@ -9,7 +9,7 @@ import pytest
 from activities.endpoints import EndpointsError, load_script
 from activities.providers.base import Request, ToolNames, Unanswerable
 from activities.providers.script import Script
-from schemas.message import ChatMessage
+from schemas.message import ChatMessage, DataPart
 from schemas.solution import Solution, Usage
 from tests.activities.fakes import Heard, ask, said
 from tests.support.eventually import eventually
@@ -75,6 +75,8 @@ async def test_the_first_scenario_that_matches_is_played(tmp_path: Path) -> None
     assert (await play(made, said("user", "A REFUND, please"))).text == "about money"
     parts: Any = [{"type": "text", "text": "Hi"}, {"type": "image", "url": "https://x"}]
     assert (await play(made, said("user", parts), said("user", "refund"))).text == "a greeting"
+    data = DataPart(kind="input", data={"about": "a refund"})
+    assert (await play(made, said("user", [data]))).text == "about money"
     with pytest.raises(Unanswerable, match="no scenario of the script matches `Bye`"):
         await play(made, said("user", "Bye"))
 

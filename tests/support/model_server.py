@@ -8,9 +8,12 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from math import ceil
+from typing import Any, Literal
+
+BYTES_PER_TOKEN = 4
 
 
 @dataclass
@@ -18,14 +21,15 @@ class Answer:
     """What the model says: text, calls (`(tool, arguments)`, an object or a text), and how.
 
     `hold` keeps the answer back, in its middle, until the event is set. `status` other than 200
-    refuses instead, with `body`.
+    refuses instead, with `body`. A `usage` that is `counted` is a token for every four bytes of the
+    request as it was sent, and of the text, the tools' names and the arguments as they are said.
     """
 
     text: str = ""
     calls: list[tuple[str, Any]] = field(default_factory=list)
     ids: list[str | None] | None = None
     finish: str | None = None
-    usage: tuple[int, int] | None = (10, 5)
+    usage: tuple[int, int] | Literal["counted"] | None = (10, 5)
     hold: threading.Event | None = None
     status: int = 200
     body: Any = None
@@ -83,11 +87,12 @@ def _handler(model: ModelServer) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            sent = self.rfile.read(int(self.headers["Content-Length"]))
+            body = json.loads(sent)
             with model.arrived:
                 model.requests.append(body)
                 model.arrived.notify_all()
-            self._say(model.answer(turn_of(body), body))
+            self._say(_counted(model.answer(turn_of(body), body), len(sent)))
 
         def _say(self, answer: Answer) -> None:
             try:
@@ -125,8 +130,7 @@ def _handler(model: ModelServer) -> type[BaseHTTPRequestHandler]:
 def _chunks(answer: Answer) -> Iterator[dict[str, Any]]:
     yield _chunk({"role": "assistant", "content": answer.text})
     for index, (tool, arguments) in enumerate(answer.calls):
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        function = {"name": tool, "arguments": text}
+        function = {"name": tool, "arguments": _written(arguments)}
         given = answer.ids[index] if answer.ids is not None else f"call_{index}_{tool}"
         yield _chunk(
             {
@@ -136,10 +140,27 @@ def _chunks(answer: Answer) -> Iterator[dict[str, Any]]:
             }
         )
     yield _chunk({}, answer.finish or ("tool_calls" if answer.calls else "stop"))
-    if answer.usage is not None:
+    if isinstance(answer.usage, tuple):
         spent, said = answer.usage
         usage = {"prompt_tokens": spent, "completion_tokens": said, "total_tokens": spent + said}
         yield {**_chunk({}), "choices": [], "usage": usage}
+
+
+def _written(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def _counted(answer: Answer, sent_bytes: int) -> Answer:
+    """The answer with its usage, where that is to be counted."""
+    if answer.usage != "counted":
+        return answer
+    said = [answer.text, *(tool + _written(arguments) for tool, arguments in answer.calls)]
+    said_bytes = len("".join(said).encode())
+    return replace(answer, usage=(_tokens(sent_bytes), _tokens(said_bytes)))
+
+
+def _tokens(size_bytes: int) -> int:
+    return ceil(size_bytes / BYTES_PER_TOKEN)
 
 
 def _chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:

@@ -1,0 +1,25 @@
+"""Our worker, with the tools of the bench and a fake model over HTTP."""
+
+import tempfile
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from temporalio.client import Client
+
+from tests.support.model_server import ModelServer
+from worker import Settings, build_worker
+
+
+@asynccontextmanager
+async def at_work(client: Client, model: ModelServer) -> AsyncIterator[str]:
+    """The worker at work; its task queue."""
+    queue = f"bench-{uuid.uuid4().hex[:8]}"
+    with tempfile.TemporaryDirectory() as folder:
+        endpoints = Path(folder) / "endpoints.yaml"
+        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
+        tools = str(Path(__file__).with_name("tools.py"))
+        settings = Settings(tools=[tools], endpoints=endpoints, task_queue=queue)
+        async with await build_worker(client, settings):
+            yield queue

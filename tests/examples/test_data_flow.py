@@ -1,0 +1,89 @@
+"""The data flow example, by the commands of its README."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+
+import pytest
+from temporalio.client import Client
+
+from tests.support.command import holdfast
+from tests.support.house import ROOT, Run
+from tests.support.worker_process import WorkerProcess
+
+README = (ROOT / "examples/data_flow/README.md").read_text(encoding="utf-8")
+WORKER, *RUNS = [shlex.split(line) for line in re.findall(r"^\.venv/bin/.*$", README, re.MULTILINE)]
+
+
+@pytest.fixture
+def worker(client: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The worker, started as the README says, save that the tests' server is used."""
+    address = client.service_client.config.target_host
+    monkeypatch.setenv("TEMPORAL_ADDRESS", address)
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
+    words = WORKER[2:]
+    words.remove("--dev")
+    with WorkerProcess(address, *words):
+        yield
+
+
+async def played(client: Client, words: list[str], name: str, asked: str) -> tuple[Run, str]:
+    """A run by its command, once the one call is approved that it asks about; what `show` says."""
+    started = await holdfast(*words[1:], "--id", name, "--detach")
+    assert started.code == 0, started.err
+    run = Run(client.get_workflow_handle(name))
+    [waiting] = await run.waiting()
+    assert waiting["callId"] == asked
+    assert "†" not in str(waiting["arguments"])
+    await run.decide(asked, "approve", by="ada")
+    await run.result()
+    return run, (await holdfast("show", name)).out
+
+
+def text(line: str) -> str:
+    """A line of `show` without its time."""
+    return re.sub(r"^\d\d:\d\d:\d\d ", "", line)
+
+
+async def ways(run: Run) -> dict[str, str]:
+    """How each call ended: `done`, or with which error."""
+    ends = [event for event in await run.events() if event["type"] == "tool_end"]
+    return {end["tool"]: end.get("error", {}).get("code", "done") for end in ends}
+
+
+@pytest.mark.usefixtures("worker")
+async def test_its_graph_is_carried_out_along_either_branch(client: Client) -> None:
+    assert len(RUNS) == 2
+
+    run, told = await played(client, RUNS[0], "data-flow-7", asked="t1c4")
+    result = await run.result()
+    assert (result["turns"], result["calls"]) == (2, 6)
+    assert result["state"]["mail"] == {
+        "to": "ada@example.com",
+        "text": "A parcel is on its way to Ada Lovelace, 1 Mill Lane, Ely.",
+    }
+    assert await ways(run) == {
+        **dict.fromkeys(["find_order", "find_customer", "check_stock", "book_parcel"], "done"),
+        "refund": "unresolved_reference",
+        "write_mail": "done",
+    }
+    lines = list(map(text, told.splitlines()))
+    waits = [line for line in lines if line.startswith("  waits for ")]
+    assert [line.removeprefix("  waits for ") for line in waits] == [
+        *("t1c1", "t1c1", "t1c2, t1c3", "t1c1, t1c3", "t1c2, t1c4, t1c5"),
+    ]
+    starts = [line for line in lines if line.startswith("starts ")]
+    assert starts[0] == "starts t1c1 find_order"
+    assert sorted(starts[1:3]) == [
+        'starts t1c2 find_customer  customer_id="c1"',
+        'starts t1c3 check_stock  item="kettle"',
+    ]
+    assert starts[3] == "starts t1c4 book_parcel"
+
+    run, _ = await played(client, RUNS[1], "data-flow-8", asked="t1c5")
+    state = (await run.result())["state"]
+    assert state["error"] == {"code": "tool_error", "message": "no grinder is left until March"}
+    assert state["mail"]["text"].startswith("We paid 149.00 euros back: no grinder is left")
+    ended = await ways(run)
+    assert (ended["book_parcel"], ended["refund"]) == ("unresolved_reference", "done")
