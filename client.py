@@ -167,6 +167,14 @@ def _add_decide(commands: _Commands) -> None:
     add(
         "--remember", action="store_true", help="approve every further call of the tool in this run"
     )
+    add(
+        "--strike",
+        metavar="CALL",
+        type=values.name,
+        action="append",
+        default=[],
+        help="approve a plan without this call; repeatable",
+    )
     add("--digest", metavar="HEX", help="decide only if the call is still the one with this digest")
     _add_person(parser)
     parser.set_defaults(command=deciding.decide)

@@ -61,6 +61,7 @@ class Generate:
 
     async def _solve(self, request: Request, progress: Progress) -> Solution:
         served = self._served(request.ask)
+        progress.composed = request.ask.calling == "composed"
         try:
             solution = await served.provider.solve(request, progress)
         except (ProviderError, httpx.HTTPError) as error:

@@ -23,10 +23,12 @@ DEFAULT_PAUSE_SECONDS = 10.0
 
 
 class Progress:
-    """A sink that keeps the end of what was said."""
+    """A sink that keeps the end of what was said. `composed`: the text is an answer in composed
+    calling, calls and all."""
 
     def __init__(self, attempt: int) -> None:
         self._attempt = attempt
+        self.composed = False
         self._text = ""
         self._offset = 0
         self._calls: dict[int, tuple[str, str]] = {}
@@ -58,6 +60,7 @@ class Progress:
             "offset": self._offset,
             "calls": calls,
             "attempt": self._attempt,
+            "composed": self.composed,
         }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cli.composing import told
 from cli.remote import Streaming
 from cli.text import clean, one_line, shorten
 
@@ -48,7 +49,7 @@ class Activity:
         """The end of what the model has said, in lines that fit the terminal."""
         if self.streaming is None:
             return []
-        text = clean(self.streaming.text[-width * _LAST_LINES :])
+        text = clean(_said(self.streaming)[-width * _LAST_LINES :])
         lines = [
             line[start : start + width]
             for line in [*text.expandtabs(4).split("\n"), *map(_written, self.streaming.calls)]
@@ -59,6 +60,11 @@ class Activity:
     def _answering(self, streaming: Streaming) -> str:
         again = f" (attempt {streaming.attempt})" if streaming.attempt > 1 else ""
         return f"turn {self._turn}: the model answers{again}"
+
+
+def _said(streaming: Streaming) -> str:
+    """What the model says besides the calls that it is writing, as a person reads it."""
+    return told(streaming.text, streaming.offset) if streaming.composed else streaming.text
 
 
 def _written(call: Any) -> str:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from cli import question
 from cli.answers import Answers, InputEndedError
+from cli.plan import CannotStrikeError, without
 from cli.question import Choice
 from cli.screen import Screen
 from cli.text import as_json, clean, one_line
@@ -36,7 +37,7 @@ async def ask(waiting: Waiting, answers: Answers, screen: Screen) -> Decision | 
             choice = await _choose(waiting, answers, screen)
             if choice.verdict is None:
                 return None
-            if (decision := await _complete(waiting, choice.verdict, answers, screen)) is not None:
+            if (decision := await _complete(waiting, choice, answers, screen)) is not None:
                 return decision
     return None
 
@@ -54,11 +55,13 @@ async def _choose(waiting: Waiting, answers: Answers, screen: Screen) -> Choice:
 
 
 async def _complete(
-    waiting: Waiting, verdict: Verdict, answers: Answers, screen: Screen
+    waiting: Waiting, choice: Choice, answers: Answers, screen: Screen
 ) -> Decision | None:
     """The decision with what belongs to it; `None` to go back to the choice."""
     said: dict[str, Any] = {}
-    match verdict:
+    match verdict := choice.verdict:
+        case "edit" if choice.strikes:
+            said["arguments"] = await _struck(waiting, answers, screen)
         case "deny":
             said["reason"] = await _reason(answers, screen)
         case "edit":
@@ -94,6 +97,18 @@ async def _edited(waiting: Waiting, answers: Answers, screen: Screen) -> Any:
         screen.say(f"Arguments now: {as_json(waiting.arguments)}")
         text = await _line("All arguments as JSON (empty: back): ", answers, screen)
     return _changed(text, waiting, screen)
+
+
+async def _struck(waiting: Waiting, answers: Answers, screen: Screen) -> Any:
+    said = await _line("Strike out which calls, such as t1c2 t1c3 (empty: back): ", answers, screen)
+    struck = said.replace(",", " ").split()
+    if not struck:
+        return _BACK
+    try:
+        return without(waiting, struck)
+    except CannotStrikeError as error:
+        screen.say(f"That does not do: {error}.")
+        return _BACK
 
 
 def _changed(text: str, waiting: Waiting, screen: Screen) -> Any:

@@ -15,12 +15,15 @@ from cli.errors import (
     WRONG_COMMAND,
     CommandError,
     misunderstood,
+    wrong_command,
 )
+from cli.plan import CannotStrikeError, without
 from cli.remote import RemoteRun
 from cli.story import DECIDED
 from cli.text import clean, command
 from schemas import names
 from schemas.decision import Decision
+from schemas.wording import quoted
 
 _REFUSALS = {
     names.NO_SUCH_CALL: (NO_SUCH, "holdfast approvals shows what waits"),
@@ -30,26 +33,53 @@ _REFUSALS = {
 
 
 async def decide(
-    *, run: str, call: str, decision: str, by: str | None, groups: Sequence[str], **said: Any
+    *,
+    run: str,
+    call: str,
+    decision: str,
+    by: str | None,
+    groups: Sequence[str],
+    strike: Sequence[str],
+    **said: Any,
 ) -> int:
-    """Decide on a call; `said` are the fields of `Decision` that were given.
+    """Decide on a call; `said` are the fields of `Decision` that were given. `strike` are the calls
+    that are struck out of a plan, before it is approved.
 
     Raises:
         CommandError: the decision is wrong or refused, or there is no such run or call.
     """
     given = {"callId": call, "decision": decision, "by": by or user_name(), "groups": groups}
+    if strike and (decision != "approve" or said.get("arguments") is not None):
+        raise wrong_command("--strike goes with approve alone", "say approve, or edit without it")
     meant = _decision({**given, **said})
     remote = RemoteRun(await connect(), run)
     await remote.look()
+    if strike:
+        meant = await _without(remote, meant, strike)
     try:
         receipt = await remote.decide(meant)
     except ApplicationError as refusal:
         raise _refused(run, refusal) from refusal
     if receipt.decided:
-        print(f"{clean(receipt.call_id)}: {DECIDED[receipt.decision]}. See {command('watch', run)}")
+        came_to = f"approved without {', '.join(strike)}" if strike else DECIDED[receipt.decision]
+        print(f"{clean(receipt.call_id)}: {clean(came_to)}. See {command('watch', run)}")
     else:
         print(f"{clean(receipt.call_id)}: counted; {receipt.missing} more must agree.")
     return DONE
+
+
+async def _without(remote: RemoteRun, meant: Decision, struck: Sequence[str]) -> Decision:
+    """The approval of a plan, as it waits now, without some of its calls."""
+    found = [one for one in await remote.waiting() if one.call_id == meant.call_id]
+    if not found:
+        wrong = f"no call {quoted(meant.call_id)} of run {remote.id} waits for a decision"
+        raise CommandError(wrong, "holdfast approvals shows what waits", NO_SUCH)
+    try:
+        edit = {"decision": "edit", "arguments": without(found[0], struck)}
+    except CannotStrikeError as error:
+        raise wrong_command(error.wrong, error.todo) from error
+    digest = meant.digest or found[0].digest
+    return meant.model_copy(update={**edit, "digest": digest})
 
 
 def _decision(given: dict[str, Any]) -> Decision:

@@ -130,16 +130,20 @@ class _Follower:
         return self._last > before
 
     async def _draw(self, look: Look) -> None:
+        # What waits is looked at first, so that all that led to it is drawn before it is put.
+        listens = not look.closed and await self._see_what_waits()
         async for entry in self.run.entries(self.screen.log, self._last):
             self._last = entry["n"]
             self.screen.entry(entry)
-        if not look.closed:
-            await self._see_what_waits()
+        self._tell_listening(listens)
 
-    async def _see_what_waits(self) -> None:
+    async def _see_what_waits(self) -> bool:
+        """Take note of what waits for a person; whether the run waits for a message."""
         status = await self.run.status()
         self._waiting = await self.run.waiting() if status.get("pending") else []
-        listens = status.get("status") == "awaiting_message"
+        return status.get("status") == "awaiting_message"
+
+    def _tell_listening(self, listens: bool) -> None:
         if listens and not self._listens:
             self.screen.say(f"It waits for a message: {command('send', self.run.id)} TEXT")
         self._listens = listens

@@ -3,6 +3,7 @@
 `holdfast run` begins with `{"type": "run", "run": ID}`. Then come the run's events as they are,
 with `token` and `tool_call_delta` between them, and last either `done` or `error`. A delta has the
 characters from `offset` on of what the model has said in this `attempt`; a new attempt starts anew.
+In composed calling that is its JSON, calls and all.
 """
 
 from collections.abc import Iterator, Mapping

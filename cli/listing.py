@@ -17,6 +17,7 @@ from cli.table import print_table
 from cli.text import arguments_line, as_json, clean, command, date, one_line, since
 from schemas import names
 from schemas.decision import Waiting
+from schemas.plan import in_brief
 
 MAX_RUNS = 1_000
 _AT_ONCE = 8
@@ -127,7 +128,7 @@ def _print_waiting(waiting: list[tuple[str, Waiting]]) -> None:
             one.call_id,
             one_line(one.label or one.tool, 60),
             since(one.requested_at),
-            arguments_line(one.arguments),
+            arguments_line(in_brief(one.kind, one.arguments)),
         )
         for run, one in waiting
     ]

@@ -50,7 +50,7 @@ class LiveScreen:
     def __init__(self, stream: TextIO, run_id: str) -> None:
         self._console = console_for(stream)
         self._run_id = run_id
-        self._story = Story()
+        self._story = Story(run_id)
         self._activity = Activity()
         self._spinner = Spinner("dots")
         self._last_said = ""

@@ -30,7 +30,7 @@ class PlainScreen:
     def __init__(self, stream: TextIO, run_id: str) -> None:
         self._stream = stream
         self._run_id = run_id
-        self._story = Story()
+        self._story = Story(run_id)
 
     @contextmanager
     def live(self) -> Iterator[None]:

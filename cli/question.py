@@ -6,6 +6,7 @@ A terminal shows the keys of the choices; away from it the same choices are `hol
 from dataclasses import dataclass
 from typing import Final
 
+from cli import plan
 from cli.text import cell, clean, command, date, one_line, since
 from schemas.decision import Decided, Kind, Verdict, Waiting
 
@@ -17,13 +18,15 @@ _VALUE_CHARS = 4_000
 class Choice:
     """One thing that a person may do: its key, its word with the key marked, what is decided.
 
-    `others` are further ways to say it. Without a verdict the question is put off.
+    `others` are further ways to say it. Without a verdict the question is put off. One that
+    `strikes` edits a plan by naming the calls that are left out.
     """
 
     key: str
     shown: str
     verdict: Verdict | None
     others: tuple[str, ...] = ()
+    strikes: bool = False
 
     def means(self, answer: str) -> bool:
         """Whether a person's answer is this choice."""
@@ -37,6 +40,13 @@ CHOICES: Final[dict[Kind, tuple[Choice, ...]]] = {
         Choice("d", "[d]eny", "deny", ("n", "no")),
         Choice("e", "[e]dit", "edit"),
         Choice("r", "[r]espond", "respond"),
+        _SKIP,
+    ),
+    "plan": (
+        Choice("a", "[a]pprove", "approve", ("y", "yes")),
+        Choice("d", "[d]eny", "deny", ("n", "no")),
+        Choice("k", "stri[k]e calls out", "edit", ("strike",), strikes=True),
+        Choice("e", "[e]dit", "edit"),
         _SKIP,
     ),
     "reconcile": (
@@ -55,6 +65,7 @@ CHOICES: Final[dict[Kind, tuple[Choice, ...]]] = {
 
 _QUESTIONS: Final[dict[Kind, str]] = {
     "call": "Shall it be carried out?",
+    "plan": "Shall all of it be carried out?",
     "reconcile": "It was started, and nobody knows how it ended. Did it happen?",
     "budget": "The run is at a limit of its budget. Shall it go on?",
 }
@@ -62,12 +73,14 @@ _QUESTIONS: Final[dict[Kind, str]] = {
 _EFFECTS: Final[dict[Kind, str]] = {
     "call": "approve: it is carried out · deny: it is not, and your reason is passed on · edit:"
     " it is carried out with your arguments · respond: your answer is its result",
+    "plan": "",
     "reconcile": "",
     "budget": "",
 }
 # What `holdfast decide` is told where the key's word is not a verdict.
 _COMMANDS: Final[dict[Kind, str]] = {
     "call": "approve|deny|edit|respond",
+    "plan": "approve [--strike CALL]|deny|edit",
     "reconcile": "happened|did_not_happen|give_up",
     "budget": "approve|edit|deny",
 }
@@ -95,7 +108,10 @@ def prompt(waiting: Waiting) -> str:
 
 
 def arguments(waiting: Waiting) -> list[tuple[str, str]]:
-    """The arguments by name, as a person checks them. A long one says how much is not shown."""
+    """The arguments by name, as a person checks them; of a plan, its calls. A long one says how
+    much is not shown."""
+    if waiting.kind == "plan":
+        return plan.rows(waiting)
     return [
         (one_line(name, _LABEL_CHARS), _bounded(cell(value).rstrip("\n")))
         for name, value in waiting.arguments.items()

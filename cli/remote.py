@@ -59,7 +59,8 @@ class Streaming:
     """What a model has said so far, from the heartbeat of the activity that asks it.
 
     `text` is the last part of it; `offset` characters stand before that part. `calls` are those
-    that it is writing. `key` differs for each request and each attempt at it.
+    that it is writing; where it is `composed`, they stand in the text. `key` differs for each
+    request and each attempt at it.
     """
 
     key: str
@@ -67,6 +68,7 @@ class Streaming:
     text: str
     offset: int
     calls: list[Any]
+    composed: bool = False
 
 
 @dataclass(frozen=True)
@@ -253,5 +255,6 @@ def _streaming(activity_id: str, details: Any) -> Streaming | None:
     match details:
         case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
             key = f"{activity_id}/{attempt}"
-            return Streaming(key, attempt, text, offset, list(details.get("calls") or []))
+            calls, composed = list(details.get("calls") or []), details.get("composed") is True
+            return Streaming(key, attempt, text, offset, calls, composed)
     return None

@@ -36,7 +36,7 @@ async def show(*, run: str, json: bool) -> int:
         return DONE
     console = console_for(sys.stdout)
     await _heading(console, remote)
-    _log(console, entries)
+    _log(console, entries, Story(remote.id, whole=True))
     await (_ended(console, remote) if look.closed else _standing(console, remote))
     return DONE
 
@@ -50,8 +50,7 @@ async def _heading(console: Console, remote: RemoteRun) -> None:
     _field(console, "started", date(description.start_time))
 
 
-def _log(console: Console, entries: list[Entry]) -> None:
-    story = Story(whole=True)
+def _log(console: Console, entries: list[Entry], story: Story) -> None:
     for line in (line for entry in entries for line in story.tell(entry)):
         if console.is_terminal:
             console.print(drawn(line))
@@ -79,7 +78,7 @@ async def _standing(console: Console, remote: RemoteRun) -> None:
         _field(console, "state", as_text(state))
     instances = status.get("instances", [])
     for name in instances[:_MAX_INSTANCES]:
-        _field(console, f"state of {clean(name)}", as_text(await remote.state(name)))
+        _field(console, f"state of {clean(name)}", as_json(await remote.state(name)))
     if len(instances) > _MAX_INSTANCES:
         _field(console, "instances", f"{len(instances)} in all")
     _field(console, "status", _status(status))

@@ -8,12 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from cli.text import arguments_line, as_json, as_text, beside, clean, clock, one_line
+from cli.text import arguments_line, as_json, as_text, beside, clean, clock, command, one_line
+from schemas import names
+from schemas.plan import calls_shown
 
 Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
 Entry = Mapping[str, Any]
 
 _NAME_CHARS = 80
+_WAITS_CHARS = 200
 DECIDED: Final = {
     "approve": "approved",
     "deny": "denied",
@@ -46,10 +49,12 @@ class Story:
     `whole` tells all arguments of every call, however long they are.
     """
 
-    def __init__(self, *, whole: bool = False) -> None:
+    def __init__(self, run_id: str, *, whole: bool = False) -> None:
+        self._run_id = run_id
         self._whole = whole
         self._labels: dict[str, str] = {}
         self._failed: dict[str, None] = {}
+        self._plans: dict[str, dict[str, Any]] = {}
 
     def tell(self, entry: Entry) -> list[Line]:
         """The lines of an entry; none for one that tells a person nothing new."""
@@ -87,17 +92,29 @@ class Story:
 
     def _call(self, at: str, entry: Entry) -> list[Line]:
         self._labels[entry["callId"]] = entry.get("label") or entry.get("tool") or ""
-        short, why = arguments_line(entry.get("arguments")), _because(entry.get("reasoning"))
+        why = filter(None, [_waits(entry.get("waitsFor")), _because(entry.get("reasoning"))])
+        text, arguments = self._given(entry)
+        return [Line(at, "call", text, "\n".join([*why, *arguments]))]
+
+    def _given(self, entry: Entry) -> tuple[str, list[str]]:
+        """A call and its arguments in a line; apart from it, those that have no room there."""
+        name, short = self.name(entry) + _whose(entry), arguments_line(entry.get("arguments"))
         if self._whole and "…" in short:
-            why = "\n".join(filter(None, [why, as_json(entry["arguments"], indent=2)]))
-            short = ""
-        return [Line(at, "call", f"{self.name(entry)}  {short}".rstrip(), why)]
+            return name, [as_json(entry["arguments"], indent=2)]
+        return f"{name}  {short}".rstrip(), []
 
     def _asked(self, at: str, entry: Entry) -> list[Line]:
         self._labels.setdefault(entry["callId"], entry["approval"].get("label", ""))
         if reminder := entry.get("reminder"):
             return [Line(at, "reminds", f"{self.name(entry)} ({reminder})", tone="asks")]
+        self._plan(entry["callId"], entry["approval"])
         return [Line(at, "asks", self.name(entry), tone="asks", minor=True)]
+
+    def _plan(self, plan_id: str, approval: Mapping[str, Any]) -> None:
+        """Remember the calls of a plan, to tell later what was changed."""
+        if approval.get("kind") == "plan":
+            calls = calls_shown(approval.get("arguments") or {})
+            self._plans[plan_id] = {call["id"]: call.get("arguments") for call in calls}
 
     def _decision(self, at: str, entry: Entry) -> list[Line]:
         name = self.name(entry)
@@ -107,12 +124,26 @@ class Story:
             outcome = one_line(str(entry.get("outcome") or "the wait is over"), 300)
             return [Line(at, "decided", f"{name}: {outcome}")]
         verdict = DECIDED.get(decided["decision"], clean(decided["decision"]))
+        planned = self._plans.get(entry["callId"])
+        if planned is not None and decided["decision"] == "edit":
+            verdict = "approved with changes"
         by = f" by {one_line(decided['by'], _NAME_CHARS)}" if decided.get("by") else ""
         tone: Tone = "bad" if decided["decision"] in ("deny", "give_up") else "good"
-        return [Line(at, "decided", f"{name}: {verdict}{by}", _changed(entry, decided), tone)]
+        changed = _changed(entry, decided, planned)
+        return [Line(at, "decided", f"{name}: {verdict}{by}", changed, tone)]
 
     def _start(self, at: str, entry: Entry) -> list[Line]:
-        return [Line(at, "starts", self.name(entry), tone="quiet", minor=True)]
+        text, arguments = self._given(entry)
+        where = [self._delegate(entry)] if entry.get("delegate") else []
+        # Arguments are told where it waited, and they are known only now.
+        minor = entry.get("arguments") is None and not where
+        return [Line(at, "starts", text, "\n".join([*where, *arguments]), "quiet", minor=minor)]
+
+    def _delegate(self, entry: Entry) -> str:
+        """Who carries a call out in a run of its own, and how to see that."""
+        agent = one_line(str(entry["delegate"]), _NAME_CHARS)
+        run_id = names.delegate_id(self._run_id, str(entry.get("callId")))
+        return f"by {agent}: {command('watch', run_id)}"
 
     def _end(self, at: str, entry: Entry) -> list[Line]:
         if (error := entry.get("error")) is None:
@@ -126,9 +157,8 @@ class Story:
 
     def _write(self, at: str, entry: Entry) -> list[Line]:
         how = "" if entry.get("method", "set") == "set" else f" ({clean(entry['method'])})"
-        whose = f" of {one_line(entry['instance'], 100)}" if entry.get("instance") else ""
         value = one_line(as_json(entry.get("value")), 300)
-        text = f"{one_line(entry['path'], 200)}{whose}{how} = {value}"
+        text = f"{one_line(entry['path'], 200)}{_whose(entry)}{how} = {value}"
         return [Line(at, "writes", text, tone="quiet")]
 
     def _notice(self, at: str, entry: Entry) -> list[Line]:
@@ -149,17 +179,44 @@ _TELLINGS: Final[dict[str, Callable[[Story, str, Entry], list[Line]]]] = {
 }
 
 
+def _waits(calls: Any) -> str:
+    if not (isinstance(calls, list) and calls):
+        return ""
+    return f"waits for {one_line(', '.join(map(str, calls)), _WAITS_CHARS)}"
+
+
+def _whose(entry: Entry) -> str:
+    """The instance that it is about, in a run with instances."""
+    return f" of {one_line(str(entry['instance']), 100)}" if entry.get("instance") else ""
+
+
 def _because(reasoning: Any) -> str:
     return f"because: {clean(reasoning)}" if isinstance(reasoning, str) and reasoning else ""
 
 
-def _changed(entry: Entry, decided: Mapping[str, Any]) -> str:
+def _changed(
+    entry: Entry, decided: Mapping[str, Any], planned: Mapping[str, Any] | None = None
+) -> str:
     parts = [f"reason: {clean(decided['reason'])}"] if decided.get("reason") else []
-    if entry.get("arguments") is not None:
+    if planned is not None and isinstance(entry.get("arguments"), Mapping):
+        parts += _changed_in(planned, entry["arguments"])
+    elif entry.get("arguments") is not None:
         parts.append(f"arguments: {as_json(entry['arguments'])}")
     if decided.get("remember"):
         parts.append("and every further call of this tool in this run")
     return "\n".join(parts)
+
+
+def _changed_in(planned: Mapping[str, Any], edit: Mapping[str, Any]) -> list[str]:
+    """What an edit changes in a plan."""
+    given = {call["id"]: call.get("arguments") for call in calls_shown(edit)}
+    struck = [clean(one) for one in planned if one not in given]
+    others = [
+        f"{clean(one)}: {as_json(arguments)}"
+        for one, arguments in given.items()
+        if arguments is not None and arguments != planned.get(one)
+    ]
+    return [*([f"struck out: {', '.join(struck)}"] if struck else []), *others]
 
 
 def _content(content: Any) -> str:
@@ -172,7 +229,8 @@ def _content(content: Any) -> str:
 def _part(part: Mapping[str, Any]) -> str:
     match part:
         case {"kind": kind, "data": data}:
-            return f"{one_line(str(kind), _NAME_CHARS)}: {as_json(data)}"
+            whose = _whose({"instance": part.get("_instance")})
+            return f"{one_line(str(kind), _NAME_CHARS)}{whose}: {as_json(data)}"
         case {"text": text}:
             return clean(str(text))
         case {"url": url}:

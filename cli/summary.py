@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cli.ending import Ending
-from cli.text import as_text, beside, clean
+from cli.text import as_json, as_text, beside, clean
 from schemas.run import RunResult
 from schemas.solution import Usage
 
@@ -17,7 +17,7 @@ def ending_lines(ending: Ending) -> Iterator[tuple[str, str]]:
             yield "state", as_text(ending.result.state)
         for name, state in ending.result.instances.items():
             if state:
-                yield f"state of {clean(name)}", as_text(state)
+                yield f"state of {clean(name)}", as_json(state)
     yield ending.status, detail(ending)
 
 

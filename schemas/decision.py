@@ -15,7 +15,9 @@ class Decision(Strict):
 
     For a call whose outcome is unknown (kind `reconcile`): `happened` (or `respond`) takes `result`
     as what it returned; `did_not_happen` (or `approve`, which then needs the `digest`) carries it
-    out again; `give_up` (or `deny`) does not. For a budget: `approve` grants the same amount again,
+    out again; `give_up` (or `deny`) does not. For a plan: `approve` carries out all of it, `edit`
+    takes `arguments` of the form in which they are shown, and strikes out the calls that are left
+    out of them, `deny` carries out none. For a budget: `approve` grants the same amount again,
     `edit` sets `arguments`, `deny` ends the run.
     """
 
@@ -24,7 +26,7 @@ class Decision(Strict):
     decision: Verdict
     """What is to become of it."""
     arguments: dict[str, Json] | None = None
-    """For `edit`: all the arguments that the call is carried out with."""
+    """For `edit`: all the arguments that the call is carried out with; of a plan, its `calls`."""
     result: Json = None
     """For `respond` and `happened`: the call's result."""
     reason: Annotated[str, Field(max_length=10_000)] | None = None
@@ -77,13 +79,15 @@ class Waiting(Lenient):
 
     `digest` is the SHA-256 of `{"arguments": …, "tool": …}` as JSON with sorted keys, no white
     space, in UTF-8; for other kinds than `call`, `kind` and `round` (how often it was asked) stand
-    in it too. `question` says in one sentence what each decision would do.
+    in it too. `question` says in a sentence what each decision would do. The calls of a plan wait
+    together: its `tool` is `plan`, its `arguments` are `{"calls": …}`, and a decision is on all.
     """
 
     call_id: str
     """What a decision names."""
     kind: Kind
-    """Why it waits: for leave, with an unknown outcome, or for want of budget."""
+    """Why it waits: for leave, as a plan for all of its calls, with an unknown outcome, or for want
+    of budget."""
     tool: str
     """The tool that would be carried out."""
     label: str

@@ -102,6 +102,10 @@ class ToolCall(Entry):
     """What it is called with."""
     reasoning: str | None = None
     """Why the model makes the call."""
+    waits_for: list[str] = []
+    """The calls of its turn that it waits for, by their ids."""
+    instance: str | None = None
+    """Whose data it reads and writes, in a run with instances."""
 
 
 class ConfirmationRequired(Entry):
@@ -130,6 +134,8 @@ class ToolStart(Entry):
     """The tool."""
     arguments: JsonValue = None
     """What it is called with, where that was not known before."""
+    delegate: str | None = None
+    """The agent whose run carries it out: a run of its own, with the id `<run>.<call>`."""
 
 
 class ToolEnd(Entry):

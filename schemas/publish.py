@@ -22,6 +22,7 @@ from schemas.decision import Decision, Receipt, Waiting
 from schemas.endpoint import Endpoints
 from schemas.json_schema import DEFINITION, DRAFT, IS_JSON_SCHEMA, JSON_SCHEMA, KEYWORDS
 from schemas.message import Delivered
+from schemas.plan import Plan
 from schemas.run import CallRequest, PageRequest, RunRequest, RunResult
 from schemas.tool import Envelope, ToolDefinition
 
@@ -63,6 +64,7 @@ PUBLISHED = {
     "call-request": Published("Call request", CallRequest, "validation"),
     "message": Published("Message", Delivered, "validation"),
     "decision": Published("Decision", Decision, "validation"),
+    "plan": Published("Plan", Plan, "validation"),
     "receipt": Published("Receipt", Receipt, "serialization"),
     "waiting": Published("Waiting call", Waiting, "serialization"),
     "page-request": Published("Page request", PageRequest, "validation"),

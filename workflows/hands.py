@@ -137,6 +137,9 @@ class Hands:
                     await self._decide(calls.ready(turn.number, call))
             case Stage.RUNNING:
                 async with slots:
+                    if work.halting and call.unsure == 0:
+                        calls.skip(call, "the run ended before this call")
+                        return
                     if work.steered and call.unsure == 0:
                         work.planning.hold_back([call])
                         return

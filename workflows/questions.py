@@ -5,13 +5,16 @@ A stranger's words stand in code, or escaped within a line of ours: nobody else 
 
 import json
 import shlex
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from schemas import names
     from schemas.delegate import PendingThere
+    from schemas.plan import calls_shown
 
 from workflows.engine.approval import Question
 from workflows.markdown import code, cost_bytes, prose, quoted, shown
@@ -21,6 +24,7 @@ ARGUMENTS_BYTES = (3_000, 600)
 WORDS_BYTES = 600
 NAME_BYTES = 160
 MAX_ARGUMENTS_SHOWN = 20
+MAX_CALLS_SHOWN = 30
 MAX_DECISIONS_SHOWN = 5
 MAX_IDS_SHOWN = 10
 LONGEST_ID_CHARACTERS = 60
@@ -29,11 +33,13 @@ _LEAST_VALUE_BYTES = 60
 # What a question is headed by, and how it is decided: in a terminal, then here.
 _HEAD = {
     "call": "Shall this be done?",
+    "plan": "Shall all of this be done?",
     "reconcile": "Did this happen?",
     "budget": "May the run use more?",
 }
 _COMMANDS = {
     "call": ("approve", "deny --reason 'YOUR REASON'"),
+    "plan": ("approve", "approve --strike CALL", "deny --reason 'YOUR REASON'"),
     "reconcile": ("happened --result 'null'", "did_not_happen", "give_up"),
     "budget": ("approve", "deny"),
 }
@@ -89,14 +95,43 @@ def asked_in_delegate(waiting: PendingThere) -> str:
 
 
 def _arguments(question: Question, room_bytes: int) -> tuple[str, bool]:
-    """The arguments, one an item, and whether they are all there."""
+    """The arguments, one an item, and whether they are all there; of a plan, call by call."""
+    if question.kind != "plan":
+        lines, whole = _items(question.arguments, room_bytes)
+        return "\n".join(lines), whole
+    calls, lines, whole = list(calls_shown(question.arguments)), [], True
+    for number, call in enumerate(calls[:MAX_CALLS_SHOWN], start=1):
+        items, complete = _items(call["arguments"], room_bytes)
+        block = [f"{number}. {_planned(call)}", *(f"   {item}" for item in items)]
+        room_bytes -= cost_bytes("\n".join(block))
+        lines += block
+        whole &= complete
+    return "\n".join(lines), whole and len(calls) <= MAX_CALLS_SHOWN
+
+
+def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bool]:
+    """Each argument in a line or more, and whether they are all there."""
     lines, whole = [], True
-    for name, value in list(question.arguments.items())[:MAX_ARGUMENTS_SHOWN]:
+    for name, value in list(arguments.items())[:MAX_ARGUMENTS_SHOWN]:
         said, complete = shown(value, max(room_bytes, _LEAST_VALUE_BYTES))
         lines.append(f"- **{prose(name, NAME_BYTES)}**: {said}")
         room_bytes -= cost_bytes(lines[-1])
         whole &= complete
-    return "\n".join(lines), whole and len(question.arguments) <= MAX_ARGUMENTS_SHOWN
+    return lines, whole and len(arguments) <= MAX_ARGUMENTS_SHOWN
+
+
+def _planned(call: Mapping[str, Any]) -> str:
+    """A call of a plan: what it is, what it waits for, whose data it is about, what it writes."""
+    waits = ", ".join(f"`{other}`" for other in call["waitsFor"][:MAX_IDS_SHOWN])
+    more = ", …" if len(call["waitsFor"]) > MAX_IDS_SHOWN else ""
+    said = [
+        f"**{prose(call['label'], NAME_BYTES)}** (`{call['id']}`)",
+        f"after {waits}{more}" if waits else "",
+        f"for {code(call['instance'])}" if call["instance"] else "",
+        f"writes {quoted(call['writes'], NAME_BYTES)}" if call["writes"] else "",
+        f"because: {quoted(call['reasoning'], NAME_BYTES)}" if call["reasoning"] else "",
+    ]
+    return ", ".join(part for part in said if part)
 
 
 def _circumstances(question: Question, whole: bool) -> list[str]:
@@ -120,9 +155,7 @@ def _circumstances(question: Question, whole: bool) -> list[str]:
         f"{prose(decided.by or 'somebody', NAME_BYTES)} said {decided.decision}."
         for decided, _ in question.counted[-MAX_DECISIONS_SHOWN:]
     ]
-    lapse = (
-        _LAPSE[policy.on_timeout or "deny"] if question.kind == "call" else _GIVEN_UP[question.kind]
-    )
+    lapse = _GIVEN_UP.get(question.kind) or _LAPSE[policy.on_timeout or "deny"]
     return [*said, f"If nobody decides by {_minute(question.expires_at)}, {lapse}."]
 
 

@@ -97,7 +97,7 @@ def hook_summary(turn: int, hook: Hook) -> str:
 def question_summary(turn: int, question: Question) -> str:
     """The wait for a decision, in one line; what there is to do stands elsewhere in the UI."""
     said = f"waits for a person (see User Metadata): {question.label}"
-    return _line(turn, said, question.arguments)
+    return _line(turn, said, question.brief)
 
 
 def _line(turn: int, said: str, arguments: dict[str, Any]) -> str:
@@ -109,7 +109,7 @@ def _line(turn: int, said: str, arguments: dict[str, Any]) -> str:
 def _pending(questions: list[Question]) -> list[str]:
     """The tools that wait, each once: as many of the first as have room."""
     tools: list[str] = []
-    for tool in dict.fromkeys(question.tool for question in questions):
+    for tool in dict.fromkeys(tool for question in questions for tool in question.tools):
         if json_size([*tools, tool]) > MAX_PENDING_BYTES:
             break
         tools.append(tool)

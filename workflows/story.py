@@ -3,6 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from schemas.plan import calls_shown, in_brief
+
 from workflows.engine.log import Log
 from workflows.markdown import arguments_line
 
@@ -18,6 +23,9 @@ _DECIDED = {
     ("reconcile", "approve"): "sent out again",
     ("reconcile", "deny"): "given up",
     ("reconcile", "respond"): "confirmed",
+    ("plan", "approve"): "approved",
+    ("plan", "deny"): "denied",
+    ("plan", "edit"): "edited and approved",
     ("budget", "approve"): "extended",
     ("budget", "edit"): "set anew",
     ("budget", "deny"): "not extended",
@@ -29,7 +37,8 @@ class Told:
     """A call, or a question on a budget, and what became of it.
 
     `decided` is a person's decision, `stands` what the run made of the call, both in plain words;
-    `arguments` are the beginning of them, in a line.
+    `arguments` are the beginning of them, in a line. `calls` are those of a plan that may still be
+    carried out.
     """
 
     id: str
@@ -40,6 +49,7 @@ class Told:
     decided: str = ""
     stands: str = ""
     started: bool = False
+    calls: tuple[str, ...] = ()
 
     @property
     def became(self) -> str:
@@ -80,11 +90,13 @@ class Story:
             return
         if entry["type"] == "tool_call":
             label = entry.get("label") or entry.get("tool", "")
-            self._tell(Told(call_id, turn, label, _arguments(entry)))
+            stands = self._waits(entry.get("waitsFor") or [])
+            self._tell(Told(call_id, turn, label, _arguments(entry), stands=stands))
         elif entry["type"] == "confirmation_required":
             self._asked(call_id, turn, entry.get("approval") or {})
         elif (told := self._told.get(call_id)) is not None:
             _go_on(told, entry)
+            self._tell_calls(told, entry)
 
     def _asked(self, call_id: str, turn: int, asked: dict[str, Any]) -> None:
         told = self._told.get(call_id)
@@ -92,7 +104,23 @@ class Story:
             told = Told(call_id, turn, asked.get("label", ""), _arguments(asked))
             self._tell(told)
         told.kind, told.decided = asked.get("kind", "call"), ""
+        told.calls = _calls_in(asked) if told.kind == "plan" else ()
         told.stands = "it is not known whether it happened" if told.kind == "reconcile" else "waits"
+
+    def _waits(self, calls: list[str]) -> str:
+        """What a call waits for, by the names that people know; not all may be told of yet."""
+        labels = [told.label for id in calls if (told := self._told.get(id)) is not None]
+        if len(labels) < len(calls):
+            return "waits for other calls of its turn"
+        return f"waits for {', '.join(dict.fromkeys(labels))}" if calls else ""
+
+    def _tell_calls(self, plan: Told, entry: dict[str, Any]) -> None:
+        """Tell of each call of a plan how the plan was decided on; but not of those struck out."""
+        if entry.get("outcome") != "decided":
+            return
+        decided = plan.decided.removeprefix("edited and ")
+        for told in filter(None, map(self._told.get, plan.calls)):
+            told.decided = decided
 
     def _tell(self, told: Told) -> None:
         self._told[told.id] = told
@@ -109,6 +137,7 @@ def _go_on(told: Told, entry: dict[str, Any]) -> None:
             told.decided, told.stands = "nobody decided in time", ""
         case "tool_start", _:
             told.started, told.stands = True, "begun"
+            told.arguments = _arguments(entry) or told.arguments
         case "tool_end", _:
             told.stands = _end(told, entry.get("error") or {})
 
@@ -119,7 +148,9 @@ def _decide(told: Told, entry: dict[str, Any]) -> None:
     said = _DECIDED.get((told.kind, verdict), verdict)
     told.decided = f"{said} by {decided['by']}" if decided.get("by") else said
     told.stands = ""
-    if verdict == "edit":
+    if verdict == "edit" and told.kind == "plan":
+        told.calls = _calls_in(entry)
+    elif verdict == "edit":
         told.arguments = _arguments(entry)
 
 
@@ -136,4 +167,12 @@ def _end(told: Told, error: dict[str, Any]) -> str:
 
 def _arguments(entry: dict[str, Any]) -> str:
     found = entry.get("arguments")
-    return arguments_line(found, _ARGUMENTS_CHARACTERS) if isinstance(found, dict) else ""
+    if not isinstance(found, dict):
+        return ""
+    return arguments_line(in_brief(entry.get("kind", "call"), found), _ARGUMENTS_CHARACTERS)
+
+
+def _calls_in(entry: dict[str, Any]) -> tuple[str, ...]:
+    """The calls of a plan; none of any other question."""
+    found = entry.get("arguments")
+    return tuple(call["id"] for call in calls_shown(found)) if isinstance(found, dict) else ()

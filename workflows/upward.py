@@ -64,5 +64,5 @@ def _there(question: Question) -> PendingThere:
         kind=question.kind,
         tool=question.tool,
         label=one_line(question.label, MAX_ARGUMENTS_CHARACTERS),
-        arguments=arguments_line(question.arguments, MAX_ARGUMENTS_CHARACTERS),
+        arguments=arguments_line(question.brief, MAX_ARGUMENTS_CHARACTERS),
     )

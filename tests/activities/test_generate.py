@@ -143,12 +143,19 @@ async def test_it_beats_from_the_start_and_shows_what_was_said() -> None:
             await asyncio.sleep(0.01)
     speaker.go_on.set()
     await running
-    assert setting.heartbeats[0] == {"text": "", "offset": 0, "calls": [], "attempt": 2}
+    assert setting.heartbeats[0] == {
+        "text": "",
+        "offset": 0,
+        "calls": [],
+        "attempt": 2,
+        "composed": False,
+    }
     assert setting.heartbeats[1] == {
         "text": "Guten Tag",
         "offset": 0,
         "calls": [{"tool": "refund", "arguments": '{"n": '}],
         "attempt": 2,
+        "composed": False,
     }
 
 

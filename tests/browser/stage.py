@@ -12,7 +12,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, Locator, Page, Route, async_playwright, expect
+from playwright.async_api import (
+    BrowserContext,
+    Locator,
+    Page,
+    Playwright,
+    ViewportSize,
+    async_playwright,
+    expect,
+)
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
@@ -29,6 +37,8 @@ SUMMARY = f"{AGENT}: broken espresso machine"
 _CHROMIUM_OPTIONS = [
     *("--no-sandbox", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
+    # The UI asks a server of Temporal's for news. (A route that refuses it would cost the cache.)
+    f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {HOST}",
 ]
 _WIDTH, _HEIGHT = 1400, 1100
 expect.set_options(timeout=30_000)
@@ -37,11 +47,10 @@ expect.set_options(timeout=30_000)
 class Stage:
     """A server with its UI, a worker with the support desk, and a browser."""
 
-    def __init__(self, client: Client, ui: str, browser: Browser, scale: float) -> None:
+    def __init__(self, client: Client, ui: str, browser: BrowserContext) -> None:
         self.client = client
         self.ui = ui
         self._browser = browser
-        self._scale = scale
 
     async def start(self, run_id: str, folder: Path) -> "Run":
         """Open a fresh shop in `folder`, and start a run that works in it."""
@@ -58,16 +67,12 @@ class Stage:
 
     @asynccontextmanager
     async def visitor(self, run: "Run") -> AsyncIterator["Visitor"]:
-        """Somebody who looks at the run in a browser of their own."""
-        context = await self._browser.new_context(
-            viewport={"width": _WIDTH, "height": _HEIGHT}, device_scale_factor=self._scale
-        )
-        # The UI asks a server of Temporal's for news.
-        await context.route(lambda url: not url.startswith(self.ui), _refuse)
+        """Somebody who looks at the run, in a window of their own."""
+        page = await self._browser.new_page()
         try:
-            yield Visitor(await context.new_page(), f"{self.ui}/namespaces/default/workflows", run)
+            yield Visitor(page, f"{self.ui}/namespaces/default/workflows", run)
         finally:
-            await context.close()
+            await page.close()
 
 
 class Run:
@@ -164,13 +169,20 @@ async def staged(folder: Path, *, scale: float = 1) -> AsyncIterator[Stage]:
         client = await Client.connect(address, data_converter=pydantic_data_converter)
         await stack.enter_async_context(await build_worker(client, settings))
         playwright = await stack.enter_async_context(async_playwright())
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=_CHROMIUM_OPTIONS)
-        stack.push_async_callback(browser.close)
-        yield Stage(client, f"http://{HOST}:{server.ui_port}", browser, scale)
+        ui = f"http://{HOST}:{server.ui_port}"
+        yield Stage(client, ui, await stack.enter_async_context(_browser(playwright, scale)))
 
 
-async def _refuse(route: Route) -> None:
-    await route.abort()
+@asynccontextmanager
+async def _browser(playwright: Playwright, scale: float) -> AsyncIterator[BrowserContext]:
+    """One browser for all visitors: what it has read of the UI it does not read again."""
+    chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=_CHROMIUM_OPTIONS)
+    size = ViewportSize(width=_WIDTH, height=_HEIGHT)
+    context = await chromium.new_context(viewport=size, device_scale_factor=scale)
+    try:
+        yield context
+    finally:
+        await chromium.close()
 
 
 def _free_port() -> int:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.agent import Skill
 from schemas.decision import Decision
 from schemas.solution import WrittenCall
-from schemas.tool import ApprovalPolicy, Tool
+from schemas.tool import ActivityBinding, ApprovalPolicy, Tool
 from tests.engine.driver import Play, call, says, tool
 from workflows.details import MAX_PAGE_BYTES, Details
 from workflows.engine.outcome import Unknown
@@ -90,6 +91,26 @@ def test_it_says_so_when_there_is_nothing_to_do() -> None:
     play = Play(model=[says("Yes.")], conversation=True)
     play.to_end()
     assert "waits for the next message" in page(play)
+
+
+def test_it_says_which_skill_the_run_has() -> None:
+    skills = [
+        Skill(name="refunds", tools=[PAY]),
+        Skill(name="export", activity=ActivityBinding(type="Export")),
+    ]
+    choose = says("", call("choose_skill", {"skill": "refunds"}))
+    play = Play(model=[choose], definition={"skills": skills})
+    play.run.next()
+    assert "skill" not in page(play)
+    play.take(play.run.next())
+    play.take(play.run.next())
+    text = page(play)
+    assert "Its task: “go”\nIt has the skill **refunds**.\n\n" in text
+    assert "- Turn 1: **Choose a skill** (skill=refunds): done" in text
+
+    text = page(Play(definition={"skills": skills}, skill="export"))
+    assert "It has the skill **export**: an activity does its work, without any AI." in text
+    assert "**Now:** it is at work.\n" in text
 
 
 def test_a_failed_run_says_why() -> None:
@@ -173,6 +194,43 @@ def test_a_budget_is_asked_about_in_its_own_words() -> None:
     assert "`holdfast decide ada-1042 t1-maxTurns approve`" in text
 
 
+def planning(*calls: WrittenCall, tools: tuple[Tool, ...] = (PAY,), **request: Any) -> Play:
+    """A run whose plan waits for people."""
+    definition = {"plan": "lazy", **request.pop("definition", {})}
+    play = Play(*tools, model=[says("", *calls)], definition=definition, **request)
+    play.take(play.run.next())
+    step = play.run.next()
+    assert isinstance(step, CarryOut)
+    play.decided(play.run.planning.check(step.turn))
+    play.run.planning.ask(step.turn)
+    return play
+
+
+def test_a_plan_is_shown_call_by_call_with_the_commands_that_decide_it() -> None:
+    quote = tool("quote", output_path="†state.price")
+    why = {"_reasoningForCall": "They asked."}
+    calls = [call("quote", {"item": "7"}), call("pay", {"amount": "†state.price", **why})]
+    play = planning(*calls, tools=(quote, PAY))
+    text = page(play)
+    assert "### Shall all of this be done? plan of 2 calls (`t1-plan`)" in text
+    assert '1. **quote** (`t1c1`), writes `†state.price`\n   - **item**: `"7"`\n' in text
+    assert (
+        "2. **Refund an order** (`t1c2`), after `t1c1`, because: `They asked.`\n"
+        "   - **amount**: `†state.price`" in text
+    )
+    assert "`holdfast decide ada-1042 t1-plan approve --strike CALL`" in text
+    assert "it is denied." in text
+    (ready,) = data(text)
+    play.run.decide(Decision.model_validate(ready))
+    assert play.desk.open() == []
+
+
+def test_a_plan_that_has_no_room_says_so() -> None:
+    text = page(planning(*[call("pay", {"a": "x" * 500, "n": n}) for n in range(32)]))
+    assert cost_bytes(text) <= MAX_PAGE_BYTES
+    assert "Not all of it is shown here:" in text or "have no room here" in text
+
+
 def test_what_became_of_each_call_is_told() -> None:
     look = tool("look", label="Look up")
     mail = tool("mail", side_effects=True)
@@ -211,6 +269,31 @@ def test_it_fits_into_an_address_whatever_a_model_writes(size: int, text: str) -
     assert "**Not all of it is shown here:**" in found
     if size > 1:
         assert "have no room here. Run the query `approvals`" in found
+
+
+def test_a_call_that_waits_for_others_says_so_and_later_what_it_was_carried_out_with() -> None:
+    tools = (
+        tool("look", label="Look up", output_path="†state.found"),
+        tool("check", label="Check", output_path="†state.checked"),
+        tool("tell"),
+    )
+    calls = [
+        call("look"),
+        call("tell", {"of": "†state.found"}),
+        call("tell", {"of": "†state.checked"}),
+        call("check"),
+    ]
+    told = [line for line in page(waiting(*calls, tools=tools)).split("\n") if "Turn" in line]
+    assert told == [
+        "- Turn 1: **Look up**: begun",
+        "- Turn 1: **tell** (of=†state.found): waits for Look up",
+        "- Turn 1: **tell** (of=†state.checked): waits for other calls of its turn",
+        "- Turn 1: **Check**: begun",
+    ]
+    model = [says("", *calls), says("Done.")]
+    play = Play(*tools, model=model, outcomes={"look": 12, "check": 13}).to_end()
+    told = [line for line in page(play).split("\n") if "**tell**" in line]
+    assert told == ["- Turn 1: **tell** (of=12): done", "- Turn 1: **tell** (of=13): done"]
 
 
 def test_a_long_story_leaves_out_its_beginning() -> None:
@@ -254,6 +337,17 @@ def test_whatever_is_written_every_line_of_the_page_is_ours(text: str) -> None:
     outside = re.sub(r"(?<!\\)(`+)(?!`).+?(?<!`)\1(?!`)", "", found, flags=re.S)
     assert not re.search(r"(?<!\\)(?:[\[{]|<(?!br>│ |wbr>))|https?:", outside)
     assert not found.encode().translate(None, bytes(range(9, 256)))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_whatever_is_written_in_a_plan_every_line_of_it_is_ours(text: str) -> None:
+    pay = PAY.model_copy(update={"label": text, "output_path": "†state.x"})
+    wanted = call("pay", {"a": text, text: 1, "_reasoningForCall": text})
+    found = page(planning(wanted, wanted, tools=(pay,)))
+    ours = (*OURS, "Shall all of this be carried out? ", "1. **", "2. **", "   - **")
+    assert [line for line in found.split("\n") if line and not line.startswith(ours)] == []
+    outside = re.sub(r"(?<!\\)(`+)(?!`).+?(?<!`)\1(?!`)", "", found, flags=re.S)
+    assert not re.search(r"(?<!\\)(?:[\[{]|<(?!br>│ |wbr>))|https?:", outside)
 
 
 @given(st.text(max_size=200), st.integers(200, 2_000))

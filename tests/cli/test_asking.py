@@ -12,6 +12,7 @@ import pytest
 from cli.answers import Answers, InputEndedError
 from cli.asking import ask
 from cli.plain import PlainScreen
+from schemas.base import canonical_json, sha256
 from schemas.decision import Decision, Waiting
 
 Typing = Callable[[str], Answers]
@@ -128,6 +129,54 @@ async def test_a_response_is_json_or_text(typing: Typing, typed: str, result: ob
     assert decision is not None
     assert (decision.decision, decision.result) == ("respond", result)
     assert "result" in decision.model_fields_set
+
+
+def plan(**more: Any) -> Waiting:
+    """A plan of two calls, the second of which waits for the first."""
+    first = {"id": "t1c1", "tool": "quote", "arguments": {"item": "7"}, "writes": "†state.price"}
+    second = {
+        "id": "t1c2",
+        "tool": "refund",
+        "label": "Refund an order",
+        "arguments": {"amount": "†state.price", "note": "a\nwrites †state.nothing"},
+        "reasoning": "Charged twice.",
+        "waitsFor": ["t1c1"],
+    }
+    shown = {"tool": "plan", "arguments": {"calls": [first, second]}}
+    digest = sha256(canonical_json({**shown, "kind": "plan", "round": 1}))
+    call = {"callId": "t1-plan", "label": "plan of 2 calls", "reasoning": None, "digest": digest}
+    return waiting("plan", **{**shown, **call, "question": "", **more})
+
+
+async def test_the_calls_of_a_plan_are_numbered_and_say_what_they_wait_for(typing: Typing) -> None:
+    _, seen = await decided(typing("s\n"), plan())
+
+    for text in (
+        '    1. t1c1 quote: item: "7" writes †state.price\n',
+        '    2. t1c2 Refund an order: amount: †state.price note: "a\\nwrites †state.nothing"',
+        "after t1c1 because: Charged twice.",
+        "Shall all of it be carried out?",
+        "holdfast decide run-1 t1-plan approve [--strike CALL]|deny|edit",
+        "[a]pprove  [d]eny  stri[k]e calls out  [e]dit  [s]kip",
+    ):
+        assert text in seen
+
+
+@pytest.mark.parametrize("typed", ["k\nt1c2\n", "strike\n t1c2,\n", "k\n\nk\nt1c9\nk\nt1c2\n"])
+async def test_calls_are_struck_out_of_a_plan_by_name(typing: Typing, typed: str) -> None:
+    waits = plan()
+    decision, _ = await decided(typing(typed), waits)
+
+    assert decision is not None
+    assert (decision.decision, decision.digest) == ("edit", waits.digest)
+    assert decision.arguments == {"calls": [{"id": "t1c1"}]}
+
+
+async def test_a_plan_that_is_not_shown_whole_is_not_struck_from_unseen(typing: Typing) -> None:
+    decision, seen = await decided(typing("k\nt1c2\ns\n"), plan(digest="another"))
+
+    assert decision is None
+    assert "That does not do: the plan is too large to be shown whole" in seen
 
 
 async def test_a_call_can_be_put_off(typing: Typing) -> None:

@@ -152,3 +152,27 @@ def test_a_result_of_null_is_said_and_what_was_not_said_is_not() -> None:
     said = {"callId": "t1c1", "decision": "respond", "result": None}
 
     assert Decision.model_validate(said).to_json() == said
+
+
+PLAN = [Answer("", [call("pay", amount=1), call("pay", amount=2), call("pay", amount=3)])]
+
+
+async def test_calls_are_struck_out_of_a_plan_and_the_rest_is_approved(
+    open_house: OpenHouse, holdfast: Holdfast
+) -> None:
+    run = await waiting(await open_house([*PLAN, Answer("Paid.")]), plan="lazy")
+    listed = await holdfast("approvals")
+    assert "plan of 3 calls" in listed.out
+    assert 't1c1="pay" t1c2="pay" t1c3="pay"' in listed.out
+
+    struck = ("--strike", "t1c2", "--strike", "t1c3")
+    decided = await holdfast("decide", run.id, "t1-plan", "approve", "--by", "ada", *struck)
+
+    assert (decided.code, decided.err) == (0, "")
+    assert decided.out.startswith("t1-plan: approved without t1c2, t1c3. See holdfast watch")
+    await run.result()
+    assert "struck this call out" in (await run.results())["t1c2"]
+    assert (await run.results())["t1c1"] == '{"paid": 1.0}'
+    shown = (await holdfast("show", run.id)).out
+    assert "decided t1-plan plan of 3 calls: approved with changes by ada\n" in shown
+    assert "  struck out: t1c2, t1c3\n" in shown

@@ -65,7 +65,9 @@ async def test_a_run_of_instances_is_started_with_data_for_each(
 
     assert (said.code, said.err) == (0, "")
     assert 'writes     †state.item of first = {"id": 1, "name": "item 1"}' in said.out
-    assert 'state of first: {\n  "item"' in said.out
+    assert "call       t1c1 look_up of first  id=1" in said.out
+    assert 'input of second: {"id": 2}' in said.out
+    assert 'state of first: {"item": {"id": 1, "name": "item 1"}}' in said.out
     assert "state of second" not in said.out
 
 

@@ -50,18 +50,49 @@ async def test_everything_that_happened_is_shown_in_full(
         assert text in said.out
 
 
+async def test_of_a_composed_answer_what_it_says_is_shown_and_not_its_json(
+    open_house: OpenHouse, holdfast: Holdfast
+) -> None:
+    calls = [{"_tool": "look_up", "id": 7}, {"_tool": "pay", "amount": 5}]
+    first = {"calls": calls, "output": None}
+    house = await open_house(
+        [
+            Answer(f"I look and pay. {json.dumps(first)}"),
+            Answer(json.dumps({"calls": [], "output": "All done."})),
+        ]
+    )
+    run = await house.start(["look_up", "pay"], agent={"calling": "composed"})
+    await run.waiting()
+    await run.decide("t1c2", "approve", by="bea")
+    assert (await run.result())["output"] == "All done."
+
+    said = await holdfast("show", run.id)
+
+    assert "_tool" not in said.out
+    for text in ("model\n  I look and pay.", "call t1c1 look_up  id=7", "output  All done."):
+        assert text in said.out
+    asked = house.model.requests[-1]
+    assert "tools" not in asked
+    assert asked["response_format"]["type"] == "json_schema"
+    assert [message["role"] for message in asked["messages"]].count("tool") == 0
+    assert "Result of t1c2 (pay): " in json.dumps(asked["messages"])
+
+
 async def test_a_run_under_way_shows_where_it_stands(
     open_house: OpenHouse, holdfast: Holdfast
 ) -> None:
     house = await open_house(
         [Answer("", [call("look_up", id=7)]), Answer("", [call("pay", amount=5)])]
     )
-    run = await house.start(["look_up", "pay"])
+    run = await house.start(
+        ["look_up"], agent={"skills": [{"name": "money", "tools": ["pay"]}]}, skill="money"
+    )
     await run.waiting()
 
     said = await holdfast("show", run.id)
 
-    assert "status  awaiting_approval, turn 2, 20 tokens in, 10 out" in said.out
+    assert " skill money\n" in said.out
+    assert "status  awaiting_approval, skill money, turn 2, 20 tokens in, 10 out" in said.out
     assert f"waits  t2c1 Pay: holdfast decide {run.id} t2c1" in said.out
     assert '"name": "item 7"' in said.out
 

@@ -74,6 +74,23 @@ async def test_the_answer_of_the_model_is_seen_as_it_grows(
     assert await terminal.ended() == 0
 
 
+async def test_a_composed_answer_is_seen_as_what_it_says(
+    open_house: OpenHouse, start: Start
+) -> None:
+    more = threading.Event()
+    said = '{"calls": [{"_tool": "echo", "text": "a"}], "output": "All is well."}'
+    house = await open_house([Answer(said, hold=more)])
+    run = await house.start(["echo"], agent={"calling": "composed"})
+    terminal = start("watch", run.id, terminal=True)
+
+    seen = await terminal.until("All is well.")
+    more.set()
+
+    assert 'echo text="a"' in seen
+    assert await terminal.ended() == 0
+    assert "calls" not in terminal.seen.partition("completed")[0]
+
+
 def test_what_moved_before_a_question_does_not_erase_it() -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as terminal:

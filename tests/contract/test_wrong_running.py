@@ -18,7 +18,7 @@ from cli import remote
 from tests.contract.wrong_inputs.running import Command, Query, Request, Signal, Update, filled
 from tests.contract.wrong_inputs.running_agents import AGENTS
 from tests.contract.wrong_inputs.running_commands import COMMANDS
-from tests.contract.wrong_inputs.running_decisions import DECISIONS, ON_A_BUDGET
+from tests.contract.wrong_inputs.running_decisions import DECISIONS, ON_A_BUDGET, ON_A_PLAN
 from tests.contract.wrong_inputs.running_house import Stage, stage
 from tests.contract.wrong_inputs.running_requests import REQUESTS
 from tests.contract.wrong_inputs.running_settings import SETTINGS
@@ -30,7 +30,7 @@ from tests.support.house import Run
 MAX_ROW_SECONDS = 15
 STARTED = [*REQUESTS, *AGENTS]
 COMMANDED = [*COMMANDS, *SETTINGS]
-UPDATES = [*DECISIONS, *ON_A_BUDGET, *SENT, *SAID]
+UPDATES = [*DECISIONS, *ON_A_BUDGET, *ON_A_PLAN, *SENT, *SAID]
 
 
 class Named(Protocol):

@@ -100,16 +100,29 @@ class Playing(Generic[WorkT]):
 
     def carry_out(self, turn: Turn) -> None:
         """What the shell does with a turn."""
+        if turn.lazy:
+            self.agree_on(turn)
         if turn.sequential:
             for one in turn.calls:
                 self._together(turn, [one])
         else:
             self._together(turn, turn.calls)
 
+    def agree_on(self, turn: Turn) -> None:
+        """Let people decide on a plan."""
+        planning = self.run.planning
+        self.decided(planning.check(turn))
+        question = None if self.run.steered else planning.ask(turn)
+        if question is not None:
+            self.ask(question)
+            planning.rule(turn)
+
     def _together(self, turn: Turn, calls: list[Call]) -> None:
         if self.run.halting:
             self.run.abandon(turn, "the run ended before this call")
             return
+        if self.run.steered:
+            self.run.planning.hold_back(calls)
         deciding = self.run.calls
         self.decided(deciding.open(turn.number, calls))
         while open_ := [one for one in calls if self.can_go_on(one)]:
@@ -131,13 +144,19 @@ class Playing(Generic[WorkT]):
                 self.decided(calls.hand_on(one))
             case Stage.PENDING if self.run.halting:
                 calls.give_up(one, "the run ended before this call")
+            case Stage.PENDING if self.run.steered:
+                self.run.planning.hold_back([one])
             case Stage.PENDING:
                 self.decided(calls.ready(turn.number, one))
             case Stage.RUNNING:
                 calls.settle(turn.number, one, self.outcome(one))
             case _:
-                self.ask(calls.question(one))
-                calls.rule(turn.number, one)
+                question = calls.question(one)
+                self.ask(question)
+                if question.ruling is None and self.run.steered:
+                    self.run.planning.hold_back([one])
+                else:
+                    calls.rule(turn.number, one)
 
     def decided(self, deciding: Deciding[None]) -> None:
         """Let the engine decide, and answer the hooks that it asks."""
@@ -168,7 +187,7 @@ class Playing(Generic[WorkT]):
     def ask(self, question: Question) -> None:
         """Let people decide, until there is a ruling."""
         said = self.decisions.get(question.call_id, [])
-        while question.ruling is None and not self.run.halting:
+        while question.ruling is None and not self.run.lets_go(question):
             self.decide(said.pop(0) if said else {"decision": "approve"}, question)
 
     def decide(self, decision: Any, question: Question) -> None:

@@ -205,7 +205,7 @@ class Anything(Play):
         return drawn if isinstance(drawn, Outcome) else of_result(one.tool, drawn)
 
     def ask(self, question: Question) -> None:
-        while question.ruling is None and not self.run.halting:
+        while question.ruling is None and not self.run.lets_go(question):
             if not self._drawn.decisions:
                 self.desk.expire(question)
                 return
@@ -224,6 +224,7 @@ REQUESTS = st.fixed_dictionaries(
             [
                 {},
                 {"output": {"type": "object"}},
+                {"plan": "lazy"},
                 {"on_limit": {"maxIterations": "ask", "maxCalls": "ask"}},
                 {"state": {"type": "object", "properties": {"list": {"maxItems": 1}}}},
             ]

@@ -50,10 +50,10 @@ ABSURD: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("name", ABSURD)
 def test_an_absurd_value_is_checked_in_no_time_or_refused(name: str) -> None:
     value, schema = ABSURD[name]
-    begin = time.process_time()
+    begin = time.thread_time()
     with contextlib.suppress(InvalidArguments):
         fit(value, schema)
-    assert time.process_time() - begin < 0.9  # half a second where nothing else is at work
+    assert time.thread_time() - begin < 0.9  # half a second where nothing else is at work
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_an_absurd_value_is_checked_in_no_time_or_refused(name: str) -> None:
     ids=range(11),
 )
 def test_an_absurd_text_is_read_in_no_time(text: str) -> None:
-    begin = time.process_time()
+    begin = time.thread_time()
     with pytest.raises(ValueError, match=r"."):
         read_json(text)
-    assert time.process_time() - begin < 0.5
+    assert time.thread_time() - begin < 0.5
 
 
 @pytest.mark.parametrize(

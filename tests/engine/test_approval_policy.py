@@ -8,7 +8,7 @@ from schemas.agent import AgentApproval
 from schemas.base import parse_duration
 from schemas.tool import ApprovalPolicy
 from tests.engine.driver import Play, agent, call, says, tool
-from workflows.engine.approval import needs_person, policy_of
+from workflows.engine.policy import needs_person, policy_of
 
 LARGE = {"properties": {"amount": {"exclusiveMinimum": 100}}}
 

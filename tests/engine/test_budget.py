@@ -272,6 +272,39 @@ def test_each_limit_can_lead_to_a_final_answer(name: str) -> None:
     assert play.result["turns"] == 4
 
 
+@pytest.mark.parametrize(
+    ("on_limit", "status", "output"),
+    [
+        ({}, "completed", "that is all"),
+        ({"maxDepth": "finalize"}, "completed", "that is all"),
+        ({"maxDepth": "fail"}, "budget_exceeded", None),
+        ({"maxDepth": "ask"}, "completed", "that is all"),
+    ],
+)
+def test_a_delegate_too_deep_is_a_limit_for_the_run_where_its_agent_says_so(
+    on_limit: Any, status: str, output: Any
+) -> None:
+    def too_deep(_: Any) -> str:
+        play.run.kept.meter.too_deep = True
+        return "refused"
+
+    play = Play(
+        tool(),
+        model=[says("", call("look")), says("that is all")],
+        budget={"maxDepth": 0},
+        outcomes={"look": too_deep},
+        definition={"on_limit": on_limit},
+    )
+    play.to_end()
+
+    assert (play.result["status"], play.result["output"]) == (status, output)
+    asked = [one["approval"]["tool"] for one in play.records("confirmation_required")]
+    assert asked == (["maxDepth"] if "ask" in on_limit.values() else [])
+    told = "iteration limit reached" in str(play.said())
+    assert told == ("finalize" in on_limit.values())
+    assert play.run.kept.meter.budget.max_depth == (1 if asked else 0)
+
+
 def test_a_final_answer_is_asked_for_once_where_its_own_limit_stands_against_another() -> None:
     play = Play(
         tool(),

@@ -70,6 +70,18 @@ def test_a_waiting_call_is_told_as_it_was_written_and_started_with_what_it_reads
     assert begun["arguments"] == {"n": 5}
 
 
+def test_it_is_told_which_calls_a_call_waits_for() -> None:
+    play = turn(
+        ("a", {"_outputPath": "†state.x"}),
+        ("b", {"of": "†state.y || †state.x", "_outputPath": "†state.x"}),
+        ("c", {"_outputPath": "†state.y"}),
+        ("d", {"of": "†state.none", "_outputPath": "†state.x"}),
+    )
+    told = {one["callId"]: one.get("waitsFor", []) for one in play.records("tool_call")}
+
+    assert told == {"t1c1": [], "t1c2": ["t1c1", "t1c3"], "t1c3": [], "t1c4": ["t1c1", "t1c2"]}
+
+
 def test_a_call_may_stand_before_the_one_that_it_waits_for() -> None:
     play = turn(("b", {"n": "†state.x"}), ("a", {"_outputPath": "†state.x"}), outcomes={"a": 5})
 
@@ -235,7 +247,8 @@ def test_a_call_that_waits_in_vain_has_ended_before_anything_starts(reference: s
             says("done"),
         ],
         outcomes={"a": look},
-    ).to_end()
+    )
+    play.to_end()
 
     assert stages == [Stage.RUNNING, Stage.ENDED]
 
@@ -383,3 +396,32 @@ def test_a_call_refers_to_a_bounded_number_of_places() -> None:
     play = turn(("a", {"x": [f"†state.k{n}" for n in range(501)]}))
 
     assert "refer to more than 500 places" in play.results()["t1c1"]
+
+
+def test_a_call_that_waits_in_vain_does_not_count_against_its_limit() -> None:
+    pay = step("pay", limits=CallLimits(per_run=1))
+    vain = {"a": "†state.x", "b": "†state.nothing"}
+    play = Play(
+        step("a"),
+        pay,
+        model=[
+            says("", call("a", {"_outputPath": "†state.x"}), call("pay", vain)),
+            says("", call("pay", {"a": "†state.x"})),
+            says("done"),
+        ],
+    ).to_end()
+
+    assert play.errors() == {"t1c1": None, "t1c2": "unresolved_reference", "t2c1": None}
+
+
+def test_what_cannot_be_written_is_kept_for_people_also_where_others_wait_for_it() -> None:
+    play = turn(
+        ("a", {"_outputPath": "†state.x"}),
+        ("b", {"n": "†state.x"}),
+        a={"output_method": "push"},
+        state={"x": 5},
+        outcomes={"a": "found"},
+    )
+
+    [end, _] = play.records("tool_end")
+    assert (end["error"]["code"], end["value"]) == ("invalid_output", "found")

@@ -63,6 +63,9 @@ def test_events_are_in_source_order(drawn: Drawn) -> None:
 def test_one_sequential_call_makes_its_turn_one_call_after_the_other(drawn: Drawn) -> None:
     drawn.answers = [says("", *answer.calls, call("slow")) for answer in drawn.answers]
     told = Anything(drawn).play().told()
+    if drawn.request["definition"].get("plan") == "lazy":
+        # A plan is told whole before any of it is begun.
+        told = [event for event in told if not event.startswith("tool_call")]
     for turn in range(1, 9):
         of_turn = [event for event in told if f" t{turn}c" in event]
         numbers_ = [int(event.rpartition("c")[2]) for event in of_turn]

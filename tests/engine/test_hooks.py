@@ -143,6 +143,36 @@ def test_a_hook_stops_the_run(said: Any, hook: str) -> None:
     assert play.result["output"] == "enough"
 
 
+def test_nothing_of_a_turn_is_begun_that_a_hook_stops() -> None:
+    play = Play(
+        tool("look"),
+        tool("pay", side_effects=True, hooks=hooks(before="guard")),
+        model=[says("", call("look"), call("pay"), call("look"))],
+        hooks={"guard": {"stop": "enough"}},
+    ).to_end()
+
+    assert play.result["status"] == "stopped"
+    assert play.records("tool_start") == []
+    assert play.errors() == {"t1c1": "cancelled", "t1c2": None, "t1c3": "cancelled"}
+
+
+@pytest.mark.parametrize("hook", ["prepare", "repair", "before"])
+def test_an_answer_that_the_model_gave_is_none_to_other_arguments(hook: str) -> None:
+    changed: dict[str, Any] = {"id": 8}
+    guess = tool("guess", ORDER, hooks=hooks(**{hook: "change"}))
+    play = Play(
+        guess.model_copy(update={"activity": None}),
+        model=[says("", call("guess", {"id": "x", "_output": "of x"})), says("done")],
+        hooks={"change": {"arguments": changed} if hook == "before" else changed},
+        outcomes={"guess": "of 8"},
+    )
+    if hook == "before":
+        play.model[0] = says("", call("guess", {"id": 7, "_output": "of 7"}))
+    play.to_end()
+
+    assert play.results() == {"t1c1": "of 8"}
+
+
 def test_what_before_decides_comes_before_people_are_asked() -> None:
     play = one(
         own={"before": "guard"},

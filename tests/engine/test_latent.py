@@ -6,8 +6,8 @@ from typing import Any
 from schemas.generate import Page, PageOf, Pointer
 from schemas.message import ChatMessage
 from schemas.solution import Usage
-from schemas.tool import Tool
-from tests.engine.driver import Play, call, says
+from schemas.tool import ApprovalPolicy, Tool
+from tests.engine.driver import Play, call, says, tool
 from workflows.engine.latent import Latent
 from workflows.engine.outcome import Failed, Outcome, Succeeded
 from workflows.engine.turn import Call
@@ -127,3 +127,38 @@ def test_its_requests_are_counted_and_are_no_turns() -> None:
 
     assert (run.kept.meter.turns, run.kept.meter.requests) == (turns, requests + 1)
     assert run.kept.log.records(len(run.kept.log) - 1, 1)[0]["text"].startswith("a notice")
+
+
+GUESS = Tool(name="guess", parameters={"type": "object"})
+
+
+def test_an_answer_given_with_the_call_needs_no_request() -> None:
+    play = Play(GUESS, model=[says("", call("guess", {"_output": "good"})), says("done")])
+
+    assert play.to_end().results() == {"t1c1": "good"}
+
+
+def test_an_answer_is_not_that_of_a_call_that_a_person_has_changed() -> None:
+    asked = GUESS.model_copy(update={"approval": ApprovalPolicy(require="always")})
+    play = Play(
+        asked,
+        model=[says("", call("guess", {"of": 1, "_output": "of 1"})), says("done")],
+        decisions={"t1c1": [{"decision": "edit", "arguments": {"of": 2}}]},
+        outcomes={"guess": lambda one: f"of {one.arguments['of']}"},
+    ).to_end()
+
+    assert play.results()["t1c1"].endswith("of 2")
+
+
+def test_an_answer_is_not_that_of_a_call_that_reads_what_the_model_has_not_seen() -> None:
+    play = Play(
+        tool("fetch", output_path="†state.text"),
+        GUESS,
+        model=[
+            says("", call("fetch"), call("guess", {"of": "†state.text", "_output": "a guess"})),
+            says("done"),
+        ],
+        outcomes={"fetch": "bad", "guess": lambda one: f"of {one.arguments['of']}"},
+    ).to_end()
+
+    assert play.results()["t1c2"] == "of bad"

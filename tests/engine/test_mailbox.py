@@ -60,7 +60,7 @@ def test_two_messages_that_say_the_same_are_two() -> None:
 
 def test_ten_thousand_messages_are_heard_in_no_time() -> None:
     box = box_of(*["steer"] * 10_000)
-    begin = time.process_time()
+    begin = time.thread_time()
     box.take(ending=False)
 
-    assert time.process_time() - begin < 0.5
+    assert time.thread_time() - begin < 0.5

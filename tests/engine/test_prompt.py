@@ -229,6 +229,16 @@ def sent(play: Play) -> list[str]:
     return items
 
 
+def test_the_system_prompt_says_where_results_are_kept_and_that_calls_may_refer_to_each_other() -> (
+    None
+):
+    said = instructions(agent(tool("look", output_path="†state.found"), tool("use")))
+
+    assert "Calls of one answer may refer to what others of them keep" in said
+    assert said.endswith("Where results are kept:\n- look: †state.found")
+    assert "†" not in instructions(agent(tool("use")))
+
+
 def test_what_a_longer_run_sent_begins_with_what_a_shorter_one_did() -> None:
     tools = [
         tool("look", output_path="†state.seen", output_method="push"),

@@ -1,11 +1,15 @@
 """State: five methods of writing, and values that never change once they were read."""
 
 import copy
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from schemas.reference import Path, parse_reference
+from schemas.base import json_size
+from schemas.reference import Path, parse_output_path, parse_reference
 from schemas.tool import OutputMethod
 from tests.engine.driver import Play, agent, call, says, tool
 from workflows.engine.kept import MAX_STATE_BYTES
@@ -305,3 +309,35 @@ def test_a_path_that_is_fixed_is_not_for_the_model_to_choose() -> None:
 def test_an_agent_with_no_state_has_an_empty_one() -> None:
     assert agent().state is None
     assert Play(model=[says("hi")]).to_end().result["state"] == {}
+
+
+WRITES = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "a.b", "a.b.c", "d", "d[0]", "d[0].é"]),
+        st.sampled_from(["set", "merge", "assign", "push", "concat"]),
+        st.sampled_from([1, "x" * 50, [1, 2], {"b": {"c": [1]}}, {"b": None}, None]),
+        st.sampled_from([None, None, "one", "two"]),
+    ),
+    max_size=8,
+)
+
+
+@given(WRITES)
+def test_a_state_is_never_larger_than_it_is_taken_for(writes: Any) -> None:
+    kept = Play(tool(), state={"d": [{"é": "y" * 30}]}).run.kept
+    for path, method, value, instance in writes:
+        place = parse_output_path(f"†state.{path}").within(instance).result
+        with suppress(CannotWrite):
+            kept.write(place, value, method)
+
+    own = [kept.data.own("state", name) for name in (None, *kept.data.instances())]
+    size_bytes = sum(json_size(one) for one in own if one is not MISSING)
+    assert size_bytes <= kept._sizes["state"]
+
+
+def test_what_shows_in_an_instance_is_counted_there_too() -> None:
+    kept = Play(tool()).run.kept
+    kept.write([place("state.a.b").within("one")], 1)
+    kept.write([place("state.a.c")], "x" * 1_000)
+
+    assert kept._sizes["state"] > 2_000

@@ -192,3 +192,44 @@ async def test_inside_a_graph(scene: Scene) -> None:
     assert [scene.model.asked(turn) for turn in (1, 2)] == [1, 1]
     assert tools.read().count("ended b") == 1
     assert [line for line in tools.read() if "refund" in line] == [f"refund 7 {run.id}/t1c1"]
+
+
+PLAN = [
+    call("plan_gate", name="a"),
+    call("plan_pay", amount=7, note="†state.gate"),
+    call("pay", amount=8),
+]
+PLANNED = [
+    {
+        "_tool": "plan_gate",
+        "_activity": {"type": "held", "startToCloseTimeout": "20s"},
+        "_outputPath": "†state.gate",
+        "properties": {"name": {"type": "string"}},
+    },
+    {
+        "_tool": "plan_pay",
+        "_activity": "pay",
+        "_sideEffects": True,
+        "properties": {"amount": {"type": "number"}, "note": {"type": "string"}},
+    },
+    "pay",
+]
+
+
+@answers(Answer(calls=PLAN), Answer("done"))
+async def test_inside_a_plan(scene: Scene) -> None:
+    run = await scene.house.start(PLANNED, agent={"plan": "lazy"})
+    [before] = await run.waiting()
+    scene.restart()
+    assert await run.waiting() == [before]
+    await run.decide("t1-plan", "approve", by="ada")
+    await eventually(lambda: _said("begun a"))
+    await eventually(lambda: _said("pay 8"))
+    scene.restart()
+    tools.write("open a")
+    await _ends(run, "done")
+    paid = sorted(line for line in tools.read() if line.startswith("pay"))
+    assert paid == [f"pay 7 {run.id}/t1c2", f"pay 8 {run.id}/t1c3"]
+    asked = [event for event in await run.events() if event["type"] == "confirmation_required"]
+    assert len(asked) == 1
+    assert [scene.model.asked(turn) for turn in (1, 2)] == [1, 1]

@@ -94,7 +94,7 @@ async def test_a_run_that_is_cancelled_gives_what_waits_its_result_too(
     await run.handle.cancel()
 
     async def over() -> bool:
-        return (await run.status())["status"] == "cancelled"
+        return bool((await run.status())["status"] == "cancelled")
 
     await eventually(over)
     assert (await run.error("t1c2"))["code"] == "cancelled"

@@ -76,3 +76,19 @@ async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(open_house: Op
     error = await run.error()
     assert error["code"] == "blocked"
     assert "its result is withheld: the hook `_after` failed: string indices" in error["message"]
+
+
+async def test_what_has_not_begun_when_a_tool_stops_the_run_is_not_begun(
+    open_house: OpenHouse,
+) -> None:
+    house = await open_house(
+        [Answer(calls=[call("stops"), call("look", id=1), call("look", id=2)])]
+    )
+    run = await house.start(["stops", LOOK], agent={"concurrency": 1})
+    result = await run.result()
+
+    assert (result["status"], result["output"]) == ("stopped", "enough")
+    assert [each for each in await _activities(run) if each[1] == "look_up"] == []
+    assert [await run.error("t1c2"), await run.error("t1c3")] == [
+        {"code": "cancelled", "message": "the run ended before this call"}
+    ] * 2

@@ -10,7 +10,7 @@ from temporalio.client import WorkflowQueryFailedError, WorkflowUpdateFailedErro
 from schemas.base import link, sha256
 from schemas.entry import digested
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse, Run
+from tests.support.house import SIDE_BY_SIDE, OpenHouse, Run
 from tests.support.model_server import Answer, call
 
 DONE = Answer("done")
@@ -173,7 +173,7 @@ async def test_a_budget_that_nobody_extends_ends_the_run(open_house: OpenHouse) 
 
 
 async def test_a_runs_budget_can_only_be_tighter(open_house: OpenHouse) -> None:
-    house = await open_house([Answer("")])
+    house = await open_house([Answer("")], **SIDE_BY_SIDE)
     tight = await house.start(agent={"budget": {"maxTurns": 3}}, budget={"maxTurns": 2})
     wide = await house.start(agent={"budget": {"maxTurns": 3}}, budget={"maxTurns": 20})
     assert (await tight.result())["turns"] == 2

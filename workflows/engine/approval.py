@@ -1,4 +1,4 @@
-"""Approvals: which calls wait for people, what people are asked, and what their decisions come to.
+"""Approvals: what people are asked, and what their decisions come to.
 
 A `Question` is one wait. Decisions on it are checked, then counted; when enough of them say the
 same it has a `Ruling`. The `Desk` holds the questions of a run. It keeps a decision that comes
@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from schemas.agent import Rules
 from schemas.base import canonical_json, json_size, rfc3339, sha256
-from schemas.decision import Decided, Decision, Kind, Receipt, Waiting
+from schemas.decision import Decided, Decision, Kind, Receipt, Verdict, Waiting
 from schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
+from schemas.plan import in_brief
 from schemas.run import Principal
-from schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
+from schemas.tool import ApprovalPolicy
 from schemas.wording import quoted, some
 from workflows.engine.arguments import InvalidArguments
-from workflows.engine.checking import CannotCheck, fits
 from workflows.engine.shortening import shortened
 
 MAX_EARLY_DECISIONS = 256
@@ -32,6 +31,12 @@ MAX_CALLS_NAMED = 10
 
 # How each decision is meant where the outcome of a call is unknown.
 _RECONCILE = {"happened": "respond", "did_not_happen": "approve", "give_up": "deny"}
+# What cannot be decided on a question of this kind.
+_UNFIT: dict[tuple[Kind, Verdict], str] = {
+    ("reconcile", "edit"): "a call that may have happened cannot be edited",
+    ("budget", "respond"): "decide on a budget with approve, edit or deny",
+    ("plan", "respond"): "decide on a plan with approve, edit or deny",
+}
 
 
 class Unacceptable(Exception):
@@ -70,27 +75,6 @@ class Expired:
 
 
 Ruling = Approved | Denied | Given | Expired
-
-
-def policy_of(tool: Tool, rules: Rules) -> ApprovalPolicy:
-    """The tool's policy, over its agent's, over the defaults."""
-    return tool.approval.over(rules.approval).over(APPROVAL_DEFAULTS)
-
-
-def needs_person(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
-    """Whether a call with these arguments waits for a decision.
-
-    Where it cannot be said whether they fit `when`, it does.
-    """
-    required = policy.require == "always" or (
-        policy.require == "side_effects" and tool.side_effects
-    )
-    if not required or policy.when is None:
-        return required
-    try:
-        return fits(arguments, policy.when)
-    except CannotCheck:
-        return True
 
 
 def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> str:
@@ -196,6 +180,21 @@ class Question:
         self.ruling = self._rule(meant)
         return decided
 
+    @property
+    def tools(self) -> list[str]:
+        """The tools that wait for the decision."""
+        return [self.tool] if self.kind != "plan" else list(self.brief.values())
+
+    @property
+    def brief(self) -> dict[str, Any]:
+        """What it is about, where there is one line for it."""
+        return in_brief(self.kind, self.arguments)
+
+    def agreed(self) -> list[Decided]:
+        """The decisions that led to the ruling, one of each person."""
+        latest = {decided.by: (decided, effect) for decided, effect in self.counted}
+        return [decided for decided, effect in latest.values() if effect == self.counted[-1][1]]
+
     def missing(self) -> int:
         """How many more decisions of the latest kind it takes."""
         effect = self.counted[-1][1] if self.counted else b""
@@ -249,10 +248,10 @@ class Question:
             raise Unacceptable(
                 INVALID_DECISION, f"`{verdict}` is for calls whose outcome is unknown"
             )
-        if self.kind == "reconcile" and verdict == "edit":
-            raise Unacceptable(INVALID_DECISION, "a call that may have happened cannot be edited")
-        if self.kind == "budget" and verdict == "respond":
-            raise Unacceptable(INVALID_DECISION, "decide on a budget with approve, edit or deny")
+        if (unfit := _UNFIT.get((self.kind, verdict))) is not None:
+            raise Unacceptable(INVALID_DECISION, unfit)
+        if self.kind == "plan" and decision.remember:
+            raise Unacceptable(INVALID_DECISION, "`remember` is for a single call; leave it out")
         self._check_again(decision)
         meant = _RECONCILE.get(verdict, verdict)
         return decision.model_copy(update={"decision": meant})

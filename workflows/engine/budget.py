@@ -49,6 +49,7 @@ class Meter:
     cost_unknown: bool = False
     same_tool: tuple[str, int] = ("", 0)
     out_of_time: bool = False
+    too_deep: bool = False
     held: dict[str, Share] = field(default_factory=dict)
     _worked: timedelta = timedelta()
     _since: datetime | None = None
@@ -135,6 +136,8 @@ class Meter:
             ("maxTokens", self.input_tokens + self.output_tokens, self.budget.max_tokens),
             ("maxCost", self.cost, self.budget.max_cost),
             ("maxDuration", self.out_of_time, None if self.budget.max_duration is None else 1),
+            # A delegate too deep is refused as a call; it is a limit for the run where it says so.
+            ("maxDepth", self.too_deep and "maxDepth" in self.on_limit, 1),
             ("maxTurns", self.requests, self.budget.max_turns),
             ("maxIterations", self.iterations, self.budget.max_iterations),
         ]
@@ -149,6 +152,8 @@ class Meter:
         """
         if name == "maxDuration":
             self.out_of_time = False
+        if name == "maxDepth":
+            self.too_deep = False
         if name == "maxSameTool":
             self.same_tool = ("", 0)
         if to is not None:
@@ -156,7 +161,8 @@ class Meter:
             return
         attribute = _attribute(name)
         limit = getattr(self.budget, attribute)
-        more = max(limit, self.used().get(name, limit)) + getattr(self._granted, attribute)
+        again = getattr(self._granted, attribute) or 1
+        more = max(limit, self.used().get(name, limit)) + again
         self.budget = self.budget.model_copy(update={attribute: more})
 
     def frees(self, name: BudgetName, to: Budget) -> bool:

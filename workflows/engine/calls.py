@@ -20,14 +20,14 @@ from workflows.engine.approval import (
     Question,
     Ruling,
     Unacceptable,
-    needs_person,
-    policy_of,
 )
+from workflows.engine.asking import whether_it_did, whether_to
 from workflows.engine.checking import bounded
 from workflows.engine.closing import after, close
 from workflows.engine.flow import circles, connect, hopeless, try_write, view
 from workflows.engine.hooks import Deciding, Refusal, Stop
 from workflows.engine.kept import Kept
+from workflows.engine.leave import check_after, check_scopes, count, uncount
 from workflows.engine.outcome import (
     Answered,
     Final,
@@ -40,7 +40,8 @@ from workflows.engine.outcome import (
     of_result,
     refused,
 )
-from workflows.engine.proposal import before, complete, fit_arguments, prepare
+from workflows.engine.policy import needs_person, policy_of
+from workflows.engine.proposal import MAX_REFERENCES_IN_TURN, before, complete, prepare
 from workflows.engine.state import CannotWrite
 from workflows.engine.turn import Call, Stage, error_of
 
@@ -59,16 +60,33 @@ class Calls:
         out.
 
         They are told first, then those that wait, then those that start: each in source order.
-        What can never be carried out is refused before anything is.
+        What can never be carried out is refused before anything is. All that was done already
+        where they stand in a plan.
         """
-        for call in calls:
-            yield from self._attempt(call, self._propose(call))
-        connect(calls)
-        self._refuse_circles(calls)
-        for call in calls:
-            yield from self._decide(turn, call)
-        self._refuse_hopeless(calls)
+        if not all(call.planned for call in calls):
+            yield from self.check(turn, calls)
+        if any(isinstance(call.outcome, Stopped) for call in calls):
+            for call in calls:
+                if call.stage is not Stage.ENDED:
+                    self._give_up(call, "the run ended before this call")
         self._begin(turn, [call for call in calls if call.stage is Stage.PROPOSED])
+
+    def check(self, turn: int, calls: list[Call], *, sequential: bool = False) -> Deciding[None]:
+        """Refuse what can never be carried out, and tell of all the calls.
+
+        Of a sequential turn that is checked as a whole, only the first call is decided on so far
+        that nothing but its start is left.
+        """
+        room = MAX_REFERENCES_IN_TURN
+        for call in calls:
+            yield from self._attempt(call, self._propose(call, room))
+            room -= call.references
+        connect(calls, sequential=sequential)
+        self._refuse_circles(calls)
+        for index, call in enumerate(calls):
+            now = call.due and not (sequential and index)
+            yield from self._decide(turn, call, now=now)
+        self._refuse_hopeless(calls)
 
     def ready(self, turn: int, call: Call) -> Deciding[None]:
         """Decide on a pending call, now that the calls have ended that it waits for."""
@@ -76,7 +94,7 @@ class Calls:
         if call.stage is Stage.PENDING:
             self._begin(turn, [call])
         elif isinstance(call.outcome, Refused):
-            self._kept.started[call.name] -= 1
+            uncount(call, self._kept)
 
     def question(self, call: Call) -> Question:
         """What people are asked about a call that waits."""
@@ -137,7 +155,7 @@ class Calls:
             case Unknown(message) if self._kept.asks_people:
                 call.move(Stage.UNSURE)
                 call.unsure += 1
-                self._ask(turn, call, "reconcile", _RECONCILE.format(message=message.rstrip(".")))
+                self._ask(turn, call, whether_it_did(call, self._kept, message))
             case Unknown(message):
                 call.end(failed(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
@@ -151,7 +169,8 @@ class Calls:
         except CannotWrite as error:
             assert call.outcome is not None  # it has ended
             if error_of(call.outcome) is None:
-                call.outcome = failed(ErrorCode.INVALID_OUTPUT, str(error))
+                value = getattr(call.outcome, "value", None)
+                call.outcome = failed(ErrorCode.INVALID_OUTPUT, str(error), value)
         call.handed_on = True
 
     def give_up(self, call: Call, why: str) -> None:
@@ -160,6 +179,11 @@ class Calls:
         if question is not None:
             self._kept.desk.withdraw(question)
         self._give_up(call, why)
+
+    def skip(self, call: Call, why: str) -> None:
+        """End a call that nothing was done of."""
+        call.end(refused(ErrorCode.CANCELLED, why))
+        uncount(call, self._kept)
 
     def finish(self, turn: int, calls: list[Call]) -> Deciding[None]:
         """Close calls that have all ended, each after its hooks."""
@@ -182,35 +206,43 @@ class Calls:
         except Stop as stop:
             call.end(Stopped(str(stop)))
 
-    def _propose(self, call: Call) -> Deciding[None]:
+    def _propose(self, call: Call, room: int) -> Deciding[None]:
         beyond = self._kept.meter.refuse_call(call.name)
         if beyond is not None:
             raise Refusal(ErrorCode.BLOCKED, beyond)
+        if room < 0:
+            message = f"the calls before it hold more than {MAX_REFERENCES_IN_TURN} references"
+            raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
         yield from prepare(call, self._kept)
 
-    def _decide(self, turn: int, call: Call) -> Deciding[None]:
-        """Decide on a call as far as can be said now, and tell of it."""
+    def _decide(self, turn: int, call: Call, *, now: bool) -> Deciding[None]:
+        """Decide on a call now or as far as that can be said, and tell of it."""
         if call.stage is Stage.PROPOSED:
-            yield from self._attempt(call, self._complete(call) if call.due else self._wait(call))
+            yield from self._attempt(call, self._complete(call) if now else self._wait(call))
         if isinstance(call.outcome, Refused):
             self._tell(turn, call, call.asked.arguments)
         else:
             self._tell(turn, call, call.given if call.stage is Stage.PENDING else call.arguments)
 
     def _wait(self, call: Call) -> Deciding[None]:
-        self._count(call)
+        count(call, self._kept)
         call.move(Stage.PENDING)
         yield from ()
 
     def _complete(self, call: Call) -> Deciding[None]:
         kept = self._kept
-        self._check_after(call)
+        ended = [source for source in call.sources if isinstance(source.outcome, Succeeded)]
+        check_after(call, kept, ended)
         yield from complete(call, kept, view(call, kept.data))
         if call.stage is not Stage.PENDING:
-            self._count(call)
+            count(call, kept)
+        completed = call.arguments
         outcome = yield from before(call, kept)
         if outcome is not None:
             call.end(outcome)
+        # What was approved in a plan is not what hooks have made of it since.
+        changed = call.arguments != completed or "repair" in call.asked_hooks
+        call.covered = call.covered and not changed
 
     def _refuse_circles(self, calls: list[Call]) -> None:
         for call, circle in circles(calls).items():
@@ -224,6 +256,7 @@ class Calls:
                 why = hopeless(call, self._kept.data)
                 if why is not None:
                     call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, why))
+                    uncount(call, self._kept)
 
     def _begin(self, turn: int, calls: list[Call]) -> None:
         """Ask people about the calls that need it, and start the others."""
@@ -233,24 +266,6 @@ class Calls:
         for call in calls:
             if call.stage in (Stage.PROPOSED, Stage.PENDING):
                 self._start(turn, call)
-
-    def _count(self, call: Call) -> None:
-        assert call.tool is not None  # prepared
-        most, made = call.tool.limits.per_run, self._kept.started.get(call.name, 0)
-        if most is not None and made >= most:
-            raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run")
-        self._kept.started[call.name] = made + 1
-
-    def _check_after(self, call: Call) -> None:
-        """See whether the tools have succeeded that have to before; those it waited for count."""
-        assert call.tool is not None  # prepared
-        ended = [source for source in call.sources if isinstance(source.outcome, Succeeded)]
-        known = {*self._kept.succeeded, *(source.name for source in ended)}
-        missing = [name for name in call.tool.limits.after if name not in known]
-        if missing:
-            raise Refusal(
-                ErrorCode.BLOCKED, f"`{call.name}` may be called after {', '.join(missing)} only"
-            )
 
     def _tell(self, turn: int, call: Call, arguments: dict[str, Any]) -> None:
         tool = call.tool
@@ -262,12 +277,16 @@ class Calls:
                 label=tool.label if tool is not None else None,
                 arguments=arguments,
                 reasoning=call.reasoning,
+                waits_for=[other.id for other in call.waits_for],
+                instance=call.instance,
             )
         )
 
     def _needs_person(self, call: Call) -> bool:
         assert call.tool is not None  # prepared
         kept = self._kept
+        if call.covered:
+            return False
         if call.name in kept.rules.approval.auto or kept.desk.remembers(call.name):
             return False
         return needs_person(call.tool, policy_of(call.tool, kept.rules), call.arguments)
@@ -277,25 +296,9 @@ class Calls:
             call.end(refused(ErrorCode.DENIED, "this run does not wait for anybody's approval"))
             return
         call.move(Stage.WAITING)
-        self._ask(turn, call, "call", f"Shall `{call.name}` be carried out with these arguments?")
+        self._ask(turn, call, whether_to(call, self._kept))
 
-    def _ask(self, turn: int, call: Call, kind: Any, text: str) -> None:
-        assert call.tool is not None  # prepared
-        tool = call.tool
-        question = Question(
-            call_id=call.id,
-            kind=kind,
-            tool=tool.name,
-            label=tool.label or tool.name,
-            arguments=call.arguments,
-            reasoning=call.reasoning,
-            text=text,
-            policy=policy_of(tool, self._kept.rules),
-            requested_at=self._kept.clock(),
-            check_arguments=lambda arguments: fit_arguments(tool, arguments),
-            principal=self._kept.principal,
-            round=call.unsure,
-        )
+    def _ask(self, turn: int, call: Call, question: Question) -> None:
         self._questions[call.id] = question
         self.ask(turn, question)
 
@@ -311,12 +314,10 @@ class Calls:
 
     def _start(self, turn: int, call: Call) -> None:
         """Carry the call out, if its principal may: scopes are checked now, not before."""
-        assert call.tool is not None  # prepared
-        held = self._kept.scopes()
-        missing = [scope for scope in call.tool.requires if scope not in held]
-        if missing:
-            message = f"`{call.name}` needs the scope {', '.join(missing)}, which is not held here"
-            call.end(refused(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message))
+        try:
+            check_scopes(call, self._kept)
+        except Refusal as refusal:
+            call.end(Refused(refusal.error))
             return
         late = call.stage is Stage.PENDING
         call.move(Stage.RUNNING)
@@ -326,6 +327,7 @@ class Calls:
                 call_id=call.id,
                 tool=call.name,
                 arguments=call.arguments if late else None,
+                delegate=call.tool.delegate if call.tool is not None else None,
             )
         )
         answer = self.answered_here(call)
@@ -335,7 +337,9 @@ class Calls:
     def _apply(self, turn: int, call: Call, question: Question, ruling: Ruling) -> None:
         match ruling:
             case Approved(arguments, edited_by):
-                call.arguments, call.edited_by = arguments, edited_by
+                call.arguments = arguments
+                if edited_by is not None:
+                    call.given, call.edited_by = arguments, edited_by
                 self._start(turn, call)
             case Denied(reason):
                 call.end(refused(ErrorCode.DENIED, reason or "A person denied this call."))
@@ -383,10 +387,4 @@ class Calls:
         elif begun:
             call.end(failed(ErrorCode.CANCELLED, why))
         else:
-            call.end(refused(ErrorCode.CANCELLED, why))
-
-
-_RECONCILE = (
-    "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
-    " carries it out again, `give_up` leaves it unknown."
-)
+            self.skip(call, why)

@@ -24,7 +24,7 @@ from workflows.engine.outcome import (
     checked,
     failed,
 )
-from workflows.engine.prompt import is_shown_whole, result_message, veil_of
+from workflows.engine.prompt import as_said, is_shown_whole, result_message, veil_of
 from workflows.engine.state import CannotWrite
 from workflows.engine.turn import Call, error_of, writes_of
 
@@ -123,8 +123,8 @@ def _tell(turn: int, call: Call, outcome: Final, kept: Kept) -> None:
     )
     kept.log.append(MessageEntry(message=message))
     if isinstance(outcome, Succeeded) and outcome.message is not None:
-        veil = veil_of(call, None)
-        opening.add(kept, outcome.message, within=call.instance, veil=veil)
+        veil, said = veil_of(call, None), as_said(call, outcome.message)
+        opening.add(kept, said, within=call.instance, veil=veil)
 
 
 def _place(call: Call, outcome: Final) -> str | None:

@@ -90,8 +90,9 @@ def read_answer(text: str, agent: Agent, tools: list[Tool]) -> Composed:
         written = []
     if not isinstance(written, list):
         raise NoAnswer("`calls` is no list")
+    known: dict[str, dict[str, Property]] = {}
     with bounded():
-        calls = [_read_call(call, index, tools) for index, call in enumerate(written)]
+        calls = [_read_call(call, index, tools, known) for index, call in enumerate(written)]
         return Composed(calls, _read_output(answer, agent, tools, calls), beside)
 
 
@@ -159,7 +160,10 @@ def _output_form(agent: Agent, tools: list[Tool]) -> Form:
 # Reading.
 
 
-def _read_call(call: Any, index: int, tools: list[Tool]) -> WrittenCall:
+def _read_call(
+    call: Any, index: int, tools: list[Tool], known: dict[str, dict[str, Property]]
+) -> WrittenCall:
+    """One call; `known` are the properties of the tools that others before it were of."""
     if not isinstance(call, dict):
         raise NoAnswer(f"`calls[{index}]` is no object")
     name = call.get(TOOL)
@@ -167,12 +171,15 @@ def _read_call(call: Any, index: int, tools: list[Tool]) -> WrittenCall:
         raise NoAnswer(f"`calls[{index}]` does not name its tool in `{TOOL}`")
     written = {key: value for key, value in call.items() if key != TOOL}
     tool = next((tool for tool in tools if tool.name == name), None)
-    return WrittenCall(tool=name, arguments=written if tool is None else _arguments(tool, written))
+    if tool is None:
+        return WrittenCall(tool=name, arguments=written)
+    if name not in known:
+        known[name] = _properties(tool)
+    return WrittenCall(tool=name, arguments=_arguments(written, known[name]))
 
 
-def _arguments(tool: Tool, written: dict[str, Any]) -> dict[str, Any]:
+def _arguments(written: dict[str, Any], properties: dict[str, Property]) -> dict[str, Any]:
     """The arguments and meta-properties that were meant: nothing stands for what was left out."""
-    properties = _properties(tool)
     read = read_properties(written, properties)
     others = read.pop(OTHERS, None) if OTHERS in properties else None
     said = {key: item for key, item in read.items() if item is not None or key[:1] != "_"}

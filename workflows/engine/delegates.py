@@ -218,6 +218,7 @@ class Delegates:
 
 def _share(call: Call, turn: Turn, kept: Kept, now: datetime) -> Share:
     if kept.meter.budget.max_depth == 0:
+        kept.meter.too_deep = True
         why = "the run's limit of delegates of delegates, maxDepth, is reached"
         raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {why}")
     try:

@@ -11,32 +11,39 @@ every call that was to write a place has failed, nothing stands there, whatever 
 nobody acts on an old value in the place of the new one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.reference import Path
 from workflows.engine.kept import Kept
+from workflows.engine.places import Places
 from workflows.engine.references import nothing_at, references
 from workflows.engine.state import MISSING, CannotWrite, Data, Missing
 from workflows.engine.turn import Call, Stage, writes_of
 
+MAX_CIRCLE_TOLD = 20
+# For each call those that it waits for.
+_Waits = dict[Call, list[Call]]
 
-def connect(calls: Sequence[Call]) -> None:
-    """Find what each call waits for among the others."""
-    writers = [
-        _Writer(index, call, places)
-        for index, call in enumerate(calls)
-        if (places := _places(call))
-    ]
+
+def connect(calls: Sequence[Call], *, sequential: bool = False) -> None:
+    """Find what each call waits for among the others; in a sequential turn, among those before."""
+    writers, again = Places[int](), list[int]()
     for index, call in enumerate(calls):
         places = _places(call)
-        before = [writer for writer in writers if writer.index < index]
-        call.earlier = [writer.call for writer in before if _cross(writer.places, places)]
-        reads = list(dict.fromkeys(places_read(call)))
-        call.sources = [writer.call for writer in _read_from(index, reads, writers)]
-        for other in _awaited(call):
-            other.awaited = True
+        call.earlier = [calls[i] for i in sorted(writers.crossing(places))]
+        again.append(min(writers.meeting(places), default=index))
+        if sequential:
+            call.sources = [calls[i] for i in sorted(writers.meeting(_reads(call)))]
+        for place in places:
+            writers.add(place, index)
+    for index, call in enumerate(() if sequential else calls):
+        found = sorted(writers.meeting(_reads(call)))
+        # A later call is waited for where it does not write again what one up to here has written.
+        call.sources = [calls[i] for i in found if i < index or (i > index and again[i] > index)]
+    for other in dict.fromkeys(other for call in calls for other in _awaited(call)):
+        other.awaited = True
 
 
 def places_read(call: Call) -> Iterator[Path]:
@@ -53,28 +60,38 @@ def circles(calls: Sequence[Call]) -> dict[Call, str]:
     What is left after taking away, again and again, calls that wait for none of those left and
     calls that none of those left waits for, stands in a circle or between two of them.
     """
-    left = dict.fromkeys(call for call in calls if call.stage is not Stage.ENDED)
-    while True:
-        needed = {other for call in left for other in _awaited(call) if other in left}
-        free = [
-            call
-            for call in left
-            if call not in needed or not any(other in left for other in _awaited(call))
-        ]
-        if not free:
-            return {call: _circle(call, left) for call in left}
-        for call in free:
-            del left[call]
+    open_ = dict.fromkeys(call for call in calls if call.stage is not Stage.ENDED)
+    waits = _among(open_, {call: _awaited(call) for call in open_})
+    waits = _among(_entangled(waits), waits)
+    left = _entangled(_reversed(waits))
+    after = {
+        call: next(one for one in waits[call] if one in left) for call in waits if call in left
+    }
+    return {call: _circle(begin, after) for call, begin in _entries(after).items()}
 
 
-def hopeless(call: Call, data: Data) -> str | None:
-    """Why a call that waits for others can never have all that it refers to, if so."""
-    view = View(data, [])
+def hopeless(
+    call: Call, data: Data, gone: Callable[[Call], bool] = lambda call: False
+) -> str | None:
+    """Why a call that waits for others can never have all that it refers to, if so; of those that
+    are `gone`, nothing comes but their error."""
+    coming = Places(
+        (place, source.id) for source in call.sources for place in _coming(source, gone)
+    )
+    lost = Places(
+        (place, source.id)
+        for source in call.sources
+        if gone(source)
+        for place in _places(source)
+        if not coming.meets(place)
+    )
+    seen = View(data, lost)
     for reference in references(call.given, call.instance):
-        hopes = [_may_come(call, path, view) for path in reference.paths]
+        paths = reference.paths
+        hopes = [coming.meets(path) or seen.read(path) is not MISSING for path in paths]
         if not (all(hopes) if reference.choose == "all" else any(hopes)):
-            lost = [path for path, hope in zip(reference.paths, hopes, strict=True) if not hope]
-            return nothing_at(lost, view)
+            vain = [path for path, hope in zip(paths, hopes, strict=True) if not hope]
+            return nothing_at(vain, seen)
     return None
 
 
@@ -83,32 +100,33 @@ class View:
     """What one call reads. `void` are the places that stay empty, and who was to write them."""
 
     data: Data
-    void: list[tuple[Path, str]] = field(default_factory=list)
+    void: Places[str] = field(default_factory=Places[str])
 
     def read(self, path: Path) -> Any | Missing:
         """What stands at the path, or `MISSING`."""
-        if any(place.covers(path) for place, _ in self.void):
+        if self.void.covering(path):
             return MISSING
         return self.data.read(path)
 
     def why(self, path: Path) -> str:
         """Why nothing stands there, as far as that is known."""
-        who = dict.fromkeys(call for place, call in self.void if place.covers(path))
+        who = self.void.covering(path)
         return f" ({', '.join(who)} was to write it, and did not)" if who else ""
 
 
 def view(call: Call, data: Data) -> View:
     """What a call reads, now that those that it waits for have ended."""
-    seen, written = data, list[Path]()
+    seen, written = data, Places[str]()
     for source in call.sources:
         seen, places = _with(seen, source)
-        written += places
-    void = [
+        for place in places:
+            written.add(place, source.id)
+    void = Places(
         (place, source.id)
         for source in call.sources
         for place in _places(source)
-        if not any(place.overlaps(other) for other in written)
-    ]
+        if not written.meets(place)
+    )
     return View(seen, void)
 
 
@@ -126,8 +144,11 @@ def try_write(call: Call, kept: Kept) -> None:
 
 
 def _with(seen: Data, call: Call) -> tuple[Data, list[Path]]:
-    """The data with what a call has written, and where it has."""
+    """The data with what a call has written, and where it has. What one that is closed has written
+    is there already."""
     paths, value = writes_of(call, call.outcome)
+    if call.closed:
+        return seen, list(paths)
     trial = seen.copy()
     try:
         for path in paths:
@@ -143,51 +164,70 @@ def _places(call: Call) -> tuple[Path, ...]:
     return () if output is None else (*output.result, *output.error)
 
 
-def _meet(some: Sequence[Path], others: Sequence[Path]) -> bool:
-    return any(one.overlaps(other) for one in some for other in others)
+def _coming(call: Call, gone: Callable[[Call], bool]) -> tuple[Path, ...]:
+    """Every place that a call may still write to."""
+    if not gone(call):
+        return _places(call)
+    return () if call.output_path is None else call.output_path.error
 
 
-def _cross(some: Sequence[Path], others: Sequence[Path]) -> bool:
-    """Whether it matters which of two calls writes first. Places in one list are made in order."""
-    return any(one.overlaps(other) or one.beside(other) for one in some for other in others)
+def _reads(call: Call) -> list[Path]:
+    """Every place that a call refers to; one that is refused reads nothing."""
+    return [] if call.stage is Stage.ENDED else list(dict.fromkeys(places_read(call)))
 
 
 def _awaited(call: Call) -> list[Call]:
     return [*call.sources, *call.earlier]
 
 
-@dataclass(frozen=True)
-class _Writer:
-    """A call that writes, and where it stands in its answer."""
-
-    index: int
-    call: Call
-    places: tuple[Path, ...]
+def _among(calls: Collection[Call], waits: _Waits) -> _Waits:
+    """What is left of who waits for whom, among some of the calls."""
+    return {call: [other for other in waits[call] if other in calls] for call in calls}
 
 
-def _read_from(index: int, reads: Sequence[Path], writers: Sequence[_Writer]) -> Iterator[_Writer]:
-    """The calls that write what the `index`-th reads, in source order."""
-    upto = [place for writer in writers if writer.index <= index for place in writer.places]
-    for writer in writers:
-        later = writer.index > index
-        if writer.index == index or (later and _meet(writer.places, upto)):
-            continue
-        if _meet(writer.places, reads):
-            yield writer
+def _reversed(waits: _Waits) -> _Waits:
+    """For each call those that wait for it."""
+    waited: _Waits = {call: [] for call in waits}
+    for call, others in waits.items():
+        for other in others:
+            waited[other].append(call)
+    return waited
 
 
-def _may_come(call: Call, path: Path, view: View) -> bool:
-    if view.read(path) is not MISSING:
-        return True
-    return any(path.overlaps(place) for source in call.sources for place in _places(source))
+def _entangled(waits: _Waits) -> dict[Call, None]:
+    """The calls that stay after taking away, again and again, those that wait for none left."""
+    count = {call: len(others) for call, others in waits.items()}
+    waited = _reversed(waits)
+    free = [call for call, others in count.items() if not others]
+    while free:
+        for call in waited[free.pop()]:
+            count[call] -= 1
+            if not count[call]:
+                free.append(call)
+    return {call: None for call, others in count.items() if others}
 
 
-def _circle(call: Call, left: dict[Call, None]) -> str:
-    """A way from a call along what it waits for, until it comes back to where it was."""
-    way = [call]
-    while True:
-        after = next(other for other in _awaited(way[-1]) if other in left)
-        if after in way:
-            circle = [*way[way.index(after) :], after]
-            return " → ".join(each.id for each in circle)
-        way.append(after)
+def _entries(after: dict[Call, Call]) -> dict[Call, Call]:
+    """For each call the first of a circle that it comes to, going on from one to the next."""
+    entries: dict[Call, Call] = {}
+    for begin in after:
+        way, call = dict[Call, None](), begin
+        while call not in way and call not in entries:
+            way[call] = None
+            call = after[call]
+        while call not in entries:
+            entries[call] = call
+            call = after[call]
+        for passed in way:
+            entries.setdefault(passed, entries[call])
+    return {call: entries[call] for call in after}
+
+
+def _circle(begin: Call, after: dict[Call, Call]) -> str:
+    """The calls of a circle, from one back to it."""
+    told, call = [begin.id], after[begin]
+    while call is not begin and len(told) < MAX_CIRCLE_TOLD:
+        told.append(call.id)
+        call = after[call]
+    told += [begin.id] if call is begin else ["…", begin.id]
+    return " → ".join(told)

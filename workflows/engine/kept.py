@@ -24,8 +24,8 @@ MAX_STATE_BYTES = 900_000
 
 # What data messages say of a kind and instance: a schema, and words.
 Description = tuple[Schema | bool | None, str | None]
-# A kind of data, and the instance that it is for: None is for all.
-_Whose = tuple[str, str | None]
+# What a step of a path takes in JSON besides its name, where there was nothing yet.
+_STEP_BYTES = 8
 
 
 @dataclass
@@ -51,7 +51,8 @@ class Kept:
     veils: Veils = field(default_factory=Veils)
     described: dict[Path, Description] = field(default_factory=dict)
     ended_with: str | None = None
-    _sizes: dict[_Whose, int] = field(default_factory=dict)
+    # The most that all of a kind can take.
+    _sizes: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def new(
@@ -84,6 +85,11 @@ class Kept:
         most = self.rules.principal_scopes
         return held if most is None else [scope for scope in held if scope in most]
 
+    def hold(self, kind: str, value: Any) -> None:
+        """Let calls read a value that stands in the log as it was said."""
+        self.data.set(kind, value)
+        self._sizes.pop(kind, None)
+
     def write(
         self,
         paths: Sequence[Path],
@@ -115,35 +121,39 @@ class Kept:
 
     def tried(
         self, data: Data, paths: Sequence[Path], value: Any, method: OutputMethod
-    ) -> tuple[Data, dict[_Whose, int]]:
-        """The data as they would be after a write to each of the places, and their sizes.
+    ) -> tuple[Data, dict[str, int]]:
+        """The data as they would be after a write to each of the places, and the most that all of
+        each kind then takes.
 
         Raises:
             CannotWrite: one of the places cannot be written to like that.
         """
-        trial, sizes = data.copy(), dict(self._sizes)
+        # Of other data than the run's own, nothing is known yet.
+        trial, sizes = data.copy(), dict(self._sizes if data is self.data else {})
         for path in paths:
             trial.set(path.kind, trial.written(path, method, value), path.instance)
-            self._check(path, trial, data, sizes)
+            self._check_size(path, value, trial, sizes)
+            if path.kind == "state":
+                for instance in _seeing(path, trial):
+                    self._check_state(path, trial, data, instance)
         return trial, sizes
 
-    def _check(self, path: Path, trial: Data, before: Data, sizes: dict[_Whose, int]) -> None:
-        """See that the value that a write made, and what instances see of it, can be kept.
+    def _check_size(self, path: Path, value: Any, trial: Data, sizes: dict[str, int]) -> None:
+        """See that all of a kind together can be kept.
 
-        What is for all is seen by every instance. All of a kind has to fit into a result together.
+        It is measured only where the most that it can take is too much: a turn may write often to
+        what is large.
         """
         kind = path.kind
-        if kind in trial:
-            sizes.setdefault((kind, None), json_size(trial[kind]))
-        for instance in [None, *trial.instances()] if path.instance is None else [path.instance]:
-            own = trial.own(kind, instance)
-            sizes[kind, instance] = 0 if own is MISSING else json_size(own)
-            if kind == "state":
-                self._check_state(path, trial, before, instance)
-        size_bytes = sum(size for (one, _), size in sizes.items() if one == kind)
-        if size_bytes > MAX_STATE_BYTES:
+        if kind in sizes:
+            sizes[kind] += _growth(path, value, trial)
+            if sizes[kind] <= MAX_STATE_BYTES:
+                return
+        own = [trial.own(kind, instance) for instance in (None, *trial.instances())]
+        sizes[kind] = sum(json_size(one) for one in own if one is not MISSING)
+        if sizes[kind] > MAX_STATE_BYTES:
             raise CannotWrite(
-                f"{path}: {kind} would have {size_bytes} bytes; at most {MAX_STATE_BYTES}"
+                f"{path}: {kind} would have {sizes[kind]} bytes; at most {MAX_STATE_BYTES}"
             )
 
     def _check_state(self, path: Path, trial: Data, before: Data, instance: str | None) -> None:
@@ -156,3 +166,17 @@ class Kept:
             raise CannotWrite(
                 f"{path}: the state{whose} would not fit its schema: {'; '.join(broken)}"
             )
+
+
+def _seeing(path: Path, data: Data) -> list[str | None]:
+    """Who sees what is written to a place: with what is for all, every instance."""
+    return [None, *data.instances()] if path.instance is None else [path.instance]
+
+
+def _growth(path: Path, value: Any, data: Data) -> int:
+    """The most by which a write, made now, lets its kind grow, in bytes."""
+    if path.instance is not None:
+        # What was for all becomes its own where that is a list or a text.
+        return json_size(data.own(path.kind, path.instance))
+    steps_bytes = json_size(str(path)) + _STEP_BYTES * len(path.steps)
+    return (json_size(value) + steps_bytes) * len(_seeing(path, data))

@@ -29,6 +29,11 @@ class Mailbox:
         self._line.append((self._received, message))
         return self._received
 
+    @property
+    def steers(self) -> bool:
+        """Whether somebody has said something that is to be heard before the next request."""
+        return any(message.delivery == "steer" for _, message in self._line)
+
     def take(self, *, ending: bool) -> list[Delivered]:
         """The messages to be heard now: those to steer, and all where the run would end."""
         due = [message for _, message in self._line if ending or message.delivery == "steer"]

@@ -45,7 +45,7 @@ def begin(request: RunRequest, agent: Agent, kept: Kept) -> None:
     if request.state is not None:
         _begin_state(kept, request.state)
     if isinstance(request.input, str):
-        kept.data.set("input", request.input)
+        kept.hold("input", request.input)
     for message in task:
         telling.say(message)
     _check_input(agent, kept)

@@ -11,7 +11,7 @@ from typing import Any
 from schemas.agent import Agent, ToolChoice
 from schemas.base import canonical_json
 from schemas.generate import Ask, ToolOffer
-from schemas.message import ChatMessage, Content, ImagePart, TextPart
+from schemas.message import ChatMessage, Content, DataPart, ImagePart, Message, Part, TextPart
 from schemas.tool import REASONING, Tool
 from workflows.engine.composed import WHY, composed_schema
 from workflows.engine.instances import INSTANCE, choice_of
@@ -31,8 +31,11 @@ _UNTRUSTED = (
 )
 _KEPT = (
     "Some results are kept in the state. A whole argument of the form †state.path stands for the"
-    " value kept there, †{state.path} inside a longer text for its text."
+    " value kept there, †{state.path} inside a longer text for its text. Calls of one answer may"
+    " refer to what others of them keep: such a call waits for it. So make in one answer all the"
+    " calls that you can foresee, rather than one after the other."
 )
+_WHERE = "Where results are kept:\n"
 _OUTPUT = "When you are done, answer with JSON alone, valid against this JSON Schema:\n"
 _COMPOSED = (
     'Answer with one JSON object alone: {"calls": [...], "output": ...}. Each of `calls` names a'
@@ -52,6 +55,8 @@ def instructions(agent: Agent, skill: str | None = None) -> str:
         notes.append(_UNTRUSTED)
     if refers(tools):
         notes.append(_KEPT)
+        fixed = [f"- {tool.name}: {tool.output_path}" for tool in tools if tool.output_path]
+        notes.append(_WHERE + "\n".join(fixed) if fixed else "")
     if agent.calling == "composed":
         notes.append(_COMPOSED if tools else _UNCALLED)
     elif agent.output is not None:
@@ -124,6 +129,17 @@ def result_message(call: Call, outcome: Final, path: str | None) -> ChatMessage:
 def as_text(value: Any) -> str:
     """A value as a model reads it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def as_said(call: Call, message: Message) -> Message:
+    """A message that came of a call. One from outside has no voice of its own: its texts are data,
+    and of data it cannot say what they are."""
+    if call.tool is None or not call.tool.untrusted:
+        return message
+    content = message.content
+    if isinstance(content, str):
+        return Message(content=as_text(from_outside(call.name, content)))
+    return Message(content=[_from_stranger(call, part) for part in content])
 
 
 def veil_of(call: Call, value: Any) -> Veil | None:
@@ -200,6 +216,16 @@ def _from_outside(call: Call, content: Content, value: Any) -> Content:
     others = [part.to_json() for part in content if not isinstance(part, ImagePart)]
     said = as_text(from_outside(call.name, others))
     return [TextPart(text=said), *pictures] if pictures else said
+
+
+def _from_stranger(call: Call, part: Part) -> Part:
+    match part:
+        case TextPart(text=text):
+            return TextPart(text=as_text(from_outside(call.name, text)))
+        case DataPart(kind=kind, data=data, instance=instance):
+            return DataPart(kind=kind, data=data, instance=instance)
+        case ImagePart():
+            return part
 
 
 def _how(tool: Tool | None, content: str, path: str | None) -> str:

@@ -7,6 +7,7 @@ refers to, references, coercion and validation, with `_repair` to mend what does
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, get_args
 
 from schemas.base import json_size
@@ -42,6 +43,8 @@ MAX_ARGUMENT_BYTES = 1_000_000
 MAX_TOOL_NAME_CHARACTERS = 128
 MAX_REPAIRS = 8
 MAX_PLACES_READ = 500
+MAX_REFERENCES = 5_000
+MAX_REFERENCES_IN_TURN = 20_000
 _METHODS: tuple[OutputMethod, ...] = get_args(OutputMethod)
 
 
@@ -82,9 +85,24 @@ def prepare(call: Call, kept: Kept) -> Deciding[None]:
     except InvalidArguments as error:
         raise _invalid(error) from None
     for activity in activities(call, kept.rules, "prepare"):
-        written = _object((yield from ask(call, "prepare", activity, written)), "prepare")
+        prepared = _object((yield from ask(call, "prepare", activity, written)), "prepare")
+        written = _changed(call, written, prepared)
     call.given = written
-    if len(dict.fromkeys(places_read(call))) > MAX_PLACES_READ:
+    check_reads(call)
+
+
+def check_reads(call: Call) -> None:
+    """See that a call does not refer to too much.
+
+    Raises:
+        Refusal: it does.
+    """
+    reads = list(islice(places_read(call), MAX_REFERENCES + 1))
+    call.references = len(reads)
+    if len(reads) > MAX_REFERENCES:
+        message = f"the arguments hold more than {MAX_REFERENCES} references"
+        raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
+    if len(dict.fromkeys(reads)) > MAX_PLACES_READ:
         message = f"the arguments refer to more than {MAX_PLACES_READ} places"
         raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
 
@@ -118,7 +136,8 @@ def before(call: Call, kept: Kept) -> Deciding[Final | None]:
             case GoOn(None):
                 continue
             case GoOn(dict(arguments)):
-                call.arguments = _hooks_arguments(call.tool, arguments)
+                changed = _hooks_arguments(call.tool, arguments)
+                call.arguments = _changed(call, call.arguments, changed)
             case Instead(result):
                 outcome = of_result(call.tool, result)
                 assert not isinstance(outcome, Unknown)  # nothing was carried out
@@ -180,7 +199,7 @@ def _fitted(call: Call, kept: Kept, arguments: dict[str, Any]) -> Deciding[dict[
                 raise _invalid(error) from None
             problems = error.problems
         mended = yield from ask(call, "repair", hooks[n % len(hooks)], arguments, problems)
-        arguments = _object(mended, "repair")
+        arguments = _changed(call, arguments, _object(mended, "repair"))
     raise AssertionError("the last round returns or raises")
 
 
@@ -189,6 +208,13 @@ def _hooks_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         return fit_arguments(tool, arguments)
     except InvalidArguments as error:
         raise wrong("before", f"its arguments do not fit: {error}") from None
+
+
+def _changed(call: Call, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a hook gave: what the model has answered was no answer to others."""
+    if new != old:
+        call.answer = MISSING
+    return new
 
 
 def _object(said: Any, name: HookName) -> dict[str, Any]:

@@ -18,19 +18,22 @@ from typing import Any
 from schemas.agent import Agent, Budget, BudgetName, Forced, ToolChoice
 from schemas.entry import MessageEntry, NoticeEntry, TurnEnd, TurnStart
 from schemas.errors import ErrorCode
-from schemas.generate import Ask, Page, PageOf, Pointer
+from schemas.generate import Ask, Page, PageOf, Pointer, ToolOffer
 from schemas.message import ChatMessage
+from schemas.names import call_id
 from schemas.run import Ended, RunRequest, RunStatus
 from schemas.solution import Solution
-from workflows.engine import opening, prompt
-from workflows.engine.answer import NoOutput, output_of
+from workflows.engine import opening, prompt, skills, standing
+from workflows.engine.answer import Answer, NoOutput, answer_of, given_answer, output_in
 from workflows.engine.approval import Approved, Desk, Question
 from workflows.engine.budget import Meter
 from workflows.engine.extension import question_on
 from workflows.engine.kept import Kept
+from workflows.engine.latent import Latent
 from workflows.engine.mailbox import Mailbox
-from workflows.engine.outcome import refused
+from workflows.engine.outcome import Answered, Failed, Succeeded, refused
 from workflows.engine.proposal import calls_of
+from workflows.engine.state import MISSING
 from workflows.engine.steps import AskModel, AskPeople, AwaitMessage, CarryOut, Step
 from workflows.engine.turn import Call, Turn
 from workflows.engine.work import Work
@@ -53,8 +56,11 @@ class Run(Work):
         self.mailbox = mailbox
         self.output: Any = None
         self.answered_up_to = 0
-        self._offers = prompt.offers(agent)
         self._choice: ToolChoice = request.tool_choice or agent.tool_choice
+        # The turns that were taken when it was settled which skill the run has.
+        self._settled_after = 0
+        # The call that is all of the work, where the skill is an activity.
+        self._whole: Call | None = None
         self._conversation = opening.conversation(request)
         self._seen_ids: dict[str, None] = {}
         self._question: tuple[Question, BudgetName] | None = None
@@ -62,9 +68,15 @@ class Run(Work):
         # The turns that were taken when the model was told to finish, once it was.
         self._finalizing: int | None = None
         self._said: str | None = None
+        # The answer that gave the output together with the calls that are carried out now.
+        self._given: Answer | None = None
         self._unknown_told = False
+        # The calls that the model answers now, each by a request of its own.
+        self.latents: dict[str, Latent] = {}
         self._ending: Ended | None = None
+        self.calls.answered_here = lambda call: skills.answer(call) or given_answer(call)
         opening.begin(request, agent, self.kept)
+        self._begin_whole(turn=0, calls=0)
 
     def next(self) -> Step:
         """The next step; asking again without having taken it names the same one."""
@@ -88,23 +100,36 @@ class Run(Work):
         for notice in solution.notices:
             self.kept.log.append(NoticeEntry(text=notice))
         self._tell_unknown()
-        self._said = solution.text or self._said
-        calls = calls_of(solution, meter.turns, self.agent, self._seen_ids)
+        answer = answer_of(solution, self.agent, self.kept.tools())
+        self._said = answer.text or self._said
+        calls = calls_of(answer.solution, meter.turns, self.kept.tools(), self._seen_ids)
         self.kept.log.append(
             MessageEntry(
                 message=ChatMessage(
                     role="assistant",
                     content=solution.text,
                     calls=[call.asked for call in calls],
+                    said=answer.said,
                     provider_data=solution.provider_data,
                 )
             )
         )
         if calls and self._may_call:
-            self._turn = Turn(meter.turns, calls)
+            lazy = self.agent.plan == "lazy" and not self._choosing
+            self._turn = Turn(meter.turns, calls, lazy=lazy)
+            self._given = None if self._choosing or answer.output is MISSING else answer
         else:
+            self.planning.lapse()
             self._refuse(calls)
-            self._conclude(solution, called=bool(calls))
+            self._conclude(answer, called=bool(calls))
+            self._turn_end()
+
+    def charged(self, solution: Solution) -> None:
+        """Count an answer of the model that answered one call."""
+        self.kept.meter.charge(solution.usage)
+        for notice in solution.notices:
+            self.kept.log.append(NoticeEntry(text=notice))
+        self._tell_unknown()
 
     def unanswered(self) -> None:
         """The run's time was up before the model answered: the turn is over without an answer."""
@@ -116,7 +141,12 @@ class Run(Work):
         turn = self._turn
         assert turn is not None  # the step was CarryOut
         self._turn = None
+        if self._whole is not None:
+            self._conclude_whole(self._whole, turn.number)
+            return
         self.kept.meter.iterations += 1
+        if self._choosing and self._take_up(turn):
+            return
         self._turn_end()
         if self.kept.ended_with is not None:
             self.failed(ErrorCode.APPROVAL_TIMEOUT, self.kept.ended_with)
@@ -124,6 +154,8 @@ class Run(Work):
             self.output, self._ending = turn.stopped, "stopped"
         elif turn.asks_to_stop:
             self.output, self._ending = self._said, "stopped"
+        elif self._given is not None:
+            self._conclude(self._given, called=True)
 
     def extended(self) -> None:
         """Let people's ruling on a budget take effect."""
@@ -151,13 +183,27 @@ class Run(Work):
         return self.agent.name
 
     @property
+    def by_activity(self) -> bool:
+        """Whether the skill is an activity, and the model asked for nothing more."""
+        return self._whole is not None
+
+    @property
     def status(self) -> RunStatus:
         """How the run stands, in one word."""
         said = super().status
         return "awaiting_message" if said == "running" and self._idle else said
 
+    @property
+    def steered(self) -> bool:
+        """Whether something was said that is heard before anything more of a plan is begun."""
+        return self._turn is not None and self._turn.lazy and self.mailbox.steers
+
     def page(self, want: PageOf) -> Page:
-        """A part of the conversation, for the activity that makes the request."""
+        """A part of the conversation, for the activity that makes the request; of one by which a
+        call is answered, as long as it is."""
+        if want.call is not None:
+            latent = self.latents.get(want.call)
+            return Page(items=[]) if latent is None else latent.page(want)
         items, cut = self.kept.log.page(want)
         return Page(items=items, cut=cut, ask=self._ask() if want.offset == 0 else None)
 
@@ -200,34 +246,90 @@ class Run(Work):
             self._finalizing = self.kept.meter.turns
             self._say(prompt.FINALIZE)
         else:
-            self.kept.log.append(NoticeEntry(text=f"the budget {name} is used up"))
-            self._ending = "budget_exceeded"
+            self._exceed(name)
 
-    def _conclude(self, solution: Solution, *, called: bool) -> None:
-        """An answer without calls to carry out: the output, or a mistake that costs a turn."""
+    @property
+    def _offers(self) -> list[ToolOffer]:
+        """The tools that the model is offered now."""
+        return prompt.offers(self.agent, self.kept.skill, self.kept.data.instances())
+
+    def _exceed(self, name: BudgetName) -> None:
+        self.kept.log.append(NoticeEntry(text=f"the budget {name} is used up"))
+        self._ending = "budget_exceeded"
+
+    @property
+    def _choosing(self) -> bool:
+        """Whether the model is to choose a skill before anything else."""
+        return bool(self.agent.skills) and self.kept.skill is None
+
+    def _take_up(self, turn: Turn) -> bool:
+        """Put the skill in force that a turn has chosen; whether the turn goes on, with its
+        activity."""
+        chosen = skills.chosen_in(turn)
+        if chosen is None:
+            return False
+        opening.take_up(self.kept, chosen)
+        self._settled_after = turn.number
+        forced = self._choice.name if isinstance(self._choice, Forced) else None
+        if forced is not None and forced not in [offer.name for offer in self._offers]:
+            text = f"the skill `{chosen}` has no tool `{forced}`: it is not asked to call it first"
+            self.kept.log.append(NoticeEntry(text=text))
+            self._choice = "auto"
+        return self._begin_whole(turn=turn.number, calls=len(turn.calls))
+
+    def _begin_whole(self, *, turn: int, calls: int) -> bool:
+        """Have the skill's activity do all of the work, if it has one, in a turn (0: in none) of so
+        many calls; whether it has."""
+        skill = skills.skill_of(self.agent, self.kept.skill)
+        if skill is None or skill.activity is None:
+            return False
+        own = call_id(max(turn, 1), calls + 1)
+        call = skills.whole(self.agent, skill, self.kept.data["input"], own)
+        asked = ChatMessage(role="user", calls=[call.asked])
+        self.kept.log.append(MessageEntry(message=asked))
+        self._whole, self._turn = call, Turn(turn, [call])
+        return True
+
+    def _conclude_whole(self, call: Call, turn: int) -> None:
+        """The call that is all of the work is closed: what it came to is the end of the run."""
+        if turn:
+            self._turn_end()
+        if isinstance(call.outcome, Failed) and self.kept.meter.out_of_time:
+            self._exceed("maxDuration")
+            return
+        if isinstance(call.outcome, Succeeded | Answered):
+            self.output, self.answered_up_to = call.outcome.value, self.mailbox.heard
+        self._hear(ending=True)
+        self._end_as(call)
+
+    def _conclude(self, answer: Answer, *, called: bool) -> None:
+        """An answer whose calls are done, if it had any: the output, or a mistake that costs a
+        turn."""
         try:
+            if self._choosing and self._finalizing is None:
+                raise NoOutput(skills.unchosen(self.agent.skills))
             if self._demands_call and not called:
                 raise NoOutput("A call of a tool was required, and none was made. Call one.")
             last = self._finalizing is not None
-            self.output = output_of(solution.text, self.agent.output, last=last)
+            self.output = output_in(answer, self.agent, self.kept.data, last=last)
         except NoOutput as error:
             self._say(str(error))
         else:
             self.answered_up_to = self.mailbox.heard
             self._ending = "completed"
-        self._turn_end()
 
     @property
     def _may_call(self) -> bool:
         """Whether calls are carried out: a server may hand on calls that it was told not to ask
         for."""
-        return self._finalizing is None and self._choice != "none"
+        return self._finalizing is None and (self._choosing or self._choice != "none")
 
     @property
     def _demands_call(self) -> bool:
-        """Whether this, the first, turn had to make a call."""
+        """Whether this turn, the first with its skill, had to make a call."""
         forced = self._choice == "required" or isinstance(self._choice, Forced)
-        return forced and self.kept.meter.turns == 1 and bool(self._offers)
+        first = self.kept.meter.turns == self._settled_after + 1
+        return forced and first and bool(self._offers)
 
     def _refuse(self, calls: list[Call]) -> None:
         """Calls in an answer that was to have none are not carried out."""
@@ -263,7 +365,8 @@ class Run(Work):
 
     def _drop(self, turn: Turn) -> None:
         super()._drop(turn)
-        self._turn_end()
+        if turn.number:
+            self._turn_end()
 
     def _turn_end(self) -> None:
         self.kept.log.append(TurnEnd(turn=self.kept.meter.turns, usage=self.kept.meter.usage()))
@@ -279,6 +382,10 @@ class Run(Work):
         choice: ToolChoice = "auto"
         if self._finalizing is not None:
             choice = "none"
-        elif self.kept.meter.turns == 0 or self._choice == "none":
+        elif self._choosing:
+            choice = "required"
+        elif self.kept.meter.turns == self._settled_after or self._choice == "none":
             choice = self._choice
-        return prompt.ask(self.agent, self._offers, choice, self.kept.data["state"])
+        skill, instances = self.kept.skill, self.kept.data.instances()
+        tail = standing.tail(self.kept, self.planning.standing())
+        return prompt.ask(self.agent, self._offers, choice, tail, skill, instances)

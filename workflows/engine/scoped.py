@@ -6,18 +6,18 @@ told in words, so that whoever reads it takes neither for its own.
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from schemas.base import json_size
 from schemas.message import ChatMessage, DataPart, ImagePart, Message, TextPart
-from workflows.engine.log import Log
+from workflows.engine.log import Log, Record
 from workflows.engine.state import Data
 from workflows.engine.turn import Call
 
 CONTEXT = "context"
 MAX_SAID_CHARACTERS = 8_000
 MAX_TRANSCRIPT_BYTES = 400_000
+MAX_TRANSCRIPT_MESSAGES = 1_000
 
 
 def values(call: Call, data: Data) -> dict[str, Any]:
@@ -35,27 +35,29 @@ def transcript(call: Call, log: Log) -> list[Message]:
     room; empty where the call's scopes do not name it."""
     if CONTEXT not in call.scopes:
         return []
-    said = list(_before(call, log))
-    room, kept = MAX_TRANSCRIPT_BYTES, []
-    for message in reversed(said):
-        room -= json_size(message.content)
-        if room < 0:
+    before = _before(call, log)
+    room, kept = MAX_TRANSCRIPT_BYTES, list[Message]()
+    for left_out in range(len(before), 0, -1):
+        message = ChatMessage.read(before[left_out - 1]["message"])
+        text = _told(message, call.instance)
+        room -= json_size(text)
+        if room < 0 or len(kept) == MAX_TRANSCRIPT_MESSAGES:
+            kept.append(Message(content=f"({left_out} earlier messages are left out.)"))
             break
-        kept.append(message)
-    left_out = len(said) - len(kept)
-    if left_out:
-        kept.append(Message(content=f"({left_out} earlier messages are left out.)"))
+        if text:
+            role = "assistant" if message.role == "assistant" else "user"
+            kept.append(Message.model_validate({"role": role, "content": text}))
     return kept[::-1]
 
 
-def _before(call: Call, log: Log) -> Iterator[Message]:
-    for record in log.messages():
-        message = ChatMessage.read(record["message"])
-        if any(asked.id == call.id for asked in message.calls):
-            return
-        text = _told(message, call.instance)
-        if text:
-            yield Message(role="assistant" if message.role == "assistant" else "user", content=text)
+def _before(call: Call, log: Log) -> list[Record]:
+    """The messages up to the one that the call stands in, which is one of the last."""
+    said = log.messages()
+    for index in range(len(said) - 1, -1, -1):
+        calls = said[index]["message"].get("calls", ())
+        if any(asked["id"] == call.id for asked in calls):
+            return said[:index]
+    return said
 
 
 def _told(message: ChatMessage, instance: str | None) -> str:

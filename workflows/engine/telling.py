@@ -44,9 +44,13 @@ class Telling:
         self._veil = veil
         self._left = Counter(self._place(part) for part in _data_in(messages))
         self._taken: set[Path] = set()
-        # What the model is shown as it was said: it is the only one of its kind and instance.
+        self._outside = veil is not None and not veil.trusted
+        # What the model is shown as it was said: it is the only one of its kind and instance, and
+        # nothing from outside.
         self._alone = {
-            place for place, count in self._left.items() if count == 1 and not self._stands(place)
+            place
+            for place, count in self._left.items()
+            if count == 1 and not self._stands(place) and not self._outside
         }
 
     def say(self, message: ChatMessage) -> None:
@@ -89,10 +93,13 @@ class Telling:
         if self._within is not None and place.instance != self._within:
             raise CannotWrite(f"it comes from a call for the instance {self._within}")
         known = kept.data.instances()
-        if place.instance not in (None, *known) and len(known) >= MAX_INSTANCES:
+        new = place.instance not in (None, *known)
+        if self._outside and (new or place.kind == "input"):
+            raise CannotWrite("it comes from outside, which has no say in what a run is about")
+        if new and len(known) >= MAX_INSTANCES:
             raise CannotWrite(f"a run has at most {MAX_INSTANCES} instances")
         if place in self._alone and place.instance is None and place.kind != "state":
-            kept.data.set(place.kind, part.data)
+            kept.hold(place.kind, part.data)
         else:
             kept.write([place], part.data, "merge", veil=self._veil)
         schema, description = kept.described.get(place, (None, None))

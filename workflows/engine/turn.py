@@ -13,6 +13,7 @@ or, in a sequential turn, each before the next begins.
 
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 from typing import Any
 
 from schemas.message import AskedCall
@@ -52,13 +53,14 @@ class IllegalMove(RuntimeError):
 class Call:
     """One use of a tool: as it was written, as it would be carried out, and how it ended.
 
-    `given` are its arguments with the references in them (`literal`: as
-    they are, with no reference or meta-property in them),
+    `given` are its arguments with the `references` in them, so many (`literal`: as they are, with
+    no reference or meta-property in them),
     `arguments` what they stand for, `answer` what the model itself gave as the result. `sources`
     are the calls of its turn whose writes it reads, `earlier` those that write where it does and
     come first; `sees` is the data that it reads, once all these have ended. `awaited` says that
     another call waits for this one, which is `handed_on` to it when its hooks have `reviewed` the
-    result.
+    result. One that is `planned` was checked and told as a part of its turn's plan; it is `covered`
+    where the approval of the plan is its own as well.
     """
 
     id: str
@@ -66,6 +68,7 @@ class Call:
     written: WrittenCall
     tool: Tool | None = None
     given: dict[str, Any] = field(default_factory=dict)
+    references: int = 0
     literal: bool = False
     arguments: dict[str, Any] = field(default_factory=dict)
     answer: Any = MISSING
@@ -81,6 +84,9 @@ class Call:
     asked_hooks: dict[str, int] = field(default_factory=dict)
     stage: Stage = Stage.PROPOSED
     outcome: Final | None = None
+    counted: bool = False
+    planned: bool = False
+    covered: bool = False
     awaited: bool = False
     reviewed: bool = False
     handed_on: bool = False
@@ -106,7 +112,13 @@ class Call:
     @property
     def due(self) -> bool:
         """Whether no other call has to end before it is decided on."""
-        return all(other.handed_on for other in (*self.sources, *self.earlier))
+        return all(other.handed_on for other in chain(self.sources, self.earlier))
+
+    @property
+    def waits_for(self) -> list["Call"]:
+        """The calls that have to end before it is decided on."""
+        both = dict.fromkeys((*self.sources, *self.earlier))
+        return [other for other in both if not other.handed_on]
 
     @property
     def name(self) -> str:
@@ -116,10 +128,12 @@ class Call:
 
 @dataclass
 class Turn:
-    """The calls of one answer, in source order."""
+    """The calls of one answer, in source order. Where the turn is `lazy`, they are a plan: people
+    decide on all of them before any is begun."""
 
     number: int
     calls: list[Call]
+    lazy: bool = False
 
     @property
     def sequential(self) -> bool:

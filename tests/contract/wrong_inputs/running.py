@@ -31,7 +31,7 @@ class Request:
 class Update:
     """A run under way is sent an update, and refuses it with `says`: nothing has happened."""
 
-    to: Literal["waiting", "talking", "asking"]
+    to: Literal["waiting", "talking", "asking", "planning"]
     name: str
     update: str
     given: Sequence[Any]

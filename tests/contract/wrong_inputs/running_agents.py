@@ -140,9 +140,77 @@ AGENTS = [
         ("`agent.onLimit.maxTurns`: `ignore` does not fit; write `finalize`, `fail` or `ask`"),
     ),
     of(
-        "a calling that is not built",
-        agent(calling="composed"),
-        "`agent.calling`: `composed` does not fit; write `native`",
+        "a calling that does not exist",
+        agent(calling="compose"),
+        "`agent.calling`: `compose` does not fit; did you mean `composed`?",
+    ),
+    of(
+        "a plan that does not exist",
+        agent(plan="lasy"),
+        "`agent.plan`: `lasy` does not fit; did you mean `lazy`?",
+    ),
+    of(
+        "a tool that nothing carries out",
+        agent(tools=[{"_tool": "lookup", "description": "Look an order up."}]),
+        (
+            "`agent.tools[0]`: this worker has no activity `lookup`, which would carry out the "
+            "tool; name one with `_activity` (did you mean `look_up`?), or have the model itself "
+            "answer by `_output`"
+        ),
+    ),
+    of(
+        "a delegate that does not exist",
+        agent(tools=[{"_tool": "ask", "_delegate": "helpr"}]),
+        "`agent.tools[0]._delegate`: there is no agent `helpr`; did you mean `helper`?",
+    ),
+    of(
+        "a delegate besides an activity",
+        tool(_delegate="helper"),
+        (
+            "`agent.tools[0]._delegate`: `_delegate` and `_activity` each say what carries the "
+            "tool out; keep one of them"
+        ),
+    ),
+    of(
+        "a hook that nobody registers",
+        agent(_before="look_upp"),
+        (
+            "`agent._before`: this worker has no activity `look_upp`; did you mean `look_up`? (an "
+            "activity of another worker needs its `taskQueue`)"
+        ),
+    ),
+    of(
+        "a local hook",
+        tool(_before={"type": "look_up", "local": True}),
+        "`agent.tools[0]._before.local`: hooks are all asked in one way; leave it out",
+    ),
+    of(
+        "a skill without a name",
+        agent(skills=[{"tools": ["look_up"]}]),
+        "`agent.skills[0]`: `name` is missing; add it",
+    ),
+    of(
+        "a skill twice",
+        agent(skills=[{"name": "orders"}, {"name": "orders"}]),
+        ("`agent.skills[1].name`: it has the skill `orders` twice; give one of them another name"),
+    ),
+    of(
+        "a tool of a skill that does not exist",
+        agent(skills=[{"name": "orders", "tools": ["lookup"]}]),
+        "`agent.skills[0].tools[0]`: there is no tool `lookup`; did you mean `look_up`?",
+    ),
+    of(
+        "instructions for an activity",
+        agent(skills=[{"name": "a", "activity": "look_up", "instructions": "Be quick."}]),
+        (
+            "`agent.skills[0].instructions`: an activity does the work of this skill, and no model "
+            "is asked; leave it out, or leave out `activity`"
+        ),
+    ),
+    of(
+        "knowledge from two places",
+        agent(knowledge=[{"name": "faq", "text": "Five days.", "url": "https://x/y"}]),
+        "`agent.knowledge[0]`: knowledge has one source; write `file`, `url` or `text`",
     ),
     of(
         "no concurrency",

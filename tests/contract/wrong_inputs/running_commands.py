@@ -54,6 +54,29 @@ WORDS = [
         '{"order_id": "A-1"}, or @FILE',
     ),
     Command(
+        "a context that is no list",
+        ["run", "helper", "--context", '{"content": "x"}'],
+        2,
+        'holdfast: `--context`: `{"content": "x"}` does not fit; write a JSON list of messages, '
+        'such as [{"content": "Hello."}], or @FILE',
+    ),
+    Command(
+        "a context whose instance has no good name",
+        [
+            *("run", "helper", "--context"),
+            '[{"content": [{"type": "data", "kind": "input", "data": 1, "_instance": "a b"}]}]',
+        ],
+        2,
+        "holdfast: that is no run: `context[0].content[0]._instance`: `a b` does not fit; write at "
+        "most 100 letters, digits, `_`, `.` and `-`, the first a letter or a digit",
+    ),
+    Command(
+        "a skill without a name",
+        ["run", "helper", "--input", "go", "--skill", " "],
+        2,
+        "holdfast: `--skill`: the text is empty; write a name",
+    ),
+    Command(
         "a budget that does not exist",
         ["run", "helper", "--input", "go", "--budget", '{"maxTurn": 1}'],
         2,
@@ -178,6 +201,38 @@ WORDS = [
         "the call's result; see holdfast decide --help",
     ),
     Command(
+        "a call struck out and the plan denied",
+        ["decide", "<plan>", "t1-plan", "deny", "--strike", "t1c1"],
+        2,
+        "holdfast: --strike goes with approve alone; say approve, or edit without it",
+    ),
+    Command(
+        "a call struck out that the plan does not have",
+        ["decide", "<plan>", "t1-plan", "approve", "--strike", "t1c4"],
+        2,
+        "holdfast: `t1c4` is no call of the plan; did you mean `t1c1` or `t1c2` or `t1c3`?",
+    ),
+    Command(
+        "every call struck out",
+        ["decide", "<plan>", "t1-plan", "approve"]
+        + [word for n in (1, 2, 3) for word in ("--strike", f"t1c{n}")],
+        2,
+        "holdfast: no call would be left; say `deny`",
+    ),
+    Command(
+        "a call struck out of what is no plan",
+        ["decide", "<run>", "t1c1", "approve", "--strike", "t1c1"],
+        2,
+        "holdfast: t1c1 is no plan; approve or deny it",
+    ),
+    Command(
+        "a call struck out of a plan that does not wait",
+        ["decide", "<plan>", "t2-plan", "approve", "--strike", "t1c1"],
+        4,
+        "holdfast: no call `t2-plan` of run <plan> waits for a decision; holdfast approvals shows"
+        " what waits",
+    ),
+    Command(
         "an empty call",
         ["decide", "<run>", "", "approve"],
         2,
@@ -202,6 +257,13 @@ WORDS = [
 ]
 
 RUNS = [
+    Command(
+        "a skill that the agent does not have",
+        ["run", "helper", "--input", "go", "--skill", "refunds", "--task-queue", "<queue>"],
+        1,
+        "failed: invalid_request: `skill`: agent `helper` has no skills; leave it out",
+        on_screen=True,
+    ),
     Command(
         "an agent that does not exist",
         ["run", "helpr", "--input", "go", "--task-queue", "<queue>"],

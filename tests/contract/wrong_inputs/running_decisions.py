@@ -246,3 +246,86 @@ ON_A_BUDGET = [
         "the edited arguments do not fit: `maxTurns`: `-1` does not fit; write 1 or more",
     ),
 ]
+
+
+def on_plan(name: str, verdict: str, *, says: str, **more: Any) -> Update:
+    """A decision on a plan that is refused."""
+    said = decision("t1-plan", verdict, **{"by": "dora", "groups": ["finance"], **more})
+    return Update("planning", name, "decide", [said], "invalid_decision", says)
+
+
+def without(*calls: Any) -> dict[str, Any]:
+    """An edit of a plan with these calls: by id, or with what is said of them."""
+    return {"calls": [call if isinstance(call, dict) else {"id": call} for call in calls]}
+
+
+ON_A_PLAN = [
+    on_plan(
+        "respond to a plan",
+        "respond",
+        result=1,
+        says="decide on a plan with approve, edit or deny",
+    ),
+    on_plan(
+        "remember a plan",
+        "approve",
+        remember=True,
+        says="`remember` is for a single call; leave it out",
+    ),
+    on_plan(
+        "a plan by nobody",
+        "approve",
+        by=None,
+        says="this call needs to know who decides: say `by`",
+    ),
+    on_plan(
+        "a plan by a group that may not",
+        "approve",
+        groups=["sales"],
+        says="only these groups decide on this call: finance",
+    ),
+    on_plan(
+        "a plan edited as a call is",
+        "edit",
+        arguments={"amount": 5},
+        says=(
+            "the edited arguments do not fit: `calls` is missing; add it. `amount`: unknown field"
+            " `amount`; known: `calls`"
+        ),
+    ),
+    on_plan(
+        "a plan of texts",
+        "edit",
+        arguments={"calls": ["t1c1"]},
+        says="the edited arguments do not fit: `calls[0]`: `t1c1` does not fit; write an object",
+    ),
+    on_plan(
+        "a call that the plan does not have",
+        "edit",
+        arguments=without("t1c1", "t1c4"),
+        says=(
+            "the edited arguments do not fit: `t1c4` is no call of this plan; did you mean `t1c1`"
+            " or `t1c2` or `t1c3`?"
+        ),
+    ),
+    on_plan(
+        "another tool in a plan",
+        "edit",
+        arguments=without({"id": "t1c1", "tool": "guarded"}),
+        says=(
+            "the edited arguments do not fit: t1c1: `tool` cannot be changed, only `arguments` can"
+        ),
+    ),
+    on_plan(
+        "wrong arguments in a plan",
+        "edit",
+        arguments=without({"id": "t1c1", "arguments": {"amount": "much"}}),
+        says="the edited arguments do not fit: t1c1: amount: 'much' is not of type 'number'",
+    ),
+    on_plan(
+        "a plan without calls",
+        "edit",
+        arguments=without(),
+        says="the edited arguments do not fit: no call is left; `deny` the plan instead",
+    ),
+]

@@ -41,7 +41,8 @@ state: {{type: object, properties: {{count: {{type: integer}}}}}}
 
 @dataclass(frozen=True)
 class Stage:
-    """Runs under way: one whose calls wait, a conversation, one that asks for more turns.
+    """Runs under way: one whose calls wait, a conversation, one that asks for more turns, one whose
+    plan waits.
 
     `marks` is what the rows' marks stand for.
     """
@@ -50,6 +51,7 @@ class Stage:
     waiting: Run
     talking: Run
     asking: Run
+    planning: Run
     marks: Mapping[str, str]
 
 
@@ -61,13 +63,14 @@ async def stage(client: Client, folder: Path) -> AsyncIterator[Stage]:
         async with await build_worker(client, settings):
             house = House(client, settings.task_queue, model)
             waiting, talking = await _waiting(house), await _talking(house)
-            asking = await _asking(house)
+            asking, planning = await _asking(house), await _planning(house)
             deserted = await _deserted(client)
             other = await client.start_workflow("Other", id=_id("other"), task_queue=_EMPTY)
             ended = await house.start(agent={"tools": []})
             await ended.result()
             marks = {
                 "run": waiting.id,
+                "plan": planning.id,
                 "ended": ended.id,
                 "deserted": deserted.id,
                 "empty": _EMPTY,
@@ -76,8 +79,9 @@ async def stage(client: Client, folder: Path) -> AsyncIterator[Stage]:
                 "server": client.service_client.config.target_host,
                 "http": str(urlsplit(model.url).port),
             }
-            yield Stage(house, waiting, talking, asking, marks)
-            for run in (waiting.id, talking.id, asking.id, deserted.id, other.id):
+            yield Stage(house, waiting, talking, asking, planning, marks)
+            runs = (waiting.id, talking.id, asking.id, planning.id, deserted.id, other.id)
+            for run in runs:
                 with suppress(RPCError):  # it has ended, as it should
                     await client.get_workflow_handle(run).terminate()
 
@@ -116,6 +120,13 @@ async def _asking(house: House) -> Run:
     """A run that has had its one turn."""
     budget = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
     run = await house.start(["look_up"], agent=budget)
+    await run.waiting()
+    return run
+
+
+async def _planning(house: House) -> Run:
+    """A run whose plan waits for two of finance who are not anna."""
+    run = await house.start(["pay", GUARDED], principal={"id": "anna"}, agent={"plan": "lazy"})
     await run.waiting()
     return run
 

@@ -251,7 +251,7 @@ QUERIES = [
         "state of an instance",
         "state",
         ["order-1"],
-        "this run has no instances: ask for its state without one",
+        "this run has no instances; name none",
     ),
     Query(
         "a query that does not exist",

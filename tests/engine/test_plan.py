@@ -1,0 +1,297 @@
+"""§8: a plan is checked whole, approved once with calls edited or struck out, and then carried out.
+
+What becomes of a plan while it runs is in `test_plan_left.py`.
+"""
+
+from typing import Any
+
+import pytest
+
+from schemas.agent import AgentApproval, Skill
+from schemas.errors import ErrorCode
+from schemas.tool import CallLimits
+from tests.engine.driver import Play, call, says, tool
+from workflows.engine.outcome import Refused, failed
+
+TEXT = {"type": "string"}
+AMOUNT = {
+    "type": "object",
+    "properties": {"amount": {"type": "number"}, "note": TEXT},
+    "required": ["amount"],
+    "additionalProperties": False,
+}
+QUOTE = tool("quote", output_path="†state.price", label="Get a price")
+PAY = tool("pay", AMOUNT, side_effects=True, output_path="†state.paid")
+LOOK = tool("look", chosen={"_outputPath": TEXT})
+PLAN = "t1-plan"
+
+
+def lazy(*calls: Any, tools: Any = (QUOTE, PAY, LOOK), **more: Any) -> Play:
+    """A run of a lazy agent whose first answer makes these calls."""
+    definition = {"plan": "lazy", **more.pop("definition", {})}
+    model = [says("", *calls), *more.pop("then", [says("done")])]
+    return Play(*tools, model=model, definition=definition, **more)
+
+
+def refund(**more: Any) -> Play:
+    """A plan of three calls: the second waits for the first, the third for none."""
+    return lazy(
+        call("quote", {"item": 7}),
+        call("pay", {"amount": "†state.price", "_reasoningForCall": "they asked"}),
+        call("look", {"at": 1, "_outputPath": "†state.seen"}),
+        outcomes={"quote": 40, "pay": lambda one: one.arguments, "look": "seen"},
+        **more,
+    )
+
+
+def asked(play: Play) -> list[dict[str, Any]]:
+    """What people were asked, in order."""
+    return [entry["approval"] for entry in play.records("confirmation_required")]
+
+
+def started(play: Play) -> list[str]:
+    return [entry["callId"] for entry in play.records("tool_start")]
+
+
+def edit(*calls: Any, **more: Any) -> dict[str, Any]:
+    """A person's edit: calls by id, or with what they change."""
+    entries = [{"id": one} if isinstance(one, str) else one for one in calls]
+    return {"decision": "edit", "arguments": {"calls": entries}, "by": "ann", **more}
+
+
+# What is asked.
+
+
+def test_a_plan_is_one_question_that_shows_the_whole_graph_before_anything_starts() -> None:
+    play = refund().to_end()
+    [question] = asked(play)
+
+    assert (question["callId"], question["kind"]) == (PLAN, "plan")
+    assert (question["tool"], question["label"]) == ("plan", "plan of 3 calls")
+    quote, pay, look = question["arguments"]["calls"]
+    assert quote == {
+        "id": "t1c1",
+        "tool": "quote",
+        "label": "Get a price",
+        "arguments": {"item": 7},
+        "reasoning": None,
+        "waitsFor": [],
+        "writes": "†state.price",
+        "instance": None,
+    }
+    assert pay["arguments"] == {"amount": "†state.price"}
+    assert (pay["reasoning"], pay["waitsFor"]) == ("they asked", ["t1c1"])
+    assert (look["waitsFor"], look["writes"]) == ([], "†state.seen")
+    told = play.told()
+    assert told.index(f"confirmation_required {PLAN}") < told.index("tool_start t1c1")
+
+
+def test_an_approved_plan_is_carried_out_without_another_question() -> None:
+    play = refund().to_end()
+
+    assert started(play) == ["t1c1", "t1c3", "t1c2"]
+    assert play.results()["t1c2"] == '{"amount": 40}'
+    assert play.result["state"] == {"price": 40, "paid": {"amount": 40}, "seen": "seen"}
+    assert len(asked(play)) == 1
+    assert play.run.kept.meter.turns == 2
+
+
+def test_a_plan_of_calls_that_need_nobody_is_asked_about_all_the_same() -> None:
+    play = lazy(
+        call("look", {}),
+        call("pay", {"amount": 1}),
+        definition={"approval": AgentApproval(auto=["pay"])},
+    ).to_end()
+
+    assert asked(play)[0]["label"] == "plan of 2 calls"
+
+
+def test_what_is_refused_in_the_check_is_no_part_of_the_plan() -> None:
+    play = lazy(
+        call("nothing"),
+        call("pay", {"amount": "much"}),
+        call("look", {"a": "†state.b", "_outputPath": "†state.c"}),
+        call("look", {"a": "†state.c", "_outputPath": "†state.b"}),
+        call("look", {"a": "†state.nowhere"}),
+        call("look", {"fine": True}),
+    ).to_end()
+    [question] = asked(play)
+
+    assert [one["id"] for one in question["arguments"]["calls"]] == ["t1c6"]
+    assert "no part of it: t1c1, t1c2, t1c3, t1c4, t1c5." in question["question"]
+    assert list(play.errors().values()) == [
+        *("tool_not_allowed", "invalid_arguments"),
+        *("unresolved_reference", "unresolved_reference", "unresolved_reference", None),
+    ]
+
+
+@pytest.mark.parametrize("calls", [[call("nothing")], [call("look", {"a": "†state.x"})]])
+def test_where_all_is_refused_nobody_is_asked(calls: list[Any]) -> None:
+    play = lazy(*calls).to_end()
+
+    assert asked(play) == []
+    assert started(play) == []
+
+
+SCOPED = tool("export", requires=["orders:read"])
+CAPPED = tool("ship", limits=CallLimits(per_run=1, after=["quote"]))
+
+
+def paid(**arguments: Any) -> list[Any]:
+    """A quote, and a payment that may refer to it."""
+    return [call("quote"), call("pay", arguments)]
+
+
+@pytest.mark.parametrize(
+    ("calls", "codes"),
+    [
+        ([call("export")], ["token_scope_insufficient"]),
+        (
+            [call("export", {"_outputPath": "†state.x"}), call("look", {"a": "†state.x"})],
+            ["token_scope_insufficient", "unresolved_reference"],
+        ),
+        (
+            [call("look", {"a": "†state.x"}), call("export", {"_outputPath": "†state.x"})],
+            ["unresolved_reference", "token_scope_insufficient"],
+        ),
+        ([call("ship", {"to": "here"})], ["blocked"]),
+        ([call("quote"), call("ship", {"for": "†state.price"})], [None, None]),
+        (
+            [call("look", {"_outputPath": "†state.x"}), call("ship", {"a": "†state.x"})],
+            [None, "blocked"],
+        ),
+        (paid(amount="†state.price", to=1), [None, "invalid_arguments"]),
+        (paid(note="†state.price"), [None, "invalid_arguments"]),
+        (paid(amount=1, note="†state.price"), [None, None]),
+        (paid(amount="x", note="†state.price"), [None, "invalid_arguments"]),
+    ],
+)
+def test_the_check_knows_what_can_be_known(calls: list[Any], codes: list[Any]) -> None:
+    scoped = SCOPED.model_copy(update={"chosen": {"_outputPath": TEXT}})
+    play = lazy(*calls, tools=(QUOTE, PAY, LOOK, scoped, CAPPED), outcomes={"quote": "40"})
+    play.take(play.run.next())
+    step: Any = play.run.next()
+    play.decided(play.run.planning.check(step.turn))
+    found = [each.outcome for each in step.turn.calls]
+    play.run.planning.ask(step.turn)
+
+    assert [one.error.code if isinstance(one, Refused) else None for one in found] == codes
+    assert len(asked(play)) == (None in codes)
+
+
+def test_a_call_that_hooks_can_mend_is_not_refused_for_what_it_says_so_far() -> None:
+    mended = PAY.model_copy(
+        update={"hooks": PAY.hooks.model_copy(update={"repair": LOOK.activity})}
+    )
+    play = lazy(
+        call("quote"),
+        call("pay", {"amount": "†state.price", "to": "ann"}),
+        tools=(QUOTE, mended),
+        outcomes={"quote": 40},
+        hooks={"look": {"amount": 40}},
+    ).to_end()
+
+    assert play.errors() == {"t1c1": None, "t1c2": None}
+    assert [one["callId"] for one in asked(play)] == [PLAN, "t1c2"]
+
+
+def test_a_run_that_waits_for_nobody_has_its_plans_denied() -> None:
+    play = refund(approvals="deny").to_end()
+
+    assert set(play.errors().values()) == {"denied"}
+    assert [*asked(play), *started(play)] == []
+
+
+def test_an_eager_run_has_no_plans() -> None:
+    play = refund(definition={"plan": "eager"}).to_end()
+
+    assert [one["callId"] for one in asked(play)] == ["t1c2"]
+
+
+def test_the_choice_of_a_skill_is_no_plan() -> None:
+    skills = [Skill(name="a", tools=[LOOK]), Skill(name="b", tools=[QUOTE])]
+    play = lazy(
+        call("choose_skill", {"skill": "a"}),
+        tools=(),
+        definition={"skills": skills},
+        then=[says("", call("look")), says("done")],
+    ).to_end()
+
+    assert [one["callId"] for one in asked(play)] == ["t2-plan"]
+
+
+# Sequential turns.
+
+STEP = tool("step", chosen={"_outputPath": TEXT}, sequential=True)
+
+
+def in_steps(*calls: dict[str, Any], **more: Any) -> Play:
+    return lazy(
+        *[call("step", each) for each in calls],
+        tools=(STEP,),
+        outcomes=more.pop("outcomes", {"step": lambda one: one.arguments.get("n")}),
+        **more,
+    )
+
+
+def test_a_sequential_turn_is_one_question_and_then_one_call_after_the_other() -> None:
+    play = in_steps(
+        {"n": 1, "_outputPath": "†state.a"}, {"n": "†state.a", "_outputPath": "†state.b"}, {"n": 3}
+    ).to_end()
+    told = [each for each in play.told() if "c" in each.partition(" ")[2] or "plan" in each]
+
+    assert told == [
+        *("tool_call t1c1", "tool_call t1c2", "tool_call t1c3", f"confirmation_required {PLAN}"),
+        *("tool_start t1c1", "tool_end t1c1", "tool_start t1c2", "tool_end t1c2"),
+        *("tool_start t1c3", "tool_end t1c3"),
+    ]
+    waits = [one["waitsFor"] for one in asked(play)[0]["arguments"]["calls"]]
+    assert waits == [[], ["t1c1"], ["t1c2"]]
+    assert play.result["state"] == {"a": 1, "b": 1}
+
+
+def test_in_a_sequential_turn_nothing_refers_to_what_comes_later() -> None:
+    play = in_steps({"n": "†state.a"}, {"n": 1, "_outputPath": "†state.a"}).to_end()
+
+    assert play.errors() == {"t1c1": "unresolved_reference", "t1c2": None}
+    assert [one["id"] for one in asked(play)[0]["arguments"]["calls"]] == ["t1c2"]
+
+
+def test_in_a_sequential_turn_what_comes_before_may_be_what_has_to() -> None:
+    late = CAPPED.model_copy(update={"sequential": True})
+    play = lazy(call("quote"), call("ship", {"to": "here"}), tools=(QUOTE, late)).to_end()
+
+    assert play.errors() == {"t1c1": None, "t1c2": None}
+
+
+def test_in_a_sequential_plan_hooks_are_asked_when_it_is_a_calls_turn() -> None:
+    hooks = STEP.hooks.model_copy(update={"before": tool("hook").activity})
+    seen: list[list[str]] = []
+    play = lazy(call("step"), call("step"), tools=(STEP.model_copy(update={"hooks": hooks}),))
+    play.hooks["hook"] = lambda one: seen.append(started(play))
+    play.to_end()
+
+    assert seen == [[], ["t1c1"]]
+
+
+def test_in_a_sequential_plan_an_older_value_stands_for_no_result() -> None:
+    play = in_steps(
+        {"n": 1, "_outputPath": "†state.a"},
+        {"n": "†state.a"},
+        state={"a": 9},
+        outcomes={"t1c1": failed(ErrorCode.TOOL_ERROR, "no"), "step": "ok"},
+    ).to_end()
+
+    assert play.errors() == {"t1c1": "tool_error", "t1c2": "unresolved_reference"}
+
+
+def test_what_a_sequential_call_extends_it_extends_once() -> None:
+    pushes = tool("step", sequential=True, output_path="†state.l", output_method="push")
+    play = lazy(
+        *[call("step", {"n": n}) for n in (1, 2)],
+        call("step", {"n": "†state.l"}),
+        tools=(pushes,),
+        outcomes={"step": lambda one: one.arguments["n"]},
+    ).to_end()
+
+    assert play.result["state"] == {"l": [1, 2, [1, 2]]}

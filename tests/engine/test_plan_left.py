@@ -1,0 +1,291 @@
+"""§8: what becomes of a plan while it runs: a message comes, a call fails, the model goes on."""
+
+from typing import Any
+
+import pytest
+
+from schemas.errors import ErrorCode
+from tests.engine.driver import Play, call, says, tool
+from tests.engine.test_plan import LOOK, PAY, QUOTE, asked, edit, lazy, started
+from workflows.engine.outcome import Unknown, failed
+from workflows.engine.turn import Call, Stage
+
+CHAIN = (
+    call("quote", {"item": 7}),
+    call("pay", {"amount": "†state.price"}),
+    call("look", {"at": "†state.paid", "_outputPath": "†state.seen"}),
+)
+BROKEN = failed(ErrorCode.TOOL_ERROR, "no")
+
+
+def chain(
+    *then: Any, message: Any = "wait", at: str = "quote", calls: Any = CHAIN, **more: Any
+) -> Play:
+    """A plan of three calls, each of which waits for the one before; while that `at` runs, somebody
+    says something. `then` is what the model answers to it."""
+
+    def ended(one: Call) -> Any:
+        if one.name == at and one.id.startswith("t1"):
+            play.hear(message)
+        return 40 if one.name == "quote" else one.arguments
+
+    names = ("quote", "pay", "look")
+    play = lazy(*calls, then=[*then, says("done")], outcomes=dict.fromkeys(names, ended), **more)
+    return play
+
+
+def told_last(play: Play) -> str:
+    """What stands behind the conversation now."""
+    return play.run._ask().tail or ""
+
+
+# A message in the middle.
+
+
+def test_a_message_holds_back_what_is_not_begun_and_the_model_is_asked() -> None:
+    play = chain().to_end()
+
+    assert play.errors() == {"t1c1": None, "t1c2": "cancelled", "t1c3": "cancelled"}
+    assert "a message came before this call was begun" in play.results()["t1c2"]
+    assert started(play) == ["t1c1"]
+    assert play.said() == ["wait"]
+
+
+def test_a_follow_up_waits_until_the_plan_is_done() -> None:
+    play = chain(says("more"))
+    play.outcomes["quote"] = lambda one: (play.hear("next", delivery="followUp"), 40)[1]
+    play.to_end()
+
+    assert started(play) == ["t1c1", "t1c2", "t1c3"]
+
+
+def test_the_model_is_told_how_the_plan_stands() -> None:
+    play = chain()
+    play.take(play.run.next())
+    play.take(play.run.next())
+    play.run.next()
+
+    told = told_last(play)
+    assert "- t1c1 quote: done\n" in told
+    assert '- t1c2 pay {"amount": "†state.price"}: left\n' in told
+    assert '- t1c3 look {"at": "†state.paid"}: left\n' in told
+    assert "make these calls again as they are, and nobody is asked" in told
+    assert told_last(chain().to_end()).count("plan") == 0
+
+
+def test_what_is_left_is_carried_out_without_another_question() -> None:
+    play = chain(says("", *CHAIN[1:])).to_end()
+
+    assert len(asked(play)) == 1
+    assert started(play) == ["t1c1", "t2c1", "t2c2"]
+    assert play.result["state"]["seen"] == {"at": {"amount": 40}}
+
+
+def test_what_is_left_can_be_carried_out_in_parts() -> None:
+    """Where one part waits for the other, it is known only together with that."""
+    apart = call("look", {"at": "†state.price"})
+    for last, questions in ((apart, 1), (CHAIN[2], 2)):
+        play = chain(says("", CHAIN[1]), says("", last), calls=(*CHAIN[:2], last)).to_end()
+
+        assert len(asked(play)) == questions
+        assert started(play) == ["t1c1", "t2c1", "t3c1"]
+
+
+def test_what_is_left_counts_once_against_the_most_of_its_tool() -> None:
+    once = PAY.model_copy(update={"limits": PAY.limits.model_copy(update={"per_run": 1})})
+    play = chain(says("", *CHAIN[1:]), tools=(QUOTE, once, LOOK)).to_end()
+
+    assert play.errors()["t2c1"] is None
+
+
+ELSEWHERE = call("look", {"at": "†state.paid", "_outputPath": "†state.elsewhere"})
+
+
+def data(**state: Any) -> list[dict[str, Any]]:
+    """A message that says what stands in the state."""
+    return [{"type": "data", "kind": "state", "data": state}]
+
+
+ANYTHING_ELSE: list[tuple[str, tuple[Any, ...], Any]] = [
+    ("other arguments", (call("pay", {"amount": 41}),), "wait"),
+    ("a call that was done", CHAIN, "wait"),
+    ("one more call", (*CHAIN[1:], call("look", {})), "wait"),
+    ("twice the same", (CHAIN[1], CHAIN[1]), "wait"),
+    ("another place", (CHAIN[1], ELSEWHERE), "wait"),
+    ("without what it waits for", (CHAIN[2],), data(paid=1)),
+    ("a value that has changed since", (CHAIN[1],), data(price=9_999)),
+]
+
+
+@pytest.mark.parametrize(
+    ("calls", "message"), [row[1:] for row in ANYTHING_ELSE], ids=[row[0] for row in ANYTHING_ELSE]
+)
+def test_anything_else_is_a_new_plan(calls: tuple[Any, ...], message: Any) -> None:
+    play = chain(says("", *calls), message=message).to_end()
+
+    assert [one["callId"] for one in asked(play)] == ["t1-plan", "t2-plan"]
+
+
+def test_what_was_taken_up_is_not_left_any_more() -> None:
+    play = chain(says("", CHAIN[1]), says("", CHAIN[1])).to_end()
+
+    assert [one["callId"] for one in asked(play)] == ["t1-plan", "t3-plan"]
+
+
+def test_what_is_left_lapses_with_another_plan() -> None:
+    other = says("", call("look", {}))
+    play = chain(other, says("", *CHAIN[1:]), decisions={"t2-plan": ["deny"]}).to_end()
+
+    assert [one["callId"] for one in asked(play)] == ["t1-plan", "t2-plan", "t3-plan"]
+
+
+def test_what_is_left_is_known_by_the_arguments_that_it_would_be_carried_out_with() -> None:
+    play = chain(says("", CHAIN[1]))
+    play.outcomes["quote"] = lambda one: (play.hear("wait"), "40")[1]
+    play.to_end()
+
+    assert len(asked(play)) == 1
+    assert play.results()["t2c1"] == '{"amount": 40}'
+
+
+def test_what_is_left_lapses_with_an_answer_without_calls() -> None:
+    play = chain(
+        says("as you like"), says("", *CHAIN[1:]), conversation=True, definition={}
+    ).to_end()
+    play.hear("go on then")
+    play.to_end()
+
+    assert [one["callId"] for one in asked(play)] == ["t1-plan", "t3-plan"]
+
+
+def test_a_call_with_its_own_question_is_held_back_too_and_still_asks_for_itself() -> None:
+    legal = PAY.model_copy(
+        update={"approval": PAY.approval.model_copy(update={"approvers": ["legal"]})}
+    )
+    other = tool(
+        "other", side_effects=True, approval=PAY.approval.model_copy(update={"approvers": ["ops"]})
+    )
+    groups = {"decision": "approve", "by": "ann"}
+    play = lazy(
+        call("pay", {"amount": 1}),
+        call("other"),
+        tools=(legal, other),
+        then=[says("", call("pay", {"amount": 1})), says("done")],
+        decisions={
+            "t1-plan": [{**groups, "groups": ["ops"]}],
+            "t2c1": [{**groups, "groups": ["legal"]}],
+        },
+        pick=lambda count: count - 1,
+    )
+    play.outcomes["other"] = lambda one: play.hear("wait")
+    play.to_end()
+
+    assert play.errors() == {"t1c1": "cancelled", "t1c2": None, "t2c1": None}
+    assert [one["callId"] for one in asked(play)] == ["t1-plan", "t1c1", "t2c1"]
+    assert play.desk.open() == []
+
+
+def test_a_call_that_may_have_happened_is_not_let_go_for_a_message() -> None:
+    once = PAY.model_copy(update={"idempotent": False})
+
+    def lost(one: Call) -> Any:
+        play.hear("what is it?")
+        return Unknown("nobody knows")
+
+    play = lazy(
+        call("pay", {"amount": 1}),
+        tools=(once,),
+        outcomes={"pay": lost},
+        decisions={"t1c1": [{"decision": "happened", "result": 5}]},
+    )
+    play.to_end()
+
+    assert play.results()["t1c1"] == "5"
+
+
+def test_a_call_that_waits_for_its_turn_among_those_that_run_is_held_back() -> None:
+    """It is told to have started; only when it has room would it really be."""
+    play = chain()
+    play.take(play.run.next())
+    step: Any = play.run.next()
+    play.agree_on(step.turn)
+    play.decided(play.run.calls.open(1, step.turn.calls))
+    first = step.turn.calls[0]
+    assert first.stage is Stage.RUNNING
+    play.hear("wait")
+    play.run.planning.hold_back([first])
+
+    assert first.outcome.error.code == "cancelled"
+    assert first.due
+
+
+def test_a_message_that_comes_before_the_plan_is_asked_about_is_heard_first() -> None:
+    play = chain(at="none")
+    play.take(play.run.next())
+    play.hear("wait")
+    play.to_end()
+
+    assert [*asked(play), *started(play)] == []
+    assert set(play.errors().values()) == {"cancelled"}
+
+
+def test_a_message_withdraws_a_plan_that_waits() -> None:
+    play = chain(says("", *CHAIN), at="none")
+    play.decisions["t1-plan"] = [
+        lambda question: play.hear("another item") and {"decision": "respond", "result": 1}
+    ]
+    play.to_end()
+
+    assert [one["callId"] for one in asked(play)] == ["t1-plan", "t2-plan"]
+    assert started(play) == ["t2c1", "t2c2", "t2c3"]
+    assert play.desk.open() == []
+
+
+def test_a_message_between_the_steps_of_a_sequential_plan_holds_back_the_rest() -> None:
+    steps = [call("step", {"n": n}) for n in (1, 2, 3)]
+    play = lazy(
+        *steps,
+        tools=(tool("step", sequential=True),),
+        then=[says("", *steps[1:]), says("done")],
+    )
+    play.outcomes["t1c1"] = lambda one: play.hear("wait")
+    play.to_end()
+
+    assert started(play) == ["t1c1", "t2c1", "t2c2"]
+    assert len(asked(play)) == 1
+
+
+def test_an_edited_call_is_left_as_it_was_edited() -> None:
+    given = {"id": "t1c2", "arguments": {"amount": "†state.price", "note": "ok"}}
+    again = call("pay", {"amount": "†state.price", "note": "ok"})
+    for then, questions in ((again, 1), (CHAIN[1], 2)):
+        play = chain(says("", then), decisions={"t1-plan": [edit("t1c1", given, "t1c3")]}).to_end()
+
+        assert "changed the arguments of this call to" in play.results()["t1c2"]
+        assert len(asked(play)) == questions
+
+
+# A call fails.
+
+
+def test_after_a_failure_what_needed_it_is_a_new_plan_and_an_older_value_stands_for_nothing() -> (
+    None
+):
+    play = lazy(
+        *CHAIN,
+        then=[says("", *CHAIN[1:]), says("done")],
+        outcomes={"quote": BROKEN},
+        state={"price": 9_999},
+    )
+    play.take(play.run.next())
+    play.take(play.run.next())
+    play.run.next()
+    told = told_last(play)
+    assert (
+        "- t1c1 quote: not done (tool_error)\n- t1c2 pay: not done (unresolved_reference)" in told
+    )
+    assert "nobody is asked" not in told
+    play.to_end()
+
+    assert play.errors()["t1c2"] == "unresolved_reference"
+    assert [one["callId"] for one in asked(play)] == ["t1-plan", "t2-plan"]

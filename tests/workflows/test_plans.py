@@ -1,0 +1,144 @@
+"""§8: plans on the real server: one approval for a whole graph, and what comes meanwhile."""
+
+from typing import Any
+
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.common import SearchAttributeKey
+
+from tests.support import tools
+from tests.support.house import OpenHouse, Run
+from tests.support.model_server import Answer, call
+
+PENDING_TOOLS = SearchAttributeKey.for_keyword_list("PendingTools")
+GATE = {
+    "_tool": "gate",
+    "_label": "Go through",
+    "_activity": {"type": "held", "startToCloseTimeout": "20s"},
+    "_outputPath": "†state.gate",
+    "properties": {"name": {"type": "string"}},
+}
+SETTLE = {
+    "_tool": "settle",
+    "_activity": "pay",
+    "_sideEffects": True,
+    "_outputPath": "†state.paid",
+    "properties": {"amount": {"type": "number"}, "for": {"type": "string"}},
+    "required": ["amount"],
+}
+SAY = {"_tool": "say", "_activity": "echo", "properties": {"text": {"type": "string"}}}
+PLAN = [
+    call("gate", name="north"),
+    call("settle", amount=5, **{"for": "†state.gate"}, _reasoningForCall="they asked"),
+    call("say", text="paid †{state.paid.paid} for †{state.gate}"),
+]
+AGENT = {"plan": "lazy"}
+TOOLS = [GATE, SETTLE, SAY]
+PAY = {**SETTLE, "properties": {"amount": {"type": "number"}}}
+
+
+async def page(run: Run) -> str:
+    """What Temporal's UI shows of the run."""
+    found: WorkflowMetadata = await run.handle.query("__temporal_workflow_metadata")
+    return found.current_details
+
+
+async def test_a_plan_is_shown_approved_once_and_carried_out(open_house: OpenHouse) -> None:
+    look, settle = call("look_up", id=5), call("settle", amount="†state.item.id")
+    say = call("say", text="paid for †{state.item.name}")
+    house = await open_house([Answer(calls=[look, settle, say]), Answer("done")])
+    run = await house.start(["look_up", PAY, SAY], agent=AGENT)
+
+    [waiting] = await run.waiting()
+    assert (waiting["callId"], waiting["kind"]) == ("t1-plan", "plan")
+    assert [one["waitsFor"] for one in waiting["arguments"]["calls"]] == [[], ["t1c1"], ["t1c1"]]
+    described = await run.handle.describe()
+    assert described.typed_search_attributes.get(PENDING_TOOLS) == ["look_up", "settle", "say"]
+    shown = await page(run)
+    assert "### Shall all of this be done? plan of 3 calls (`t1-plan`)" in shown
+    assert "2. **settle** (`t1c2`), after `t1c1`, writes `†state.paid`" in shown
+    assert "   - **amount**: `†state.item.id`" in shown
+    assert f"`holdfast decide {run.id} t1-plan approve --strike CALL`" in shown
+    assert tools.read() == []
+
+    await run.decide("t1-plan", "approve", by="ada", digest=waiting["digest"])
+    assert (await run.result())["state"]["paid"] == {"paid": 5.0}
+    assert tools.read() == [f"pay 5 {run.id}/t1c2"]
+    assert house.model.asked(1) == house.model.asked(2) == 1
+    assert (await run.results())["t1c3"] == "paid for item 5"
+    assert "Turn 1: **settle** (amount=5): approved by ada, done" in await page(run)
+
+
+async def test_calls_are_edited_and_struck_out_in_one_decision(open_house: OpenHouse) -> None:
+    calls = [call("look_up", id=5), call("settle", amount="†state.item.id"), call("say", text="hi")]
+    house = await open_house([Answer(calls=calls), Answer("done")])
+    run = await house.start(["look_up", PAY, SAY], agent=AGENT)
+    await run.waiting()
+    edit = {"calls": [{"id": "t1c1"}, {"id": "t1c2", "arguments": {"amount": 3}}]}
+    await run.decide("t1-plan", "edit", arguments=edit, by="ada")
+    await run.result()
+
+    assert tools.read() == [f"pay 3 {run.id}/t1c2"]
+    assert "A person changed the arguments of this call" in (await run.results())["t1c2"]
+    assert (await run.error("t1c3"))["code"] == "denied"
+    told = await page(run)
+    assert "**say** (text=hi): not carried out\\: a person struck this call out of the plan" in told
+
+
+async def test_a_message_holds_back_the_rest_and_what_is_left_needs_no_new_approval(
+    open_house: OpenHouse,
+) -> None:
+    house = await open_house([Answer(calls=PLAN), Answer(calls=PLAN[1:]), Answer("done")])
+    run = await house.start(TOOLS, agent=AGENT)
+    await run.waiting()
+    await run.decide("t1-plan", "approve")
+    await tools.until("begun north")
+    await run.handle.signal("message", {"content": "is it really five?"})
+
+    async def heard() -> bool:
+        return any("is it" in str(entry) for entry in await run.handle.query("context", {}))
+
+    tools.write("open north")
+    assert (await run.result())["state"]["paid"] == {"paid": 5.0}
+    assert await heard()
+    assert [(await run.error(f"t1c{n}"))["code"] for n in (2, 3)] == ["cancelled", "cancelled"]
+    asked = [e for e in await run.events() if e["type"] == "confirmation_required"]
+    assert len(asked) == 1
+    assert tools.read()[-1] == f"pay 5 {run.id}/t2c1"
+    told = str(house.model.requests[1]["messages"][-1])
+    assert "t1c1 gate: done" in told
+    assert "t1c2 settle" in told
+    assert (await run.results())["t2c2"] == "paid 5.0 for north"
+
+
+async def test_a_message_is_heard_while_the_plan_waits(open_house: OpenHouse) -> None:
+    house = await open_house([Answer(calls=PLAN), Answer("as you like")])
+    run = await house.start(TOOLS, agent=AGENT)
+    await run.waiting()
+    await run.handle.signal("message", {"content": "forget it"})
+
+    assert (await run.result())["output"] == "as you like"
+    assert set(await errors(run)) == {"cancelled"}
+    assert tools.read() == []
+
+
+async def errors(run: Run) -> list[Any]:
+    """The error codes of the calls."""
+    ends = [event for event in await run.events() if event["type"] == "tool_end"]
+    return [end.get("error", {}).get("code") for end in ends]
+
+
+async def test_what_has_no_room_beside_what_runs_is_held_back_too(open_house: OpenHouse) -> None:
+    calls = [call("gate", name=name) for name in ("a", "b")]
+    apart = {**GATE, "_outputPath": None}
+    apart = {key: value for key, value in apart.items() if value is not None}
+    house = await open_house([Answer(calls=calls), Answer("done")])
+    run = await house.start([apart], agent={**AGENT, "concurrency": 1})
+    await run.waiting()
+    await run.decide("t1-plan", "approve")
+    await tools.until("begun a")
+    await run.handle.signal("message", {"content": "wait"})
+    tools.write("open a")
+
+    assert (await run.result())["output"] == "done"
+    assert await errors(run) == [None, "cancelled"]
+    assert tools.read() == ["begun a", "open a", "ended a"]

@@ -1,0 +1,44 @@
+"""What people are asked about a call: whether to carry it out, or whether it took effect."""
+
+from schemas.decision import Kind
+from workflows.engine.approval import Question
+from workflows.engine.kept import Kept
+from workflows.engine.policy import policy_of
+from workflows.engine.proposal import fit_arguments
+from workflows.engine.turn import Call
+
+_RECONCILE = (
+    "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
+    " carries it out again, `give_up` leaves it unknown."
+)
+
+
+def whether_to(call: Call, kept: Kept) -> Question:
+    """Whether a call is to be carried out."""
+    return _question(
+        call, kept, "call", f"Shall `{call.name}` be carried out with these arguments?"
+    )
+
+
+def whether_it_did(call: Call, kept: Kept, message: str) -> Question:
+    """Whether a call took effect whose end is unknown; the message says how that came."""
+    return _question(call, kept, "reconcile", _RECONCILE.format(message=message.rstrip(".")))
+
+
+def _question(call: Call, kept: Kept, kind: Kind, text: str) -> Question:
+    tool = call.tool
+    assert tool is not None  # prepared
+    return Question(
+        call_id=call.id,
+        kind=kind,
+        tool=tool.name,
+        label=tool.label or tool.name,
+        arguments=call.arguments,
+        reasoning=call.reasoning,
+        text=text,
+        policy=policy_of(tool, kept.rules),
+        requested_at=kept.clock(),
+        check_arguments=lambda arguments: fit_arguments(tool, arguments),
+        principal=kept.principal,
+        round=call.unsure,
+    )
