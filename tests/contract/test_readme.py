@@ -5,6 +5,7 @@ import re
 import shlex
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,9 +13,12 @@ from temporalio.client import Client
 
 from client import command_line
 from schemas.endpoint import Endpoints
+from schemas.errors import ErrorCode
+from tests.engine.driver import Play, says, tool
 from tests.support.house import ROOT, Run
 from tests.support.model_server import Answer, call, serve
 from worker import Settings, build_worker
+from workflows.engine.outcome import failed
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -63,6 +67,29 @@ async def test_its_tool_and_its_agent_run(client: Client, tmp_path: Path) -> Non
 def test_its_endpoints_load() -> None:
     loaded = Endpoints.model_validate(yaml.safe_load(FILES["endpoints.yaml"]))
     assert list(loaded.root) == ["claude", "local"]
+
+
+LOST = "unresolved_reference"
+
+
+@pytest.mark.parametrize(
+    ("stock", "ends"),
+    [
+        ({"shelf": "B2"}, [None, None, None, LOST]),
+        (failed(ErrorCode.TOOL_ERROR, "None is left."), [None, "tool_error", LOST, None]),
+    ],
+)
+def test_its_graph_takes_one_way_or_the_other(stock: Any, ends: list[str | None]) -> None:
+    [graph] = [text for language, text in BLOCKS if language == "json"]
+    kept = [tool(name, chosen={"_outputPath": True}) for name in ("find_order", "check_stock")]
+    play = Play(
+        *(*kept, tool("book_parcel"), tool("refund")),
+        model=[says(graph), says('{"calls": [], "output": "Done."}')],
+        outcomes={"find_order": {"item": "kettle", "paid": 20}, "check_stock": stock},
+        definition={"calling": "composed"},
+    ).to_end()
+    assert list(play.errors().values()) == ends
+    assert (play.result["turns"], play.result["output"]) == (2, "Done.")
 
 
 CHECK = ".venv/bin/holdfast check"

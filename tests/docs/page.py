@@ -7,7 +7,8 @@ What a block is, its first line or its fence says:
 - `sh` is typed into a shell; a block `text` behind it is what was printed, `…` standing for
   anything;
 - `json decision`: an example of the published schema `decision`;
-- a comment `<!-- the model` before a block holds what the model answers from there on, in YAML.
+- a comment `<!-- the model` before a block holds what the model answers from there on, in YAML;
+  what an answer is `to` stands in the instructions of the conversations that it is for.
 """
 
 import re
@@ -25,7 +26,7 @@ _FILE = re.compile(r"\A(?:---\n)?(?:#|//) (\S+\.[a-z]+)\n")
 
 @dataclass(frozen=True)
 class Answers:
-    """What the model says from here on: YAML, a list of `{text, calls}`."""
+    """What the model says from here on: YAML, a list of `{to, text, calls}`."""
 
     text: str
 

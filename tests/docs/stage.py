@@ -40,7 +40,7 @@ class Stage:
     def __init__(self, folder: Path, client: Client, model: ModelServer) -> None:
         self._folder = folder
         self._client = client
-        self._answers: list[Answer] = []
+        self._answers: list[tuple[str, Answer]] = []
         self._runs: dict[str, None] = {}
         self._terminal = Terminal(folder)
         model.answer = self._answer
@@ -55,7 +55,8 @@ class Stage:
         """
         match step:
             case Answers(text):
-                self._answers = [_answer(each) for each in yaml.safe_load(text)]
+                said = yaml.safe_load(text)
+                self._answers = [(each.pop("to", ""), _answer(each)) for each in said]
             case File(name, text):
                 await self._write(name, text)
             case Example(schema, text):
@@ -69,7 +70,11 @@ class Stage:
         self._terminal.close()
 
     def _answer(self, turn: int, body: dict[str, Any]) -> Answer:
-        return self._answers[min(turn, len(self._answers)) - 1]
+        """The answer of this turn: of those that are to such a conversation, or of the others."""
+        instructions = body["messages"][0]["content"]
+        own = [answer for to, answer in self._answers if to and to in instructions]
+        answers = own or [answer for to, answer in self._answers if not to]
+        return answers[min(turn, len(answers)) - 1]
 
     async def _write(self, name: str, text: str) -> None:
         if (ROOT / name).exists():

@@ -26,7 +26,14 @@ def block(fence: str, text: str) -> str:
     return f"```{fence}\n{text}\n```\n\n"
 
 
+def aborts(state: str) -> str:
+    """A command that says `tea`, and is aborted by Python in this state."""
+    said = f"tea\\nFatal Python error: no\\nPython runtime state: {state}\\n"
+    return block("sh", f"printf '{said}'; exit 134") + block("text", "tea")
+
+
 HONEST = [
+    aborts("finalizing (tstate=0x1)"),
     block("sh", "echo tea") + block("text", "tea"),
     block("sh", "false  # exit 1") + block("sh", "echo tea"),
     block("sh", "echo tea > cup") + block("sh", "cat cup") + block("text", "tea"),
@@ -44,6 +51,7 @@ async def test_a_page_that_tells_the_truth_is_played(
 
 
 WRONG = {
+    "an abort before all is done": aborts("initialized"),
     "other words": block("sh", "echo tea") + block("text", "coffee"),
     "less than all": block("sh", "echo tea; echo milk") + block("text", "tea"),
     "part of a line": block("sh", "echo green tea") + block("text", "tea"),
