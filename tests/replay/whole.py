@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from tests.replay.path import Path, decides, says
+from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import Run
 from tests.support.model_server import Answer, call
@@ -99,6 +100,19 @@ def composed(output: Any, *calls: dict[str, Any]) -> Answer:
     return Answer(json.dumps({"calls": list(calls), "output": output}))
 
 
+async def says_more(run: Run) -> None:
+    """Somebody approves a plan, and says something while the first of its calls runs."""
+    await run.waiting()
+    await run.decide("t1-plan", "approve")
+
+    async def begun() -> bool:
+        return "begun a" in tools.read()
+
+    await eventually(begun)
+    await run.handle.signal("message", {"content": "leave it at that"})
+    tools.write("open a")
+
+
 async def delegate_decides(run: Run) -> None:
     """Somebody decides in the delegate, whose call its parent shows."""
 
@@ -110,6 +124,19 @@ async def delegate_decides(run: Run) -> None:
     await run.delegate("t1c1").decide("t1c1", "approve", by="ada")
 
 
+LAZY = {"agent": {"plan": "lazy"}}
+HELD = {
+    "_tool": "hold",
+    "_activity": {"type": "held", "startToCloseTimeout": "20s"},
+    "properties": {"name": NAMED, "_outputPath": NAMED},
+}
+PLAN = [*GRAPH[:1], *GRAPH[4:], call("make", text="hello")]
+STRUCK = {
+    "calls": [
+        {"id": "t1c1", "arguments": {"amount": 3}},
+        {"id": "t1c2", "arguments": {"id": 7}},
+    ]
+}
 LATENT = by_system(
     **{
         "You answer one call of a tool": [Answer('{"mood": "good"}')],
@@ -140,6 +167,38 @@ WHOLE: dict[str, Path] = {
     "hooks": Path([Answer(calls=[call("look", n="x")]), DONE], [LOOK], HOOKED),
     "hook_blocks": Path([Answer(calls=[call("look", id=13)]), DONE], [LOOK], HOOKED),
     "hook_stops": Path([Answer(calls=[call("look", id=99)]), DONE], [LOOK], HOOKED),
+    "plan_approved": Path(
+        [Answer(calls=PLAN), DONE],
+        [GIVE, MAKE, "look_up"],
+        LAZY,
+        decides(says("t1-plan", "approve", by="ada")),
+    ),
+    "plan_edited": Path(
+        [Answer(calls=PLAN), DONE],
+        [GIVE, MAKE, "look_up"],
+        LAZY,
+        decides(says("t1-plan", "edit", arguments=STRUCK)),
+    ),
+    "plan_denied": Path(
+        [Answer(calls=PLAN), DONE],
+        [GIVE, MAKE, "look_up"],
+        LAZY,
+        decides(says("t1-plan", "deny", reason="not today")),
+    ),
+    "plan_replaced": Path(
+        [
+            Answer(
+                calls=[
+                    call("hold", name="a", _outputPath="†state.a"),
+                    call("make", text="†state.a"),
+                ]
+            ),
+            DONE,
+        ],
+        [HELD, MAKE],
+        LAZY,
+        says_more,
+    ),
     "latent": Path(LATENT, [MOOD]),
     "composed": Path(
         [
