@@ -1,0 +1,105 @@
+"""§8: a plan: all calls of an answer are shown, and one person's one decision carries them out."""
+
+import json
+from typing import Any
+
+from tests.protocol.stage import Stage, agent, calls
+from tests.support.model_server import Answer
+
+REFUNDS = agent("""
+name: refunds
+model: {endpoint: fake, name: planner}
+instructions: You refund orders.
+plan: lazy
+tools:
+- _tool: find_order
+  properties: {order_id: {type: string}, _outputPath: {type: string}}
+  required: [order_id]
+- _tool: refund
+  _label: Refund an order
+  _sideEffects: true
+  _idempotent: true
+  properties: {order_id: {type: string}, amount: {type: number}}
+  required: [order_id, amount]
+- _tool: mail
+  properties: {text: {type: string}}
+  required: [text]
+""")
+PLAN = calls(
+    {"_tool": "find_order", "order_id": "A1", "_outputPath": "†state.one"},
+    {"_tool": "find_order", "order_id": "A2", "_outputPath": "†state.two"},
+    {"_tool": "refund", "order_id": "†state.one.id", "amount": "†state.one.paid"},
+    {"_tool": "refund", "order_id": "†state.two.id", "amount": "†state.two.paid"},
+    {"_tool": "mail", "text": "All is refunded."},
+)
+DONE = Answer("done")
+
+
+def is_carried_out(told: list[str]) -> list[str]:
+    """The calls that were begun."""
+    return sorted(line.split()[1] for line in told if line.startswith("tool_start"))
+
+
+async def test_a_refund_plan_is_carried_out_after_one_approval(stage: Stage) -> None:
+    stage.model("planner", PLAN, DONE)
+    run = await stage.start(REFUNDS, input="Refund orders A1 and A2.")
+
+    [waiting] = await run.waiting()
+    assert (waiting["callId"], waiting["kind"]) == ("t1-plan", "plan")
+    shown: list[dict[str, Any]] = waiting["arguments"]["calls"]
+    assert [one["tool"] for one in shown] == [
+        "find_order",
+        "find_order",
+        "refund",
+        "refund",
+        "mail",
+    ]
+    assert shown[2]["label"] == "Refund an order"
+    assert shown[2]["arguments"] == {"order_id": "†state.one.id", "amount": "†state.one.paid"}
+    assert shown[2]["waitsFor"] == ["t1c1"]
+    assert shown[0]["writes"] == "†state.one"
+    assert is_carried_out(await run.told()) == []
+
+    await run.decide("t1-plan", "approve", by="bea", digest=waiting["digest"])
+    result = await run.result()
+    assert (result["output"], result["turns"], result["calls"]) == ("done", 2, 5)
+    assert is_carried_out(await run.told()) == ["t1c1", "t1c2", "t1c3", "t1c4", "t1c5"]
+    assert json.loads((await run.results())["t1c4"]) == {"refunded": 35.0, "order": "A2"}
+    asked = [event for event in await run.events() if event["type"] == "confirmation_required"]
+    assert len(asked) == 1
+
+
+async def test_single_calls_of_a_plan_are_edited_or_struck_out(stage: Stage) -> None:
+    stage.model("edited", PLAN, DONE)
+    lazy = {**REFUNDS, "model": {"endpoint": "fake", "name": "edited"}}
+    run = await stage.start(lazy, input="Refund orders A1 and A2.")
+    await run.waiting()
+
+    kept = [
+        {"id": "t1c1"},
+        {"id": "t1c3", "arguments": {"order_id": "†state.one.id", "amount": 5}},
+        {"id": "t1c5", "arguments": {"text": "Five are refunded."}},
+    ]
+    await run.decide("t1-plan", "edit", arguments={"calls": kept}, by="bea")
+    await run.result()
+
+    assert is_carried_out(await run.told()) == ["t1c1", "t1c3", "t1c5"]
+    results = await run.results()
+    assert '{"refunded": 5.0, "order": "A1"}' in results["t1c3"]
+    assert "sent: Five are refunded." in results["t1c5"]
+    assert await run.error("t1c4") == {
+        "code": "denied",
+        "message": "a person struck this call out of the plan",
+    }
+
+
+async def test_a_plan_that_is_denied_carries_nothing_out(stage: Stage) -> None:
+    stage.model("denied", PLAN, DONE)
+    lazy = {**REFUNDS, "model": {"endpoint": "fake", "name": "denied"}}
+    run = await stage.start(lazy, input="Refund orders A1 and A2.")
+    await run.waiting()
+    await run.signal("t1-plan", "deny", reason="not today", by="bea")
+    await run.result()
+
+    assert is_carried_out(await run.told()) == []
+    assert await run.error("t1c1") == {"code": "denied", "message": "not today"}

@@ -1,0 +1,118 @@
+"""The tools of the examples, and their hooks. Like any module of tools it imports nothing of ours.
+
+Nothing here changes anything: what was carried out stands in the runs.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+ORDERS = {"A1": 20.0, "A2": 35.0}
+MAX_REFUND = 500
+PAGES = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text(encoding="utf-8"))
+
+
+class User(BaseModel):
+    user_id: int
+
+
+@activity.defn
+async def fetch_profile(arguments: User) -> dict[str, Any]:
+    """Fetch the profile of a user."""
+    return {"name": "Ada", "city": "London", "interests": ["engines", "poetry"]}
+
+
+class Order(BaseModel):
+    order_id: str
+
+
+@activity.defn
+async def find_order(arguments: Order) -> dict[str, Any]:
+    """Find an order."""
+    if arguments.order_id not in ORDERS:
+        raise ApplicationError(f"there is no order {arguments.order_id}", non_retryable=True)
+    return {"id": arguments.order_id, "paid": ORDERS[arguments.order_id]}
+
+
+class Refund(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_sideEffects": True, "_idempotent": True})
+    order_id: str
+    amount: float
+
+
+@activity.defn
+async def refund(arguments: Refund) -> dict[str, Any]:
+    """Refund an order, in full or in part."""
+    return {"refunded": arguments.amount, "order": arguments.order_id}
+
+
+class Mail(BaseModel):
+    text: str
+
+
+@activity.defn
+async def mail(arguments: Mail) -> str:
+    """Write to the customer."""
+    return f"sent: {arguments.text}"
+
+
+class Comment(BaseModel):
+    comment: int
+
+
+@activity.defn
+async def hide(arguments: Comment) -> str:
+    """Hide a comment."""
+    return f"comment {arguments.comment} is hidden"
+
+
+class Value(BaseModel):
+    value: Any
+
+
+@activity.defn
+async def put(arguments: Value) -> Any:
+    """Give a value back as it is."""
+    return arguments.value
+
+
+class Page(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_untrusted": True})
+    page: str
+
+
+@activity.defn
+async def read_page(arguments: Page) -> Any:
+    """Read a page of the world outside: it holds what strangers put there."""
+    return PAGES[arguments.page]
+
+
+class Scoped(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_requires": ["ledger:write"]})
+    line: str
+
+
+@activity.defn
+async def write_ledger(arguments: Scoped) -> str:
+    """Write a line into the ledger, for those who may."""
+    return arguments.line
+
+
+# What is no tool: a hook, and the whole work of a skill.
+
+
+@activity.defn
+async def no_large_refunds(call: dict[str, Any]) -> dict[str, Any] | None:
+    """Let no refund pass that is above the bound."""
+    amount = call["arguments"].get("amount", 0)
+    return {"block": f"a refund is at most {MAX_REFUND}"} if amount > MAX_REFUND else None
+
+
+@activity.defn
+async def weekly_report(week: dict[str, Any]) -> dict[str, Any]:
+    """Make the report of a week."""
+    return {"week": week["week"], "orders": len(ORDERS), "paid": sum(ORDERS.values())}
