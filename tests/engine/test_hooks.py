@@ -7,7 +7,7 @@ import pytest
 from schemas.errors import ErrorCode
 from schemas.tool import ActivityBinding, Hooks
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.hooks import Broken, Halted
+from workflows.engine.hooks import Broken, Halted, go_on
 from workflows.engine.outcome import failed
 
 ORDER = {
@@ -234,6 +234,24 @@ def test_what_after_withholds_stands_nowhere_in_the_log() -> None:
 
     assert "secret" not in str(play.records())
     assert play.result["state"] == {"found": "***"}
+
+
+@pytest.mark.parametrize("is_asked", [False, True], ids=["not asked yet", "asked"])
+def test_what_after_has_not_seen_is_withheld_where_the_run_is_cancelled(*, is_asked: bool) -> None:
+    look = tool("look", hooks=hooks(after="review"), output_path="†state.found")
+    play = Play(look, model=[says("", call("look"))], outcomes={"look": "secret"})
+    play.take(play.run.next())
+    turn: Any = play.run.next()
+    calls = play.run.calls
+    play.decided(calls.open(1, turn.turn.calls))
+    play.see_on(turn.turn, turn.turn.calls[0])
+    if is_asked:
+        assert go_on(calls.finish(1, turn.turn.calls)) is not None
+    play.run.cancelled()
+
+    assert "secret" not in str(play.records())
+    assert error(play)[0] == "cancelled"
+    assert "its result is withheld: the run was cancelled" in error(play)[1]
 
 
 def test_after_sees_an_error_and_may_take_it_away() -> None:

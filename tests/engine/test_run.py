@@ -74,6 +74,14 @@ def test_an_output_is_read_as_leniently_as_arguments(text: str, output: Any) -> 
     assert play.result["output"] == output
 
 
+@pytest.mark.parametrize("text", ["It is fine.", '"It is fine."'])
+def test_an_output_that_is_a_text_needs_no_quotes(text: str) -> None:
+    schema = {"type": "string", "maxLength": 20}
+    play = Play(model=[says(text)], definition={"output": schema}).to_end()
+
+    assert play.result["output"] == "It is fine."
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

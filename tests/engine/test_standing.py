@@ -195,14 +195,13 @@ def test_what_a_call_for_an_instance_says_stays_in_it() -> None:
     said = {"_message": {"content": [{"type": "data", "kind": "state", "data": {"x": "bad"}}]}}
     own = {"type": "data", "kind": "input", "data": 1, "_instance": "first"}
     play = Play(
-        tool("look", untrusted=True, instance="first"),
+        tool("look", instance="first"),
         model=[says("", call("look")), says("done")],
         outcomes={"look": said},
         context=[{"content": [own]}],
     ).to_end()
 
     assert play.result["instances"] == {"first": {"x": "bad"}}
-    assert '"trusted": false, "value": {"x": "bad"}' in (tail(play.run.kept) or "")
 
 
 # With instances.

@@ -8,6 +8,7 @@ from schemas.agent import Agent
 from schemas.solution import Solution
 from schemas.tool import Schema, Tool
 from workflows.engine.arguments import InvalidArguments, fit
+from workflows.engine.checking import errors
 from workflows.engine.composed import NoAnswer, read_answer
 from workflows.engine.flow import View
 from workflows.engine.outcome import Final, Succeeded
@@ -93,6 +94,8 @@ def output_of(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
     try:
         return fit(read_json(text), schema)
     except (ValueError, InvalidArguments) as error:
+        if not errors(text, schema):
+            return text  # the schema takes a text, and this is one without its quotes
         raise NoOutput(
             f"invalid_output: {error}. Answer with JSON alone that fits the schema."
         ) from None

@@ -34,7 +34,6 @@ def after(call: Call, kept: Kept) -> Deciding[None]:
     asked."""
     if call.reviewed or call.tool is None or isinstance(call.outcome, Refused | Stopped):
         return
-    call.reviewed = True
     try:
         for activity in activities(call, kept.rules, "after"):
             shown = shown_to_hooks(call), _as_result(call.outcome)
@@ -45,6 +44,16 @@ def after(call: Call, kept: Kept) -> Deciding[None]:
         call.outcome = failed(refusal.error.code, message)
     except Stop as stop:
         call.outcome = Stopped(str(stop))
+    call.reviewed = True
+
+
+def withhold(call: Call, why: str, kept: Kept) -> None:
+    """Keep back a result that hooks would have to see first, since there is no time to ask them."""
+    if call.reviewed or not isinstance(call.outcome, Succeeded | Answered | Failed):
+        return
+    if call.tool is not None and activities(call, kept.rules, "after"):
+        message = f"the call was carried out, and its result is withheld: {why}"
+        call.outcome = failed(ErrorCode.CANCELLED, message)
 
 
 def close(turn: int, call: Call, kept: Kept) -> None:

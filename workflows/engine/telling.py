@@ -94,7 +94,7 @@ class Telling:
             raise CannotWrite(f"it comes from a call for the instance {self._within}")
         known = kept.data.instances()
         new = place.instance not in (None, *known)
-        if self._outside and (new or place.kind == "input"):
+        if self._outside and (new or not self._is_strangers(place)):
             raise CannotWrite("it comes from outside, which has no say in what a run is about")
         if new and len(known) >= MAX_INSTANCES:
             raise CannotWrite(f"a run has at most {MAX_INSTANCES} instances")
@@ -105,6 +105,12 @@ class Telling:
         schema, description = kept.described.get(place, (None, None))
         self._taken.add(place)
         kept.described[place] = part.schema_ or schema, part.description or description
+
+    def _is_strangers(self, place: Path) -> bool:
+        """Whether what comes from outside can stand at a place: it replaces nobody else's words."""
+        if place.kind in ("input", "state"):
+            return False
+        return not self._stands(place) or self._kept.veils.is_outside(place)
 
     def _whole(self, place: Path) -> DataPart:
         """All data of a kind and instance as one part."""

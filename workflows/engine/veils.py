@@ -54,6 +54,11 @@ class Veils:
             at = {(): reduce(lambda one, other: other.over(one), at.values())}
         self._at[path.kind, path.instance] = at
 
+    def is_outside(self, path: Path) -> bool:
+        """Whether all that stands at the path came from outside."""
+        veil = self._at.get((path.kind, path.instance), {}).get(path.steps)
+        return veil is not None and not veil.trusted
+
     def shown(self, value: Any, path: Path) -> Any:
         """The whole value of the path's kind, as it is shown: what is veiled for all, in each
         instance too."""

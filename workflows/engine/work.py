@@ -15,6 +15,7 @@ from schemas.errors import ErrorCode
 from schemas.run import Ended, RunResult, RunStatus, Spent
 from workflows.engine.approval import Question
 from workflows.engine.calls import Calls
+from workflows.engine.closing import withhold
 from workflows.engine.delegates import Delegates
 from workflows.engine.kept import Kept
 from workflows.engine.outcome import Answered, Failed, Refused, Stopped, Succeeded
@@ -69,7 +70,9 @@ class Work(ABC):
         """End and close the calls of a turn that have not been closed."""
         told = [call for call in turn.calls if not call.closed]
         for call in told:
-            if call.stage is not Stage.ENDED:
+            if call.stage is Stage.ENDED:
+                withhold(call, why, self.kept)
+            else:
                 self.calls.give_up(call, why)
         self.calls.close(turn.number, told)
 
