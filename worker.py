@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
@@ -160,12 +160,6 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
         generate_timeout=settings.generate_timeout,
         heartbeat_timeout=settings.heartbeat_timeout,
     )
-    queries = Queries(client)
-    generate = Generate(house.models, QueriedPages(queries), Conversations())
-    resolver = AgentResolver(house.shelf, facts)
-    memories = Memories(client, queries)
-    world = house.shelf.catalog.world
-    knowledge = FetchKnowledge(house.http, world.folder, world.knowledge_urls)
     # Room for as many activities and local activities at once as the worker takes, and for looking
     # at the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
@@ -173,16 +167,7 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
         client,
         task_queue=settings.task_queue,
         workflows=[AgentWorkflow, CallWorkflow, MemoryWorkflow],
-        activities=[
-            generate.generate,
-            resolver.resolve_agent,
-            resolver.resolve_tool,
-            knowledge.fetch_knowledge,
-            memories.memory_read,
-            memories.memory_search,
-            memories.memory_write,
-            *house.shelf.catalog.activities,
-        ],
+        activities=[*_own_activities(client, house, facts), *house.shelf.catalog.activities],
         activity_executor=threads,
         workflow_runner=sandbox(),
         interceptors=[SizeInterceptor()],
@@ -195,6 +180,21 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         graceful_shutdown_timeout=settings.graceful_timeout,
     )
+
+
+def _own_activities(client: Client, house: House, facts: WorkerFacts) -> list[Callable[..., Any]]:
+    """What the worker itself does for runs, beside the tools of its catalog."""
+    queries = Queries(client)
+    generate = Generate(house.models, QueriedPages(queries), Conversations())
+    resolver = AgentResolver(house.shelf, facts)
+    memories = Memories(client, queries)
+    world = house.shelf.catalog.world
+    knowledge = FetchKnowledge(house.http, world.folder, world.knowledge_urls)
+    return [
+        *(generate.generate, knowledge.fetch_knowledge),
+        *(resolver.resolve_agent, resolver.resolve_tool),
+        *(memories.memory_read, memories.memory_search, memories.memory_write),
+    ]
 
 
 def sandbox() -> SandboxedWorkflowRunner:
