@@ -5,6 +5,7 @@ activity, delegate and signal with its input and options, and the whole log. It 
 workflow's sandbox and hands what it saw out through an extern function.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,14 +40,21 @@ class Reader(Interceptor):
     """Reads off what the workflows of a replayer decide."""
 
     def __init__(self) -> None:
-        self.decided: list[dict[str, Any]] = []
+        self._decided: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+
+    def decided(self, run_id: str) -> list[dict[str, Any]]:
+        """What one of them decided."""
+        return self._decided[run_id]
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
         """Let what is seen inside the sandbox out."""
-        input.unsafe_extern_functions[SAW] = self.decided.append
+        input.unsafe_extern_functions[SAW] = self._saw
         return _Inbound
+
+    def _saw(self, run_id: str, what: dict[str, Any]) -> None:
+        self._decided[run_id].append(what)
 
 
 class _Inbound(WorkflowInboundInterceptor):
@@ -83,7 +91,7 @@ class _Outbound(WorkflowOutboundInterceptor):
 
 
 def _saw(what: dict[str, Any]) -> None:
-    workflow.extern_functions()[SAW](what)
+    workflow.extern_functions()[SAW](workflow.info().run_id, what)
 
 
 def _told(kind: str, name: str, args: Any, options: Mapping[str, Any]) -> dict[str, Any]:

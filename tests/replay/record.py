@@ -35,7 +35,8 @@ async def record(client: Client, name: str, folder: Path) -> None:
         tools.write("open a")
     target = HISTORIES / f"{name}.json.gz"
     target.write_bytes(gzip.compress(history.to_json().encode(), mtime=0))
-    golden = json.dumps(await replay(name, target), indent=1, sort_keys=True, ensure_ascii=False)
+    decided = (await replay(name))[name]
+    golden = json.dumps(decided, indent=1, sort_keys=True, ensure_ascii=False)
     (HISTORIES / f"{name}.golden.json").write_text(golden + "\n", encoding="utf-8")
     print(f"recorded {name}")
 

@@ -7,6 +7,7 @@ so that the tests can run it under several hash seeds.
 import asyncio
 import gzip
 import json
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,8 @@ def stored() -> dict[str, Path]:
     }
 
 
-async def replay(name: str, path: Path) -> list[dict[str, Any]]:
-    """Replay one history; what was decided in it."""
+async def replay(*names: str) -> dict[str, list[dict[str, Any]]]:
+    """Replay stored histories, all by one worker; by name, what was decided in each."""
     reader = Reader()
     replayer = Replayer(
         workflows=[AgentWorkflow, CallWorkflow, MemoryWorkflow],
@@ -41,17 +42,27 @@ async def replay(name: str, path: Path) -> list[dict[str, Any]]:
         data_converter=pydantic_data_converter,
         interceptors=[reader],
     )
+    paths = stored()
+    histories = {name: _history(name, paths[name]) for name in names}
+    await replayer.replay_workflows(_each(histories.values()))
+    return {name: reader.decided(history.run_id) for name, history in histories.items()}
+
+
+def _history(name: str, path: Path) -> WorkflowHistory:
     history = WorkflowHistory.from_json(name, gzip.decompress(path.read_bytes()).decode())
     started = history.events[0].workflow_execution_started_event_attributes
     # What a run begins is named after it, so it replays under the id that it ran under.
-    await replayer.replay_workflow(replace(history, workflow_id=started.workflow_id))
-    return reader.decided
+    return replace(history, workflow_id=started.workflow_id)
+
+
+async def _each(histories: Iterable[WorkflowHistory]) -> AsyncIterator[WorkflowHistory]:
+    for history in histories:
+        yield history
 
 
 async def main() -> None:
-    """Replay all, one after the other."""
-    decided = {name: await replay(name, path) for name, path in stored().items()}
-    print(json.dumps(decided, sort_keys=True))
+    """Replay all."""
+    print(json.dumps(await replay(*stored()), sort_keys=True))
 
 
 if __name__ == "__main__":
