@@ -11,7 +11,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from cli.connection import connect
 from cli.errors import DONE, NO_SUCH, CommandError, NoWorkerError, rpc_problem, wrong_command
-from cli.question import how_to_decide
+from cli.question import how_to_decide, what
 from cli.remote import RemoteRun
 from cli.table import print_table
 from cli.text import arguments_line, as_json, clean, command, date, one_line, since
@@ -126,7 +126,7 @@ def _print_waiting(waiting: list[tuple[str, Waiting]]) -> None:
         (
             run,
             one.call_id,
-            one_line(one.label or one.tool, 60),
+            what(one),
             since(one.requested_at),
             arguments_line(in_brief(one.kind, one.arguments)),
         )

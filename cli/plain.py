@@ -47,7 +47,7 @@ class PlainScreen:
 
     def waiting(self, waiting: Waiting, *, asked: bool) -> None:
         """Write the command that decides it, and all of what waits to the person who is asked."""
-        name = one_line(f"{waiting.call_id} {waiting.label}", _NAME_CHARS)
+        name = f"{one_line(waiting.call_id, _NAME_CHARS)} {question.what(waiting)}"
         text = f"{name}: {question.how_to_decide(self._run_id, waiting)}"
         self._write(_folded(Line(clock(waiting.requested_at), "waits", text)))
         if asked:

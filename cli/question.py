@@ -11,6 +11,7 @@ from cli.text import cell, clean, command, date, one_line, since
 from schemas.decision import Decided, Kind, Verdict, Waiting
 
 _LABEL_CHARS = 60
+_INSTANCE_CHARS = 100
 _VALUE_CHARS = 4_000
 
 
@@ -88,7 +89,13 @@ _COMMANDS: Final[dict[Kind, str]] = {
 
 def title(waiting: Waiting) -> str:
     """What waits: `Refund an order (t2c1)`."""
-    return f"{one_line(waiting.label or waiting.tool, _LABEL_CHARS)} ({clean(waiting.call_id)})"
+    return f"{what(waiting)} ({clean(waiting.call_id)})"
+
+
+def what(waiting: Waiting) -> str:
+    """The call's name for people, and in a run with instances whose data it is about: `Refund an
+    order for ada`."""
+    return one_line(waiting.label or waiting.tool, _LABEL_CHARS) + _whose(waiting)
 
 
 def question(waiting: Waiting) -> str:
@@ -137,6 +144,10 @@ def terms(waiting: Waiting) -> str:
 def how_to_decide(run_id: str, waiting: Waiting) -> str:
     """The command that decides it, with its choices."""
     return f"{command('decide', run_id, waiting.call_id)} {_COMMANDS[waiting.kind]}"
+
+
+def _whose(waiting: Waiting) -> str:
+    return f" for {one_line(waiting.instance, _INSTANCE_CHARS)}" if waiting.instance else ""
 
 
 def _given(decided: Decided) -> str:

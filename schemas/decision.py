@@ -96,6 +96,8 @@ class Waiting(Lenient):
     """What it would be carried out with."""
     reasoning: str | None = None
     """Why the model makes the call."""
+    instance: str | None = None
+    """Whose data it reads and writes. Only in a run with instances."""
     digest: str
     """Of tool and arguments."""
     requested_at: str
@@ -112,8 +114,10 @@ class Waiting(Lenient):
     """What each decision would do, in a sentence."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default: people's screens read this."""
-        return self.model_dump(mode="json", by_alias=True)
+        """Every field, whether or not it is at its default: people's screens read this; `instance`
+        where there is one."""
+        without = set() if self.instance else {"instance"}
+        return self.model_dump(mode="json", by_alias=True, exclude=without)
 
 
 class Receipt(Lenient):

@@ -115,7 +115,7 @@ class ChatMessage(Lenient):
 
     `provider_data` is what a provider wants back with its own answer, unread by anybody else.
     In composed calling, the calls stand in the content; `said` is what else stands in it, the text
-    and the output, for people.
+    and the output, for people. `instance` is whose it is, where a tool said it in a call for one.
     """
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -126,4 +126,5 @@ class ChatMessage(Lenient):
     tool: str | None = None
     is_error: bool = False
     said: str | None = None
+    instance: str | None = None
     provider_data: Json = None

@@ -17,9 +17,11 @@ with workflow.unsafe.imports_passed_through():
     from schemas.base import parse_duration
     from schemas.tool import ActivityBinding, Retry, Tool
 
+from workflows.engine.hearing import heard
 from workflows.engine.hooks import Hook
 from workflows.engine.kept import Kept
 from workflows.engine.outcome import Failure
+from workflows.engine.scoped import CONTEXT
 from workflows.engine.turn import Call
 
 START_TO_CLOSE = parse_duration("30s")
@@ -184,8 +186,8 @@ def _bound(tool: Tool) -> ActivityBinding:
 
 def _scope(scope: str, call: Call, kept: Kept) -> Any:
     """A part of the run's context, as the call sees it: with what it waited for in its turn."""
-    if scope == "context":
-        return kept.log.messages()
+    if scope == CONTEXT:
+        return heard(kept.log.messages(), call.instance, kept)
     return (call.sees or kept.data).seen(scope, call.instance)
 
 

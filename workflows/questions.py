@@ -71,12 +71,13 @@ def not_shown(questions: list[Question], workflow_id: str) -> str:
 def asked(question: Question, workflow_id: str, room_bytes: int) -> str:
     """One question, with so much room for its arguments."""
     label = prose(question.label, NAME_BYTES)
+    whose = f" for {code(question.instance)}" if question.instance else ""
     arguments, whole = _arguments(question, room_bytes)
     said = _circumstances(question, whole)
     said.append(_commands(question, workflow_id))
     said.append(f"**Data:**\n`{_decision(question)}`")
     blocks = [
-        f"### {_HEAD[question.kind]} {label} (`{question.call_id}`)",
+        f"### {_HEAD[question.kind]} {label}{whose} (`{question.call_id}`)",
         prose(question.text, WORDS_BYTES) if question.kind != "call" else "",
         arguments,
         "\n".join(said),

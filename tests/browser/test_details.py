@@ -132,6 +132,12 @@ def test_a_waiting_call_is_shown_with_its_arguments_and_the_command_that_decides
     assert "`holdfast decide ada-1042 t1c1 deny --reason 'YOUR REASON'`" in text
 
 
+def test_in_a_run_with_instances_it_says_whose_data_a_waiting_call_is_about() -> None:
+    order = {"type": "data", "kind": "order", "data": 1, "_instance": "ada"}
+    play = waiting(call("pay", {"_instance": "ada"}), context=[{"content": [order]}])
+    assert "### Shall this be done? Refund an order for `ada` (`t1c1`)" in page(play)
+
+
 def test_the_data_that_it_holds_ready_decide_the_call() -> None:
     play = waiting(call("pay", {"amount": 1}), call("pay", {"amount": 2}))
     for decision in data(page(play)):

@@ -12,6 +12,7 @@ import pytest
 from cli.answers import Answers, InputEndedError
 from cli.asking import ask
 from cli.plain import PlainScreen
+from cli.question import title
 from schemas.base import canonical_json, sha256
 from schemas.decision import Decision, Waiting
 
@@ -76,6 +77,15 @@ async def test_the_person_sees_why_with_what_and_on_what_terms(typing: Typing) -
         "[a]pprove  [d]eny  [e]dit  [r]espond  [s]kip",
     ):
         assert text in seen
+
+
+async def test_the_person_sees_whose_data_the_call_is_about(typing: Typing) -> None:
+    _, seen = await decided(typing("s\n"), waiting(instance="ada"))
+    _, of_nobody = await decided(typing("s\n"), waiting())
+
+    assert "t2c1 Refund an order for ada: holdfast decide" in seen
+    assert "t2c1 Refund an order: holdfast decide" in of_nobody
+    assert title(waiting(instance="ada")) == "Refund an order for ada (t2c1)"
 
 
 @pytest.mark.parametrize("word", ["a", "y", "yes", "approve", " A "])

@@ -24,8 +24,11 @@ PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 async def test_every_waiting_call_of_every_run_is_shown(
     open_house: OpenHouse, holdfast: Holdfast
 ) -> None:
-    house = await open_house(PAYS)
-    runs = [await house.start(["pay"], agent={"name": "payer"}) for _ in range(2)]
+    asked = Answer("I pay.", [call("pay", amount=5, _instance="ada")])
+    house = await open_house([asked, PAYS[1]])
+    order = {"type": "data", "kind": "order", "data": 1, "_instance": "ada"}
+    more = {"agent": {"name": "payer"}, "context": [{"content": [order]}]}
+    runs = [await house.start(["pay"], **more) for _ in range(2)]
     for run in runs:
         await run.waiting()
 
@@ -37,7 +40,7 @@ async def test_every_waiting_call_of_every_run_is_shown(
     listed = json.loads((await holdfast("approvals", "--json")).out)
 
     assert table.splitlines()[0].split() == ["RUN", "CALL", "WHAT", "WAITS", "ARGUMENTS"]
-    assert "t1c1  Pay" in table
+    assert "t1c1  Pay for ada" in table
     assert "amount=5" in table
     mine = [one for one in listed if one["run"] == runs[0].id]
     [waiting] = await runs[0].waiting()

@@ -9,6 +9,7 @@ from schemas.agent import Skill
 from schemas.generate import ToolOffer
 from schemas.solution import WrittenCall
 from tests.engine.driver import Play, agent, call, says, tool
+from workflows.engine.approval import Question
 from workflows.engine.prompt import offers
 
 COMMENTS = {"first": "Buy now!", "second": "Thank you."}
@@ -117,6 +118,21 @@ def test_a_run_without_instances_has_none_to_name() -> None:
 
     assert "_instance: this run has no instances; name none" in play.results()["t1c1"]
     assert "instances" not in play.result
+
+
+def test_a_person_who_is_asked_about_a_call_is_told_whose_it_is() -> None:
+    shown: list[Any] = []
+
+    def look(question: Question) -> str:
+        shown.append(question.waiting().to_json())
+        return "approve"
+
+    pay = tool("pay", side_effects=True)
+    play = run_of(pay, calls=[about("second", "pay")], decisions={"t1c1": [look]})
+    run_of(pay, calls=[call("pay")], decisions={"t1c1": [look]}, context=[])
+
+    assert [one.get("instance", "none") for one in shown] == ["second", "none"]
+    assert play.records("confirmation_required")[0]["approval"]["instance"] == "second"
 
 
 # What the model is offered.

@@ -119,7 +119,7 @@ def test_of_a_very_long_conversation_a_call_is_told_the_newest() -> None:
     play.run.answered(says("", call("write")))
     [one] = play.run.next().turn.calls  # type: ignore[union-attr]  # there is one
     one.scopes = [scoped.CONTEXT]
-    said = quick(lambda: [scoped.transcript(one, play.log) for _ in range(20)][-1])
+    said = quick(lambda: [scoped.transcript(one, play.run.kept) for _ in range(20)][-1])
 
     assert [said[1].content, said[-1].content] == ["9000", "9999"]
     assert said[0].content == "(9001 earlier messages are left out.)", "the input is the first"

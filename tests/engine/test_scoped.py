@@ -16,7 +16,7 @@ def sees(*scopes: str, instance: str | None = None, **request: Any) -> tuple[Any
 
     def look(one: Call) -> Outcome:
         values = scoped.values(one, one.sees or play.run.kept.data)
-        found.append((values, scoped.transcript(one, play.run.kept.log)))
+        found.append((values, scoped.transcript(one, play.run.kept)))
         return Succeeded("done")
 
     arguments = {} if instance is None else {"_instance": instance}

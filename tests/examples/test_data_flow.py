@@ -1,34 +1,15 @@
 """The data flow example, by the commands of its README."""
 
-import os
 import re
-import shlex
-from collections.abc import Iterator
 
-import pytest
 from temporalio.client import Client
 
+from tests.examples.readme import played
 from tests.support.command import holdfast
-from tests.support.house import ROOT, Run
-from tests.support.worker_process import WorkerProcess
-
-README = (ROOT / "examples/data_flow/README.md").read_text(encoding="utf-8")
-WORKER, *RUNS = [shlex.split(line) for line in re.findall(r"^\.venv/bin/.*$", README, re.MULTILINE)]
+from tests.support.house import Run
 
 
-@pytest.fixture
-def worker(client: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The worker, started as the README says, save that the tests' server is used."""
-    address = client.service_client.config.target_host
-    monkeypatch.setenv("TEMPORAL_ADDRESS", address)
-    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
-    words = WORKER[2:]
-    words.remove("--dev")
-    with WorkerProcess(address, *words):
-        yield
-
-
-async def played(client: Client, words: list[str], name: str, asked: str) -> tuple[Run, str]:
+async def approved(client: Client, words: list[str], name: str, asked: str) -> tuple[Run, str]:
     """A run by its command, once the one call is approved that it asks about; what `show` says."""
     started = await holdfast(*words[1:], "--id", name, "--detach")
     assert started.code == 0, started.err
@@ -52,21 +33,24 @@ async def ways(run: Run) -> dict[str, str]:
     return {end["tool"]: end.get("error", {}).get("code", "done") for end in ends}
 
 
-@pytest.mark.usefixtures("worker")
 async def test_its_graph_is_carried_out_along_either_branch(client: Client) -> None:
-    assert len(RUNS) == 2
+    with played("data_flow", client) as readme:
+        in_stock, sold_out = readme.commands
+        run, told = await approved(client, in_stock, "data-flow-7", asked="t1c4")
+        other, _ = await approved(client, sold_out, "data-flow-8", asked="t1c5")
+        assert await ways(run) == {
+            **dict.fromkeys(["find_order", "find_customer", "check_stock", "book_parcel"], "done"),
+            "refund": "unresolved_reference",
+            "write_mail": "done",
+        }
+        ended = await ways(other)
+    assert (ended["book_parcel"], ended["refund"]) == ("unresolved_reference", "done")
 
-    run, told = await played(client, RUNS[0], "data-flow-7", asked="t1c4")
     result = await run.result()
     assert (result["turns"], result["calls"]) == (2, 6)
     assert result["state"]["mail"] == {
         "to": "ada@example.com",
         "text": "A parcel is on its way to Ada Lovelace, 1 Mill Lane, Ely.",
-    }
-    assert await ways(run) == {
-        **dict.fromkeys(["find_order", "find_customer", "check_stock", "book_parcel"], "done"),
-        "refund": "unresolved_reference",
-        "write_mail": "done",
     }
     lines = list(map(text, told.splitlines()))
     waits = [line for line in lines if line.startswith("  waits for ")]
@@ -81,9 +65,6 @@ async def test_its_graph_is_carried_out_along_either_branch(client: Client) -> N
     ]
     assert starts[3] == "starts t1c4 book_parcel"
 
-    run, _ = await played(client, RUNS[1], "data-flow-8", asked="t1c5")
-    state = (await run.result())["state"]
+    state = (await other.result())["state"]
     assert state["error"] == {"code": "tool_error", "message": "no grinder is left until March"}
     assert state["mail"]["text"].startswith("We paid 149.00 euros back: no grinder is left")
-    ended = await ways(run)
-    assert (ended["book_parcel"], ended["refund"]) == ("unresolved_reference", "done")

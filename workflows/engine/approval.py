@@ -102,6 +102,7 @@ class Question:
     requested_at: datetime
     check_arguments: Callable[[dict[str, Any]], dict[str, Any]]
     principal: Principal | None = None
+    instance: str | None = None
     round: int = 1
     counted: list[tuple[Decided, bytes]] = field(default_factory=list)
     edited_by: str | None = None
@@ -141,6 +142,7 @@ class Question:
             label=self.label,
             arguments=self.arguments,
             reasoning=self.reasoning,
+            instance=self.instance,
             digest=self.digest,
             requested_at=rfc3339(self.requested_at),
             expires_at=rfc3339(self.expires_at),

@@ -40,5 +40,6 @@ def _question(call: Call, kept: Kept, kind: Kind, text: str) -> Question:
         requested_at=kept.clock(),
         check_arguments=lambda arguments: fit_arguments(tool, arguments),
         principal=kept.principal,
+        instance=call.instance,
         round=call.unsure,
     )

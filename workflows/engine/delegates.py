@@ -119,7 +119,7 @@ def request_for(
     return RunRequest(
         agent=_anonymous(tool, agent) if tool.delegate == ANONYMOUS else tool.delegate or "",
         input=call.arguments,
-        context=[*scoped.transcript(call, kept.log), *_data_messages(call, data)],
+        context=[*scoped.transcript(call, kept), *_data_messages(call, data)],
         state=scoped.values(call, data).get("state"),
         budget=_budget(kept.meter, share),
         principal=principal and Principal(id=principal.id, scopes=kept.scopes()),

@@ -48,7 +48,7 @@ class Latent:
             output=call.tool.output,
         )
         self.requests = 0
-        for message in scoped.transcript(call, kept.log):
+        for message in scoped.transcript(call, kept):
             self._say(ChatMessage(role=message.role, content=message.content))
         self._say(ChatMessage(role="user", content=_question(call, call.tool, kept)))
 

@@ -66,7 +66,11 @@ class Log:
 
     def messages(self) -> list[Record]:
         """Every message, whole."""
-        return [record for record in self._records if record["type"] == "message"]
+        return self.entries("message")
+
+    def entries(self, type_: str) -> list[Record]:
+        """Every entry of a type, whole."""
+        return [record for record in self._records if record["type"] == type_]
 
     def page(self, want: PageOf) -> tuple[list[str], bool]:
         """What a request to a model needs of the log, and whether the last item is cut."""

@@ -68,7 +68,8 @@ def add(
     def note(kind: str, why: str) -> None:
         kept.log.append(NoticeEntry(text=f"the {kind} in a message was not taken: {why}"))
 
-    Telling(kept, [message], note, within=within, veil=veil).say(_said(message))
+    said = _said(message).model_copy(update={"instance": within})
+    Telling(kept, [message], note, within=within, veil=veil).say(said)
 
 
 def conversation(request: RunRequest) -> Conversation | None:

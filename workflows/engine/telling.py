@@ -75,7 +75,8 @@ class Telling:
             self._refuse(place.kind, str(error))
         shown = place in self._taken and self._left[place] == 0
         if shown and place.kind != "state":
-            yield part if place in self._alone else self._whole(place)
+            own = part.model_copy(update={"instance": place.instance})
+            yield own if place in self._alone else self._whole(place)
 
     def _place(self, part: DataPart) -> Path:
         return Path(part.kind, (), part.instance or self._within)
