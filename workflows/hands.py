@@ -127,30 +127,41 @@ class Hands:
         """One call, from where it stands to where it stands next."""
         work, calls = self._work, self._work.calls
         match call.stage:
-            case Stage.PENDING:
-                await workflow.wait_condition(lambda: call.due or work.halting)
-                if work.halting:
-                    calls.give_up(call, "the run ended before this call")
-                elif work.steered:
-                    work.planning.hold_back([call])
-                else:
-                    await self._decide(calls.ready(turn.number, call))
+            case Stage.PENDING | Stage.QUEUED:
+                await self._wait_for_others(turn, call)
             case Stage.RUNNING:
                 async with slots:
-                    if work.halting and call.unsure == 0:
-                        calls.skip(call, "the run ended before this call")
-                        return
-                    if work.steered and call.unsure == 0:
-                        work.planning.hold_back([call])
-                        return
-                    outcome = await self._execute(turn, call)
-                calls.settle(turn.number, call, outcome)
+                    await self._run(turn, call)
             case _:
                 await self.until_ruled(calls.question(call))
                 if work.steered and calls.question(call).ruling is None:
                     work.planning.hold_back([call])
                 else:
                     calls.rule(turn.number, call)
+
+    async def _wait_for_others(self, turn: Turn, call: Call) -> None:
+        """Wait until the calls have ended that a call waits for, and take it up again."""
+        work, calls = self._work, self._work.calls
+        queued = call.stage is Stage.QUEUED
+        await workflow.wait_condition(lambda: (call.free if queued else call.due) or work.halting)
+        if work.halting:
+            calls.give_up(call, "the run ended before this call")
+        elif work.steered:
+            work.planning.hold_back([call])
+        elif queued:
+            calls.begin(turn.number, call)
+        else:
+            await self._decide(calls.ready(turn.number, call))
+
+    async def _run(self, turn: Turn, call: Call) -> None:
+        """Carry a call out, unless the run ends or a message came while it waited for a slot."""
+        work, calls = self._work, self._work.calls
+        if work.halting and call.unsure == 0:
+            calls.skip(call, "the run ended before this call")
+        elif work.steered and call.unsure == 0:
+            work.planning.hold_back([call])
+        else:
+            calls.settle(turn.number, call, await self._execute(turn, call))
 
     async def _decide(self, deciding: Deciding[None]) -> None:
         """Have the engine decide, asking the hooks that it names: never two of them at once."""

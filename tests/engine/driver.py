@@ -134,7 +134,8 @@ class Playing(Generic[WorkT]):
         """Whether a call can make a move now."""
         if one.stage is Stage.ENDED:
             return one.awaited and not one.handed_on
-        return one.stage is not Stage.PENDING or one.due or self.run.halting
+        waits = {Stage.PENDING: not one.due, Stage.QUEUED: not one.free}
+        return not waits.get(one.stage, False) or self.run.halting
 
     def see_on(self, turn: Turn, one: Call) -> None:
         """Let one call go on by one move."""
@@ -142,12 +143,14 @@ class Playing(Generic[WorkT]):
         match one.stage:
             case Stage.ENDED:
                 self.decided(calls.hand_on(one))
-            case Stage.PENDING if self.run.halting:
+            case Stage.PENDING | Stage.QUEUED if self.run.halting:
                 calls.give_up(one, "the run ended before this call")
-            case Stage.PENDING if self.run.steered:
+            case Stage.PENDING | Stage.QUEUED if self.run.steered:
                 self.run.planning.hold_back([one])
             case Stage.PENDING:
                 self.decided(calls.ready(turn.number, one))
+            case Stage.QUEUED:
+                calls.begin(turn.number, one)
             case Stage.RUNNING:
                 calls.settle(turn.number, one, self.outcome(one))
             case _:

@@ -356,6 +356,37 @@ def test_people_are_asked_about_what_a_call_reads_and_not_about_what_it_refers_t
     assert play.told()[3:6] == ["tool_start t1c1", "confirmation_required t1c2", "tool_start t1c2"]
 
 
+def test_people_are_asked_at_once_about_calls_that_write_one_place() -> None:
+    waiting: list[list[str]] = []
+
+    def approve(_: Any) -> str:
+        waiting.append([question.call_id for question in play.desk.open()])
+        return "approve"
+
+    play = Play(
+        step("pay", side_effects=True),
+        model=[says("", *[call("pay", {"_outputPath": "†state.paid"})] * 3), says("done")],
+        decisions={f"t1c{n}": [approve] for n in (1, 2, 3)},
+        pick=lambda count: count - 1,
+    )
+    play.to_end()
+
+    assert waiting[0] == ["t1c1", "t1c2", "t1c3"]
+    assert started(play) == ["t1c1", "t1c2", "t1c3"], "one after the other all the same"
+
+
+def test_a_call_that_is_queued_when_the_run_stops_is_not_begun() -> None:
+    play = turn(
+        ("stop", {"_outputPath": "†state.x"}),
+        ("pay", {"_outputPath": "†state.x"}),
+        outcomes={"stop": Stopped("enough")},
+        pick=lambda count: 0,
+    )
+
+    assert play.errors()["t1c2"] == "cancelled"
+    assert started(play) == ["t1c1"]
+
+
 def test_what_waits_for_a_denied_call_is_not_carried_out() -> None:
     play = turn(
         ("pay", {"_outputPath": "†state.receipt"}),

@@ -11,11 +11,12 @@ from tests.engine.driver import tool
 from workflows.engine.outcome import Answered, Failed, Final, Refused, Stopped, Succeeded
 from workflows.engine.turn import MOVES, Call, IllegalMove, Stage, Turn, error_of
 
-P, N, W, R, U, E = Stage
+P, N, W, Q, R, U, E = Stage
 LEGAL = [
-    *((P, N), (P, W), (P, R), (P, E)),
-    *((N, W), (N, R), (N, E)),
-    *((W, R), (W, E)),
+    *((P, N), (P, W), (P, Q), (P, R), (P, E)),
+    *((N, W), (N, Q), (N, R), (N, E)),
+    *((W, Q), (W, R), (W, E)),
+    *((Q, R), (Q, E)),
     *((R, U), (R, E), (U, R), (U, E)),
 ]
 ERROR = CallError(code=ErrorCode.TOOL_ERROR, message="no")

@@ -1,8 +1,8 @@
 """What is decided about the calls of a turn, from the model's words to the one result of each.
 
 The shell asks and acts in this order: `open` some calls; wait for people and `rule`, carry out what
-is running and `settle` it, `hand_on` what others wait for, and take up with `ready` what waited;
-then `finish` them. What is told is told in source order.
+is running and `settle` it, `hand_on` what others wait for, take up with `ready` what waited and
+`begin` what is queued; then `finish` them. What is told is told in source order.
 """
 
 from collections.abc import Callable
@@ -95,6 +95,10 @@ class Calls:
             self._begin(turn, [call])
         elif isinstance(call.outcome, Refused):
             uncount(call, self._kept)
+
+    def begin(self, turn: int, call: Call) -> None:
+        """Start a queued call, now that those before it have written where it does."""
+        self._start(turn, call)
 
     def question(self, call: Call) -> Question:
         """What people are asked about a call that waits."""
@@ -227,6 +231,7 @@ class Calls:
     def _wait(self, call: Call) -> Deciding[None]:
         count(call, self._kept)
         call.move(Stage.PENDING)
+        call.late = True
         yield from ()
 
     def _complete(self, call: Call) -> Deciding[None]:
@@ -296,6 +301,7 @@ class Calls:
             call.end(refused(ErrorCode.DENIED, "this run does not wait for anybody's approval"))
             return
         call.move(Stage.WAITING)
+        call.late = False  # what it is called with stands in the question
         self._ask(turn, call, whether_to(call, self._kept))
 
     def _ask(self, turn: int, call: Call, question: Question) -> None:
@@ -313,20 +319,23 @@ class Calls:
         )
 
     def _start(self, turn: int, call: Call) -> None:
-        """Carry the call out, if its principal may: scopes are checked now, not before."""
+        """Carry the call out, if its principal may: scopes are checked now, not before. It is
+        queued while others have to write first where it does."""
+        if not call.free:
+            call.move(Stage.QUEUED)
+            return
         try:
             check_scopes(call, self._kept)
         except Refusal as refusal:
             call.end(Refused(refusal.error))
             return
-        late = call.stage is Stage.PENDING
         call.move(Stage.RUNNING)
         self._kept.log.append(
             ToolStart(
                 turn=turn,
                 call_id=call.id,
                 tool=call.name,
-                arguments=call.arguments if late else None,
+                arguments=call.arguments if call.late else None,
                 delegate=call.tool.delegate if call.tool is not None else None,
             )
         )

@@ -1,19 +1,19 @@
 """One turn's calls, and where each of them stands.
 
-    proposed ─► pending ─► waiting ─► running ─► ended
-        │          │          │          │
-        │          │          │          └─► unsure ─► running (it did not happen), or ended
-        └──────────┴──────────┴─► ended (refused before it was carried out)
+    proposed ─► pending ─► waiting ─► queued ─► running ─► ended
+        │          │          │         │          │
+        │          │          │         │          └─► unsure ─► running again, or ended
+        └──────────┴──────────┴─────────┴─► ended (refused before it was carried out)
 
-A call is pending while another of its turn has to write first what it refers to, and waiting while
-people decide; most are neither. A call moves along these lines alone; another move is a mistake of
-ours and raises. Whatever ended first, ends are told in source order: when the whole turn is done,
-or, in a sequential turn, each before the next begins.
+A call is pending while another of its turn has to write what it refers to, waiting while people
+decide, and queued while another has to write first where it does; most are none of these. A call
+moves along these lines alone; another move is a mistake of ours and raises. Whatever ended first,
+ends are told in source order: when the whole turn is done, or, in a sequential turn, each before
+the next begins.
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import chain
 from typing import Any
 
 from schemas.message import AskedCall
@@ -30,15 +30,17 @@ class Stage(Enum):
     PROPOSED = "proposed"
     PENDING = "pending"
     WAITING = "waiting"
+    QUEUED = "queued"
     RUNNING = "running"
     UNSURE = "unsure"
     ENDED = "ended"
 
 
 MOVES = {
-    Stage.PROPOSED: (Stage.PENDING, Stage.WAITING, Stage.RUNNING, Stage.ENDED),
-    Stage.PENDING: (Stage.WAITING, Stage.RUNNING, Stage.ENDED),
-    Stage.WAITING: (Stage.RUNNING, Stage.ENDED),
+    Stage.PROPOSED: (Stage.PENDING, Stage.WAITING, Stage.QUEUED, Stage.RUNNING, Stage.ENDED),
+    Stage.PENDING: (Stage.WAITING, Stage.QUEUED, Stage.RUNNING, Stage.ENDED),
+    Stage.WAITING: (Stage.QUEUED, Stage.RUNNING, Stage.ENDED),
+    Stage.QUEUED: (Stage.RUNNING, Stage.ENDED),
     Stage.RUNNING: (Stage.UNSURE, Stage.ENDED),
     Stage.UNSURE: (Stage.RUNNING, Stage.ENDED),
     Stage.ENDED: (),
@@ -54,9 +56,9 @@ class Call:
     """One use of a tool: as it was written, as it would be carried out, and how it ended.
 
     `given` are its arguments with the `references` in them, so many (`literal`: as they are, with
-    no reference or meta-property in them),
-    `arguments` what they stand for, `answer` what the model itself gave as the result. `sources`
-    are the calls of its turn whose writes it reads, `earlier` those that write where it does and
+    no reference or meta-property in them), `arguments` what they stand for, `answer` what the model
+    itself gave as the result. They are known `late` where it had to wait for them. `sources` are
+    the calls of its turn whose writes it reads, `earlier` those that write where it does and
     come first; `sees` is the data that it reads, once all these have ended. `awaited` says that
     another call waits for this one, which is `handed_on` to it when its hooks have `reviewed` the
     result. One that is `planned` was checked and told as a part of its turn's plan; it is `covered`
@@ -85,6 +87,7 @@ class Call:
     stage: Stage = Stage.PROPOSED
     outcome: Final | None = None
     counted: bool = False
+    late: bool = False
     planned: bool = False
     covered: bool = False
     awaited: bool = False
@@ -112,11 +115,16 @@ class Call:
     @property
     def due(self) -> bool:
         """Whether no other call has to end before it is decided on."""
-        return all(other.handed_on for other in chain(self.sources, self.earlier))
+        return all(other.handed_on for other in self.sources)
+
+    @property
+    def free(self) -> bool:
+        """Whether no other call has to end before it is carried out."""
+        return self.due and all(other.handed_on for other in self.earlier)
 
     @property
     def waits_for(self) -> list["Call"]:
-        """The calls that have to end before it is decided on."""
+        """The calls that have to end before it is carried out."""
         both = dict.fromkeys((*self.sources, *self.earlier))
         return [other for other in both if not other.handed_on]
 
