@@ -188,6 +188,21 @@ def test_any_method_is_read_as_it_will_be_written() -> None:
             id="a circle of three, and one that waits for it",
         ),
         pytest.param(
+            [("a", {"x": "†state.c", "_outputPath": "†state.a"}),
+             ("b", {"x": "†state.a", "_outputPath": "†state.c"}),
+             ("c", {"_outputPath": "†state.c"})],
+            {"t1c1": "t1c1 → t1c2 → t1c1", "t1c2": "t1c2 → t1c1 → t1c2", "t1c3": None},
+            id="a circle, and one that writes where a call of it was to write",
+        ),
+        pytest.param(
+            [("a", {"x": "†state.p", "_outputPath": "†state.t"}),
+             ("b", {"x": "†state.t", "_outputPath": "†state.s"}),
+             ("c", {"_outputPath": "†state.p && †state.s"}), ("d", {})],
+            {"t1c1": "t1c1 → t1c3 → t1c2 → t1c1", "t1c2": "circle", "t1c3": "circle",
+             "t1c4": None},
+            id="one reads what another writes, which is to write after it",
+        ),
+        pytest.param(
             [("a", {"x": "†state.none", "_outputPath": "†state.a"}),
              ("b", {"x": "†state.a"}), ("c", {"y": "†{state.nowhere}"})],
             {"t1c1": "nothing stands at †state.none",

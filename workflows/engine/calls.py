@@ -250,9 +250,11 @@ class Calls:
         call.covered = call.covered and not changed
 
     def _refuse_circles(self, calls: list[Call]) -> None:
-        for call, circle in circles(calls).items():
-            message = f"the references go in a circle: {circle}; nothing of it is carried out"
-            call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, message))
+        # One that only writes after another of a circle of references does not stand in it.
+        for references in (True, False):
+            for call, circle in circles(calls, references=references).items():
+                message = f"the references go in a circle: {circle}; nothing of it is carried out"
+                call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, message))
 
     def _refuse_hopeless(self, calls: list[Call]) -> None:
         """End the calls that wait for others in vain, before anything of them starts."""

@@ -54,14 +54,15 @@ def places_read(call: Call) -> Iterator[Path]:
         yield from reference.paths
 
 
-def circles(calls: Sequence[Call]) -> dict[Call, str]:
-    """The open calls that wait for each other in a circle, each with the circle in words.
+def circles(calls: Sequence[Call], *, references: bool) -> dict[Call, str]:
+    """The open calls that wait for each other in a circle, each with the circle in words: by what
+    they refer to alone, or also since one writes after the other.
 
     What is left after taking away, again and again, calls that wait for none of those left and
     calls that none of those left waits for, stands in a circle or between two of them.
     """
     open_ = dict.fromkeys(call for call in calls if call.stage is not Stage.ENDED)
-    waits = _among(open_, {call: _awaited(call) for call in open_})
+    waits = _among(open_, {call: call.sources if references else _awaited(call) for call in open_})
     waits = _among(_entangled(waits), waits)
     left = _entangled(_reversed(waits))
     after = {

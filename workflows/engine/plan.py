@@ -165,7 +165,7 @@ class Edit:
         for call in self._staying():
             if call.stage is Stage.PENDING:
                 _check_edited(call, self._kept)
-        for call, circle in circles(self._staying()).items():
+        for call, circle in circles(self._staying(), references=False).items():
             raise InvalidArguments(f"{call.id}: the references go in a circle: {circle}")
         found = vain(self._turn, self._trial, self._kept, self._is_gone)
         if found:
