@@ -97,8 +97,29 @@ class Calls:
             uncount(call, self._kept)
 
     def begin(self, turn: int, call: Call) -> None:
-        """Start a queued call, now that those before it have written where it does."""
-        self._start(turn, call)
+        """Carry the call out, if its principal may: scopes are checked now, not before. It is
+        queued while others have to write first where it does."""
+        if not call.free:
+            call.move(Stage.QUEUED)
+            return
+        try:
+            check_scopes(call, self._kept)
+        except Refusal as refusal:
+            call.end(Refused(refusal.error))
+            return
+        call.move(Stage.RUNNING)
+        self._kept.log.append(
+            ToolStart(
+                turn=turn,
+                call_id=call.id,
+                tool=call.name,
+                arguments=call.arguments if call.late else None,
+                delegate=call.tool.delegate if call.tool is not None else None,
+            )
+        )
+        answer = self.answered_here(call)
+        if answer is not None:
+            call.end(answer)
 
     def question(self, call: Call) -> Question:
         """What people are asked about a call that waits."""
@@ -272,7 +293,7 @@ class Calls:
                 self._ask_about(turn, call)
         for call in calls:
             if call.stage in (Stage.PROPOSED, Stage.PENDING):
-                self._start(turn, call)
+                self.begin(turn, call)
 
     def _tell(self, turn: int, call: Call, arguments: dict[str, Any]) -> None:
         tool = call.tool
@@ -320,38 +341,13 @@ class Calls:
             )
         )
 
-    def _start(self, turn: int, call: Call) -> None:
-        """Carry the call out, if its principal may: scopes are checked now, not before. It is
-        queued while others have to write first where it does."""
-        if not call.free:
-            call.move(Stage.QUEUED)
-            return
-        try:
-            check_scopes(call, self._kept)
-        except Refusal as refusal:
-            call.end(Refused(refusal.error))
-            return
-        call.move(Stage.RUNNING)
-        self._kept.log.append(
-            ToolStart(
-                turn=turn,
-                call_id=call.id,
-                tool=call.name,
-                arguments=call.arguments if call.late else None,
-                delegate=call.tool.delegate if call.tool is not None else None,
-            )
-        )
-        answer = self.answered_here(call)
-        if answer is not None:
-            call.end(answer)
-
     def _apply(self, turn: int, call: Call, question: Question, ruling: Ruling) -> None:
         match ruling:
             case Approved(arguments, edited_by):
                 call.arguments = arguments
                 if edited_by is not None:
                     call.given, call.edited_by = arguments, edited_by
-                self._start(turn, call)
+                self.begin(turn, call)
             case Denied(reason):
                 call.end(refused(ErrorCode.DENIED, reason or "A person denied this call."))
             case Given(result):
@@ -364,7 +360,7 @@ class Calls:
     def _expire(self, turn: int, call: Call, question: Question) -> None:
         self._kept.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
         if question.policy.on_timeout == "approve":
-            self._start(turn, call)
+            self.begin(turn, call)
             return
         message = f"nobody decided on `{call.name}` in time"
         call.end(refused(ErrorCode.APPROVAL_TIMEOUT, message))
@@ -375,7 +371,7 @@ class Calls:
         assert call.tool is not None  # it was carried out
         match ruling:
             case Approved():
-                self._start(turn, call)
+                self.begin(turn, call)
             case Given(result):
                 self.settle(turn, call, of_result(call.tool, result))
             case Denied(reason):
