@@ -173,7 +173,7 @@ def _add_decide(commands: _Commands) -> None:
         type=values.name,
         action="append",
         default=[],
-        help="approve a plan without this call; repeatable",
+        help="approve a plan without this call, or these: t1c2,t1c3; repeatable",
     )
     add("--digest", metavar="HEX", help="decide only if the call is still the one with this digest")
     _add_person(parser)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from cli import question
 from cli.answers import Answers, InputEndedError
-from cli.plan import CannotStrikeError, without
+from cli.plan import CannotStrikeError, named, without
 from cli.question import Choice
 from cli.screen import Screen
 from cli.text import as_json, clean, one_line
@@ -101,7 +101,7 @@ async def _edited(waiting: Waiting, answers: Answers, screen: Screen) -> Any:
 
 async def _struck(waiting: Waiting, answers: Answers, screen: Screen) -> Any:
     said = await _line("Strike out which calls, such as t1c2 t1c3 (empty: back): ", answers, screen)
-    struck = said.replace(",", " ").split()
+    struck = named(said)
     if not struck:
         return _BACK
     try:

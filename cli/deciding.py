@@ -17,7 +17,7 @@ from cli.errors import (
     misunderstood,
     wrong_command,
 )
-from cli.plan import CannotStrikeError, without
+from cli.plan import CannotStrikeError, named, without
 from cli.remote import RemoteRun
 from cli.story import DECIDED
 from cli.text import clean, command
@@ -55,6 +55,7 @@ async def decide(
     remote = RemoteRun(await connect(), run)
     await remote.look()
     if strike:
+        strike = [call for said in strike for call in named(said) or [said]]
         meant = await _without(remote, meant, strike)
     try:
         receipt = await remote.decide(meant)

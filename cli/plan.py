@@ -6,9 +6,7 @@ from typing import Any, Final
 from cli.text import as_json, cell, clean, one_line, shorten
 from schemas.base import canonical_json, sha256
 from schemas.decision import Waiting
-from schemas.faults import nearest
-from schemas.plan import calls_shown
-from schemas.wording import quoted
+from schemas.plan import calls_shown, example_edit, no_call
 
 MAX_CALLS: Final = 100
 _LABEL_CHARS = 60
@@ -50,6 +48,23 @@ def order(call: Mapping[str, Any]) -> str:
     return ", ".join(part for part in said if part)
 
 
+def by_whom(call: Mapping[str, Any]) -> str:
+    """That a call of a plan is a whole run of another agent; empty where it is none."""
+    agent = call.get("delegate")
+    return f"by agent {one_line(str(agent), _LABEL_CHARS)}, in a run of its own" if agent else ""
+
+
+def how_to_edit(waiting: Waiting) -> str:
+    """An example of an edit; empty where no call is shown."""
+    edit, means = example_edit(waiting.arguments)
+    return f"edit, for example: {clean(edit)} ({clean(means)})" if edit else ""
+
+
+def named(said: str) -> list[str]:
+    """The calls that a person names at once: `t1c2,t1c3` or `t1c2 t1c3`."""
+    return said.replace(",", " ").split()
+
+
 def without(waiting: Waiting, struck: Collection[str]) -> dict[str, Any]:
     """What an edit says that strikes calls out of a plan.
 
@@ -64,8 +79,7 @@ def without(waiting: Waiting, struck: Collection[str]) -> dict[str, Any]:
         raise CannotStrikeError(wrong, "say `edit` with all of its `calls` that are to stay")
     for one in struck:
         if one not in ids:
-            wrong = f"{quoted(clean(one))} is no call of the plan"
-            raise CannotStrikeError(wrong, nearest(one, ids))
+            raise CannotStrikeError(*no_call(clean(one), map(clean, ids)))
     left = [{"id": one} for one in ids if one not in struck]
     if not left:
         raise CannotStrikeError("no call would be left", "say `deny`")
@@ -88,7 +102,7 @@ def _lines(call: Mapping[str, Any]) -> list[str]:
     why = call.get("reasoning")
     return [
         *told,
-        *filter(None, [order(call)]),
+        *filter(None, [by_whom(call), order(call)]),
         *([f"because: {one_line(str(why), _VALUE_CHARS)}"] if why else []),
     ]
 

@@ -1,12 +1,15 @@
 """Plans: the calls of one answer as people are shown them to decide on all at once, and as they
 edit them."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from schemas.base import Json, Strict
+from schemas.faults import MAX_NAMES_TOLD
+from schemas.wording import quoted, some
 
 
 class PlannedCall(Strict):
@@ -32,10 +35,15 @@ class PlannedCall(Strict):
     """Where its result is written, and behind `||` its error."""
     instance: str | None = None
     """Whose data it reads and writes, in a run with instances."""
+    delegate: str | None = None
+    """The agent whose run carries it out, where one does; left out of what is shown where none
+    does."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default: people's screens read this."""
-        return self.model_dump(mode="json", by_alias=True)
+        """Every field, whether or not it is at its default: people's screens read this. Only
+        `delegate` is left out where there is none."""
+        alone = {"delegate"} if self.delegate is None else set()
+        return self.model_dump(mode="json", by_alias=True, exclude=alone)
 
 
 class Plan(Strict):
@@ -64,3 +72,26 @@ def in_brief(kind: str, arguments: dict[str, Any]) -> dict[str, Any]:
     if kind != "plan":
         return arguments
     return {call["id"]: call.get("tool") for call in calls_shown(arguments)}
+
+
+def example_edit(arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """An edit of a plan, and what it would do; both empty where no call of it is shown."""
+    ids = [call["id"] for call in calls_shown(arguments)]
+    if not ids:
+        return "", ""
+    *stays, other = ids[:2]
+    entries = [json.dumps({"id": one}) for one in stays]
+    entries.append(f'{{"id": {json.dumps(other)}, "arguments": {{…}}}}')
+    said = [
+        *(f"{one} stays as it is" for one in stays),
+        f"{other} has other arguments",
+        *(["any other call is struck out"] if len(ids) > 2 else []),
+    ]
+    return f'{{"calls": [{", ".join(entries)}]}}', ", ".join(said)
+
+
+def no_call(name: str, ids: Iterable[str]) -> tuple[str, str]:
+    """That a plan has no call of this name, and which it has: ids are too much alike to guess which
+    one is meant."""
+    has = some([f"`{one}`" for one in ids], MAX_NAMES_TOLD)
+    return f"{quoted(name)} is no call of this plan", f"it has {has}"

@@ -26,6 +26,8 @@ _UNSEEN = re.compile(
 _MARKS = re.compile(r"[\\`*_{}\[\]<>#|~^$&:!+]")
 # What the UI replaces wherever it stands, in code too.
 _PLACEHOLDER = re.compile(r"(?<={)(?=(?:namespace|workflowId|runId)})")
+# A word of ours that a decision is written with.
+_OUR_WORD = re.compile(r"((?<!`)`[a-z_]+`(?!`))")
 _TICKS = re.compile(r"`+")
 _IN_ADDRESS = (string.ascii_letters + string.digits + "-_.!~*'()").encode()
 _LONGEST_NUMBER_CHARACTERS = 200
@@ -55,6 +57,18 @@ def prose(text: str, room_bytes: int) -> str:
     while (cost := cost_bytes(said := _MARKS.sub(_escaped, words))) > room_bytes:
         words = words[: len(words) * room_bytes // cost - 1].rstrip("…") + "…"
     return said
+
+
+def worded(text: str, room_bytes: int) -> str:
+    """A sentence of ours, which may hold a stranger's words: like `prose`, but single words in
+    backticks stay code, for such a word can be nothing else."""
+    said: list[str] = []
+    for number, part in enumerate(_OUR_WORD.split(one_line(text, room_bytes))):
+        words = part if number % 2 else _MARKS.sub(_escaped, part)
+        if (room_bytes := room_bytes - cost_bytes(words)) < 0:
+            return "".join([*said, "…"])
+        said.append(words)
+    return "".join(said)
 
 
 def code(text: str) -> str:

@@ -14,10 +14,10 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from schemas import names
     from schemas.delegate import PendingThere
-    from schemas.plan import calls_shown
+    from schemas.plan import calls_shown, example_edit
 
 from workflows.engine.approval import Question
-from workflows.markdown import code, cost_bytes, prose, quoted, shown
+from workflows.markdown import code, cost_bytes, prose, quoted, shown, worded
 
 # For the arguments of one call; the second where there is no room for the first.
 ARGUMENTS_BYTES = (3_000, 600)
@@ -33,7 +33,7 @@ _LEAST_VALUE_BYTES = 60
 # What a question is headed by, and how it is decided: in a terminal, then here.
 _HEAD = {
     "call": "Shall this be done?",
-    "plan": "Shall all of this be done?",
+    "plan": "What it would do:",
     "reconcile": "Did this happen?",
     "budget": "May the run use more?",
 }
@@ -43,10 +43,6 @@ _COMMANDS = {
     "reconcile": ("happened --result 'null'", "did_not_happen", "give_up"),
     "budget": ("approve", "deny"),
 }
-HOW = (
-    "**To do:** decide each one. Run its command in a terminal, or send its data from this page:"
-    f" **More Actions → Send an Update**, name `{names.DECIDE}`."
-)
 OTHERWISE = (
     " Instead of `approve`, say `deny` (with a `reason`), `edit` (with all `arguments`) or"
     " `respond` (with a `result`)."
@@ -54,6 +50,15 @@ OTHERWISE = (
 # What becomes of it when nobody decides.
 _GIVEN_UP = {"reconcile": "it is given up", "budget": "the run ends"}
 _LAPSE = {"deny": "it is denied", "fail": "the run fails", "approve": "it is carried out"}
+
+
+def how_to(count: int) -> str:
+    """How so many questions are decided, from a terminal or from the page."""
+    each = "it" if count == 1 else "each one"
+    return (
+        f"**To do:** decide {each}. Run its command in a terminal, or send its data from this page:"
+        f" **More Actions → Send an Update**, name `{names.DECIDE}`."
+    )
 
 
 def not_shown(questions: list[Question], workflow_id: str) -> str:
@@ -78,11 +83,22 @@ def asked(question: Question, workflow_id: str, room_bytes: int) -> str:
     said.append(f"**Data:**\n`{_decision(question)}`")
     blocks = [
         f"### {_HEAD[question.kind]} {label}{whose} (`{question.call_id}`)",
-        prose(question.text, WORDS_BYTES) if question.kind != "call" else "",
+        _text(question),
         arguments,
         "\n".join(said),
     ]
     return "\n\n".join(block for block in blocks if block)
+
+
+def _text(question: Question) -> str:
+    """What is asked, where the heading does not say it; of a plan, with an example of an edit."""
+    if question.kind == "call":
+        return ""
+    said = worded(question.text, WORDS_BYTES)
+    edit, means = example_edit(question.arguments) if question.kind == "plan" else ("", "")
+    if not edit:
+        return said
+    return f"{said}\nAn `edit`, for example: {code(edit)} ({prose(means, WORDS_BYTES)})."
 
 
 def asked_in_delegate(waiting: PendingThere) -> str:
@@ -103,7 +119,9 @@ def _arguments(question: Question, room_bytes: int) -> tuple[str, bool]:
     calls, lines, whole = list(calls_shown(question.arguments)), [], True
     for number, call in enumerate(calls[:MAX_CALLS_SHOWN], start=1):
         items, complete = _items(call["arguments"], room_bytes)
-        block = [f"{number}. {_planned(call)}", *(f"   {item}" for item in items)]
+        items += [f"- {said}" for said in _consequences(call)]
+        head = f"{number}. {_planned(call)}{':' if items else ''}"
+        block = [head, *(f"   {item}" for item in items)]
         room_bytes -= cost_bytes("\n".join(block))
         lines += block
         whole &= complete
@@ -122,17 +140,27 @@ def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bo
 
 
 def _planned(call: Mapping[str, Any]) -> str:
-    """A call of a plan: what it is, what it waits for, whose data it is about, what it writes."""
+    """A call of a plan: what it is, who carries it out, what it waits for, and whose data it is
+    about."""
     waits = ", ".join(f"`{other}`" for other in call["waitsFor"][:MAX_IDS_SHOWN])
     more = ", …" if len(call["waitsFor"]) > MAX_IDS_SHOWN else ""
+    agent = call.get("delegate")
     said = [
         f"**{prose(call['label'], NAME_BYTES)}** (`{call['id']}`)",
+        f"by agent {quoted(agent, NAME_BYTES)}, in a run of its own" if agent else "",
         f"after {waits}{more}" if waits else "",
         f"for {code(call['instance'])}" if call["instance"] else "",
-        f"writes {quoted(call['writes'], NAME_BYTES)}" if call["writes"] else "",
-        f"because: {quoted(call['reasoning'], NAME_BYTES)}" if call["reasoning"] else "",
     ]
     return ", ".join(part for part in said if part)
+
+
+def _consequences(call: Mapping[str, Any]) -> list[str]:
+    """What a call of a plan writes, and why it is made: behind its arguments."""
+    writes, why = call["writes"], call["reasoning"]
+    return [
+        *([f"→ writes {quoted(writes, NAME_BYTES)}"] if writes else []),
+        *([f"because: {quoted(why, NAME_BYTES)}"] if why else []),
+    ]
 
 
 def _circumstances(question: Question, whole: bool) -> list[str]:

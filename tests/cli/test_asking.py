@@ -168,8 +168,25 @@ async def test_the_calls_of_a_plan_are_numbered_and_say_what_they_wait_for(typin
         "Shall all of it be carried out?",
         "holdfast decide run-1 t1-plan approve [--strike CALL]|deny|edit",
         "[a]pprove  [d]eny  stri[k]e calls out  [e]dit  [s]kip",
+        'edit, for example: {"calls": [{"id": "t1c1"}, {"id": "t1c2", "arguments": {…}}]}',
     ):
         assert text in seen
+
+
+async def test_a_call_that_is_a_run_of_another_agent_says_so(typing: Typing) -> None:
+    calls = [{"id": "t1c1", "tool": "ask", "arguments": {"text": "hi"}, "delegate": "helper"}]
+    _, seen = await decided(typing("s\n"), plan(arguments={"calls": calls}))
+
+    assert "1. t1c1 ask: text: hi by agent helper, in a run of its own\n" in seen
+    assert 'edit, for example: {"calls": [{"id": "t1c1", "arguments": {…}}]}' in seen
+
+
+async def test_a_call_that_the_plan_does_not_have_is_told_with_those_that_it_has(
+    typing: Typing,
+) -> None:
+    _, seen = await decided(typing("k\nt1c9\ns\n"), plan())
+
+    assert "That does not do: `t1c9` is no call of this plan; it has `t1c1`, `t1c2`.\n" in seen
 
 
 @pytest.mark.parametrize("typed", ["k\nt1c2\n", "strike\n t1c2,\n", "k\n\nk\nt1c9\nk\nt1c2\n"])

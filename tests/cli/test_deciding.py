@@ -165,7 +165,7 @@ async def test_calls_are_struck_out_of_a_plan_and_the_rest_is_approved(
     assert "plan of 3 calls" in listed.out
     assert 't1c1="pay" t1c2="pay" t1c3="pay"' in listed.out
 
-    struck = ("--strike", "t1c2", "--strike", "t1c3")
+    struck = ("--strike", "t1c2,t1c3")
     decided = await holdfast("decide", run.id, "t1-plan", "approve", "--by", "ada", *struck)
 
     assert (decided.code, decided.err) == (0, "")

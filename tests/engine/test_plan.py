@@ -86,6 +86,15 @@ def test_a_plan_is_one_question_that_shows_the_whole_graph_before_anything_start
     assert told.index(f"confirmation_required {PLAN}") < told.index("tool_start t1c1")
 
 
+def test_a_call_that_is_a_run_of_another_agent_says_so_and_only_such_a_one() -> None:
+    ask = tool("ask").model_copy(update={"activity": None, "delegate": "helper"})
+    [question] = asked(lazy(call("ask", {}), call("look", {}), tools=(ask, LOOK)).to_end())
+
+    first, second = question["arguments"]["calls"]
+    assert first["delegate"] == "helper"
+    assert "delegate" not in second
+
+
 def test_an_approved_plan_is_carried_out_without_another_question() -> None:
     play = refund().to_end()
 

@@ -63,9 +63,10 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
     (of([{"id": "t1c1", "args": 1}]), "unknown field `args`; did you mean `arguments`?"),
     (edit(), "no call is left; `deny` the plan instead"),
     (edit("t1c1", "t1c1"), "`t1c1` stands there twice"),
-    (edit("t1c1", "t1c9"), "`t1c9` is no call of this plan; did you mean"),
+    (edit("t1c1", "t1c9"), "`t1c9` is no call of this plan; it has `t1c1`, `t1c2`, `t1c3`"),
     (edit(pay(tool="look")), "t1c2: `tool` cannot be changed, only `arguments` can"),
     (edit("t1c1", pay(waitsFor=[])), "t1c2: `waitsFor` cannot be changed"),
+    (edit("t1c1", pay(delegate="other")), "t1c2: `delegate` cannot be changed"),
     (edit("t1c1", pay(arguments={"amount": "much"})), "t1c2: amount: "),
     (
         edit("t1c1", pay(arguments={"amount": "†state.x"})),
@@ -77,7 +78,8 @@ UNFIT: list[tuple[dict[str, Any], str]] = [
     ),
     (
         edit("t1c2", "t1c3"),
-        "t1c2: nothing stands at †state.price (t1c1 was to write it, and did not)."
+        "the plan does not work out so:"
+        " t1c2: nothing stands at †state.price (t1c1 was to write it, and did not)."
         f" Strike t1c2 out as well, {ELSE}",
     ),
 ]

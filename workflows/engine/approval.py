@@ -31,6 +31,8 @@ MAX_CALLS_NAMED = 10
 
 # How each decision is meant where the outcome of a call is unknown.
 _RECONCILE = {"happened": "respond", "did_not_happen": "approve", "give_up": "deny"}
+# What an edit that cannot be is called, where it is not one of a call's arguments.
+_MISFIT: dict[Kind, str] = {"plan": "the plan does not work out so"}
 # What cannot be decided on a question of this kind.
 _UNFIT: dict[tuple[Kind, Verdict], str] = {
     ("reconcile", "edit"): "a call that may have happened cannot be edited",
@@ -219,7 +221,7 @@ class Question:
         try:
             arguments = self.check_arguments(meant.arguments or {})
         except InvalidArguments as error:
-            message = f"the edited arguments do not fit: {error}"
+            message = f"{_MISFIT.get(self.kind, 'the edited arguments do not fit')}: {error}"
             raise Unacceptable(INVALID_DECISION, message) from None
         return meant.model_copy(update={"arguments": arguments})
 

@@ -17,10 +17,9 @@ from pydantic import ValidationError
 
 from schemas.base import canonical_json
 from schemas.errors import ErrorCode
-from schemas.faults import faults_of, nearest, told
-from schemas.plan import Plan, PlannedCall
+from schemas.faults import faults_of, told
+from schemas.plan import Plan, PlannedCall, no_call
 from schemas.reference import OutputPath
-from schemas.wording import quoted
 from workflows.engine.arguments import InvalidArguments, fit
 from workflows.engine.flow import circles, connect, hopeless
 from workflows.engine.hooks import Refusal, activities
@@ -32,7 +31,7 @@ from workflows.engine.references import references
 from workflows.engine.turn import Call, Stage, Turn
 
 # What cannot be edited of a call.
-_FIXED = ("tool", "label", "reasoning", "waits_for", "writes", "instance")
+_FIXED = ("tool", "label", "reasoning", "waits_for", "writes", "instance", "delegate")
 # What a schema says of each property by itself: the rest may depend on what is not known yet.
 _LOCAL = (
     *("type", "required", "properties", "additionalProperties"),
@@ -62,6 +61,7 @@ def shown(calls: Sequence[Call], *, sequential: bool) -> dict[str, Any]:
             waits_for=_waits_for(call, calls, sequential=sequential),
             writes=None if call.output_path is None else written_to(call.output_path),
             instance=call.instance,
+            delegate=None if call.tool is None else call.tool.delegate,
         )
         for call in calls
     ]
@@ -171,10 +171,7 @@ class Edit:
         if found:
             lost = "; ".join(f"{call.id}: {refusal}" for call, refusal in found.items())
             also = ", ".join(call.id for call in found)
-            raise InvalidArguments(
-                f"what is left could not be carried out: {lost}. Strike {also} out as well, or"
-                " change the arguments"
-            )
+            raise InvalidArguments(f"{lost}. Strike {also} out as well, or change the arguments")
 
 
 def put(call: Call, arguments: dict[str, Any]) -> None:
@@ -201,8 +198,7 @@ def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
     given: dict[str, dict[str, Any]] = {}
     for entry in edited.calls:
         if entry.id not in shown_now:
-            mend = nearest(entry.id, shown_now)
-            raise InvalidArguments(f"{quoted(entry.id)} is no call of this plan; {mend}")
+            raise InvalidArguments("; ".join(no_call(entry.id, shown_now)))
         if entry.id in given:
             raise InvalidArguments(f"`{entry.id}` stands there twice")
         given[entry.id] = _arguments(calls[entry.id], shown_now[entry.id], entry)

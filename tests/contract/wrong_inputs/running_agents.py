@@ -154,8 +154,8 @@ AGENTS = [
         agent(tools=[{"_tool": "lookup", "description": "Look an order up."}]),
         (
             "`agent.tools[0]`: this worker has no activity `lookup`, which would carry out the "
-            "tool; name one with `_activity` (did you mean `look_up`?), or have the model itself "
-            "answer by `_output`"
+            "tool; name one with `_activity` (did you mean `look_up`?), an agent with `_delegate`, "
+            "or have the model itself answer by `_output`"
         ),
     ),
     of(

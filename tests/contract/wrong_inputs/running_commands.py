@@ -210,7 +210,7 @@ WORDS = [
         "a call struck out that the plan does not have",
         ["decide", "<plan>", "t1-plan", "approve", "--strike", "t1c4"],
         2,
-        "holdfast: `t1c4` is no call of the plan; did you mean `t1c1` or `t1c2` or `t1c3`?",
+        "holdfast: `t1c4` is no call of this plan; it has `t1c1`, `t1c2`, `t1c3`",
     ),
     Command(
         "every call struck out",

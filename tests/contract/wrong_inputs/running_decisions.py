@@ -289,7 +289,7 @@ ON_A_PLAN = [
         "edit",
         arguments={"amount": 5},
         says=(
-            "the edited arguments do not fit: `calls` is missing; add it. `amount`: unknown field"
+            "the plan does not work out so: `calls` is missing; add it. `amount`: unknown field"
             " `amount`; known: `calls`"
         ),
     ),
@@ -297,15 +297,15 @@ ON_A_PLAN = [
         "a plan of texts",
         "edit",
         arguments={"calls": ["t1c1"]},
-        says="the edited arguments do not fit: `calls[0]`: `t1c1` does not fit; write an object",
+        says="the plan does not work out so: `calls[0]`: `t1c1` does not fit; write an object",
     ),
     on_plan(
         "a call that the plan does not have",
         "edit",
         arguments=without("t1c1", "t1c4"),
         says=(
-            "the edited arguments do not fit: `t1c4` is no call of this plan; did you mean `t1c1`"
-            " or `t1c2` or `t1c3`?"
+            "the plan does not work out so: `t1c4` is no call of this plan; it has `t1c1`,"
+            " `t1c2`, `t1c3`"
         ),
     ),
     on_plan(
@@ -313,19 +313,19 @@ ON_A_PLAN = [
         "edit",
         arguments=without({"id": "t1c1", "tool": "guarded"}),
         says=(
-            "the edited arguments do not fit: t1c1: `tool` cannot be changed, only `arguments` can"
+            "the plan does not work out so: t1c1: `tool` cannot be changed, only `arguments` can"
         ),
     ),
     on_plan(
         "wrong arguments in a plan",
         "edit",
         arguments=without({"id": "t1c1", "arguments": {"amount": "much"}}),
-        says="the edited arguments do not fit: t1c1: amount: 'much' is not of type 'number'",
+        says="the plan does not work out so: t1c1: amount: 'much' is not of type 'number'",
     ),
     on_plan(
         "a plan without calls",
         "edit",
         arguments=without(),
-        says="the edited arguments do not fit: no call is left; `deny` the plan instead",
+        says="the plan does not work out so: no call is left; `deny` the plan instead",
     ),
 ]
