@@ -21,14 +21,14 @@ Temporal is looked at every 150 ms while something moves, and less and less ofte
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from temporalio.client import Client
 
 from cli.answers import Answers
 from cli.errors import RUN_FAILED, UNREACHABLE, CommandError
 from cli.people import People
-from cli.remote import Look, RemoteRun
+from cli.remote import Look, RemoteRun, waiting_elsewhere
 from cli.screen import Screen
 from cli.text import clean, command
 from schemas.decision import Waiting
@@ -131,17 +131,19 @@ class _Follower:
 
     async def _draw(self, look: Look) -> None:
         # What waits is looked at first, so that all that led to it is drawn before it is put.
-        listens = not look.closed and await self._see_what_waits()
+        status = {} if look.closed else await self._see_what_waits()
         async for entry in self.run.entries(self.screen.log, self._last):
             self._last = entry["n"]
             self.screen.entry(entry)
-        self._tell_listening(listens)
+        self.people.tell_elsewhere(waiting_elsewhere(status))
+        self._tell_listening(status.get("status") == "awaiting_message")
 
-    async def _see_what_waits(self) -> bool:
-        """Take note of what waits for a person; whether the run waits for a message."""
+    async def _see_what_waits(self) -> dict[str, Any]:
+        """Take note of how the calls stand and what waits for a person; the status of the run."""
         status = await self.run.status()
+        self.screen.stands(status.get("calls") or [])
         self._waiting = await self.run.waiting() if status.get("pending") else []
-        return status.get("status") == "awaiting_message"
+        return status
 
     def _tell_listening(self, listens: bool) -> None:
         if listens and not self._listens:

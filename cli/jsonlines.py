@@ -6,7 +6,7 @@ characters from `offset` on of what the model has said in this `attempt`; a new 
 In composed calling that is its JSON, calls and all.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -16,6 +16,7 @@ from cli.text import as_json
 from cli.tokens import Tokens
 from schemas import names
 from schemas.decision import Waiting
+from schemas.delegate import PendingThere
 
 
 class JsonScreen:
@@ -51,8 +52,14 @@ class JsonScreen:
         if calls := self._tokens.new_calls(streaming):
             self._write({"type": "tool_call_delta", **said, "calls": calls})
 
+    def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        """A program asks for it by the query `status`."""
+
     def waiting(self, waiting: Waiting, *, asked: bool) -> None:
         """The event `confirmation_required` has said it."""
+
+    def elsewhere(self, new: list[PendingThere], *, waits: bool) -> None:
+        """The delegate's own events say it."""
 
     def say(self, text: str) -> None:
         """A remark for people."""

@@ -3,7 +3,7 @@
 Everything is drawn as text with styles, never as markup: nothing that a model writes is obeyed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
@@ -26,6 +26,7 @@ from cli.summary import ending_lines
 from cli.text import shorten
 from schemas import names
 from schemas.decision import Waiting
+from schemas.delegate import PendingThere
 
 _REFRESHES_PER_SECOND = 8
 _BODY_CHARS = 4_000
@@ -78,12 +79,23 @@ class LiveScreen:
         """Show what the model has said so far."""
         self._activity.streaming = streaming
 
+    def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        """Show what runs, and what has ended that is told with the turn."""
+        self._activity.stands(calls)
+
     def waiting(self, waiting: Waiting, *, asked: bool) -> None:
         """Draw what waits as a panel, with the command that decides it below."""
         self._activity.waits = True
         self._console.print(panel(waiting))
         command = Text(question.how_to_decide(self._run_id, waiting), style="cyan")
         self._console.print(command, soft_wrap=True)
+
+    def elsewhere(self, new: list[PendingThere], *, waits: bool) -> None:
+        """Draw a line for each; below, it is said for as long as something waits there."""
+        self._activity.waits_elsewhere = waits
+        for there in new:
+            told = Text.assemble(("waits", "bold yellow"), " ", question.elsewhere(there))
+            self._console.print(told, soft_wrap=True)
 
     def say(self, text: str) -> None:
         """Draw a remark of ours."""

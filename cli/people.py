@@ -18,6 +18,7 @@ from cli.screen import Screen
 from cli.text import clean
 from schemas import names
 from schemas.decision import Decision, Waiting
+from schemas.delegate import PendingThere
 
 _LOOK_SECONDS: Final = 1.0
 
@@ -32,6 +33,7 @@ class People:
         self._screen = screen
         self._answers = answers
         self._put: set[Key] = set()
+        self._elsewhere: list[PendingThere] = []
 
     async def put(self, waiting: list[Waiting]) -> bool:
         """Put what has come to wait; false when it turned out that nobody answers any more."""
@@ -48,6 +50,12 @@ class People:
                 self._tell_how(waiting)
                 return False
         return True
+
+    def tell_elsewhere(self, waiting: list[PendingThere]) -> None:
+        """Draw what has come to wait in delegates since the last time: it is decided there."""
+        new = [there for there in waiting if there not in self._elsewhere]
+        self._screen.elsewhere(new, waits=bool(waiting))
+        self._elsewhere = waiting
 
     def _tell_how(self, waiting: list[Waiting]) -> None:
         self._screen.say("\nNobody is left to answer. To decide:")

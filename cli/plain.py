@@ -3,8 +3,9 @@
 A line is the local time, a word, and what it is about. Words, order and separators are stable.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from cli import question
@@ -15,6 +16,7 @@ from cli.summary import ending_lines
 from cli.text import clock, one_line
 from schemas import names
 from schemas.decision import Waiting
+from schemas.delegate import PendingThere
 
 _WORD_COLUMNS = 10
 _BODY_CHARS = 500
@@ -45,6 +47,9 @@ class PlainScreen:
     def stream(self, streaming: Streaming | None) -> None:
         """The message, when it is there, has all of it in one line."""
 
+    def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        """A line is for what has happened."""
+
     def waiting(self, waiting: Waiting, *, asked: bool) -> None:
         """Write the command that decides it, and all of what waits to the person who is asked."""
         name = f"{one_line(waiting.call_id, _NAME_CHARS)} {question.what(waiting)}"
@@ -52,6 +57,12 @@ class PlainScreen:
         self._write(_folded(Line(clock(waiting.requested_at), "waits", text)))
         if asked:
             self._describe(waiting)
+
+    def elsewhere(self, new: list[PendingThere], *, waits: bool) -> None:
+        """Write a line for each, at the time at which it is heard of."""
+        for there in new:
+            at = clock(datetime.now(UTC).isoformat())
+            self._write(_folded(Line(at, "waits", question.elsewhere(there))))
 
     def say(self, text: str) -> None:
         """Write a remark of ours."""

@@ -9,6 +9,7 @@ from typing import Final
 from cli import plan
 from cli.text import cell, clean, command, date, one_line, since
 from schemas.decision import Decided, Kind, Verdict, Waiting
+from schemas.delegate import PendingThere
 
 _LABEL_CHARS = 60
 _INSTANCE_CHARS = 100
@@ -74,9 +75,6 @@ _QUESTIONS: Final[dict[Kind, str]] = {
 _EFFECTS: Final[dict[Kind, str]] = {
     "call": "approve: it is carried out · deny: it is not, and your reason is passed on · edit:"
     " it is carried out with your arguments · respond: your answer is its result",
-    "plan": "",
-    "reconcile": "",
-    "budget": "",
 }
 # What `holdfast decide` is told where the key's word is not a verdict.
 _COMMANDS: Final[dict[Kind, str]] = {
@@ -104,8 +102,9 @@ def question(waiting: Waiting) -> str:
 
 
 def effects(waiting: Waiting) -> str:
-    """What each decision does; empty where the question says it."""
-    return _EFFECTS[waiting.kind]
+    """What each decision does; of a plan, whose question says it, an example of an edit. Empty
+    where the question says it all."""
+    return plan.how_to_edit(waiting) if waiting.kind == "plan" else _EFFECTS.get(waiting.kind, "")
 
 
 def prompt(waiting: Waiting) -> str:
@@ -144,6 +143,13 @@ def terms(waiting: Waiting) -> str:
 def how_to_decide(run_id: str, waiting: Waiting) -> str:
     """The command that decides it, with its choices."""
     return f"{command('decide', run_id, waiting.call_id)} {_COMMANDS[waiting.kind]}"
+
+
+def elsewhere(there: PendingThere) -> str:
+    """What waits in a delegate: the run, the call's name for people, the command that decides."""
+    how = f"{command('decide', there.workflow_id, there.call_id)} {_COMMANDS[there.kind]}"
+    name = one_line(there.label or there.tool, _LABEL_CHARS)
+    return f"in {clean(there.workflow_id)}: {name}: {how}"
 
 
 def _whose(waiting: Waiting) -> str:

@@ -39,6 +39,7 @@ from cli.errors import (
 from cli.text import command
 from schemas import names
 from schemas.decision import Decision, Receipt, Waiting
+from schemas.delegate import DelegateView, PendingThere
 
 _PAGE_ENTRIES = 200
 NO_WORKER_SECONDS = 10.0
@@ -248,6 +249,12 @@ class RemoteRun:
             asking[0].heartbeat_details.payloads
         )
         return _streaming(asking[0].activity_id, details)
+
+
+def waiting_elsewhere(status: dict[str, Any]) -> list[PendingThere]:
+    """What waits for a person in the delegates of a run, by its status."""
+    views = [DelegateView.read(view) for view in status.get("delegates", [])]
+    return [there for view in views for there in view.pending]
 
 
 def _streaming(activity_id: str, details: Any) -> Streaming | None:

@@ -3,7 +3,7 @@
 A terminal gets a live display, anything else plain lines, and a program one JSON object a line.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TextIO
 
@@ -14,6 +14,7 @@ from cli.live import LiveScreen
 from cli.plain import PlainScreen
 from cli.remote import Streaming
 from schemas.decision import Waiting
+from schemas.delegate import PendingThere
 
 
 class Screen(Protocol):
@@ -32,9 +33,16 @@ class Screen(Protocol):
     def stream(self, streaming: Streaming | None) -> None:
         """Draw what the model has said so far; `None` when none is answering."""
 
+    def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        """Show where the calls of the turn stand: `{callId, tool, stage}`; none between turns."""
+
     def waiting(self, waiting: Waiting, *, asked: bool) -> None:
         """Draw a call that waits for a person now, and how to decide it. `asked`: the person in
         front of the screen is asked next."""
+
+    def elsewhere(self, new: list[PendingThere], *, waits: bool) -> None:
+        """Draw what has come to wait in delegates of the run, and how to decide it. `waits`:
+        something waits there now."""
 
     def say(self, text: str) -> None:
         """Tell the person something that is not from the run; `text` is safe to print."""

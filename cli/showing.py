@@ -11,7 +11,8 @@ from cli.connection import connect
 from cli.console import console_for
 from cli.errors import DONE
 from cli.live import drawn
-from cli.remote import Entry, RemoteRun
+from cli.question import elsewhere
+from cli.remote import Entry, RemoteRun, waiting_elsewhere
 from cli.story import Line, Story
 from cli.summary import ending_lines, tokens
 from cli.text import as_json, as_text, clean, command, date, one_line
@@ -85,6 +86,8 @@ async def _standing(console: Console, remote: RemoteRun) -> None:
     for pending in status.get("pending", []):
         name = one_line(f"{pending['callId']} {pending.get('label') or pending['tool']}", 100)
         _field(console, "waits", f"{name}: {command('decide', remote.id, pending['callId'])} …")
+    for there in waiting_elsewhere(status):
+        _field(console, "waits", elsewhere(there))
 
 
 def _status(status: dict[str, Any]) -> str:

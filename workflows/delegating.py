@@ -110,7 +110,7 @@ async def _run(delegate: Delegate, call: Call, in_flight: InFlight) -> DelegateE
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 id_reuse_policy=_reuse(call),
                 memo={names.DELEGATE_OF: call.id},
-                static_summary=screen.delegate_summary(delegate),
+                static_summary=screen.delegate_summary(delegate, workflow.info().workflow_id),
             )
         return RunResult.read(carrying.value_of(await child))
     except exceptions.WorkflowAlreadyStartedError:

@@ -20,12 +20,12 @@ from workflows.engine.work import Work
 from workflows.markdown import code, cost_bytes, plain, prose
 from workflows.questions import (
     ARGUMENTS_BYTES,
-    HOW,
     NAME_BYTES,
     OTHERWISE,
     WORDS_BYTES,
     asked,
     asked_in_delegate,
+    how_to,
     not_shown,
 )
 from workflows.story import Story, Told
@@ -50,6 +50,7 @@ class Details:
     def read(self) -> str:
         """The run as it stands, in Markdown, with the commands that decide each waiting call."""
         self.story.follow(self._work.kept.log)
+        self._foresee()
         page = _Page(MAX_PAGE_BYTES)
         page.add(self._introduction + _skill(self._work))
         page.add(_now(self._work))
@@ -57,6 +58,12 @@ class Details:
         _add_delegates(page, self._work)
         _add_story(page, self.story)
         return page.text()
+
+    def _foresee(self) -> None:
+        turn = self._work.under_way
+        for call in turn.calls if turn is not None else ():
+            if not call.closed:
+                self.story.foresee(call.id, call.outcome)
 
 
 class _Page:
@@ -138,7 +145,7 @@ def _waiting(questions: list[Question]) -> str:
     return (
         f"**Now:** it waits for a person to decide {things}, and does not go on with"
         f" {'it' if len(questions) == 1 else 'them'} before.\n"
-        f"{HOW}{otherwise}"
+        f"{how_to(len(questions))}{otherwise}"
     )
 
 

@@ -70,9 +70,9 @@ def answer_summary(turn: int, call: Call) -> str:
     return _line(turn, f"the model answers {call.tool.label or call.tool.name}", call.arguments)
 
 
-def delegate_summary(delegate: Delegate) -> str:
+def delegate_summary(delegate: Delegate, parent: str) -> str:
     """A run that carries out a call of another, in one line: lists show it as plain text."""
-    return summary(f"Carries out {delegate.call_id}, {delegate.tool}, of the run that started it")
+    return summary(f"Carries out {delegate.call_id}, {delegate.tool}, of {parent}")
 
 
 def call_summary(turn: int, call: Call, decided: str) -> str:

@@ -158,11 +158,12 @@ class Shell(ABC, Generic[WorkT]):
                 "skill": None,
                 "instances": [],
                 "pending": [],
+                "calls": [],
                 "usage": {},
                 "budget": {},
                 "delegates": [],
             }
-        work, meter = self._work, self._work.kept.meter
+        work, meter, turn = self._work, self._work.kept.meter, self._work.under_way
         waiting = [question.waiting().to_json() for question in self._desk.open()]
         return {
             "status": work.status,
@@ -172,6 +173,7 @@ class Shell(ABC, Generic[WorkT]):
             "pending": [
                 {key: one[key] for key in ("callId", "kind", "tool", "label")} for one in waiting
             ],
+            "calls": [] if turn is None else turn.standing(),
             "usage": meter.usage().model_dump(mode="json", by_alias=True),
             "budget": meter.view(workflow.now()),
             "delegates": [delegate.to_json() for delegate in work.delegates.shown()],

@@ -9,6 +9,8 @@ with workflow.unsafe.imports_passed_through():
     from schemas.plan import calls_shown, in_brief
 
 from workflows.engine.log import Log
+from workflows.engine.outcome import Final
+from workflows.engine.turn import error_of
 from workflows.markdown import arguments_line
 
 _PAGE_ENTRIES = 100
@@ -74,6 +76,16 @@ class Story:
             for entry in entries:
                 self._take(entry)
 
+    def foresee(self, call_id: str, outcome: Final | None) -> None:
+        """Take in that a call has ended whose end is told with its turn: it does not go on."""
+        told = self._told.get(call_id)
+        if told is None or not told.stands or outcome is None:
+            return
+        if not told.started:
+            told.stands = "not carried out"
+        else:
+            told.stands = "done" if error_of(outcome) is None else "failed"
+
     def calls(self) -> list[Told]:
         """What is told, the oldest first."""
         return list(self._told.values())
@@ -105,7 +117,14 @@ class Story:
             self._tell(told)
         told.kind, told.decided = asked.get("kind", "call"), ""
         told.calls = _calls_in(asked) if told.kind == "plan" else ()
+        self._put_first(told)
         told.stands = "it is not known whether it happened" if told.kind == "reconcile" else "waits"
+
+    def _put_first(self, plan: Told) -> None:
+        """A plan stands before its calls: it is decided on before any of them is begun."""
+        for call_id in plan.calls:
+            if (told := self._told.pop(call_id, None)) is not None:
+                self._told[call_id] = told
 
     def _waits(self, calls: list[str]) -> str:
         """What a call waits for, by the names that people know; not all may be told of yet."""

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from schemas.agent import Skill
 from schemas.decision import Decision
+from schemas.errors import ErrorCode
 from schemas.solution import WrittenCall
 from schemas.tool import ActivityBinding, ApprovalPolicy, Tool
 from tests.engine.driver import Play, call, says, tool
 from workflows.details import MAX_PAGE_BYTES, Details
-from workflows.engine.outcome import Unknown
+from workflows.engine.outcome import Succeeded, Unknown, failed
 from workflows.engine.steps import AskPeople, CarryOut
 from workflows.engine.turn import Call
-from workflows.markdown import code, cost_bytes, prose, shown, visible
+from workflows.markdown import code, cost_bytes, prose, shown, visible, worded
 from workflows.screen import MAX_SUMMARY_CHARACTERS, call_summary, question_summary
 
 RUN = "ada-1042"
@@ -79,7 +80,7 @@ def test_it_says_what_runs_for_whom_what_happens_and_what_there_is_to_do() -> No
     assert now.startswith(
         "**Now:** it waits for a person to decide one thing, and does not go on with it"
     )
-    assert "**To do:** decide each one." in now
+    assert "**To do:** decide it." in now
 
 
 def test_it_says_so_when_there_is_nothing_to_do() -> None:
@@ -179,7 +180,7 @@ def test_an_unknown_outcome_is_asked_about_in_its_own_words() -> None:
     play.run.calls.settle(1, one, Unknown("`pay` was begun, and never heard of."))
     text = page(play)
     assert "### Did this happen? Refund an order (`t1c1`)" in text
-    assert r"\`pay\` was begun, and never heard of." in text
+    assert "`pay` was begun, and never heard of." in text
     assert "t1c1 did_not_happen`" in text
     assert data(text)[0]["decision"] == "happened"
     assert "Refund an order**: it is not known whether it happened" in text
@@ -218,17 +219,35 @@ def test_a_plan_is_shown_call_by_call_with_the_commands_that_decide_it() -> None
     calls = [call("quote", {"item": "7"}), call("pay", {"amount": "†state.price", **why})]
     play = planning(*calls, tools=(quote, PAY))
     text = page(play)
-    assert "### Shall all of this be done? plan of 2 calls (`t1-plan`)" in text
-    assert '1. **quote** (`t1c1`), writes `†state.price`\n   - **item**: `"7"`\n' in text
+    assert "### What it would do: plan of 2 calls (`t1-plan`)" in text
+    assert text.count("Shall all of") == 1
+    assert "carried out? `approve` carries it out, `edit` takes `calls`" in text
     assert (
-        "2. **Refund an order** (`t1c2`), after `t1c1`, because: `They asked.`\n"
-        "   - **amount**: `†state.price`" in text
+        'An `edit`, for example: `{"calls": [{"id": "t1c1"}, {"id": "t1c2", "arguments": {…}}]}`'
+        " (t1c1 stays as it is, t1c2 has other arguments)." in text
+    )
+    assert '1. **quote** (`t1c1`):\n   - **item**: `"7"`\n   - → writes `†state.price`\n' in text
+    assert (
+        "2. **Refund an order** (`t1c2`), after `t1c1`:\n"
+        "   - **amount**: `†state.price`\n   - because: `They asked.`\n" in text
     )
     assert "`holdfast decide ada-1042 t1-plan approve --strike CALL`" in text
     assert "it is denied." in text
     (ready,) = data(text)
     play.run.decide(Decision.model_validate(ready))
     assert play.desk.open() == []
+
+
+def test_a_call_of_a_plan_says_that_it_is_a_run_of_another_agent() -> None:
+    ask = Tool(name="ask", label="Ask", parameters={"type": "object"}, delegate="helper")
+    text = page(planning(call("ask", {}), call("pay", {}), tools=(ask, PAY)))
+    assert "1. **Ask** (`t1c1`), by agent `helper`, in a run of its own\n2. **Refund" in text
+
+
+def test_a_plan_is_told_before_its_calls_of_which_it_decides() -> None:
+    play = planning(call("pay", {"amount": 1}), call("pay", {"amount": 2}))
+    told = [line for line in page(play).split("\n") if line.startswith("- Turn")]
+    assert [line.split("**")[1] for line in told] == ["plan of 2 calls", *["Refund an order"] * 2]
 
 
 def test_a_plan_that_has_no_room_says_so() -> None:
@@ -302,6 +321,38 @@ def test_a_call_that_waits_for_others_says_so_and_later_what_it_was_carried_out_
     assert told == ["- Turn 1: **tell** (of=12): done", "- Turn 1: **tell** (of=13): done"]
 
 
+def test_a_call_that_has_ended_is_told_so_before_its_turn_is_over() -> None:
+    tools = (
+        tool("look", label="Look up", output_path="†state.found"),
+        tool("check", label="Check"),
+        tool("tell"),
+        PAY,
+    )
+    calls = [call("look"), call("check"), call("tell", {"of": "†state.found"}), call("pay")]
+    play = waiting(*calls, tools=tools)
+    turn = play.run.under_way
+    assert turn is not None
+    details = Details(play.run, RUN)
+    assert "**Check**: begun" in details.read()
+    look, check, tell, _ = turn.calls
+    play.run.calls.settle(1, look, failed(ErrorCode.TOOL_ERROR, "There is none."))
+    play.run.calls.settle(1, check, Succeeded(7, None, False))
+    play.decided(play.run.calls.hand_on(look))
+    play.decided(play.run.calls.ready(1, tell))
+    assert [call["stage"] for call in turn.standing()] == ["ended", "ended", "ended", "waiting"]
+    told = [line for line in details.read().split("\n") if "Turn" in line]
+    assert told == [
+        "- Turn 1: **Look up**: failed",
+        "- Turn 1: **Check**: done",
+        "- Turn 1: **tell** (of=†state.found): not carried out",
+        "- Turn 1: **Refund an order**: waits",
+    ]
+    play.run.calls.close(1, [look])
+    assert r"**Look up**: failed\: There is none." in details.read()
+    play.run.cancelled()
+    assert play.run.under_way is None
+
+
 def test_a_long_story_leaves_out_its_beginning() -> None:
     turns = [says("", call("look", {"n": n})) for n in range(40)]
     more = {"max_iterations": 99, "max_turns": 99, "max_calls": 99}
@@ -350,7 +401,8 @@ def test_whatever_is_written_in_a_plan_every_line_of_it_is_ours(text: str) -> No
     pay = PAY.model_copy(update={"label": text, "output_path": "†state.x"})
     wanted = call("pay", {"a": text, text: 1, "_reasoningForCall": text})
     found = page(planning(wanted, wanted, tools=(pay,)))
-    ours = (*OURS, "Shall all of this be carried out? ", "1. **", "2. **", "   - **")
+    asks = ("Shall all of this be carried out? ", "An `edit`, for example: `{")
+    ours = (*OURS, *asks, "1. **", "2. **", "   - **", "   - → writes `", "   - because: `")
     assert [line for line in found.split("\n") if line and not line.startswith(ours)] == []
     outside = re.sub(r"(?<!\\)(`+)(?!`).+?(?<!`)\1(?!`)", "", found, flags=re.S)
     assert not re.search(r"(?<!\\)(?:[\[{]|<(?!br>│ |wbr>))|https?:", outside)
@@ -372,6 +424,18 @@ def test_prose_is_one_line_in_which_every_mark_is_only_a_character(text: str) ->
     said = prose(text, 300)
     assert "\n" not in said
     assert not re.search(r"[`*_{}\[\]<>#|~^$&:!+]", re.sub(r"\\.|&#92;", "", said))
+
+
+def test_a_word_in_more_than_one_backtick_is_no_word_of_ours() -> None:
+    assert worded("`a` ``a``", 100) == r"`a` \`\`a\`\`"
+
+
+@given(st.text(st.sampled_from("`ab\\{<*\n"), max_size=60), st.integers(20, 300))
+def test_of_a_sentence_only_single_words_in_backticks_are_code(text: str, room: int) -> None:
+    said = worded(text, room)
+    assert cost_bytes(said) <= room + cost_bytes("…")
+    rest = re.sub(r"(?<!`)`[a-z_]+`(?!`)", "", re.sub(r"\\.|&#92;", "", said))
+    assert not re.search(r"[`*{<\n]", rest)
 
 
 @given(st.text(st.sampled_from("`a\\{}<"), max_size=30))

@@ -1,6 +1,8 @@
-"""A graph of calls as it is told: which waits for which, and what it begins with in the end."""
+"""Calls as they are told: which waits for which, what it begins with, whose it is, how it ends."""
 
 from typing import Any
+
+import pytest
 
 from cli.story import Story
 
@@ -55,3 +57,71 @@ def test_what_has_no_room_in_a_line_is_told_below_it_where_all_is_told() -> None
 def test_what_is_waited_for_cannot_move_the_terminal() -> None:
     line = told({"type": "tool_call", "waitsFor": ["\x1b[2Jt1c1\nt9"]})
     assert line.body == "waits for t1c1 t9"
+
+
+def test_every_line_of_a_call_says_whose_it_is() -> None:
+    story = Story("run-1")
+    call = {"callId": "t1c1", "tool": "rate"}
+    entries: list[dict[str, Any]] = [
+        {"type": "tool_call", **call, "instance": "c1"},
+        {"type": "tool_start", **call},
+        {"type": "tool_end", **call},
+        {"type": "message", "message": {"role": "tool", **call, "content": "5"}},
+        {"type": "tool_end", "callId": "t1c2", "tool": "rate"},
+    ]
+    lines = [line for entry in entries for line in story.tell(entry)]
+    assert [f"{line.word} {line.text}" for line in lines] == [
+        "call t1c1 rate of c1",
+        "starts t1c1 rate of c1",
+        "ends t1c1 rate of c1",
+        "result t1c1 rate of c1",
+        "ends t1c2 rate",
+    ]
+
+
+def ended(value: Any, content: Any, **more: Any) -> list[tuple[str, str, bool]]:
+    """How the end of a call is told whose result the model reads as `content`."""
+    story = Story("run-1")
+    call = {"callId": "t1c1", "tool": "look"}
+    said = {"role": "tool", **call, "content": content}
+    entries: list[dict[str, Any]] = [
+        {"type": "tool_end", **call, "value": value, **more},
+        {"type": "message", "message": said},
+    ]
+    lines = [line for entry in entries for line in story.tell(entry)]
+    return [(line.word, line.body, line.minor) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ({"b": 1, "a": 2}, '{"tool": "look", "trusted": false, "value": {"a": 2, "b": 1}}'),
+        ("so", '{"tool": "look", "trusted": false, "value": "so"}'),
+        ({"a": 2}, 'A person changed the arguments of this call to {}.\n{"a": 2}'),
+        ("two\nlines", "A person changed the arguments of this call to {}.\ntwo\nlines"),
+    ],
+)
+def test_a_value_that_the_result_holds_is_told_once(value: Any, content: str) -> None:
+    assert ended(value, content) == [("ends", "", True), ("result", content, False)]
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("ab", "2 characters; these are the first 1.\na"),
+        ("a", "Done."),
+        ("a", [{"type": "text", "text": "b"}]),
+        ("a", "9000 characters; these are the first 2000.\n" + "[" * 2000),
+        ("a", '{"tool": "look", "trusted": true, "value": "a"}'),
+    ],
+)
+def test_a_value_that_the_model_is_not_shown_whole_is_told_with_the_end(
+    value: Any, content: Any
+) -> None:
+    [end, result] = ended(value, content)
+    assert (end, result[0]) == (("ends", value, False), "result")
+
+
+def test_what_a_tool_says_to_people_is_told_with_the_end_in_any_case() -> None:
+    content = '{"tool": "look", "trusted": false, "value": 5}'
+    assert ended(5, content, details="camera 2")[0] == ("ends", "camera 2", False)

@@ -68,3 +68,37 @@ def test_it_is_said_what_is_going_on() -> None:
     activity.entry({"type": "tool_end", "callId": "t2c1", "tool": "pay"})
     activity.entry({"type": "confirmation_required", "callId": "t2c2"})
     assert activity.now() == "waiting for a person's decision"
+
+
+def stands(**stages: str) -> list[dict[str, str]]:
+    return [{"callId": call, "tool": "look", "stage": stage} for call, stage in stages.items()]
+
+
+def test_only_what_runs_is_said_to_be_carried_out_before_the_ends_of_a_turn_are_told() -> None:
+    activity = Activity()
+    activity.entry({"type": "turn_start", "turn": 1})
+    for call in ("t1c1", "t1c2"):
+        activity.entry({"type": "tool_start", "callId": call, "tool": "look"})
+
+    activity.stands(stands(t1c1="ended", t1c2="running", t1c3="waiting", t1c4="pending"))
+    assert activity.now() == "carrying out look (t1c2); 1 ended, 1 held up by others"
+    activity.stands(stands(t1c1="ended", t1c2="ended", t1c3="waiting", t1c4="queued"))
+    assert activity.now() == "waiting for a person's decision; 2 ended, 1 held up by others"
+    activity.entry({"type": "tool_start", "callId": "t1c4", "tool": "pay"})
+    assert activity.now() == "carrying out pay (t1c4); 2 ended"
+    activity.stands(stands(t1c1="ended", t1c2="ended", t1c3="ended", t1c4="unsure"))
+    assert activity.now() == "waiting for a person's decision; 3 ended"
+
+    for call in ("t1c1", "t1c2", "t1c3", "t1c4"):
+        activity.entry({"type": "tool_end", "callId": call, "tool": "look"})
+    activity.stands([])
+    assert activity.now() == "turn 1"
+
+
+def test_many_that_run_leave_room_for_how_many_have_ended() -> None:
+    activity = Activity()
+    for n in range(40):
+        activity.entry({"type": "tool_start", "callId": f"t1c{n}", "tool": "look"})
+    activity.stands(stands(**{f"t1c{n}": "ended" if n < 9 else "running" for n in range(40)}))
+    assert activity.now().endswith("…; 9 ended")
+    assert len(activity.now()) < 78

@@ -60,10 +60,16 @@ async def test_people_are_asked_in_the_middle_of_a_graph(open_house: OpenHouse) 
 
     [waiting] = await run.waiting()
     assert waiting["arguments"] == {"amount": 4}
+    standing = (await run.status())["calls"]
+    assert standing[:2] == [
+        {"callId": "t1c1", "tool": "look_up", "stage": "ended"},
+        {"callId": "t1c2", "tool": "settle", "stage": "waiting"},
+    ]
     assert tools.read() == []
     await run.decide("t1c2", "approve")
     await run.result()
     assert tools.read() == [f"pay 4 {run.id}/t1c2"]
+    assert (await run.status())["calls"] == []
     assert (await run.results())["t1c3"] == "paid for item 4"
 
 

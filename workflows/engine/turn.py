@@ -23,6 +23,8 @@ from schemas.tool import OutputMethod, Tool
 from workflows.engine.outcome import Answered, Failed, Final, Refused, Stopped, Succeeded
 from workflows.engine.state import MISSING, Data
 
+MAX_STANDING_CALLS = 256
+
 
 class Stage(Enum):
     """Where a call stands."""
@@ -147,6 +149,13 @@ class Turn:
     def sequential(self) -> bool:
         """Whether the calls are carried out one at a time: one such tool makes the turn so."""
         return any(call.tool is not None and call.tool.sequential for call in self.calls)
+
+    def standing(self) -> list[dict[str, str]]:
+        """Where each call stands, for people: its result is told when all have ended."""
+        return [
+            {"callId": call.id, "tool": call.name, "stage": call.stage.value}
+            for call in self.calls[:MAX_STANDING_CALLS]
+        ]
 
     @property
     def asks_to_stop(self) -> bool:

@@ -118,6 +118,11 @@ class Work(ABC):
         """The number of the turn that is under way, or was last; 0 before any model is asked."""
         return self._turn.number if self._turn is not None else self.kept.meter.turns
 
+    @property
+    def under_way(self) -> Turn | None:
+        """The turn whose calls are being carried out, where one is."""
+        return self._turn if self._over is None else None
+
     def spent(self) -> Spent:
         """What it has used so far."""
         meter = self.kept.meter
