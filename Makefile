@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-model test-slow test-typescript lint types bench histories schemas lock clean
+.PHONY: help setup demo test test-model test-slow test-typescript lint types bench histories schemas lock clean
 
 PYTHON ?= python3
 # script, local, or any endpoint and model, such as openai:NAME
@@ -38,6 +38,9 @@ AIMOCK := tests/foreign/aimock
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
+
+setup: $(VENV)/.run ## .venv, from which everything is started
+	@:
 
 demo: $(VENV)/.run $(if $(filter local,$(MODEL)),$(VENV)/.model) ## an agent at work that asks before it acts (MODEL=script, local, openai:NAME, …)
 	@$(BIN)/python examples/support_desk/demo.py --model "$(MODEL)"

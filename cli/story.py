@@ -4,6 +4,7 @@ A `Line` is one thing that happened. The screens draw lines in their own ways an
 else. Every text in a line is clean: see `cli.text`.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -53,6 +54,8 @@ class Story:
         self._run_id = run_id
         self._whole = whole
         self._labels: dict[str, str] = {}
+        self._whose: dict[str, str] = {}
+        self._ended: dict[str, Entry] = {}
         self._failed: dict[str, None] = {}
         self._plans: dict[str, dict[str, Any]] = {}
 
@@ -62,10 +65,11 @@ class Story:
         return telling(self, clock(entry.get("at")), entry) if telling else []
 
     def name(self, entry: Entry) -> str:
-        """A call by its id and the name that people know its tool by: `t2c1 Refund an order`."""
+        """A call by its id and the name that people know its tool by: `t2c1 Refund an order`; in a
+        run with instances, with the one that it is of."""
         call_id = str(entry.get("callId", ""))
         label = self._labels.get(call_id) or str(entry.get("tool") or "")
-        return one_line(f"{call_id} {label}", _NAME_CHARS)
+        return one_line(f"{call_id} {label}", _NAME_CHARS) + self._whose.get(call_id, "")
 
     def _message(self, at: str, entry: Entry) -> list[Line]:
         message = entry["message"]
@@ -78,7 +82,8 @@ class Story:
                 return []
             case "tool":
                 tone: Tone = "bad" if message.get("isError") else "quiet"
-                return [Line(at, "result", self.name(message), body, tone)]
+                result = Line(at, "result", self.name(message), body, tone)
+                return [*self._held(message), result]
             case "assistant":
                 return [Line(at, "model", "", body, "said")] if body else []
             case role:
@@ -92,13 +97,15 @@ class Story:
 
     def _call(self, at: str, entry: Entry) -> list[Line]:
         self._labels[entry["callId"]] = entry.get("label") or entry.get("tool") or ""
+        if whose := _whose(entry):
+            self._whose[entry["callId"]] = whose
         why = filter(None, [_waits(entry.get("waitsFor")), _because(entry.get("reasoning"))])
         text, arguments = self._given(entry)
         return [Line(at, "call", text, "\n".join([*why, *arguments]))]
 
     def _given(self, entry: Entry) -> tuple[str, list[str]]:
         """A call and its arguments in a line; apart from it, those that have no room there."""
-        name, short = self.name(entry) + _whose(entry), arguments_line(entry.get("arguments"))
+        name, short = self.name(entry), arguments_line(entry.get("arguments"))
         if self._whole and "…" in short:
             return name, [as_json(entry["arguments"], indent=2)]
         return f"{name}  {short}".rstrip(), []
@@ -147,13 +154,26 @@ class Story:
 
     def _end(self, at: str, entry: Entry) -> list[Line]:
         if (error := entry.get("error")) is None:
-            shown = [entry[key] for key in ("value", "details") if entry.get(key) is not None]
-            body = "\n".join(map(as_text, shown))
-            return [Line(at, "ends", self.name(entry), body, "good", minor=not shown)]
+            if entry.get("value") is not None:
+                self._ended[entry["callId"]] = entry
+                return []  # until the model's form of it is there, which may hold all of it
+            return [self._good_end(at, entry, entry.get("details"))]
         self._failed[entry["callId"]] = None
         code = one_line(str(error.get("code")), _NAME_CHARS)
         message = beside(code, str(error.get("message", "")))
         return [Line(at, "ends", f"{self.name(entry)}: {code}", message, "bad")]
+
+    def _held(self, message: Entry) -> list[Line]:
+        """The end of a call whose value was held back: told where its result does not show it."""
+        if (entry := self._ended.pop(str(message.get("callId")), None)) is None:
+            return []
+        hidden = not _shows(message.get("content"), entry["value"])
+        value = entry["value"] if hidden else None
+        return [self._good_end(clock(entry.get("at")), entry, value, entry.get("details"))]
+
+    def _good_end(self, at: str, entry: Entry, *values: Any) -> Line:
+        shown = [as_text(value) for value in values if value is not None]
+        return Line(at, "ends", self.name(entry), "\n".join(shown), "good", minor=not shown)
 
     def _write(self, at: str, entry: Entry) -> list[Line]:
         how = "" if entry.get("method", "set") == "set" else f" ({clean(entry['method'])})"
@@ -188,6 +208,21 @@ def _waits(calls: Any) -> str:
 def _whose(entry: Entry) -> str:
     """The instance that it is about, in a run with instances."""
     return f" of {one_line(str(entry['instance']), 100)}" if entry.get("instance") else ""
+
+
+def _shows(content: Any, value: Any) -> bool:
+    """Whether what the model reads of a result holds all of it, though in another form: said to be
+    from outside, or below a remark on its arguments."""
+    if not isinstance(content, str):
+        return False
+    if isinstance(value, str) and content.endswith(value):
+        return True
+    try:
+        shown = json.loads(content.rpartition("\n")[2])
+    except (ValueError, RecursionError):
+        return False
+    from_outside = isinstance(shown, dict) and shown.get("trusted") is False
+    return value == shown or (from_outside and value == shown.get("value"))
 
 
 def _because(reasoning: Any) -> str:

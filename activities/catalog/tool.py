@@ -3,7 +3,7 @@
 A tool is first folded into one form (`fold`), then read, then checked for what it needs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -46,6 +46,7 @@ def resolve_tool(written: Any, name: str | None, world: World) -> Tool:
         unfit = name_fault(name, "_tool")
         folded.faults.extend([] if unfit is None else [unfit])
         folded.fixed["_tool"] = name if unfit is None else "unnamed"
+    folded.faults.extend(map(folded.told, _two_carriers(folded.fixed)))
     definition = _validated(folded)
     folded.faults.extend(folded.told(fault) for fault in _faults(definition, folded, world))
     if folded.faults:
@@ -128,7 +129,7 @@ def _carrier_faults(definition: ToolDefinition, world: World) -> Iterator[Fault]
     if definition.activity is not None:
         yield from _activity_faults(definition, definition.activity, world)
     if definition.delegate is not None:
-        yield from _delegate_faults(definition, definition.delegate, world)
+        yield from _delegate_faults(definition.delegate, world)
     elif definition.tool is not None and _activity(definition, world) is None:
         yield from _latent_faults(definition, definition.tool, world)
 
@@ -142,10 +143,14 @@ def _activity_faults(
         yield Fault(("_activity", "local"), "a local activity may be carried out twice", mend)
 
 
-def _delegate_faults(definition: ToolDefinition, agent: str, world: World) -> Iterator[Fault]:
-    if definition.activity is not None:
+def _two_carriers(fixed: Mapping[str, Any]) -> Iterator[Fault]:
+    """That it names two; told also where one of them does not read."""
+    if fixed.get("_delegate") is not None and fixed.get("_activity") is not None:
         reason = "`_delegate` and `_activity` each say what carries the tool out"
         yield Fault(("_delegate",), reason, "keep one of them")
+
+
+def _delegate_faults(agent: str, world: World) -> Iterator[Fault]:
     if world.agents is not None and agent not in (ANONYMOUS, *world.agents):
         mend = nearest(agent, (ANONYMOUS, *world.agents))
         yield Fault(("_delegate",), f"there is no agent `{agent}`", mend)
@@ -155,7 +160,8 @@ def _latent_faults(definition: ToolDefinition, name: str, world: World) -> Itera
     near = nearest(name, world.activities, "`--tools` gives it some")
     if definition.output is None:
         reason = f"this worker has no activity `{name}`, which would carry out the tool"
-        mend = f"name one with `_activity` ({near}), or have the model itself answer by `_output`"
+        ways = f"name one with `_activity` ({near}), an agent with `_delegate`"
+        mend = f"{ways}, or have the model itself answer by `_output`"
         yield Fault((), reason, mend)
     elif definition.side_effects:
         reason = f"the model itself answers `{name}`, which has no effect on the world"

@@ -1,7 +1,8 @@
 """The provider `script`: answers from a file, for tests and demonstrations. It asks no network.
 
 Which answer is given depends on the conversation alone, by how many answers it holds already, so it
-is the same on every worker and after every crash.
+is the same on every worker and after every crash. A delegate's run is a conversation of its own,
+and so is a latent call.
 """
 
 import asyncio
@@ -52,7 +53,10 @@ class ScriptedAnswer(Strict):
 
 
 class Scenario(Strict):
-    """The answers of those runs whose first user message `match` is found in."""
+    """The answers of those conversations whose first user message `match` is found in.
+
+    Messages of a run's context come before its input; data in a message is tried as JSON.
+    """
 
     match: str = ""
     answers: list[ScriptedAnswer]

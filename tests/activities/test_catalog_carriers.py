@@ -179,7 +179,8 @@ REFUSED: list[tuple[str, str]] = [
     (
         "description: x",
         "1: this worker has no activity `t`, which would carry out the tool; name one with"
-        " `_activity` (known: `charge`, `look_up`), or have the model itself answer by `_output`",
+        " `_activity` (known: `charge`, `look_up`), an agent with `_delegate`, or have the model"
+        " itself answer by `_output`",
     ),
     (
         ANSWERED + "_sideEffects: true",

@@ -112,8 +112,8 @@ TOOLS = [
         "an activity of the tool's name that nobody registers",
         "description: Charge a card.\n",
         "1: this worker has no activity `t`, which would carry out the tool; name one "
-        "with `_activity` (known: `charge`, `look_up`), or have the model itself answer by "
-        "`_output`",
+        "with `_activity` (known: `charge`, `look_up`), an agent with `_delegate`, or have the "
+        "model itself answer by `_output`",
         editor=False,
     ),
     tool(
@@ -143,6 +143,12 @@ TOOLS = [
     tool(
         "a delegate besides an activity",
         CHARGED + "_delegate: anonymous\n",
+        "2: `_delegate` and `_activity` each say what carries the tool out; keep one of them",
+    ),
+    tool(
+        "a delegate besides an activity that does not read",
+        "_activity: {local: true}\n_delegate: anonymous\n",
+        "1: `_activity`: `type` is missing; add it",
         "2: `_delegate` and `_activity` each say what carries the tool out; keep one of them",
     ),
     tool(
