@@ -359,6 +359,13 @@ def content_of(message: dict[str, Any]) -> Any:
     return content if isinstance(content, str) else content[0]["text"]
 
 
+def test_what_comes_from_outside_is_no_input_of_a_run_that_has_none() -> None:
+    part = data("input", {"a": 2})
+    play = strange({"content": [part]}, input=None, context=[{"content": "go"}])
+
+    assert "input" not in play.run.kept.data
+
+
 def test_what_came_from_outside_may_be_said_anew_from_there() -> None:
     parts = [data("page", {"a": 1}), data("page", {"b": 2})]
     play = Play(
