@@ -204,4 +204,5 @@ def _told(turn: int, label: str, arguments: str, became: str) -> str:
     """A line of the story; of many, one or two are new each time that the page is read."""
     with_ = f" ({prose(arguments, WORDS_BYTES)})" if arguments else ""
     where = f"Turn {turn}: " if turn else ""
-    return f"- {where}**{prose(label, NAME_BYTES)}**{with_}: {prose(became, WORDS_BYTES)}"
+    so_far = f": {prose(became, WORDS_BYTES)}" if became else ""
+    return f"- {where}**{prose(label, NAME_BYTES)}**{with_}{so_far}"

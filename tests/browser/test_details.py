@@ -248,6 +248,7 @@ def test_a_plan_is_told_before_its_calls_of_which_it_decides() -> None:
     play = planning(call("pay", {"amount": 1}), call("pay", {"amount": 2}))
     told = [line for line in page(play).split("\n") if line.startswith("- Turn")]
     assert [line.split("**")[1] for line in told] == ["plan of 2 calls", *["Refund an order"] * 2]
+    assert not any(line.rstrip().endswith(":") for line in told), "nothing became of them yet"
 
 
 def test_a_plan_that_has_no_room_says_so() -> None:
