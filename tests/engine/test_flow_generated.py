@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from schemas.base import canonical_json
 from schemas.errors import ErrorCode
-from schemas.reference import parse_output_path, parse_reference
+from schemas.reference import Path, parse_output_path, parse_reference
 from tests.engine.driver import Play, call, says, tool
 from workflows.engine.outcome import failed
-from workflows.engine.state import Data
+from workflows.engine.references import references
+from workflows.engine.state import MISSING, Data
 
 some = settings(
     max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
@@ -46,7 +47,7 @@ def _reference(first: str, second: str, how: str) -> str:
     )
 
 
-references = st.builds(
+REFERENCES = st.builds(
     _reference,
     st.sampled_from(PLACES),
     st.sampled_from(PLACES),
@@ -64,7 +65,7 @@ outputs = (
 )
 planned = st.builds(
     Planned,
-    st.lists(references, max_size=2).map(tuple),
+    st.lists(REFERENCES, max_size=2).map(tuple),
     outputs,
     st.sampled_from(METHODS),
     st.sampled_from(VALUES),
@@ -193,6 +194,31 @@ def test_everything_that_can_run_runs(
             assert mine in started, "nothing stands in its way"
         if mine not in started:
             assert played.codes[mine] == "unresolved_reference"
+
+
+@settings(some, max_examples=600)
+@given(st.lists(planned, min_size=3, max_size=6), STATES, st.integers(0, 999))
+def test_what_does_not_run_refers_to_what_is_not_there(
+    calls: list[Planned], state: dict[str, Any], seed: int
+) -> None:
+    calls = [each for n, each in enumerate(calls) if not each.writes or not _crossed(calls, n)]
+    played = Played(calls, state, seed)
+    for index, each in enumerate(calls):
+        if f"t1c{index + 1}" in played.started:
+            continue
+        read = [one for text in each.reads for one in references(text)]
+        bad = [[_is_bad(played, calls, index, path) for path in one.paths] for one in read]
+        assert any(
+            all(paths) if one.choose == "first" else any(paths)
+            for one, paths in zip(read, bad, strict=True)
+        )
+
+
+def _is_bad(played: Played, calls: list[Planned], reader: int, path: Path) -> bool:
+    """Whether nothing stands at a place, or a call that was to write there did not."""
+    writers = writers_of(calls, reader, str(path))
+    failed_ = any(played.codes[f"t1c{writer + 1}"] is not None for writer in writers)
+    return failed_ or played.play.run.kept.data.read(path) is MISSING
 
 
 def _crossed(calls: list[Planned], index: int) -> bool:
