@@ -266,12 +266,18 @@ class WorkerFacts(Lenient):
     """What a run must know of the worker that it started on.
 
     `search_attributes` are those that the namespace has: writing another would fail the run.
+    `continue_after` is the number of events after which a run continues as new, where the operator
+    has set one; `store` says that payloads of any size are kept outside of Temporal;
+    `request_queues` names the task queue of each endpoint whose requests are limited in number.
     """
 
     search_attributes: list[str] = []
     notify: str | None = None
     generate_timeout: Duration
     heartbeat_timeout: Duration
+    continue_after: int | None = None
+    store: bool = False
+    request_queues: dict[str, str] = {}
 
 
 class _Taken(Lenient):

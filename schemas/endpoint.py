@@ -10,7 +10,8 @@ ProviderName = Literal["openai", "anthropic", "ollama", "gemini", "script"]
 
 
 class Price(Strict):
-    """The price of a million tokens. Cached tokens cost `input` unless `cached` is said."""
+    """The price of a million tokens. Tokens that are read from the provider's cache, or written to
+    it, cost `input` unless `cached` or `cache_write` is said."""
 
     input: Annotated[float, Field(ge=0)]
     """Of a million tokens of the request."""
@@ -18,6 +19,8 @@ class Price(Strict):
     """Of a million tokens of the answer."""
     cached: Annotated[float, Field(ge=0)] | None = None
     """Of a million tokens of the request that the provider had kept (default: `input`)."""
+    cache_write: Annotated[float, Field(ge=0)] | None = None
+    """Of a million tokens of the request that the provider now keeps (default: `input`)."""
 
 
 # For editors: what `_complete` checks.
@@ -45,6 +48,10 @@ class Endpoint(Strict):
     """Headers of every request."""
     timeout: Duration = parse_duration("5m")
     """The longest silence of a model that is answering."""
+    max_requests_per_minute: Annotated[int | None, Field(ge=1)] = None
+    """The most requests a minute, of all workers together."""
+    context_window: Annotated[int | None, Field(ge=1_000)] = None
+    """What its models can take in, in tokens, where that is not known by their names."""
     price: Price | None = None
     """What tokens cost."""
     file: str | None = None

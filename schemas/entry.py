@@ -78,6 +78,15 @@ class SkillEntry(Entry):
     skill: str
 
 
+class SummaryEntry(Entry):
+    """From now on the model reads `text` in place of all entries up to number `upto`."""
+
+    event = False
+    type: Literal["summary"] = "summary"
+    upto: int
+    text: str
+
+
 class TurnStart(Entry):
     """A request to the model begins."""
 
@@ -184,6 +193,14 @@ class Error(Entry):
     """What kind of end it is."""
     message: str
     """What happened, and what to do."""
+
+
+EVENTS = frozenset(
+    kind.model_fields["type"].default for kind in Entry.__subclasses__() if kind.event
+)
+"""The types of those entries that are events."""
+SHOWN_TO_MODELS = frozenset(("message", "summary"))
+"""The types of those entries that a model reads."""
 
 
 def digested(record: dict[str, Any]) -> bytes:

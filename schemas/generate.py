@@ -1,10 +1,11 @@
 """How a request to a model travels between a run and the activity that makes it.
 
 History holds `Pointer` alone. `Page` is what the run answers, by query, to `PageOf`: the part of
-its log that the activity does not hold yet, under a megabyte at a time.
+its log that the activity does not hold yet, under a megabyte at a time. To the process that it is
+in, the run hands the first page over when it has the activity scheduled.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -12,29 +13,42 @@ from schemas.agent import Calling, ModelSettings, ToolChoice
 from schemas.base import Lenient
 from schemas.tool import Schema
 
+# The function by which a run hands `Page` over unasked, to the process that it is in: it takes a
+# workflow id, a `Pointer`, and what answers `PageOf`.
+HAND_OVER: Final = "holdfast-hand-over"
+
 
 class Pointer(Lenient):
     """The input of `generate`: a place in the run's log, and the digest of all up to there.
 
-    With a `call`, it is a place in the small log of the request by which that call is answered.
+    The model reads what stands after entry `since`, which is where the newest summary begins to
+    hold; `origin` is the digest of all before. With a `call`, it is a place in the small log of the
+    request by which that call is answered. With `summary`, the model is asked for a summary of what
+    stands up to entry `upto`, and reads no more than that.
     """
 
     turn: int
     entries: int
     digest: str
     call: str | None = None
+    since: int = 0
+    origin: str = ""
+    summary: bool = False
+    upto: int = 0
 
 
 class PageOf(Lenient):
     """Which part of the log is wanted: the entries after `after`, up to `upto`.
 
-    `offset` goes on in the middle of the entry `after + 1`, in characters. `call` is the pointer's.
+    `offset` goes on in the middle of the entry `after + 1`, in characters. `call` and `summary` are
+    the pointer's.
     """
 
     after: Annotated[int, Field(ge=0)] = 0
     upto: Annotated[int, Field(ge=0)]
     offset: Annotated[int, Field(ge=0)] = 0
     call: str | None = None
+    summary: bool = False
 
 
 class ToolOffer(Lenient):

@@ -30,6 +30,14 @@ RESERVED_ACTIVITIES: Final = (
     *(MEMORY_READ, MEMORY_WRITE, MEMORY_SEARCH),
 )
 
+# A header of an activity that says itself how long it may be silent: no worker beats for it.
+BEATS_ITSELF: Final = "holdfast-beats-itself"
+
+# A store outside of Temporal, as references to it name it; and what marks a payload that is to go
+# there.
+STORE: Final = "holdfast.store"
+FOR_STORE: Final = "holdfast-for-store"
+
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"
 
@@ -80,12 +88,16 @@ INVALID_DECISION: Final = "invalid_decision"
 NO_SUCH_CALL: Final = "no_such_call"
 ALREADY_DECIDED: Final = "already_decided"
 NOT_A_CONVERSATION: Final = "not_a_conversation"
+# Also what lists show of a history that a run has left.
+CONTINUED: Final = "continued"
 # And that with which a memory's `write` does.
 MEMORY_FULL: Final = "memory_full"
 
 
 # Temporal takes ids of a thousand bytes.
 _MAX_ID_PART_CHARS = 200
+# A longer one fails the workflow task that has it.
+_MAX_FAIRNESS_KEY_BYTES = 64
 
 
 def call_id(turn: int, index: int) -> str:
@@ -130,6 +142,21 @@ def memory_id(agent: str, principal: str | None, *, inline: bool) -> str:
     """
     owner = [agent] if principal is None else [agent, principal]
     return ".".join(["memory-inline" if inline else "memory", *map(_id_part, owner)])
+
+
+def request_queue(task_queue: str, endpoint: str) -> str:
+    """The task queue of the requests to an endpoint, of all workers of `task_queue`."""
+    return f"{task_queue}.requests.{_id_part(endpoint)}"
+
+
+def fairness_key(who: str) -> str:
+    """By what the server tells apart those whose requests come to their turn side by side.
+
+    What is too long for it, or no text that it takes (half a character), is known by its digest.
+    """
+    data = who.encode("utf-8", "surrogatepass")
+    fits = len(data) <= _MAX_FAIRNESS_KEY_BYTES and who.isprintable()
+    return who if fits else hashlib.sha256(data).hexdigest()
 
 
 def _id_part(text: str) -> str:

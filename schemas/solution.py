@@ -2,6 +2,9 @@
 
 from typing import Any, Literal
 
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+
 from schemas.base import Json, Lenient
 
 StopReason = Literal["stop", "calls", "length", "filtered"]
@@ -18,6 +21,9 @@ class Usage(Lenient):
     """Of the requests, those that the provider had kept."""
     cost: float | None = None
     """By the endpoint's prices."""
+    # What it costs is told, so it is of no use to a run, and never leaves the process.
+    written_tokens: SkipJsonSchema[int | None] = Field(default=None, exclude=True)
+    """Of the requests, those that the provider keeps from now on."""
 
 
 class WrittenCall(Lenient):
@@ -36,7 +42,8 @@ class Solution(Lenient):
     """One answer of a model.
 
     `provider_data` is what its provider wants to be sent back with the answer, such as signatures
-    of its reasoning. Nobody else reads it.
+    of its reasoning. Nobody else reads it. `window` is what the model can take in, in tokens: said
+    where the conversation takes much of it. `too_long`: it takes more, and there is no answer.
     """
 
     text: str = ""
@@ -46,3 +53,5 @@ class Solution(Lenient):
     usage: Usage = Usage()
     model: str | None = None
     notices: list[str] = []
+    window: int | None = None
+    too_long: bool = False
