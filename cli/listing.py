@@ -19,9 +19,14 @@ from schemas import names
 from schemas.decision import Waiting
 from schemas.plan import in_brief
 
-MAX_RUNS = 1_000
-_AT_ONCE = 8
-_RUNS = f'WorkflowType IN ("{names.AGENT_WORKFLOW}", "{names.CALL_WORKFLOW}")'
+MAX_RUNS = 10_000
+# A worker answers some hundred queries a second, one after the other: more would wait there.
+_AT_ONCE = 32
+# What a run has left behind when it continued as new is no run of its own.
+_RUNS = (
+    f'WorkflowType IN ("{names.AGENT_WORKFLOW}", "{names.CALL_WORKFLOW}")'
+    ' AND ExecutionStatus != "ContinuedAsNew"'
+)
 _OPEN = f'{_RUNS} AND ExecutionStatus = "Running"'
 _CREATE = f"temporal operator search-attribute create --name {names.AGENT_STATUS} --type Keyword"
 _T = TypeVar("_T")
@@ -45,6 +50,8 @@ async def approvals(*, json: bool) -> int:
     client = await connect()
     runs = await _waiting_runs(client)
     answers = await _all(_asked(client, run) for run in runs)
+    if len(runs) == MAX_RUNS:
+        print(f"holdfast: these are of the newest {MAX_RUNS} runs", file=sys.stderr)
     waiting = [(run, one) for run, found in answers if isinstance(found, list) for one in found]
     if json:
         print(as_json([{"run": run, **one.to_json()} for run, one in waiting]))
@@ -82,24 +89,23 @@ async def _runs(client: Client, query: str, limit: int = MAX_RUNS) -> list[Workf
     return [run async for run in client.list_workflows(query, limit=limit)]
 
 
-async def _waiting_runs(client: Client) -> list[str]:
+async def _waiting_runs(client: Client) -> list[WorkflowExecution]:
     """Runs that wait for a person; every open one where the namespace cannot tell them apart."""
     try:
-        found = await _runs(client, _having("awaiting_approval"))
+        return await _runs(client, _having("awaiting_approval"))
     except RPCError as error:
         if error.status != RPCStatusCode.INVALID_ARGUMENT:
             raise rpc_problem(error) from error
-        found = await _runs(client, _OPEN)
-    return [run.id for run in found]
+        return await _runs(client, _OPEN)
 
 
-async def _asked(client: Client, run_id: str) -> tuple[str, list[Waiting] | CommandError]:
+async def _asked(
+    client: Client, run: WorkflowExecution
+) -> tuple[str, list[Waiting] | CommandError]:
     try:
-        run = RemoteRun(client, run_id)
-        ended = (await run.look()).closed
-        return run_id, [] if ended else await run.waiting()
+        return run.id, await RemoteRun(client, run.id, task_queue=run.task_queue).waiting()
     except CommandError as error:
-        return run_id, [] if error.code == NO_SUCH else error
+        return run.id, [] if error.code == NO_SUCH else error
 
 
 def _unanswered(errors: list[CommandError]) -> int:

@@ -95,6 +95,10 @@ class Story:
     def _skill(self, at: str, entry: Entry) -> list[Line]:
         return [Line(at, "skill", one_line(str(entry["skill"]), _NAME_CHARS))]
 
+    def _summary(self, at: str, entry: Entry) -> list[Line]:
+        text = f"the model reads this in place of entries 1 to {entry['upto']}"
+        return [Line(at, "summary", text, clean(str(entry["text"])), "quiet")]
+
     def _call(self, at: str, entry: Entry) -> list[Line]:
         self._labels[entry["callId"]] = entry.get("label") or entry.get("tool") or ""
         if whose := _whose(entry):
@@ -191,6 +195,7 @@ _TELLINGS: Final[dict[str, Callable[[Story, str, Entry], list[Line]]]] = {
     "decision": Story._decision,
     "notice": Story._notice,
     "skill": Story._skill,
+    "summary": Story._summary,
     "turn_start": Story._turn,
     "tool_call": Story._call,
     "confirmation_required": Story._asked,

@@ -15,14 +15,15 @@ with workflow.unsafe.imports_passed_through():
     from schemas.errors import ErrorCode
     from schemas.generate import PageOf
     from schemas.message import Delivered
-    from schemas.run import RunRequest
 
+from workflows.chain import begun_with, is_to_go_on, leave, length
+from workflows.engine.desk import Desk
 from workflows.engine.mailbox import Mailbox
 from workflows.engine.opening import InvalidRequest
 from workflows.engine.run import Run
 from workflows.engine.steps import AskModel, AskPeople, AwaitMessage, CarryOut, Fail, Finish, Step
 from workflows.hands import Hands, in_time
-from workflows.requests import NOTHING, NotUnderstoodError, fail, lone, read, received, understood
+from workflows.requests import NOTHING, NotUnderstoodError, fail, lone, received, understood
 from workflows.shell import FAILURES, Shell
 
 
@@ -36,9 +37,15 @@ class AgentWorkflow(Shell[Run]):
     @lone
     def __init__(self, request: RawValue = NOTHING, *more: Any) -> None:
         super().__init__()
-        self._asked = read(request, more, RunRequest, '{"agent": …, "input": …}')
         self._mailbox = Mailbox()
         self._senders: list[int] = []
+        self._leaving = False
+        self._snapshot: Snapshot | None = None
+        self._asked, self._left = begun_with(request, more)
+        if self._left is not None:
+            carried = self._left.carried
+            self._mailbox = Mailbox.resumed(carried.run.mailbox)
+            self._desk, self._notes = Desk.resumed(carried.run.kept.desk), carried.notes
 
     @workflow.run
     @lone
@@ -73,8 +80,10 @@ class AgentWorkflow(Shell[Run]):
         """The answer to a message of a conversation."""
         number = self._mailbox.put(_delivered(message))
         self._senders.append(number)
-        await workflow.wait_condition(lambda: self._has_answered(number))
+        await workflow.wait_condition(lambda: self._has_answered(number) or self._leaving)
         self._senders.remove(number)
+        if self._leaving and not self._has_answered(number):
+            fail(names.CONTINUED, _CONTINUED)
         if self._unbegun is not None:
             fail(*self._unbegun)
         assert self._work is not None  # it has answered
@@ -106,25 +115,45 @@ class AgentWorkflow(Shell[Run]):
         """A part of the conversation, for `generate`; see `schemas.generate`."""
         if self._work is None:
             raise ValueError("the run has not begun")
-        return self._work.page(PageOf.read(page)).to_json()
+        return self._work.pages.page(PageOf.read(page)).to_json()
 
     # From step to step.
 
     async def _begin(self) -> Run:
+        if self._left is not None:
+            self._snapshot, left = self._left.carried.snapshot, self._left
+            self._facts, self._left = self._snapshot.worker, None
+            return left.resumed(self._mailbox, self._desk)
         if self._asked.request is None:
             fail(names.INVALID_REQUEST, self._asked.wrong)
         resolved = await self._resolve(names.RESOLVE_AGENT, self._asked.given, "agent")
-        snapshot = Snapshot.read(resolved)
-        self._facts = snapshot.worker
+        self._snapshot = Snapshot.read(resolved)
+        self._facts, agent = self._snapshot.worker, self._snapshot.agent
         try:
-            return Run(self._asked.request, snapshot.agent, self._mailbox, self._desk, workflow.now)
+            return Run.begun(self._asked.request, agent, self._mailbox, self._desk, workflow.now)
         except InvalidRequest as error:
             fail(error.code, str(error))
 
     async def _next(self, work: Run) -> Step:
         """The next step, once everybody has been given the answer that is there."""
         await workflow.wait_condition(lambda: not self._answered_senders(work))
+        await self._go_on_as_new(work)
         return work.next()
+
+    async def _go_on_as_new(self, work: Run) -> None:
+        """Leave a history that is long, as soon as nobody waits for an answer: the next run would
+        not know whom to give it to. Where there is no time for that, they are told so."""
+        assert self._facts is not None  # the run has begun
+        assert self._snapshot is not None
+        assert self._asked.request is not None
+        if not is_to_go_on(work, self._facts):
+            return
+        if length(self._facts).pressing:
+            self._leaving = True
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            self._leaving = False
+        if workflow.all_handlers_finished():
+            leave(work, self._asked.request, self._snapshot, self._notes)
 
     async def _take(self, work: Run, hands: Hands, step: Step) -> None:
         match step:
@@ -166,6 +195,13 @@ class AgentWorkflow(Shell[Run]):
     def _answered_senders(self, run: Run) -> list[int]:
         """The senders whose answer is there and who have not been given it yet."""
         return [number for number in self._senders if run.answered_up_to >= number]
+
+
+# What a sender is told whose answer the run that it asked does not live to see.
+_CONTINUED = (
+    "the run went on as a new one before it answered: what was said is kept, and its answer will"
+    " stand in the run's context"
+)
 
 
 def _delivered(message: Any) -> Delivered:

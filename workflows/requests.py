@@ -33,7 +33,7 @@ NOTHING = RawValue(Payload())
 # What a person sent is wrong, as they are told: nobody who operates a worker need look into it.
 _PEOPLES = (
     *(names.INVALID_REQUEST, names.INVALID_DECISION, names.NO_SUCH_CALL),
-    *(names.ALREADY_DECIDED, names.NOT_A_CONVERSATION, names.MEMORY_FULL),
+    *(names.ALREADY_DECIDED, names.NOT_A_CONVERSATION, names.CONTINUED, names.MEMORY_FULL),
 )
 
 

@@ -12,6 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from schemas import names
     from schemas.agent import ModelSettings
     from schemas.base import json_size
+    from schemas.generate import Pointer
 
 from workflows.engine.approval import Question
 from workflows.engine.delegates import Delegate
@@ -54,14 +55,22 @@ def updates(
     ]
 
 
+def left(known: list[str]) -> list[SearchAttributeUpdate[Any]]:
+    """What lists show of a history that a run has left: it is not the run any more."""
+    return updates({}, {names.AGENT_STATUS: names.CONTINUED}, known)
+
+
 def summary(text: str) -> str:
     """One line for a timeline, which shows it as plain text."""
     return one_line(text, MAX_SUMMARY_CHARACTERS)
 
 
-def model_summary(turn: int, model: ModelSettings) -> str:
+def model_summary(pointer: Pointer, model: ModelSettings) -> str:
     """A request to a model, in one line."""
-    return summary(f"Turn {turn}: the model decides what to do ({model.name or model.endpoint})")
+    what = "decides what to do"
+    if pointer.summary:
+        what = f"sums up the conversation so far, entries 1 to {pointer.upto}"
+    return summary(f"Turn {pointer.turn}: the model {what} ({model.name or model.endpoint})")
 
 
 def answer_summary(turn: int, call: Call) -> str:

@@ -28,7 +28,8 @@ with workflow.unsafe.imports_passed_through():
     from schemas.wording import quoted
 
 from workflows import carrying
-from workflows.engine.approval import Desk, Unacceptable
+from workflows.engine.approval import Unacceptable
+from workflows.engine.desk import Desk
 from workflows.engine.instances import known
 from workflows.engine.state import Data
 from workflows.engine.steps import Fail, Finish, Step
@@ -74,6 +75,7 @@ class Shell(ABC, Generic[WorkT]):
         # Why there is no work, where there will be none: a code, and words.
         self._unbegun: tuple[str, str] | None = None
         self._facts: WorkerFacts | None = None
+        self._beginning = ""
         self._showing: Showing | None = None
 
     @abstractmethod
@@ -208,6 +210,10 @@ class Shell(ABC, Generic[WorkT]):
         want = _page(page)
         return [] if self._work is None else self._work.kept.log.events(want.after, want.limit)
 
+    def details(self) -> str:
+        """What Temporal's UI shows as current details; `workflows.metadata` asks for it."""
+        return self._beginning if self._showing is None else self._showing.details()
+
     # From step to step.
 
     async def _see_through(self) -> dict[str, Any]:
@@ -238,7 +244,7 @@ class Shell(ABC, Generic[WorkT]):
 
     async def _resolve(self, activity: str, request: Any, what: Literal["agent", "tool"]) -> Any:
         """What the worker answers of itself and of the definition that a request asks for."""
-        workflow.set_current_details(
+        self._beginning = (
             f"The run begins: its {what}'s definition is read. If it has ended so, the tab"
             " **Timeline** says why."
         )

@@ -1,90 +1,73 @@
-"""What a run may do that today's engine does not yet: the command follows all the same.
+"""A run that continues as new is one run to whoever watches it, decides on it or lists it."""
 
-`Canned` stands in for the engine here: its log goes on after continue-as-new, one entry a page.
-"""
-
-import io
 import json
-from collections.abc import AsyncIterator
-from typing import Any
 
-import pytest
-from temporalio import workflow
-from temporalio.client import Client
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.client import WorkflowExecutionStatus
 
-from cli.follow import follow
-from cli.jsonlines import JsonScreen
-from cli.plain import PlainScreen
+from tests.cli.conftest import Holdfast, Start
+from tests.support.house import OpenHouse, Run
+from tests.support.model_server import Answer, call
 
-QUEUE = "canned"
-TURNS = 3
+TURNS = 6
+PAYS = [*[Answer(calls=[call("pay", amount=n)]) for n in range(1, TURNS)], Answer("done")]
+BUDGET = {"budget": {"maxTurns": 20, "maxIterations": 20}}
 
 
-@workflow.defn(name="AgentWorkflow")
-class Canned:
-    """Writes a turn, continues as new with its log, and ends after the last turn."""
-
-    @workflow.init
-    def __init__(self, log: list[dict[str, Any]]) -> None:
-        self._log = log
-
-    @workflow.run
-    async def run(self, log: list[dict[str, Any]]) -> dict[str, Any]:
-        at = workflow.now().isoformat()
-        turn = len(self._log) + 1
-        self._log.append({"n": turn, "at": at, "type": "turn_start", "turn": turn, "new": [1]})
-        if turn < TURNS:
-            workflow.continue_as_new(self._log)
-        return {"status": "completed", "output": "x", "turns": turn, "calls": 0, "usage": {}}
-
-    @workflow.query
-    def context(self, page: dict[str, int]) -> list[dict[str, Any]]:
-        """One entry at a time, however many are wanted."""
-        return self._log[page["after"] : page["after"] + 1]
-
-    @workflow.query
-    def events(self, page: dict[str, int]) -> list[dict[str, Any]]:
-        """The same."""
-        return self.context(page)
-
-    @workflow.query
-    def status(self) -> dict[str, Any]:
-        """Nothing waits."""
-        return {"status": "running", "pending": []}
+async def started(open_house: OpenHouse) -> Run:
+    """A run that pays five times, and continues as new every second time."""
+    house = await open_house(PAYS, continue_after=25)
+    return await house.start(["pay"], agent=BUDGET)
 
 
-@pytest.fixture
-async def chain(client: Client) -> AsyncIterator[str]:
-    """The id of a run that is a chain of executions."""
-    worker = Worker(
-        client, task_queue=QUEUE, workflows=[Canned], workflow_runner=UnsandboxedWorkflowRunner()
-    )
-    async with worker:
-        handle = await client.start_workflow(
-            "AgentWorkflow", args=[[]], id="chain", task_queue=QUEUE
-        )
-        yield handle.id
+async def has_gone_on(run: Run) -> bool:
+    """Whether the run under this id is not the first one."""
+    first = await run.handle._client.get_workflow_handle(
+        run.id, run_id=run.handle.first_execution_run_id
+    ).describe()
+    return first.status is WorkflowExecutionStatus.CONTINUED_AS_NEW
 
 
-async def test_a_run_is_followed_through_continue_as_new(client: Client, chain: str) -> None:
-    out = io.StringIO()
-
-    code = await follow(client, chain, out=PlainScreen(out, chain))
-
-    assert code == 0
-    turns = [line.split()[2] for line in out.getvalue().splitlines() if " turn " in line]
-    assert turns == ["1", "2", "3"]
-
-
-async def test_a_program_reads_a_whole_chain_and_fields_that_are_new(
-    client: Client, chain: str
+async def test_it_is_watched_and_decided_on_to_its_end(
+    open_house: OpenHouse, start: Start, holdfast: Holdfast
 ) -> None:
-    out = io.StringIO()
+    run = await started(open_house)
+    watching = start("watch", run.id)
+    told = ""
+    for turn in range(1, TURNS):
+        told += await watching.until(f"waits      t{turn}c1")
+        assert (await holdfast("decide", run.id, f"t{turn}c1", "approve")).code == 0
 
-    await follow(client, chain, out=JsonScreen(out))
+    assert await watching.ended() == 0
+    assert await has_gone_on(run)
+    told += watching.seen
+    assert [told.count(f"waits      t{turn}c1") for turn in range(1, TURNS)] == [1] * (TURNS - 1)
+    assert told.count("decided    ") == TURNS - 1
 
-    events = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [event["n"] for event in events[:-1]] == [1, 2, 3]
-    assert events[0]["new"] == [1]
-    assert events[-1] == {"type": "done", "status": "completed", "output": "x"}
+
+async def test_a_program_reads_each_event_once(open_house: OpenHouse, start: Start) -> None:
+    run = await started(open_house)
+    watching = start("watch", run.id, "--json")
+    for turn in range(1, TURNS):
+        await run.waiting()
+        await run.decide(f"t{turn}c1", "approve")
+
+    assert await watching.ended() == 0
+    said = [json.loads(line) for line in watching.seen.splitlines()]
+    numbered = [event["n"] for event in said if "n" in event]
+    assert numbered == list(range(1, len(numbered) + 1))
+    assert said[-1]["type"] == "done"
+
+
+async def test_it_is_shown_whole_and_listed_once(open_house: OpenHouse, holdfast: Holdfast) -> None:
+    run = await started(open_house)
+    for turn in range(1, TURNS):
+        await run.waiting()
+        await run.decide(f"t{turn}c1", "approve")
+    await run.result()
+
+    shown = await holdfast("show", run.id, "--json")
+    listed = await holdfast("list")
+
+    entries = json.loads(shown.out)
+    assert [entry["n"] for entry in entries] == list(range(1, len(entries) + 1))
+    assert [line.split()[0] for line in listed.out.splitlines()].count(run.id) == 1

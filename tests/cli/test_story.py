@@ -125,3 +125,12 @@ def test_a_value_that_the_model_is_not_shown_whole_is_told_with_the_end(
 def test_what_a_tool_says_to_people_is_told_with_the_end_in_any_case() -> None:
     content = '{"tool": "look", "trusted": false, "value": 5}'
     assert ended(5, content, details="camera 2")[0] == ("ends", "camera 2", False)
+
+
+def test_a_summary_tells_what_it_stands_for() -> None:
+    line = told({"type": "summary", "upto": 40, "text": "They looked ten times.", "n": 44})
+    assert (line.word, line.text) == (
+        "summary",
+        "the model reads this in place of entries 1 to 40",
+    )
+    assert line.body == "They looked ten times."

@@ -8,7 +8,8 @@ from schemas.base import sha256
 from schemas.decision import Decision
 from schemas.tool import ApprovalPolicy
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.approval import Desk, Unacceptable
+from workflows.engine.approval import Unacceptable
+from workflows.engine.desk import Desk
 from workflows.engine.steps import CarryOut
 
 SCHEMA = {

@@ -4,19 +4,23 @@ What the model answers, how activities end and what people decide are given befo
 by a test as it goes.
 """
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, TypeVar
 
-from schemas.agent import BUDGET_DEFAULTS, Agent, ModelSettings
+from schemas.agent import BUDGET_DEFAULTS, Agent, ModelSettings, Snapshot, WorkerFacts
 from schemas.base import link, sha256
+from schemas.carried import Carried
 from schemas.decision import Decision
 from schemas.generate import PageOf
 from schemas.message import Delivered
 from schemas.run import CallRequest, RunRequest
 from schemas.solution import Solution, WrittenCall
 from schemas.tool import ActivityBinding, Tool
-from workflows.engine.approval import Desk, Question, Unacceptable
+from workflows.engine.approval import Question, Unacceptable
+from workflows.engine.continuing import carried_from, parcel, resumed, unpacked
+from workflows.engine.desk import Desk
 from workflows.engine.hooks import Deciding, Hook, HookEnd, Returned, go_on
 from workflows.engine.log import Log
 from workflows.engine.mailbox import Mailbox
@@ -30,12 +34,14 @@ from workflows.engine.steps import (
     CarryOut,
     Fail,
     Finish,
+    Step,
 )
 from workflows.engine.turn import Call, Stage, Turn
 from workflows.engine.work import Work
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MODEL = ModelSettings(endpoint="script", name="script")
+FACTS = WorkerFacts(generate_timeout=timedelta(hours=1), heartbeat_timeout=timedelta(seconds=5))
 WorkT = TypeVar("WorkT", bound=Work)
 
 
@@ -266,13 +272,17 @@ class Play(Playing[Run]):
     `outcomes` says how calls end, by tool or call id: an outcome, a value that was returned, a
     function of the call, or a tuple of these, one after the other. `decisions` says what people
     decide, by call id: decisions, or `expire`. `hooks` says what hooks return, by activity. `pick`
-    chooses which of several open calls goes on.
+    chooses which of several open calls goes on. Where it is `chained`, the run continues as new
+    after every turn.
     """
+
+    chained = False
 
     def __init__(
         self,
         *tools: Tool,
         model: Sequence[Solution] = (),
+        summaries: Sequence[Solution] = (),
         outcomes: dict[str, Any] | None = None,
         decisions: dict[str, list[Any]] | None = None,
         pick: Callable[[int], int] = lambda count: 0,
@@ -282,25 +292,55 @@ class Play(Playing[Run]):
         definition: dict[str, Any] | None = None,
         **request: Any,
     ) -> None:
-        asked = RunRequest.model_validate({"agent": "tester", "input": "go", **request})
+        self.asked_for = RunRequest.model_validate({"agent": "tester", "input": "go", **request})
         desk = desk or Desk()
-        self.mailbox = Mailbox()
-        run = Run(asked, agent(*tools, **(definition or {})), self.mailbox, desk, clock)
+        self.mailbox, self.clock = Mailbox(), clock
+        whose = agent(*tools, **(definition or {}))
+        run = Run.begun(self.asked_for, whose, self.mailbox, desk, clock)
         super().__init__(run, desk, outcomes, decisions, pick, hooks)
         self.model = list(model)
+        self.summaries = list(summaries)
 
     def to_end(self, steps: int = 500) -> "Play":
         """Take every step until the run is over, or waits for a message."""
         for _ in range(steps):
-            step = self.run.next()
+            step = self.next()
             if isinstance(step, Finish | Fail | AwaitMessage):
                 return self
             self.take(step)
         raise AssertionError(f"the run does not end within {steps} steps")
 
+    def next(self) -> Step:
+        """The next step of the run."""
+        if self.chained and self.run.at_rest:
+            self.continue_as_new()
+        return self.run.next()
+
+    def to_rest(self) -> "Play":
+        """Take steps until the run is between two turns."""
+        while not self.run.at_rest:
+            self.take(self.run.next())
+        return self
+
+    def carried(self) -> Carried:
+        """What the run would take along now."""
+        snapshot = Snapshot(worker=FACTS, agent=self.run.agent)
+        return carried_from(self.run, self.asked_for, snapshot)
+
+    def continue_as_new(self) -> None:
+        """Leave the run between two turns, and go on with what it left to the next."""
+        values = parcel(self.carried(), self.log, stored=False, forgettable=0)
+        assert values is not None, "it is too large"
+        carried, pages = unpacked([json.loads(json.dumps(values[0])), *values[1:]])
+        self.desk = Desk.resumed(carried.run.kept.desk)
+        self.mailbox = Mailbox.resumed(carried.run.mailbox)
+        self.run = resumed(carried, pages, self.mailbox, self.desk, self.clock)
+
     def take(self, step: Any) -> None:
         """Take one step."""
         match step:
+            case AskModel(pointer) if pointer.summary:
+                self.run.summarised(self.summaries.pop(0))
             case AskModel():
                 self.run.answered(self.model.pop(0))
             case CarryOut(turn):

@@ -182,7 +182,7 @@ class Anything(Play):
     def play(self) -> "Anything":
         """To the end, or until it is cancelled."""
         try:
-            while not isinstance(step := self.run.next(), Finish | Fail):
+            while not isinstance(step := self.next(), Finish | Fail):
                 self._note()
                 self.take(step)
         except Cancelled:

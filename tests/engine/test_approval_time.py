@@ -22,10 +22,9 @@ from tests.engine.asking import (
 )
 from tests.engine.driver import Play, call, says, tool
 from workflows.engine.approval import (
-    MAX_EARLY_DECISIONS,
     MAX_REMINDERS,
-    Desk,
 )
+from workflows.engine.desk import MAX_EARLY_DECISIONS, Desk
 
 
 def test_a_decision_may_come_before_the_run_gets_to_its_wait() -> None:

@@ -193,11 +193,11 @@ def test_the_final_answer_is_asked_for_without_calls() -> None:
     play = Play(tool(), model=loops(6))
     while play.run.kept.meter.turns < 6:
         play.take(play.run.next())
-        assert play.run.page(PageOf(upto=0)).ask.tool_choice == "auto"  # type: ignore[union-attr]  # the first page has it
+        assert play.run.pages.page(PageOf(upto=0)).ask.tool_choice == "auto"  # type: ignore[union-attr]  # the first page has it
     play.take(play.run.next())
     play.run.next()
 
-    assert play.run.page(PageOf(upto=0)).ask.tool_choice == "none"  # type: ignore[union-attr]  # the first page has it
+    assert play.run.pages.page(PageOf(upto=0)).ask.tool_choice == "none"  # type: ignore[union-attr]  # the first page has it
 
 
 def test_a_final_answer_that_is_empty_is_the_output() -> None:

@@ -44,7 +44,7 @@ def writes(play: Play) -> list[tuple[Any, ...]]:
 
 
 def tail(play: Play) -> str:
-    ask = play.run.page(PageOf(upto=0)).ask
+    ask = play.run.pages.page(PageOf(upto=0)).ask
     assert ask is not None
     return ask.tail or ""
 

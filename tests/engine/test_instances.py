@@ -186,8 +186,8 @@ def test_the_choice_of_a_skill_is_for_the_whole_run() -> None:
 
 def test_an_instance_that_comes_later_is_offered_from_then_on() -> None:
     play = Play(tool(), model=[says("", call("look")), says("one")])
-    assert "_instance" not in play.run._ask().tools[0].parameters["properties"]
+    assert "_instance" not in play.run.pages.ask().tools[0].parameters["properties"]
     play.hear(inputs(late="x"))
     play.take(play.run.next())
 
-    assert play.run._ask().tools[0].parameters["properties"]["_instance"]["enum"] == ["late"]
+    assert play.run.pages.ask().tools[0].parameters["properties"]["_instance"]["enum"] == ["late"]

@@ -113,11 +113,11 @@ def test_an_answer_that_does_not_fit_is_said_to_be_wrong_and_asked_for_once_more
 def test_the_run_answers_for_the_request_as_long_as_it_is_under_way_and_not_after() -> None:
     answering = Answering()
     run, want = answering.play.run, PageOf(upto=1, call="t1c1")
-    assert run.page(want) == Page(items=[])
-    run.latents["t1c1"] = answering.latent
+    assert run.pages.page(want) == Page(items=[])
+    run.pages.latents["t1c1"] = answering.latent
 
-    assert run.page(want) == answering.latent.page(want)
-    assert run.page(PageOf(upto=1)) != answering.latent.page(want)
+    assert run.pages.page(want) == answering.latent.page(want)
+    assert run.pages.page(PageOf(upto=1)) != answering.latent.page(want)
 
 
 def test_its_requests_are_counted_and_are_no_turns() -> None:

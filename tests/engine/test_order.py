@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.approval import Desk
+from workflows.engine.desk import Desk
 from workflows.engine.outcome import Stopped
 
 TOOLS: dict[str, dict[str, Any]] = {

@@ -8,8 +8,8 @@ from schemas.errors import ErrorCode
 from schemas.run import RunRequest
 from schemas.solution import Solution, WrittenCall
 from tests.engine.driver import Play, agent, call, noon, says, tool
-from workflows.engine.approval import Desk
 from workflows.engine.budget import Meter
+from workflows.engine.desk import Desk
 from workflows.engine.flow import View
 from workflows.engine.hooks import Refusal, go_on
 from workflows.engine.kept import Kept

@@ -17,9 +17,9 @@ from tests.engine.asking import (
 )
 from tests.engine.driver import Play, call, says, tool
 from workflows.engine.approval import (
-    Desk,
     Question,
 )
+from workflows.engine.desk import Desk
 from workflows.engine.outcome import Unknown
 from workflows.engine.steps import CarryOut
 

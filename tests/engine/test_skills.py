@@ -49,7 +49,7 @@ def asks(play: Play) -> list[Ask]:
     found: list[Ask] = []
     while not isinstance(step := play.run.next(), Finish | Fail):
         if isinstance(step, AskModel):
-            ask = play.run.page(PageOf(upto=0)).ask
+            ask = play.run.pages.page(PageOf(upto=0)).ask
             assert ask is not None
             found.append(ask)
         play.take(step)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from temporalio.client import WorkflowFailureError
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from tests.support.house import Answers, House, Run
 
@@ -16,7 +16,9 @@ People = Callable[[Run], Awaitable[Any]]
 class Path:
     """One path of a run: what the model says, its request, and what people do meanwhile.
 
-    The history that is stored is the run's own, or that of the workflow that `other` names.
+    The history that is stored is the run's own, or that of the workflow that `other` names; of a
+    run that continues as new it is the last one's, or what the `first` one left. `settings` are the
+    worker's.
     """
 
     answers: Answers
@@ -24,10 +26,18 @@ class Path:
     request: dict[str, Any] = field(default_factory=dict)
     people: People | None = None
     other: Callable[[Run], str] | None = None
+    first: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
 
     async def start(self, house: House) -> Run:
         """Start it."""
         return await house.start(self.tools, **self.request)
+
+    def stored(self, run: Run, client: Client) -> WorkflowHandle[Any, Any]:
+        """What has the history that is stored."""
+        id = run.id if self.other is None else self.other(run)
+        run_id = run.handle.first_execution_run_id if self.first else None
+        return client.get_workflow_handle(id, run_id=run_id)
 
     async def walk(self, run: Run) -> None:
         """Do what people do, and see it to its end."""

@@ -6,6 +6,7 @@ from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import Run
 from tests.support.model_server import Answer, call
+from tests.support.small_model import MANY, Small
 
 DONE = Answer("done")
 
@@ -154,6 +155,17 @@ PATHS: dict[str, Path] = {
         [Answer(calls=[call("held", name="a"), call("pay", amount=1)])],
         ["held", "pay"],
         people=cancel,
+    ),
+    "summarised": Path(Small(3_000, echoes=6), ["look_up", "echo"], {"agent": MANY}),
+    "left": Path(
+        [*[LOOK] * 4, DONE], ["look_up"], {"agent": MANY}, first=True, settings={"continue_after": 25}
+    ),
+    "gone_on": Path(
+        [PAYS[0], *[LOOK] * 3, *PAYS],
+        ["pay", "look_up"],
+        {"agent": MANY, "state": {"kept": 1}},
+        decides(says("t1c1", "approve", remember=True)),
+        settings={"continue_after": 25},
     ),
     "model_refused": Path([Answer(status=400, body={"error": {"message": "asleep"}})]),
     "bad_request": Path([DONE], request={"agent": {"model": {"endpoint": "nowhere"}}}),

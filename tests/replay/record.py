@@ -27,11 +27,10 @@ async def record(client: Client, name: str, folder: Path) -> None:
     """Walk one path; store its history and what it decided."""
     os.environ[tools.LEDGER] = str(folder / f"ledger-{name}")
     path = PATHS[name]
-    async with house(client, folder, path.answers, **SIDE_BY_SIDE) as open_:
+    async with house(client, folder, path.answers, **SIDE_BY_SIDE, **path.settings) as open_:
         run = await path.start(open_)
         await path.walk(run)
-        stored_id = run.id if path.other is None else path.other(run)
-        history = await client.get_workflow_handle(stored_id).fetch_history()
+        history = await path.stored(run, client).fetch_history()
         tools.write("open a")
     target = HISTORIES / f"{name}.json.gz"
     target.write_bytes(gzip.compress(history.to_json().encode(), mtime=0))

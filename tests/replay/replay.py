@@ -16,9 +16,9 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
+from hosting.sandbox import sandbox
 from hosting.stopping import leave
 from tests.replay.decided import Reader
-from worker import sandbox
 from workflows.agent import AgentWorkflow
 from workflows.call import CallWorkflow
 from workflows.memory import MemoryWorkflow

@@ -10,10 +10,11 @@ one call or are a delegate's, are counted beside them: a limit is one of all req
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 from schemas.agent import ON_LIMIT_DEFAULTS, Budget, BudgetName, OnLimit
 from schemas.base import format_duration
+from schemas.carried import CarriedMeter
 from schemas.solution import Usage
 
 
@@ -26,6 +27,13 @@ class Share:
     tokens: int | None = None
     cost: float | None = None
     duration: timedelta | None = None
+
+
+# What is counted, besides time.
+_CARRIED = (
+    *("iterations", "turns", "besides", "calls", "input_tokens", "output_tokens", "cached_tokens"),
+    *("cost", "tokens_unknown", "cost_unknown", "same_tool", "out_of_time", "too_deep"),
+)
 
 
 @dataclass
@@ -58,6 +66,19 @@ class Meter:
 
     def __post_init__(self) -> None:
         self._granted = self.budget
+
+    @classmethod
+    def resumed(cls, carried: CarriedMeter, on_limit: dict[str, OnLimit]) -> Self:
+        """The meter that was carried here."""
+        used = {name: getattr(carried, name) for name in _CARRIED}
+        meter = cls(carried.budget, on_limit, **used)
+        meter._granted, meter._worked = carried.granted, carried.worked
+        return meter
+
+    def carried(self) -> CarriedMeter:
+        """The meter, to be carried on while nothing is at work."""
+        used = {name: getattr(self, name) for name in _CARRIED}
+        return CarriedMeter(budget=self.budget, granted=self._granted, worked=self._worked, **used)
 
     def action(self, name: BudgetName) -> OnLimit:
         """What reaching a limit leads to."""

@@ -9,7 +9,8 @@ nobody hears, since nobody can tell whose data the model wrote into it.
 from collections.abc import Collection
 
 from workflows.engine.kept import Kept
-from workflows.engine.log import Log, Record
+from workflows.engine.log import Log
+from workflows.engine.sealed import Record
 
 _RETOLD = ("content", "said", "calls", "providerData")
 

@@ -1,19 +1,20 @@
 """What one run keeps: its log, and what is computed from it as it grows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
-from schemas.agent import Rules
+from schemas.agent import OnLimit, Rules
 from schemas.base import json_size
+from schemas.carried import CarriedDescription, CarriedKept
 from schemas.entry import WriteEntry
 from schemas.reference import Path
 from schemas.run import CallRequest, Principal, RunRequest
 from schemas.tool import OutputMethod, Schema, Tool
-from workflows.engine.approval import Desk
 from workflows.engine.budget import Meter
 from workflows.engine.checking import new_errors
+from workflows.engine.desk import Desk
 from workflows.engine.log import Log
 from workflows.engine.skills import allowed
 from workflows.engine.state import MISSING, CannotWrite, Data
@@ -73,6 +74,56 @@ class Kept:
             data=Data(),
             meter=meter,
             desk=desk,
+        )
+
+    @classmethod
+    def resumed(
+        cls,
+        request: RunRequest,
+        rules: Rules,
+        carried: CarriedKept,
+        pages: Iterable[bytes],
+        desk: Desk,
+        clock: Callable[[], datetime],
+        on_limit: dict[str, OnLimit],
+    ) -> Self:
+        """What was carried here, with the log in these pages."""
+        return cls(
+            rules=rules,
+            principal=request.principal,
+            asks_people=request.approvals == "ask",
+            clock=clock,
+            log=Log.resumed(clock, carried.log, pages),
+            data=Data.resumed(carried.data),
+            meter=Meter.resumed(carried.meter, on_limit),
+            desk=desk,
+            started=dict(carried.started),
+            succeeded=dict.fromkeys(carried.succeeded),
+            skill=carried.skill,
+            veils=Veils.resumed(carried.veils),
+            described={
+                Path(one.kind, (), one.instance): (one.schema_, one.description)
+                for one in carried.described
+            },
+        )
+
+    def carried(self) -> CarriedKept:
+        """All of it, to be carried on while no turn is under way."""
+        return CarriedKept(
+            log=self.log.carried(),
+            meter=self.meter.carried(),
+            desk=self.desk.carried(),
+            data=self.data.carried(),
+            veils=self.veils.carried(),
+            described=[
+                CarriedDescription(
+                    kind=place.kind, instance=place.instance, schema_=schema, description=words
+                )
+                for place, (schema, words) in self.described.items()
+            ],
+            started=self.started,
+            succeeded=list(self.succeeded),
+            skill=self.skill,
         )
 
     def tools(self) -> list[Tool]:

@@ -11,14 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.base import canonical_json, sha256
+from schemas.carried import CarriedStep
+from schemas.message import AskedCall
 from schemas.reference import Path
+from schemas.solution import WrittenCall
 from workflows.engine.arguments import InvalidArguments
 from workflows.engine.flow import View, view
+from workflows.engine.outcome import Refused, Succeeded
 from workflows.engine.plan import written_to
 from workflows.engine.proposal import fit_arguments
 from workflows.engine.references import Unresolved, resolve
 from workflows.engine.state import MISSING, Data, Missing
-from workflows.engine.turn import Call, Stage
+from workflows.engine.turn import Call, Stage, error_of
 
 Keys = Mapping[Call, str | None]
 
@@ -38,6 +42,30 @@ def keys_of(
             keys[call] = _key(call, data, keys)
             del open_[call]
     return keys
+
+
+def carried(call: Call, keys: Keys) -> CarriedStep:
+    """A call of the approved plan, to be carried on: none of it is under way."""
+    assert call.outcome is not None  # its turn is over
+    error = error_of(call.outcome)
+    return CarriedStep(
+        id=call.id,
+        tool=call.name,
+        given=call.given,
+        covered=call.covered,
+        held=call in keys,
+        key=keys.get(call),
+        error=error,
+    )
+
+
+def resumed(step: CarriedStep) -> Call:
+    """The call as far as it is still asked for: what it came to, and what was approved."""
+    asked = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
+    call = Call(step.id, asked, WrittenCall(tool=step.tool))
+    call.given, call.covered = step.given, step.covered
+    call.end(Succeeded(None) if step.error is None else Refused(step.error))
+    return call
 
 
 def _key(call: Call, data: Data, keys: Keys) -> str | None:

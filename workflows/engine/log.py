@@ -4,26 +4,29 @@ An entry is never changed. Its number is its place, from 1. Entries are kept as 
 are shown and digested as; `digest` is the last link of the chain over all of them, so it fixes the
 whole log up to there. What else is known of a run is a function of these entries.
 
+The newest entries are at hand. Those before them stand in sealed pages, which are opened when
+somebody looks: a run that goes on for ever, or waits, holds little.
+
 Times are shown and not digested: near a local activity, a replay may see a workflow task some
 milliseconds earlier or later than its first execution did. For that reason nothing is decided by
 them either; what must happen after a time waits for a timer.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from typing import Self
 
 from schemas.base import json_size, link, rfc3339, sha256
-from schemas.entry import Entry, MessageEntry, digested
+from schemas.carried import CarriedLog
+from schemas.entry import SHOWN_TO_MODELS, Entry, digested
 from schemas.generate import PageOf
-from schemas.message import ChatMessage
+from workflows.engine.sealed import Record, Sealed, events_in, numbered, seal
 from workflows.engine.shortening import shortened
 
 # A page stays under a megabyte: of whole entries, or of one entry's characters at four bytes each.
 PAGE_BYTES = 700_000
 PIECE_CHARACTERS = 175_000
-
-Record = dict[str, Any]
 
 
 class Log:
@@ -31,38 +34,94 @@ class Log:
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
-        self._records: list[Record] = []
-        self._digests: list[str] = []
-        self._events: list[Record] = []
+        self._sealed: list[Sealed] = []
+        self._tail: list[Record] = []
+        self._tail_digests: list[str] = []
+        self._tail_bytes = 0
+        # The digest of all that is sealed.
+        self._origin = ""
         self.digest = ""
 
+    @classmethod
+    def resumed(
+        cls, clock: Callable[[], datetime], carried: CarriedLog, pages: Iterable[bytes]
+    ) -> Self:
+        """The log that was carried here in these pages."""
+        log = cls(clock)
+        log._sealed = [
+            Sealed(index, data) for index, data in zip(carried.pages, pages, strict=True)
+        ]
+        log.digest = log._origin = carried.digest
+        return log
+
+    def carried(self) -> CarriedLog:
+        """Where what stands in the pages belongs; call `seal` first."""
+        return CarriedLog(pages=[page.index for page in self._sealed], digest=self.digest)
+
     def __len__(self) -> int:
-        return len(self._records)
+        return self._before + len(self._tail)
+
+    @property
+    def pages(self) -> list[Sealed]:
+        """The pages that are sealed, the oldest first."""
+        return list(self._sealed)
+
+    @property
+    def open_bytes(self) -> int:
+        """How much stands behind the pages, as JSON."""
+        return self._tail_bytes
 
     def append(self, entry: Entry) -> Record:
         """Write an entry, with its number and time."""
         at = rfc3339(self._clock())
-        record = {"n": len(self._records) + 1, "at": at, **entry.to_json()}
-        digest = sha256(digested(record))
-        self._records.append(record)
-        self._digests.append(digest)
+        record = {"n": len(self) + 1, "at": at, **entry.to_json()}
+        data = digested(record)
+        digest = sha256(data)
+        self._tail.append(record)
+        self._tail_digests.append(digest)
+        self._tail_bytes += len(data)
         self.digest = link(self.digest, digest)
-        if entry.event:
-            self._events.append({**record, "n": len(self._events) + 1})
-        elif isinstance(entry, MessageEntry) and entry.message.call_id is not None:
-            self._tell_result(entry.message)
         return record
+
+    def seal(self, least_bytes: int = 1) -> None:
+        """Put what is at hand into a page, if it is as much as that; no call's end and result may
+        be parted."""
+        if self._tail_bytes < least_bytes:
+            return
+        first_event = self._sealed[-1].last_event + 1 if self._sealed else 1
+        self._sealed.append(seal(self._tail, first_event, self._origin))
+        self._tail, self._tail_digests, self._tail_bytes = [], [], 0
+        self._origin = self.digest
+
+    def digest_at(self, n: int) -> str:
+        """The digest of all entries up to number `n`."""
+        if n >= self._before:
+            digest, digests = self._origin, self._tail_digests[: n - self._before]
+        else:
+            page = next(page for page in self._sealed if page.last > n)
+            digest = page.index.origin
+            digests = [_digest(one) for one in page.records() if one["n"] <= n]
+        for each in digests:
+            digest = link(digest, each)
+        return digest
 
     def records(self, after: int, limit: int) -> list[Record]:
         """Entries from number `after + 1` on, at most `limit` and under a megabyte in all.
 
         One that is larger than that by itself is shortened, and its `cut` says how large it is.
         """
-        return list(_bounded(self._records[after : after + limit]))
+        return list(_bounded(islice(self.since(after), limit)))
 
     def events(self, after: int, limit: int) -> list[Record]:
         """Events from number `after + 1` on; they have a numbering of their own, without gaps."""
-        return list(_bounded(self._events[after : after + limit]))
+        return list(_bounded(islice(self._events(after), limit)))
+
+    def since(self, after: int) -> Iterator[Record]:
+        """Every entry from number `after + 1` on, whole."""
+        for page in self._sealed:
+            if page.last > after:
+                yield from (record for record in page.records() if record["n"] > after)
+        yield from islice(self._tail, max(after - self._before, 0), None)
 
     def messages(self) -> list[Record]:
         """Every message, whole."""
@@ -70,14 +129,16 @@ class Log:
 
     def entries(self, type_: str) -> list[Record]:
         """Every entry of a type, whole."""
-        return [record for record in self._records if record["type"] == type_]
+        return [record for record in self.since(0) if record["type"] == type_]
 
     def page(self, want: PageOf) -> tuple[list[str], bool]:
         """What a request to a model needs of the log, and whether the last item is cut."""
         items: list[str] = []
         room = PAGE_BYTES
-        for index in range(want.after, min(want.upto, len(self._records))):
-            item = self._item(index)[want.offset if index == want.after else 0 :]
+        for number, record in enumerate(self.since(want.after), start=want.after + 1):
+            if number > want.upto:
+                break
+            item = self._item(record)[want.offset if number == want.after + 1 else 0 :]
             size = len(item) if len(item) > PAGE_BYTES else json_size(item)
             if size > room and items:
                 break
@@ -87,19 +148,30 @@ class Log:
             room -= size
         return items, False
 
-    def _tell_result(self, message: ChatMessage) -> None:
-        """A result stands once in the log; whoever reads events finds it in its `tool_end`."""
-        if self._events and self._events[-1].get("callId") == message.call_id:
-            self._events[-1]["result"] = message.to_json().get("content", "")
+    @property
+    def _before(self) -> int:
+        """How many entries stand in pages."""
+        return self._sealed[-1].last if self._sealed else 0
 
-    def _item(self, index: int) -> str:
-        record = self._records[index]
-        if record["type"] != "message":
-            return "#" + self._digests[index]
-        return digested(record).decode("utf-8", "surrogatepass")
+    def _events(self, after: int) -> Iterator[Record]:
+        for page in self._sealed:
+            if page.last_event > after:
+                yield from (event for event in page.events() if event["n"] > after)
+        first = self._sealed[-1].last_event + 1 if self._sealed else 1
+        yield from (event for event in numbered(events_in(self._tail), first) if event["n"] > after)
+
+    def _item(self, record: Record) -> str:
+        if record["type"] in SHOWN_TO_MODELS:
+            return digested(record).decode("utf-8", "surrogatepass")
+        at_hand = record["n"] - self._before - 1
+        return "#" + (self._tail_digests[at_hand] if at_hand >= 0 else _digest(record))
 
 
-def _bounded(records: list[Record]) -> Iterator[Record]:
+def _digest(record: Record) -> str:
+    return sha256(digested(record))
+
+
+def _bounded(records: Iterable[Record]) -> Iterator[Record]:
     room = PAGE_BYTES
     for position, record in enumerate(records):
         size = json_size(record)

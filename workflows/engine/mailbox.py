@@ -5,6 +5,9 @@ a `followUp` when the run would end. None is dropped: the run ends only with an 
 takes what is left into its log.
 """
 
+from typing import Self
+
+from schemas.carried import CarriedMailbox
 from schemas.message import Delivered
 
 
@@ -19,6 +22,20 @@ class Mailbox:
         self._received = 0
         self.heard = 0
         self.closed = False
+
+    @classmethod
+    def resumed(cls, carried: CarriedMailbox) -> Self:
+        """The mailbox that was carried here."""
+        mailbox = cls()
+        mailbox._line, mailbox._received = list(carried.line), carried.received
+        mailbox.heard, mailbox.closed = carried.heard, carried.closed
+        return mailbox
+
+    def carried(self) -> CarriedMailbox:
+        """The mailbox, to be carried on."""
+        return CarriedMailbox(
+            line=self._line, received=self._received, heard=self.heard, closed=self.closed
+        )
 
     def __len__(self) -> int:
         return len(self._line)

@@ -25,6 +25,7 @@ answer without calls gives up what is left.
 import json
 from collections.abc import Sequence
 
+from schemas.carried import CarriedStep
 from schemas.entry import DecisionEntry
 from schemas.errors import ErrorCode
 from schemas.names import plan_id
@@ -38,7 +39,7 @@ from workflows.engine.flow import connect
 from workflows.engine.hooks import Deciding, Refusal
 from workflows.engine.kept import Kept
 from workflows.engine.leave import check_scopes, uncount
-from workflows.engine.left import Keys, keys_of
+from workflows.engine.left import Keys, carried, keys_of, resumed
 from workflows.engine.outcome import Answered, Refused, Succeeded, refused
 from workflows.engine.plan import Edit, check_known, known, live, put, same, shown, vain
 from workflows.engine.policy import needs_person, policy_of, required_by, satisfied, strictest
@@ -135,6 +136,16 @@ class Planning:
         more = len(lines) - MAX_STANDING_CALLS
         told = [*lines[:MAX_STANDING_CALLS], *([f"(and {more} more)"] if more > 0 else [])]
         return "\n".join([_STANDING, *told, *([_HOW] if self._left() else [])])
+
+    def carried(self) -> list[CarriedStep]:
+        """The approved plan as it stands, to be carried on."""
+        return [carried(call, self._held) for call in self._approved]
+
+    def resume(self, steps: Sequence[CarriedStep]) -> None:
+        """Go on with the approved plan that was carried here."""
+        calls = {resumed(step): step for step in steps}
+        self._approved = dict.fromkeys(calls)
+        self._held = {call: step.key for call, step in calls.items() if step.held}
 
     def _check(self, call: Call) -> None:
         """Refuse a call whose principal may not make it, or whose arguments do not fit."""

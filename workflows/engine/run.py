@@ -2,7 +2,7 @@
 
 `next` names one step; the shell takes it and tells the run what came of it, then asks again:
 
-    AskModel      ─► answered(solution), or failed
+    AskModel      ─► answered(solution) or, of a summary, summarised(solution); or failed
     CarryOut      ─► closed
     AskPeople     ─► extended
     AwaitMessage  ─► (the mailbox has a message or is closed), or closed by `close`
@@ -13,70 +13,133 @@ Between two steps everything that is decided stands in the log.
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
-from schemas.agent import Agent, Budget, BudgetName, Forced, ToolChoice
+from schemas.agent import Agent, BudgetName
+from schemas.carried import CarriedRun
 from schemas.entry import MessageEntry, NoticeEntry, TurnEnd, TurnStart
 from schemas.errors import ErrorCode
-from schemas.generate import Ask, Page, PageOf, Pointer, ToolOffer
+from schemas.generate import Pointer
 from schemas.message import ChatMessage
-from schemas.names import call_id
+from schemas.names import MODEL_ERROR, call_id
 from schemas.run import Ended, RunRequest, RunStatus
 from schemas.solution import Solution
-from workflows.engine import opening, prompt, skills, standing
+from workflows.engine import opening, prompt, skills
 from workflows.engine.answer import Answer, NoOutput, answer_of, given_answer, output_in
-from workflows.engine.approval import Approved, Desk, Question
 from workflows.engine.budget import Meter
-from workflows.engine.extension import question_on
+from workflows.engine.choice import Choice
+from workflows.engine.desk import Desk
 from workflows.engine.kept import Kept
-from workflows.engine.latent import Latent
+from workflows.engine.limits import Limits
 from workflows.engine.mailbox import Mailbox
 from workflows.engine.outcome import Answered, Failed, Succeeded, refused
+from workflows.engine.pages import Pages
 from workflows.engine.proposal import calls_of
+from workflows.engine.sealed import PAGE_BYTES
 from workflows.engine.state import MISSING
-from workflows.engine.steps import AskModel, AskPeople, AwaitMessage, CarryOut, Step
+from workflows.engine.steps import AskModel, AwaitMessage, CarryOut, Step
+from workflows.engine.summary import CannotShorten, Summaries
 from workflows.engine.turn import Call, Turn
 from workflows.engine.work import Work
+
+# Providers match a result with its call by the id nearest to it.
+MAX_SEEN_IDS = 1_024
 
 
 class Run(Work):
     """One run: its log, and everything that is a function of it."""
 
-    def __init__(
-        self,
+    def __init__(self, kept: Kept, request: RunRequest, agent: Agent, mailbox: Mailbox) -> None:
+        super().__init__(kept)
+        self.agent = agent
+        self.mailbox = mailbox
+        self.output: Any = None
+        self.answered_up_to = 0
+        self._choice = Choice(kept, agent, request.tool_choice or agent.tool_choice)
+        self._limits = Limits(kept, self.calls)
+        # The call that is all of the work, where the skill is an activity.
+        self._whole: Call | None = None
+        self._conversation = opening.conversation(request)
+        self._seen_ids: dict[str, None] = {}
+        self._asking: AskModel | None = None
+        self._summaries = Summaries(kept, agent.model.name)
+        self.pages = Pages(agent, kept, self.planning, self._choice, self._limits, self._summaries)
+        # Whether a turn has been begun that the model has not answered.
+        self._begun = False
+        self._said: str | None = None
+        # The answer that gave the output together with the calls that are carried out now.
+        self._given: Answer | None = None
+        self._unknown_told = False
+        self._ending: Ended | None = None
+        self.calls.answered_here = lambda call: skills.answer(call) or given_answer(call)
+
+    @classmethod
+    def begun(
+        cls,
         request: RunRequest,
         agent: Agent,
         mailbox: Mailbox,
         desk: Desk,
         clock: Callable[[], datetime],
-    ) -> None:
+    ) -> Self:
+        """A run that begins.
+
+        Raises:
+            InvalidRequest: the request does not fit the agent.
+        """
         meter = Meter(agent.budget.within(request.budget), on_limit=dict(agent.on_limit))
-        super().__init__(Kept.new(request, agent, meter, desk, clock))
-        self.agent = agent
-        self.mailbox = mailbox
-        self.output: Any = None
-        self.answered_up_to = 0
-        self._choice: ToolChoice = request.tool_choice or agent.tool_choice
-        # The turns that were taken when it was settled which skill the run has.
-        self._settled_after = 0
-        # The call that is all of the work, where the skill is an activity.
-        self._whole: Call | None = None
-        self._conversation = opening.conversation(request)
-        self._seen_ids: dict[str, None] = {}
-        self._question: tuple[Question, BudgetName] | None = None
-        self._asking: AskModel | None = None
-        # The turns that were taken when the model was told to finish, once it was.
-        self._finalizing: int | None = None
-        self._said: str | None = None
-        # The answer that gave the output together with the calls that are carried out now.
-        self._given: Answer | None = None
-        self._unknown_told = False
-        # The calls that the model answers now, each by a request of its own.
-        self.latents: dict[str, Latent] = {}
-        self._ending: Ended | None = None
-        self.calls.answered_here = lambda call: skills.answer(call) or given_answer(call)
-        opening.begin(request, agent, self.kept)
-        self._begin_whole(turn=0, calls=0)
+        run = cls(Kept.new(request, agent, meter, desk, clock), request, agent, mailbox)
+        opening.begin(request, agent, run.kept)
+        run._begin_whole(turn=0, calls=0)
+        return run
+
+    @classmethod
+    def resumed(
+        cls, carried: CarriedRun, kept: Kept, request: RunRequest, agent: Agent, mailbox: Mailbox
+    ) -> Self:
+        """A run that goes on where another left it."""
+        run = cls(kept, request, agent, mailbox)
+        run.planning.resume(carried.plan)
+        run._summaries.resume(carried.summaries)
+        run._seen_ids = dict.fromkeys(carried.seen_ids)
+        run._choice.wanted, run._choice.settled_after = carried.choice, carried.settled_after
+        run._limits.finalizing, run._ending = carried.finalizing, carried.ending
+        run.output, run._said = carried.output, carried.said
+        run.answered_up_to, run._unknown_told = carried.answered_up_to, carried.unknown_told
+        return run
+
+    def carried(self) -> CarriedRun:
+        """All of it, to be carried on while it is `at_rest`."""
+        return CarriedRun(
+            kept=self.kept.carried(),
+            mailbox=self.mailbox.carried(),
+            summaries=self._summaries.carried(),
+            plan=self.planning.carried(),
+            seen_ids=list(self._seen_ids),
+            choice=self._choice.wanted,
+            output=self.output,
+            said=self._said,
+            answered_up_to=self.answered_up_to,
+            settled_after=self._choice.settled_after,
+            finalizing=self._limits.finalizing,
+            unknown_told=self._unknown_told,
+            ending=self._ending,
+        )
+
+    @property
+    def forgettable(self) -> int:
+        """The number of the entry up to which no model reads the log any more."""
+        return self._summaries.since
+
+    def make_room(self) -> None:
+        """Have what can be summarised, since not all of the log can be taken along."""
+        self._summaries.make_room()
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether it is between two turns: nothing is under way, and nobody is asked."""
+        busy = self._turn or self._limits.question or self._asking or self._begun or self._over
+        return not busy and self.kept.meter.turns > 0
 
     def next(self) -> Step:
         """The next step; asking again without having taken it names the same one."""
@@ -84,8 +147,8 @@ class Run(Work):
             return self._over
         if self._turn is not None:
             return CarryOut(self._turn)
-        if self._question is not None:
-            return AskPeople(*self._question)
+        if self._limits.question is not None:
+            return self._limits.question
         if self._asking is not None:
             return self._asking
         if self._ending is not None:
@@ -95,14 +158,18 @@ class Run(Work):
     def answered(self, solution: Solution) -> None:
         """Take in the model's answer."""
         self._asking = None
+        self._note(solution)
+        if solution.too_long:
+            self._summaries.refused(solution)
+            return
+        self._begun = False
         meter = self.kept.meter
         meter.spend(solution.usage)
-        for notice in solution.notices:
-            self.kept.log.append(NoticeEntry(text=notice))
         self._tell_unknown()
         answer = answer_of(solution, self.agent, self.kept.tools())
         self._said = answer.text or self._said
         calls = calls_of(answer.solution, meter.turns, self.kept.tools(), self._seen_ids)
+        self._seen_ids = dict.fromkeys(list(self._seen_ids)[-MAX_SEEN_IDS:])
         self.kept.log.append(
             MessageEntry(
                 message=ChatMessage(
@@ -114,27 +181,35 @@ class Run(Work):
                 )
             )
         )
-        if calls and self._may_call:
-            lazy = self.agent.plan == "lazy" and not self._choosing
+        self._summaries.answered(solution)
+        if calls and self._limits.finalizing is None and self._choice.may_call:
+            lazy = self.agent.plan == "lazy" and not self._choice.choosing
             self._turn = Turn(meter.turns, calls, lazy=lazy)
-            self._given = None if self._choosing or answer.output is MISSING else answer
+            self._given = None if self._choice.choosing or answer.output is MISSING else answer
         else:
             self.planning.lapse()
             self._refuse(calls)
             self._conclude(answer, called=bool(calls))
             self._turn_end()
 
+    def summarised(self, solution: Solution) -> None:
+        """Take in the model's summary of what came before."""
+        self._asking = None
+        self.charged(solution)
+        self._summaries.made(solution)
+
     def charged(self, solution: Solution) -> None:
-        """Count an answer of the model that answered one call."""
-        self.kept.meter.charge(solution.usage)
-        for notice in solution.notices:
-            self.kept.log.append(NoticeEntry(text=notice))
-        self._tell_unknown()
+        """Count an answer of the model besides those of turns: to one call, or a summary. What was
+        too long cost nothing."""
+        self._note(solution)
+        if not solution.too_long:
+            self.kept.meter.charge(solution.usage)
+            self._tell_unknown()
 
     def unanswered(self) -> None:
         """The run's time was up before the model answered: the turn is over without an answer."""
         self._asking = None
-        self._turn_end()
+        self._leave_turn()
 
     def closed(self) -> None:
         """The turn's calls are closed: see whether one of them ends the run."""
@@ -145,7 +220,7 @@ class Run(Work):
             self._conclude_whole(self._whole, turn.number)
             return
         self.kept.meter.iterations += 1
-        if self._choosing and self._take_up(turn):
+        if self._choice.choosing and self._take_up(turn):
             return
         self._turn_end()
         if self.kept.ended_with is not None:
@@ -159,13 +234,7 @@ class Run(Work):
 
     def extended(self) -> None:
         """Let people's ruling on a budget take effect."""
-        assert self._question is not None  # the step was AskPeople
-        (question, budget), self._question = self._question, None
-        ruling = question.ruling
-        if isinstance(ruling, Approved):
-            to = Budget.model_validate(ruling.arguments) if ruling.edited_by else None
-            self.kept.meter.extend(budget, to)
-        else:
+        if not self._limits.extend():
             self._ending = "budget_exceeded"
 
     def failed(self, code: str, message: str) -> None:
@@ -198,15 +267,6 @@ class Run(Work):
         """Whether something was said that is heard before anything more of a plan is begun."""
         return self._turn is not None and self._turn.lazy and self.mailbox.steers
 
-    def page(self, want: PageOf) -> Page:
-        """A part of the conversation, for the activity that makes the request; of one by which a
-        call is answered, as long as it is."""
-        if want.call is not None:
-            latent = self.latents.get(want.call)
-            return Page(items=[]) if latent is None else latent.page(want)
-        items, cut = self.kept.log.page(want)
-        return Page(items=items, cut=cut, ask=self._ask() if want.offset == 0 else None)
-
     @property
     def _idle(self) -> bool:
         return (
@@ -215,52 +275,34 @@ class Run(Work):
 
     def _go_on(self) -> Step:
         self._hear(ending=False)
-        limit = self._reached()
+        limit = self._limits.reached()
         if limit is not None:
-            self._limit(limit)
+            self._meet(limit)
             return self.next()
-        self.kept.log.append(TurnStart(turn=self.kept.meter.turns + 1))
-        log, turn = self.kept.log, self.kept.meter.turns + 1
-        self._asking = AskModel(Pointer(turn=turn, entries=len(log), digest=log.digest))
-        return self._asking
+        try:
+            self._asking = AskModel(self._request())
+        except CannotShorten as error:
+            self.failed(MODEL_ERROR, str(error))
+        return self.next()
 
-    def _reached(self) -> BudgetName | None:
-        """The limit that stands in the way of a request.
+    def _request(self) -> Pointer:
+        """The next request to the model: a summary's, where one is due, or that of a turn."""
+        turn = self.kept.meter.turns + 1
+        summary = self._summaries.due(turn)
+        if summary is not None:
+            return summary
+        if not self._begun:
+            self._begun = True
+            self.kept.log.append(TurnStart(turn=turn))
+        return self._summaries.pointer(turn)
 
-        The request for a final answer is made all the same. What is wrong with that answer may be
-        mended, within every limit but that of iterations.
-        """
-        limit = self.kept.meter.reached()
-        if self._finalizing is None:
-            return limit
-        first = self._finalizing == self.kept.meter.turns
-        return None if first or limit == "maxIterations" else limit
-
-    def _limit(self, name: BudgetName) -> None:
+    def _meet(self, limit: BudgetName) -> None:
         """A limit is reached: finish the answer, end the run, or ask people."""
-        action = self.kept.meter.action(name)
-        if action == "ask" and self.kept.asks_people:
-            self._question = (question_on(self.kept, name), name)
-            self.calls.ask(self.kept.meter.turns, self._question[0])
-        elif action == "finalize" and self._finalizing is None:
-            self._finalizing = self.kept.meter.turns
+        told = self._limits.finalizing
+        if self._limits.meet(limit):
+            self._ending = "budget_exceeded"
+        elif self._limits.finalizing != told:
             self._say(prompt.FINALIZE)
-        else:
-            self._exceed(name)
-
-    @property
-    def _offers(self) -> list[ToolOffer]:
-        """The tools that the model is offered now."""
-        return prompt.offers(self.agent, self.kept.skill, self.kept.data.instances())
-
-    def _exceed(self, name: BudgetName) -> None:
-        self.kept.log.append(NoticeEntry(text=f"the budget {name} is used up"))
-        self._ending = "budget_exceeded"
-
-    @property
-    def _choosing(self) -> bool:
-        """Whether the model is to choose a skill before anything else."""
-        return bool(self.agent.skills) and self.kept.skill is None
 
     def _take_up(self, turn: Turn) -> bool:
         """Put the skill in force that a turn has chosen; whether the turn goes on, with its
@@ -269,12 +311,10 @@ class Run(Work):
         if chosen is None:
             return False
         opening.take_up(self.kept, chosen)
-        self._settled_after = turn.number
-        forced = self._choice.name if isinstance(self._choice, Forced) else None
-        if forced is not None and forced not in [offer.name for offer in self._offers]:
-            text = f"the skill `{chosen}` has no tool `{forced}`: it is not asked to call it first"
+        lacking = self._choice.settle(turn.number, self.pages.offers)
+        if lacking is not None:
+            text = f"the skill `{chosen}` has no tool `{lacking}`: it is not asked to call it first"
             self.kept.log.append(NoticeEntry(text=text))
-            self._choice = "auto"
         return self._begin_whole(turn=turn.number, calls=len(turn.calls))
 
     def _begin_whole(self, *, turn: int, calls: int) -> bool:
@@ -295,7 +335,8 @@ class Run(Work):
         if turn:
             self._turn_end()
         if isinstance(call.outcome, Failed) and self.kept.meter.out_of_time:
-            self._exceed("maxDuration")
+            self._limits.exceed("maxDuration")
+            self._ending = "budget_exceeded"
             return
         if isinstance(call.outcome, Succeeded | Answered):
             self.output, self.answered_up_to = call.outcome.value, self.mailbox.heard
@@ -306,11 +347,11 @@ class Run(Work):
         """An answer whose calls are done, if it had any: the output, or a mistake that costs a
         turn."""
         try:
-            if self._choosing and self._finalizing is None:
+            last = self._limits.finalizing is not None
+            if self._choice.choosing and not last:
                 raise NoOutput(skills.unchosen(self.agent.skills))
-            if self._demands_call and not called:
+            if self._choice.demands_call(self.pages.offers) and not called:
                 raise NoOutput("A call of a tool was required, and none was made. Call one.")
-            last = self._finalizing is not None
             self.output = output_in(answer, self.agent, self.kept.data, last=last)
         except NoOutput as error:
             self._say(str(error))
@@ -318,22 +359,9 @@ class Run(Work):
             self.answered_up_to = self.mailbox.heard
             self._ending = "completed"
 
-    @property
-    def _may_call(self) -> bool:
-        """Whether calls are carried out: a server may hand on calls that it was told not to ask
-        for."""
-        return self._finalizing is None and (self._choosing or self._choice != "none")
-
-    @property
-    def _demands_call(self) -> bool:
-        """Whether this turn, the first with its skill, had to make a call."""
-        forced = self._choice == "required" or isinstance(self._choice, Forced)
-        first = self.kept.meter.turns == self._settled_after + 1
-        return forced and first and bool(self._offers)
-
     def _refuse(self, calls: list[Call]) -> None:
         """Calls in an answer that was to have none are not carried out."""
-        why = "this run makes none" if self._finalizing is None else prompt.FINALIZE
+        why = "this run makes none" if self._limits.finalizing is None else prompt.FINALIZE
         for call in calls:
             self.kept.meter.refuse_call(call.name)
             call.end(refused(ErrorCode.BLOCKED, f"no call is carried out: {why}"))
@@ -342,13 +370,14 @@ class Run(Work):
     def _end(self, status: Ended) -> Step:
         """End the run, unless somebody has said something, or still may."""
         if status == "completed" and self._hear(ending=True):
-            self._ending, self._finalizing = None, None
+            self._ending, self._limits.finalizing = None, None
             if self._conversation is not None:
                 self.kept.meter.iterations = 0
             return self._go_on()
         if status == "completed" and self._idle:
             assert self._conversation is not None  # it is idle
             return AwaitMessage(self._conversation.idle_timeout)
+        self._leave_turn()
         self._hear(ending=True)
         output = self.output if status != "budget_exceeded" else None
         return self._finish(self._result(status, output))
@@ -360,6 +389,10 @@ class Run(Work):
             opening.add(self.kept, message)
         return bool(heard)
 
+    def _note(self, solution: Solution) -> None:
+        for notice in solution.notices:
+            self.kept.log.append(NoticeEntry(text=notice))
+
     def _say(self, text: str) -> None:
         self.kept.log.append(MessageEntry(message=ChatMessage(role="user", content=text)))
 
@@ -368,8 +401,15 @@ class Run(Work):
         if turn.number:
             self._turn_end()
 
+    def _leave_turn(self) -> None:
+        """End a turn that was begun and is not answered."""
+        if self._begun:
+            self._begun = False
+            self._turn_end()
+
     def _turn_end(self) -> None:
         self.kept.log.append(TurnEnd(turn=self.kept.meter.turns, usage=self.kept.meter.usage()))
+        self.kept.log.seal(PAGE_BYTES)
 
     def _tell_unknown(self) -> None:
         unknown = self.kept.meter.unknown()
@@ -377,15 +417,3 @@ class Run(Work):
             self._unknown_told = True
             text = f"the provider does not report its usage: the budget {unknown} cannot be kept to"
             self.kept.log.append(NoticeEntry(text=text))
-
-    def _ask(self) -> Ask:
-        choice: ToolChoice = "auto"
-        if self._finalizing is not None:
-            choice = "none"
-        elif self._choosing:
-            choice = "required"
-        elif self.kept.meter.turns == self._settled_after or self._choice == "none":
-            choice = self._choice
-        skill, instances = self.kept.skill, self.kept.data.instances()
-        tail = standing.tail(self.kept, self.planning.standing())
-        return prompt.ask(self.agent, self._offers, choice, tail, skill, instances)

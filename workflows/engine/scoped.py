@@ -12,7 +12,8 @@ from schemas.base import json_size
 from schemas.message import ChatMessage, DataPart, ImagePart, Message, TextPart
 from workflows.engine.hearing import heard
 from workflows.engine.kept import Kept
-from workflows.engine.log import Log, Record
+from workflows.engine.log import Log
+from workflows.engine.sealed import Record
 from workflows.engine.state import Data
 from workflows.engine.turn import Call
 

@@ -54,8 +54,17 @@ def hold_request(meter: Meter, now: datetime, key: str) -> None:
     Raises:
         NothingLeft: there is none.
     """
-    _check(_left(meter, now, keep=1), meter)
+    check_request(meter, now)
     meter.held[key] = ONE_REQUEST
+
+
+def check_request(meter: Meter, now: datetime) -> None:
+    """See that a request can be made besides the run's own.
+
+    Raises:
+        NothingLeft: none can.
+    """
+    _check(_left(meter, now, keep=1), meter)
 
 
 def _claims(call: Call, meter: Meter) -> bool:

@@ -14,8 +14,8 @@ from schemas.message import ChatMessage
 from schemas.run import CallRequest
 from schemas.solution import Solution, WrittenCall
 from schemas.tool import Tool
-from workflows.engine.approval import Desk
 from workflows.engine.budget import Meter
+from workflows.engine.desk import Desk
 from workflows.engine.kept import Kept
 from workflows.engine.proposal import calls_of
 from workflows.engine.steps import CarryOut, Fail, Finish

@@ -10,9 +10,11 @@ was written, what is written for all later still shows through beside it, and no
 written in one instance shows in another.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
+from schemas.carried import CarriedValue
 from schemas.reference import Path
 from schemas.tool import OutputMethod
 
@@ -45,6 +47,20 @@ class Data:
 
     def __contains__(self, kind: str) -> bool:
         return (kind, None) in self._values
+
+    @classmethod
+    def resumed(cls, carried: Iterable[CarriedValue]) -> Self:
+        """The values that were carried here."""
+        data = cls()
+        data._values = {(one.kind, one.instance): _resumed(one.value) for one in carried}
+        return data
+
+    def carried(self) -> list[CarriedValue]:
+        """The values, to be carried on."""
+        return [
+            CarriedValue(kind=kind, instance=instance, value=_carried(value))
+            for (kind, instance), value in self._values.items()
+        ]
 
     def copy(self) -> "Data":
         """The same values, to be written to apart from these."""
@@ -126,6 +142,19 @@ class _Write:
         if self.method == "assign" and isinstance(seen, dict) and isinstance(self.value, dict):
             return _with(own, self.value) if lets_through else {**seen, **self.value}
         return _combine(seen, self.method, self.value, self.path)
+
+
+def _carried(value: Any) -> dict[str, Any]:
+    """A value as it is carried: what lets through is told from what does not."""
+    if isinstance(value, _Own):
+        return {"own": {key: _carried(inner) for key, inner in value.items()}}
+    return {"is": value}
+
+
+def _resumed(carried: Any) -> Any:
+    if "own" in carried:
+        return _Own({key: _resumed(inner) for key, inner in carried["own"].items()})
+    return carried["is"]
 
 
 def _inside(own: Any, shared: Any, step: str | int) -> tuple[Any, Any]:

@@ -6,10 +6,12 @@ set there, or around it: what extends a value does not uncover what is there alr
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 
+from schemas.carried import CarriedVeil
 from schemas.reference import Path
 from schemas.tool import OutputMethod
 
@@ -41,6 +43,30 @@ class Veils:
 
     def __init__(self) -> None:
         self._at: dict[tuple[str, str | None], dict[_Steps, Veil]] = {}
+
+    @classmethod
+    def resumed(cls, carried: Iterable[CarriedVeil]) -> Self:
+        """The veils that were carried here."""
+        veils = cls()
+        for one in carried:
+            at = veils._at.setdefault((one.kind, one.instance), {})
+            at[tuple(one.steps)] = Veil(one.tool, one.hidden, one.trusted)
+        return veils
+
+    def carried(self) -> list[CarriedVeil]:
+        """The veils, to be carried on."""
+        return [
+            CarriedVeil(
+                kind=kind,
+                instance=instance,
+                steps=list(steps),
+                tool=veil.tool,
+                hidden=veil.hidden,
+                trusted=veil.trusted,
+            )
+            for (kind, instance), at in self._at.items()
+            for steps, veil in at.items()
+        ]
 
     def write(self, path: Path, method: OutputMethod, veil: Veil | None) -> None:
         """Take in that a place was written to."""

@@ -1,0 +1,290 @@
+"""Runs that continue as new: nothing of a run depends on it, and what is taken along is bounded."""
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from schemas.base import json_size
+from schemas.carried import Carried
+from schemas.entry import MessageEntry, NoticeEntry, ToolEnd, ToolStart, TurnEnd
+from schemas.generate import PageOf
+from schemas.message import ChatMessage
+from tests.engine.driver import NOON, Play, call, everything, noon, read_again, says, tool
+from tests.engine.generated import RUNS, Anything, Drawn
+from workflows.engine.continuing import (
+    LAST_EVENTS,
+    MAX_CARRIED_BYTES,
+    MAX_VALUE_BYTES,
+    PRESSING_EVENTS,
+    WORTH,
+    Length,
+    is_crowded,
+    is_due,
+    parcel,
+    unpacked,
+)
+from workflows.engine.log import Log
+
+MEGABYTE = 1_000_000
+
+few = settings(
+    max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+
+
+class Chained(Anything):
+    """The same run, which continues as new after every turn."""
+
+    chained = True
+
+
+@few
+@given(RUNS)
+def test_a_run_that_continues_as_new_comes_to_what_it_comes_to_in_one_piece(drawn: Drawn) -> None:
+    whole, chained = Anything(drawn).play(), Chained(drawn).play()
+
+    assert chained.run.over == whole.run.over
+    assert chained.records() == whole.records()
+    assert chained.events() == whole.events()
+    assert chained.log.digest == whole.log.digest
+
+
+# The log, in pages.
+
+
+def entries(turns: int, size: int = 100) -> list[Any]:
+    found: list[Any] = []
+    for turn in range(1, turns + 1):
+        id = f"t{turn}c1"
+        text = os.urandom(size // 2).hex()
+        said = ChatMessage(role="tool", call_id=id, provider_id=id, tool="look", content=text)
+        found += [
+            ToolStart(turn=turn, call_id=id, tool="look"),
+            ToolEnd(turn=turn, call_id=id, tool="look"),
+            MessageEntry(message=said),
+            NoticeEntry(text=f"notice {turn}"),
+            TurnEnd(turn=turn),
+        ]
+    return found
+
+
+def logs(turns: int, size: int = 100) -> tuple[Log, Log]:
+    """The same log at hand as a whole, and sealed after every third turn."""
+    whole, sealed = Log(noon), Log(noon)
+    for position, entry in enumerate(entries(turns, size), start=1):
+        whole.append(entry)
+        sealed.append(entry)
+        if position % 15 == 0:
+            sealed.seal()
+    return whole, sealed
+
+
+def test_a_log_reads_the_same_whatever_of_it_is_sealed() -> None:
+    whole, sealed = logs(7)
+
+    assert len(sealed.pages) == 2
+    assert len(sealed) == len(whole) == 35
+    assert sealed.digest == whole.digest
+    for after in range(36):
+        assert sealed.records(after, 4) == whole.records(after, 4)
+        assert sealed.events(after, 4) == whole.events(after, 4)
+        assert sealed.digest_at(after) == whole.digest_at(after)
+    assert [event["n"] for event in sealed.events(0, 100)] == list(range(1, 22))
+    assert sealed.messages() == whole.messages()
+    assert read_again(sealed) == read_again(whole)
+
+
+def test_the_result_of_a_call_stands_in_its_end_also_in_a_page() -> None:
+    _, sealed = logs(3)
+    ends = [event for event in sealed.events(0, 100) if event["type"] == "tool_end"]
+    results = [message["message"]["content"] for message in sealed.messages()]
+
+    assert [end["result"] for end in ends] == results
+
+
+def test_a_model_reads_on_from_the_middle_of_a_page() -> None:
+    whole, sealed = logs(7)
+
+    for after in range(34):
+        want = PageOf(after=after, upto=after + 2)
+        assert sealed.page(want) == whole.page(want)
+
+
+def test_a_little_is_not_sealed() -> None:
+    log = Log(noon)
+    log.append(NoticeEntry(text="one"))
+    log.seal(least_bytes=1_000)
+    assert log.pages == []
+    log.seal()
+    assert [page.index.entries for page in log.pages] == [1]
+    log.seal()
+    assert len(log.pages) == 1
+
+
+# When it is due.
+
+
+@pytest.mark.parametrize(
+    ("length", "stored", "due"),
+    [
+        (Length(100, 50_000), False, False),
+        (Length(4_096, 4_000_000), False, False),
+        (Length(4_096, 4_000_000, suggested=True), True, True),
+        (Length(100, 50_000, bound_events=101), False, False),
+        (Length(101, 50_000, bound_events=101), False, True),
+        (Length(PRESSING_EVENTS, 1_000_000), False, True),
+        (Length(500, 20_000_000), False, True),
+    ],
+)
+def test_when_a_run_continues_as_new(length: Length, stored: bool, due: bool) -> None:
+    assert is_due(length, Log(noon), stored=stored) is due
+
+
+def test_without_a_store_what_is_left_is_much_more_than_what_is_taken_along() -> None:
+    _, log = logs(30, size=40_000)
+    log.seal()
+    taken = sum(len(page.data) for page in log.pages)
+    worth, less = (Length(4_096, taken * WORTH + more, suggested=True) for more in (0, -1))
+
+    assert is_due(worth, log, stored=False)
+    assert not is_due(less, log, stored=False)
+    assert is_due(less, log, stored=True)
+
+
+# What is taken along.
+
+
+def carried(log: Log, **state: Any) -> Carried:
+    play = Play(model=[says("done")], state=state).to_end()
+    play.run.kept.log = log
+    return play.carried()
+
+
+def test_each_value_that_is_taken_along_is_under_a_megabyte() -> None:
+    _, log = logs(3, size=3 * MEGABYTE)
+    log.seal()
+    values = parcel(carried(log), log, stored=True, forgettable=0)
+
+    assert values is not None
+    assert max(len(value) for value in values[1:]) == MAX_VALUE_BYTES
+    again, pages = unpacked(values)
+    assert pages == [page.data for page in log.pages]
+    assert Log.resumed(noon, again.run.kept.log, pages).records(0, 100) == log.records(0, 100)
+
+
+def test_what_is_summarised_is_left_out_where_there_is_no_room() -> None:
+    whole, log = logs(30, size=200_000)
+    log.seal()
+    values = parcel(carried(log), log, stored=False, forgettable=100)
+
+    assert values is not None
+    assert sum(map(len, values[1:])) <= MAX_CARRIED_BYTES
+    again, pages = unpacked(values)
+    left = Log.resumed(noon, again.run.kept.log, pages)
+    assert (len(left), left.digest) == (len(whole), whole.digest)
+    missing = sum(1 for page in left.pages if page.left_out) * 15
+    assert 0 < missing <= 100
+    assert left.records(missing, 100) == whole.records(missing, 100)
+    gone = everything(left.records, missing)[:missing]
+    assert [one["n"] for one in gone] == list(range(1, missing + 1))
+    assert {one["type"] for one in gone} == {"left_out"}
+    assert left.events(missing * 3 // 5, 10) == whole.events(missing * 3 // 5, 10)
+    assert left.events(0, 1)[0]["type"] == "left_out"
+    assert left.digest_at(missing) == whole.digest_at(missing)
+
+
+def test_what_a_model_still_reads_is_never_left_out() -> None:
+    _, log = logs(30, size=200_000)
+    log.seal()
+
+    assert parcel(carried(log), log, stored=False, forgettable=20) is None
+    assert parcel(carried(log), log, stored=True, forgettable=20) is not None
+
+
+def test_what_cannot_be_taken_along_is_summarised_although_the_model_could_read_it() -> None:
+    look = tool("look")
+    play = Play(
+        look,
+        model=[*[says("", call("look"))] * 4, says("done")],
+        summaries=[says("we looked three times")],
+        budget={"maxTurns": 20},
+    )
+    while play.run.kept.meter.turns < 4:
+        play.take(play.run.next())
+    play.to_rest()
+    play.run.make_room()
+    play.to_end()
+
+    [summary] = play.records("summary")
+    starts = [each["n"] for each in play.records("turn_start")]
+    assert summary["upto"] == play.run.forgettable
+    assert starts[3] > summary["upto"] > starts[2]
+    assert play.result["output"] == "done"
+
+
+def test_a_log_is_crowded_by_what_a_model_still_reads() -> None:
+    _, log = logs(30, size=200_000)
+
+    assert is_crowded(log, forgettable=0)
+    assert not is_crowded(log, forgettable=135)
+
+
+def test_what_is_too_large_without_any_log_cannot_be_taken_along() -> None:
+    log = Log(noon)
+    state = {"kept": os.urandom(MAX_CARRIED_BYTES).hex()}
+
+    assert json_size(state) > MAX_CARRIED_BYTES
+    one = carried(log)
+    large = one.run.kept.data[0].model_copy(update={"value": {"is": state}})
+    kept = one.run.kept.model_copy(update={"data": [large]})
+    run = one.run.model_copy(update={"kept": kept})
+    assert parcel(one.model_copy(update={"run": run}), log, stored=False, forgettable=0) is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        [{"agent": "a", "turns": 1, "entries": 1, "body": 1}],
+        [{"agent": "a", "turns": 1, "entries": 1, "body": 1}, b"broken"],
+        [{"agent": "a", "turns": 1, "entries": 1, "body": 2, "pages": [1]}, b"x", b"y"],
+        [{"agent": "a"}, b"x"],
+        ["go", "on"],
+    ],
+)
+def test_nothing_else_is_taken_for_what_a_run_has_left(values: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        unpacked(values)
+
+
+def test_nobody_is_waited_for_when_the_bound_is_passed_five_times() -> None:
+    assert Length(500, 0, bound_events=100).pressing
+    assert not Length(499, 0, bound_events=100).pressing
+    assert not Length(PRESSING_EVENTS - 1, 0).pressing
+    assert Length(PRESSING_EVENTS, 0, bound_events=PRESSING_EVENTS).pressing
+
+
+def test_the_last_bounds_are_within_those_of_temporal() -> None:
+    assert Length(LAST_EVENTS, 0).last
+    assert not Length(LAST_EVENTS - 1, 0).last
+    assert LAST_EVENTS < 51_200
+
+
+def test_the_request_is_carried_without_what_its_log_holds() -> None:
+    look = tool("look")
+    play = Play(look, model=[says("", call("look"))], input="x" * 10_000).to_rest()
+    values = parcel(play.carried(), play.log, stored=False, forgettable=0)
+
+    assert values is not None
+    request = play.carried().request
+    assert (request.agent, request.input, request.context) == ("tester", None, [])
+    assert values[0] == {
+        "agent": "tester",
+        "turns": 1,
+        "entries": len(play.log),
+        "body": 1,
+        "pages": [1],
+    }
+    assert NOON.isoformat()[:10] in play.log.pages[0].index.at

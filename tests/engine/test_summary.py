@@ -1,0 +1,387 @@
+"""§10: when the context nears the model's window, its older part is replaced for the model by a
+summary; nothing is dropped from the context."""
+
+from typing import Any
+
+from schemas.message import ImagePart
+from schemas.names import MODEL_ERROR
+from schemas.solution import Solution, Usage
+from tests.engine.driver import Play, call, says, tool
+from tests.engine.windowed import Windowed, check_calls
+from workflows.engine.latent import Latent
+from workflows.engine.outcome import Failed, Outcome, Succeeded
+from workflows.engine.steps import AskModel, Fail
+from workflows.engine.summary import MAX_REQUESTS_PER_TURN
+from workflows.engine.turn import Call
+
+WINDOW = 8_000
+LARGE = {"max_turns": 1_000, "max_iterations": 1_000, "max_calls": 1_000}
+SUMMARY = says("They looked ten times.")
+TOO_LONG = Solution(too_long=True)
+
+
+def looking(turns: int, window: int = WINDOW, size: int = 2_000, **more: Any) -> Windowed:
+    """A run that looks so many times, each time at so much, and then says what it found."""
+    model = [says("", call("look", {"n": n})) for n in range(turns)]
+    return Windowed(
+        window,
+        tool("look"),
+        model=[*model, says("found")],
+        outcomes={"look": lambda one: f"{one.id}:" + "x" * size},
+        definition={"budget": LARGE},
+        **more,
+    )
+
+
+def summaries(play: Play) -> list[dict[str, Any]]:
+    """The requests for summaries, as what the log says came of them."""
+    return play.records("summary")
+
+
+# When, and where.
+
+
+def test_a_run_goes_on_for_ever_under_a_small_window() -> None:
+    play = looking(60).to_end()
+
+    assert play.result["output"] == "found"
+    assert play.refused == 0, "it never asks for more than the model takes"
+    assert len(summaries(play)) > 3
+    assert len(play.results()) == 60, "nothing is dropped from the context"
+    for messages in play.read:
+        check_calls(messages)
+
+
+def test_a_model_whose_window_is_not_known_refuses_and_is_asked_for_less() -> None:
+    play = looking(60, says_window=False).to_end()
+
+    assert play.result["output"] == "found"
+    assert play.refused == len(summaries(play)) > 3
+    assert play.told().count("turn_start") == 61, "a turn that was refused is not begun again"
+
+
+def test_so_it_is_where_nobody_says_what_a_request_takes() -> None:
+    play = looking(60, counted=False).to_end()
+
+    assert play.result["output"] == "found"
+    assert play.refused == 0
+    assert len(summaries(play)) > 3
+
+
+def test_the_newest_quarter_stays_as_it_is() -> None:
+    play = looking(20).to_end()
+    first = summaries(play)[0]
+    at = next(index for index, one in enumerate(play.pointers) if one.summary)
+    before, part, after = play.read[at - 1], play.read[at], play.read[at + 1]
+
+    assert part == before[: len(part)], "what is summarised is the beginning of what was read"
+    assert after[0]["content"] == first["text"]
+    stay = after[1:]
+    # The newest turn came after the request before.
+    assert stay[:-2] == before[len(part) :]
+    assert sum(len(str(one)) for one in stay) >= sum(len(str(one)) for one in part) / 4
+
+
+def test_of_the_older_summary_the_newer_is_made_and_takes_its_place() -> None:
+    play = looking(30).to_end()
+    one, two, *_ = summaries(play)
+    requests = [(p, m) for p, m in zip(play.pointers, play.read, strict=True) if p.summary]
+    first, second = requests[:2]
+
+    assert (first[0].since, second[0].since) == (0, one["upto"])
+    assert second[1][0]["content"] == one["text"]
+    assert one["upto"] < second[0].upto == two["upto"]
+    last = play.read[-1]
+    assert sum("A note of the engine" in str(message) for message in last) == 1
+
+
+def test_a_turn_that_was_too_long_leads_to_a_summary_of_the_older_half() -> None:
+    play = looking(12, window=5_000, says_window=False).to_end()
+    at = next(index for index, one in enumerate(play.pointers) if one.summary)
+    whole, part = play.read[at - 1], play.read[at]
+
+    assert play.pointers[at - 1].turn == play.pointers[at].turn == play.pointers[at + 1].turn
+    assert 0.3 < len(str(part)) / len(str(whole)) <= 0.5
+
+
+def test_what_came_last_is_summarised_too_where_it_does_not_fit() -> None:
+    """A result that fits by itself, and does not beside the state."""
+    play = Windowed(
+        3_800,
+        tool("look"),
+        says_window=False,
+        model=[says("", call("look")), says("done")],
+        outcomes={"look": "x" * 7_900},
+        state={"kept": "y" * 7_500},
+    ).to_end()
+
+    assert play.result["output"] == "done"
+    [summary] = summaries(play)
+    assert play.read[-1] == [{"role": "user", "content": summary["text"]}]
+
+
+def test_the_last_turn_is_not_summarised_before_it_was_read() -> None:
+    """The input was, and the result of the one call takes much of the window by itself."""
+    refused = Solution(too_long=True, window=WINDOW)
+    play = Play(
+        tool("look"),
+        model=[refused, says("", call("look")), says("done")],
+        summaries=[SUMMARY],
+        outcomes={"look": "x" * 25_000},
+        definition={"budget": LARGE},
+    ).to_end()
+
+    assert play.result["output"] == "done"
+    assert len(summaries(play)) == 1
+
+
+def test_what_came_of_the_calls_since_counts_too() -> None:
+    play = looking(6, size=9_000).to_end()
+
+    assert play.refused == 0
+    assert summaries(play)
+
+
+def test_a_summary_that_would_save_little_is_not_made() -> None:
+    """Here the instructions take the window, and no summary of what was said mends that."""
+    play = Windowed(
+        WINDOW,
+        tool("look"),
+        model=[says("", call("look")), says("", call("look")), says("done")],
+        definition={"budget": LARGE, "instructions": "x" * 24_400},
+    ).to_end()
+
+    assert play.result["output"] == "done"
+    assert summaries(play) == []
+
+
+def test_a_picture_takes_little_of_the_window_however_many_bytes_it_has() -> None:
+    picture = ImagePart(media_type="image/png", data="A" * 100_000).to_json()
+    half_full = says("hm", window=WINDOW, usage=Usage(input_tokens=4_000, output_tokens=9))
+    play = Play(model=[half_full, says("a picture")], conversation=True, input="x" * 9_000)
+    play.to_end().hear([picture])
+    step = play.run.next()
+    assert isinstance(step, AskModel)
+    assert not step.pointer.summary
+
+    play.hear([picture] * 2)
+    play.run.answered(half_full)
+    step = play.run.next()
+    assert isinstance(step, AskModel)
+    assert step.pointer.summary
+
+
+# What fails.
+
+
+def test_what_is_too_long_by_itself_ends_the_run_and_says_what_to_do() -> None:
+    play = looking(1, window=1_000, size=9_000).to_end()
+
+    assert play.failure == Fail(
+        MODEL_ERROR,
+        "the conversation is longer than the window of 1000 tokens of the model `script`, and what"
+        " came last is too long by itself; show less of results (`_show: preview`), or name a model"
+        " with a larger window",
+    )
+    assert len(play.results()) == 1
+
+
+def test_a_part_that_is_too_long_for_a_summary_is_halved_until_it_fits() -> None:
+    """A run that begins with far more than its model takes in."""
+    context = [{"role": "user", "content": f"{n}:" + "x" * 1_000} for n in range(64)]
+    play = Windowed(
+        3_000,
+        model=[says("done")],
+        says_window=False,
+        context=context,
+        definition={"budget": LARGE},
+    ).to_end()
+
+    assert play.result["output"] == "done"
+    parts = [one.upto - one.since for one in play.pointers if one.summary]
+    assert parts[:3] == [32, 16, 8]
+    assert len(summaries(play)) > 3
+
+
+def test_an_answer_without_a_text_is_no_summary_and_never_the_runs_failure() -> None:
+    play = looking(12, summaries=[says("")] * 99).to_end()
+
+    assert play.result["output"] == "found"
+    assert summaries(play) == []
+
+
+def test_a_model_that_takes_nothing_at_all_ends_the_run() -> None:
+    play = Play(model=[TOO_LONG] * 3, summaries=[SUMMARY] * 3, definition={"budget": LARGE})
+
+    assert "too long by itself" in play.to_end().failure.message
+    assert len(play.model) == 1
+
+
+def test_what_was_too_much_for_one_turn_is_forgotten_with_its_answer() -> None:
+    context = [{"role": "user", "content": "x" * 1_000}] * 16
+    play = Play(
+        tool("look"),
+        context=context,
+        model=[TOO_LONG, says("", call("look")), TOO_LONG, says("done")],
+        summaries=[TOO_LONG, TOO_LONG, SUMMARY, SUMMARY],
+        definition={"budget": LARGE},
+    ).to_end()
+
+    one, two = (record["upto"] for record in summaries(play))
+    assert one == 2
+    assert two - one > 6
+
+
+def test_so_is_how_often_it_was_asked_for() -> None:
+    play = looking(110, window=3_500, says_window=False).to_end()
+
+    assert play.result["output"] == "found"
+    assert len(summaries(play)) > MAX_REQUESTS_PER_TURN
+
+
+def test_so_many_requests_for_summaries_are_made_and_no_more() -> None:
+    context = [{"role": "user", "content": f"{n}:" + "x" * 1_000} for n in range(99)]
+    play = Play(
+        context=context,
+        model=[Solution(too_long=True, window=1_000)] * 99,
+        summaries=[SUMMARY] * 99,
+        definition={"budget": LARGE},
+    ).to_end()
+
+    assert f"also after {MAX_REQUESTS_PER_TURN} requests for summaries" in play.failure.message
+    assert len(play.records("summary")) == MAX_REQUESTS_PER_TURN
+
+
+# Budgets.
+
+
+def test_a_summary_is_a_request_besides_the_turns() -> None:
+    play = looking(20).to_end()
+    requests = [one for one in play.pointers if one.summary]
+
+    assert play.result["turns"] == 21 + len(requests)
+    assert play.result["usage"]["inputTokens"] > 0
+    assert play.records("turn_end")[-1]["turn"] == 21
+
+
+def test_a_run_at_its_limit_of_requests_goes_on_without() -> None:
+    last = next(one.turn for one in looking(20).to_end().pointers if one.summary)
+    play = looking(last - 1, budget={"maxTurns": last}).to_end()
+
+    assert play.result["output"] == "found"
+    assert summaries(play) == []
+
+
+def test_and_may_fail() -> None:
+    model = [says("", call("look")), TOO_LONG]
+    play = Play(tool("look"), model=model, budget={"maxTurns": 2}).to_end()
+
+    assert play.failure.code == MODEL_ERROR
+    assert play.failure.message.endswith(
+        "and cannot be summarised: nothing is left of the run's maxTurns (2) for it; allow the run"
+        " more, or name a model with a larger window"
+    )
+
+
+def test_what_was_too_long_costs_nothing() -> None:
+    play = Play(model=[TOO_LONG, says("x")], summaries=[TOO_LONG], definition={"budget": LARGE})
+    play.take(play.run.next())
+    play.take(play.run.next())
+
+    assert play.run.kept.meter.requests == 0
+    assert not play.run.kept.meter.tokens_unknown
+
+
+def test_a_limit_that_the_summary_reaches_ends_the_turn_that_was_begun() -> None:
+    dear = says("short", usage=Usage(input_tokens=50, output_tokens=60))
+    play = Play(model=[TOO_LONG], summaries=[dear], budget={"maxTokens": 100}).to_end()
+
+    assert play.result["status"] == "budget_exceeded"
+    assert play.told() == ["turn_start", "turn_end", "done"]
+
+
+def test_a_run_whose_time_is_up_while_it_is_summarised_has_begun_no_turn() -> None:
+    play = looking(20)
+    while not (isinstance(step := play.run.next(), AskModel) and step.pointer.summary):
+        play.take(step)
+    play.run.unanswered()
+
+    assert play.told()[-1] == "turn_end"
+    assert play.told().count("turn_start") == play.told().count("turn_end")
+
+
+# Beside the turns.
+
+
+def test_messages_that_came_meanwhile_are_heard_in_the_turn() -> None:
+    play = looking(12, says_window=False, window=5_000)
+    while not play.refused:
+        play.take(play.run.next())
+    play.hear("and be quick")
+    play.to_end()
+
+    assert play.result["output"] == "found"
+    assert "and be quick" in str(play.read[-1])
+
+
+def test_a_conversation_is_summarised_between_its_messages() -> None:
+    play = Windowed(
+        2_000,
+        model=[says("y" * 600) for _ in range(30)],
+        conversation=True,
+        definition={"budget": LARGE},
+    ).to_end()
+    for n in range(20):
+        play.hear(f"{n}:" + "x" * 600)
+        play.to_end()
+
+    assert play.refused == 0
+    assert summaries(play)
+    assert play.run.answered_up_to == 20
+
+
+def test_a_call_whose_own_request_is_too_long_is_told_so() -> None:
+    found: list[Outcome | None] = []
+    guess = tool("guess").model_copy(update={"activity": None})
+    play = Play(guess, model=[says("", call("guess")), says("done")])
+
+    def answered(one: Call) -> Outcome:
+        latent = Latent(one, play.run.agent, play.run.kept)
+        latent.pointer(1)
+        found.append(latent.answered(TOO_LONG))
+        return Succeeded("whatever")
+
+    play.outcomes["guess"] = answered
+    play.to_end()
+
+    [failed] = found
+    assert isinstance(failed, Failed)
+    assert failed.error.message == (
+        "`guess` was not answered: its arguments and what it sees are too long for the model. Call"
+        " it with less."
+    )
+
+
+def test_a_run_that_continues_as_new_after_each_turn_summarises_alike() -> None:
+    whole, chained = looking(40), looking(40)
+    chained.chained = True
+    whole.to_end()
+    chained.to_end()
+
+    assert chained.records() == whole.records()
+    assert chained.pointers == whole.pointers
+
+
+def test_a_run_rests_no_more_once_a_turn_is_begun() -> None:
+    play = Play(tool("look"), model=[says("", call("look")), TOO_LONG]).to_rest()
+    play.take(play.run.next())
+
+    assert not play.run.at_rest
+
+
+def test_what_is_said_of_a_refusal_is_noted() -> None:
+    why = Solution(too_long=True, notices=["endpoint `x` answered 400: too long"])
+    play = Play(model=[why, says("x")], summaries=[why, SUMMARY], definition={"budget": LARGE})
+    play.to_end()
+
+    assert len(play.records("notice")) == 2

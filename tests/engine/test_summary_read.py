@@ -1,0 +1,128 @@
+"""§10: what a model is asked for a summary with, and what it reads of it in every later request."""
+
+from typing import Any
+
+import pytest
+
+from schemas.generate import Ask, PageOf
+from schemas.message import ChatMessage
+from tests.engine.driver import Play, call, says, tool
+from tests.engine.test_summary import LARGE, SUMMARY, TOO_LONG, WINDOW, looking, summaries
+from tests.engine.windowed import Windowed
+from workflows.engine.log import Log
+from workflows.engine.retelling import MAX_SUMMARY_CHARACTERS
+from workflows.engine.steps import AskModel
+from workflows.engine.turn import Call
+
+
+def leave_out(play: Play) -> None:
+    """Go on without the pages of the log that no model reads any more."""
+    log, upto = play.log, play.run.forgettable
+    pages = [b"" if page.last <= upto else page.data for page in log.pages]
+    play.run.kept.log = Log.resumed(play.clock, log.carried(), pages)
+
+
+def ask_of(play: Play, step: AskModel) -> Ask:
+    """How the model is asked in a step."""
+    want = PageOf(upto=step.pointer.entries, summary=step.pointer.summary)
+    ask = play.run.pages.page(want).ask
+    assert ask is not None
+    return ask
+
+
+@pytest.mark.parametrize("calling", ["native", "composed"])
+def test_it_is_asked_for_as_a_turn_is_but_for_a_text(calling: str) -> None:
+    output = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    look = tool("look")
+    play = Play(look, model=[TOO_LONG], definition={"calling": calling, "output": output})
+    turn = play.run.next()
+    assert isinstance(turn, AskModel)
+    of_turn = ask_of(play, turn)
+    play.take(turn)
+    summary = play.run.next()
+    assert isinstance(summary, AskModel)
+    of_summary = ask_of(play, summary)
+
+    same = {"tool_choice": "none", "output": None, "tail": of_summary.tail}
+    assert of_summary == of_turn.model_copy(update=same)
+    assert of_summary.tail is not None
+    assert "in at most 1000 words of plain text" in of_summary.tail
+
+
+def test_the_task_is_kept_word_for_word() -> None:
+    play = looking(20, input="Look 20 times.\nSay †what you found.", summaries=[SUMMARY] * 9)
+    play.to_end()
+
+    for summary in summaries(play):
+        assert "\nLook 20 times.\nSay †what you found.\n" in summary["text"]
+        assert summary["text"].endswith("\nThey looked ten times.")
+        assert "†state.path" in summary["text"]
+        assert "t1c1" not in summary["text"], "it is the task and no more"
+
+
+def test_also_where_the_run_went_on_without_what_it_was_given_at_first() -> None:
+    play = looking(40, input="Look 40 times.")
+    while play.run.over is None:
+        play.take(play.run.next())
+        if play.run.at_rest:
+            play.continue_as_new()
+            leave_out(play)
+
+    assert play.result["output"] == "found"
+    assert play.records("left_out")
+    told = [one["text"] for one in play.records("summary")]
+    assert told
+    assert all("Look 40 times." in text for text in told)
+
+
+def test_with_what_was_said_before_it() -> None:
+    context = [
+        {"role": "system", "content": "Be polite."},
+        {"role": "user", "content": [{"type": "data", "kind": "notes", "data": {"a": 1}}]},
+    ]
+    play = looking(20, context=context, input="Look!").to_end()
+
+    assert 'system: Be polite.\n\nnotes: {"a": 1}\n\nLook!' in summaries(play)[0]["text"]
+
+
+def test_a_long_task_and_a_long_summary_take_a_part_of_the_window_and_no_more() -> None:
+    play = looking(20, input="task " * 2_000, summaries=[says("word " * 9_000)] * 9).to_end()
+
+    text = summaries(play)[0]["text"]
+    assert play.result["output"] == "found"
+    assert text.count("(the rest is left out)") == 2
+    assert len(text) < WINDOW * 4 / 2
+    assert len(text) < 2 * MAX_SUMMARY_CHARACTERS
+
+
+def test_where_nothing_can_be_called_nothing_is_said_of_references() -> None:
+    play = Play(model=[TOO_LONG, says("x")], summaries=[SUMMARY], definition={"budget": LARGE})
+    assert "†" not in play.to_end().records("summary")[0]["text"]
+
+
+def test_references_see_what_was_summarised() -> None:
+    last = says("", call("look", {"what": "†state.first"}), call("look", {"what": "†input"}))
+    seen: list[Any] = []
+
+    def look(one: Call) -> str:
+        seen.append(one.arguments.get("what"))
+        return "x" * 2_000
+
+    play = Windowed(
+        WINDOW,
+        tool("look"),
+        tool("keep", output_path="†state.first"),
+        model=[says("", call("keep")), *[says("", call("look"))] * 20, last, says("done")],
+        outcomes={"keep": "what came first", "look": look},
+        definition={"budget": LARGE},
+    ).to_end()
+
+    assert play.result["output"] == "done"
+    assert summaries(play)
+    assert seen[-2:] == ["what came first", "go"]
+
+
+def test_a_message_of_the_summary_is_a_users() -> None:
+    play = looking(20).to_end()
+    at = next(index for index, one in enumerate(play.pointers) if one.summary)
+    assert ChatMessage.read(play.read[at + 1][0]).role == "user"

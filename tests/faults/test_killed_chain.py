@@ -1,0 +1,130 @@
+"""`kill -9` of the worker where a run continues as new: before it, and behind it."""
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import TOOLS, House, Run
+from tests.support.model_server import Answer, ModelServer, call, serve
+from tests.support.worker_process import WorkerProcess
+
+# A refund of more than 100 is asked about.
+FROM = 100
+BUDGET = {"maxTurns": 50, "maxIterations": 50, "maxCalls": 100}
+# One turn takes about ten events: every second turn begins under a new run id.
+OPTIONS = ("--continue-after", "20", "--heartbeat-timeout", "2s")
+
+
+class Model:
+    """A model that refunds something each turn, which a person has to approve; before each answer
+    it waits until it is let."""
+
+    def __init__(self, turns: int) -> None:
+        self.gates = [threading.Event() for _ in range(turns)]
+        refunds = [call("refund", amount=FROM + turn) for turn in range(1, turns)]
+        answers = [
+            Answer(calls=[each], hold=gate) for each, gate in zip(refunds, self.gates, strict=False)
+        ]
+        self.answers = [*answers, Answer("done", hold=self.gates[-1])]
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the tools of every worker write down what they did."""
+    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
+
+
+@contextmanager
+def stage(client: Client, folder: Path, model: Model) -> Iterator[tuple[House, WorkerProcess]]:
+    """A worker that is a process, and the model."""
+    queue = f"chain-{uuid.uuid4().hex[:8]}"
+    with serve(model.answers) as server:
+        endpoints = folder / "endpoints.yaml"
+        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{server.url}'}}\n")
+        options = ["--tools", str(TOOLS), "--endpoints", str(endpoints), "--task-queue", queue]
+        address = client.service_client.config.target_host
+        with WorkerProcess(address, *options, *OPTIONS) as worker:
+            yield House(client, queue, server), worker
+
+
+async def asked(server: ModelServer, turn: int) -> None:
+    """Wait until the model is asked for the answer of a turn."""
+
+    async def is_asked() -> bool:
+        return server.asked(turn) > 0
+
+    await eventually(is_asked)
+
+
+async def check(run: Run, turns: int) -> dict[str, Any]:
+    """Every refund was made, once; the log is whole."""
+    result = await run.result()
+    assert (result["status"], result["output"]) == ("completed", "done")
+    expected = [f"refund {FROM + n} {run.id}/t{n}c1" for n in range(1, turns)]
+    assert sorted(tools.read(), key=expected.index) == expected
+    entries = await run.context()
+    assert [entry["n"] for entry in entries] == list(range(1, len(entries) + 1))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("turns", "killed"),
+    [
+        (4, (2, 3)),
+        pytest.param(9, tuple(range(1, 10)), marks=pytest.mark.slow),
+    ],
+)
+async def test_killed_before_and_behind_each_boundary(
+    client: Client, tmp_path: Path, turns: int, killed: tuple[int, ...]
+) -> None:
+    model = Model(turns)
+    said = [f"message {turn}" for turn in killed]
+    with stage(client, tmp_path, model) as (house, worker):
+        run = await house.start(["refund"], agent={"budget": BUDGET})
+        for turn, gate in enumerate(model.gates, start=1):
+            await asked(house.model, turn)
+            if turn in killed:
+                # The turn ends, and the run goes on, in a worker that has never seen it.
+                worker.kill()
+                await run.handle.signal("message", {"content": f"message {turn}"})
+            await run.signal(f"t{turn}c1", "approve", by="ada")
+            if turn in killed:
+                worker.start()
+                assert (await run.status())["turn"] == turn - 1
+            gate.set()
+        await check(run, turns)
+        users = [
+            entry["message"]["content"]
+            for entry in await run.context()
+            if entry["type"] == "message" and entry["message"]["role"] == "user"
+        ]
+        assert users == ["go", *said]
+        answered = [turn for turn in range(1, turns + 1) if turn not in killed]
+        assert [house.model.asked(turn) for turn in answered] == [1] * len(answered)
+
+
+async def test_killed_as_soon_as_it_has_gone_on(client: Client, tmp_path: Path) -> None:
+    model = Model(6)
+    for gate in model.gates:
+        gate.set()
+    with stage(client, tmp_path, model) as (house, worker):
+        run = await house.start(["refund"], agent={"budget": BUDGET})
+        for turn in range(1, 6):
+            await run.signal(f"t{turn}c1", "approve", by="ada")
+        seen: list[str] = []
+        while (described := await run.handle.describe()).close_time is None or len(seen) < 2:
+            if described.run_id not in seen:
+                seen.append(described.run_id)
+                if len(seen) == 2:
+                    worker.kill()
+                    await run.handle.signal("nonsense")
+                    worker.start()
+        await check(run, 6)

@@ -1,0 +1,258 @@
+"""§10: before its history is long, a run continues as new, and nobody need notice."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowUpdateFailedError
+
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
+from tests.support.model_server import Answer, call
+from tests.workflows.test_delegates import ASK, ASKS, agents, by_agent
+
+# One turn takes about ten events: the run continues as new every two or three turns.
+OFTEN = {"continue_after": 25, **SIDE_BY_SIDE}
+MANY = {"budget": {"maxTurns": 50, "maxIterations": 50, "maxCalls": 100}}
+
+
+async def runs_of(run: Run) -> list[str]:
+    """The runs under one workflow id, the first one first."""
+    client = run.handle._client
+
+    async def all_() -> list[str] | None:
+        query = f'WorkflowId = "{run.id}"'
+        found = [one async for one in client.list_workflows(query)]
+        found.sort(key=lambda one: one.start_time)
+        return [one.run_id for one in found] or None
+
+    return await eventually(all_)
+
+
+def looking(turns: int, **more: Any) -> list[Answer]:
+    """A model that looks up something in each turn but the last."""
+    return [*[Answer(calls=[call("look_up", id=n)]) for n in range(1, turns)], Answer("done")]
+
+
+async def idle(run: Run) -> None:
+    """Wait until the run waits for a message."""
+
+    async def waits() -> bool:
+        return (await run.status())["status"] == "awaiting_message"
+
+    await eventually(waits)
+
+
+def timeless(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in entry.items() if key != "at"} for entry in entries]
+
+
+async def test_it_comes_to_what_it_would_have_come_to_in_one_piece(open_house: OpenHouse) -> None:
+    house = await open_house([*looking(10), *looking(10)], **SIDE_BY_SIDE)
+    whole = await house.start(["look_up"], agent=MANY)
+    result = await whole.result()
+
+    often = await open_house(looking(10), continue_after=25)
+    run = await often.start(["look_up"], agent=MANY)
+
+    assert await run.result() == result
+    assert len(await runs_of(run)) >= 3
+    assert timeless(await run.context()) == timeless(await whole.context())
+    assert timeless(await run.events()) == timeless(await whole.events())
+    assert (await run.status())["log"] == (await whole.status())["log"]
+    assert often.model.requests == house.model.requests[:10]
+
+
+def paying(turns: int) -> list[Answer]:
+    """A model that pays in each turn but the last."""
+    return [*[Answer(calls=[call("pay", amount=n)]) for n in range(1, turns)], Answer("done")]
+
+
+async def test_decisions_that_come_early_are_kept_for_as_long_as_it_takes(
+    open_house: OpenHouse,
+) -> None:
+    run = await (await open_house(paying(8), **OFTEN)).start(["pay"], agent=MANY)
+    for turn in range(7, 0, -1):
+        await run.signal(f"t{turn}c1", "deny" if turn == 6 else "approve", by="ada")
+
+    result = await run.result()
+
+    assert (result["status"], result["calls"]) == ("completed", 7)
+    assert len(await runs_of(run)) >= 3
+    errors = {end["callId"]: end["error"]["code"] for end in await ends(run) if "error" in end}
+    assert errors == {"t6c1": "denied"}
+
+
+async def ends(run: Run) -> list[dict[str, Any]]:
+    return [event for event in await run.events() if event["type"] == "tool_end"]
+
+
+async def test_what_was_decided_stays_decided(open_house: OpenHouse) -> None:
+    answers = [Answer(calls=[call("pay", amount=1)]), *looking(6)]
+    answers[-1] = Answer(calls=[call("pay", amount=2)])
+    run = await (await open_house([*answers, Answer("done")], **OFTEN)).start(
+        ["pay", "look_up"], agent=MANY
+    )
+    await run.waiting()
+    await run.decide("t1c1", "approve", by="ada")
+    [second] = await run.waiting()
+
+    assert second["callId"] == "t7c1"
+    assert len(await runs_of(run)) >= 2
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await run.decide("t1c1", "deny")
+    assert "decided already: approve by ada" in str(refused.value.cause)
+    await run.decide("t7c1", "approve", remember=True)
+    await run.result()
+
+
+async def test_a_tool_that_was_approved_for_good_stays_so(open_house: OpenHouse) -> None:
+    run = await (await open_house(paying(7), **OFTEN)).start(["pay"], agent=MANY)
+    await run.waiting()
+    await run.decide("t1c1", "approve", remember=True)
+
+    assert (await run.result())["calls"] == 6
+    asked = [each for each in await run.told() if each.startswith("confirmation_required")]
+    assert asked == ["confirmation_required t1c1"]
+    assert len(await runs_of(run)) >= 2
+
+
+async def test_nothing_that_is_said_meanwhile_is_lost(open_house: OpenHouse) -> None:
+    run = await (await open_house(looking(30), **OFTEN)).start(["look_up"], agent=MANY)
+    said = [f"message {n}" for n in range(20)]
+    for text in said:
+        await run.handle.signal("message", {"content": text, "delivery": "steer"})
+        assert (await run.status())["status"] == "running"
+    await run.handle.signal("message", {"content": "at the end", "delivery": "followUp"})
+    await run.handle.signal("nonsense", 1)
+    result = await run.result()
+
+    users = [
+        entry["message"]["content"]
+        for entry in await run.context()
+        if entry["type"] == "message" and entry["message"]["role"] == "user"
+    ]
+    assert users == ["go", *said, "at the end"]
+    assert result["output"] == "done"
+    assert len(await runs_of(run)) >= 4
+    notices = [entry["text"] for entry in await run.context() if entry["type"] == "notice"]
+    assert any("nonsense" in text for text in notices)
+
+
+async def test_a_conversation_goes_on_for_ever(open_house: OpenHouse) -> None:
+    answers = [Answer("hello"), *[Answer(f"answer {n}") for n in range(12)]]
+    house = await open_house(answers, **OFTEN)
+    run = await house.start([], conversation=True, agent=MANY)
+    await idle(run)
+    for n in range(12):
+        assert await run.handle.execute_update("send", {"content": f"{n}?"}) == f"answer {n}"
+    await run.handle.signal("close")
+
+    assert (await run.result())["output"] == "answer 11"
+    assert len(await runs_of(run)) >= 3
+
+
+async def test_an_answer_that_somebody_waits_for_is_given_first(open_house: OpenHouse) -> None:
+    house = await open_house([Answer("hello"), *looking(6)], continue_after=20, **SIDE_BY_SIDE)
+    run = await house.start(["look_up"], conversation=True, agent=MANY)
+
+    await idle(run)
+    assert await run.handle.execute_update("send", {"content": "look"}) == "done"
+    await run.handle.signal("close")
+    await run.result()
+    assert len(await runs_of(run)) == 2
+
+
+async def test_who_waits_too_long_is_told_where_the_answer_will_be(open_house: OpenHouse) -> None:
+    house = await open_house([Answer("hello"), *looking(20)], continue_after=20, **SIDE_BY_SIDE)
+    run = await house.start(["look_up"], conversation=True, agent=MANY)
+    await idle(run)
+
+    with pytest.raises(WorkflowUpdateFailedError, match="failed") as told:
+        await run.handle.execute_update("send", {"content": "look"})
+    assert "will stand in the run's context" in str(told.value.cause)
+    await run.handle.signal("close")
+    assert (await run.result())["output"] == "done"
+
+
+async def test_state_and_instances_are_taken_along(open_house: OpenHouse) -> None:
+    part = {"type": "data", "kind": "order", "data": {"id": 7}, "_instance": "a"}
+    context = [{"content": [part]}, {"content": [{**part, "data": {"id": 8}, "_instance": "b"}]}]
+    tool = {
+        "_tool": "keep",
+        "properties": {"id": {}, "_instance": {"type": "string"}},
+        "_activity": "look_up",
+        "_outputPath": "†state.item",
+    }
+    turns = [Answer(calls=[call("keep", id="†order.id", _instance="ab"[n % 2])]) for n in range(7)]
+    house = await open_house([*turns, Answer("done")], **OFTEN)
+    run = await house.start([tool], context=context, state={"for": "all"}, agent=MANY)
+    result = await run.result()
+
+    assert result["state"] == {"for": "all"}
+    assert [result["instances"][name]["item"]["id"] for name in "ab"] == [7, 8]
+    assert len(await runs_of(run)) >= 2
+
+
+async def test_a_delegate_continues_as_new_and_stays_its_parents(
+    open_house: OpenHouse, tmp_path: Path
+) -> None:
+    answers = by_agent(Test=[ASKS, Answer("all done")], helper=[*paying(6)[:5], Answer("helped")])
+    catalog = agents(tmp_path / "catalog", helper={"tools": ["pay"], **MANY})
+    house = await open_house(answers, catalog=catalog, **OFTEN)
+    run = await house.start([ASK], agent=MANY)
+    helper = run.delegate("t1c1")
+    for turn in range(1, 6):
+        await eventually(partial(waits_in_delegate, run, f"t{turn}c1"))
+        await helper.decide(f"t{turn}c1", "approve")
+
+    assert (await run.result())["output"] == "all done"
+    assert (await run.results())["t1c1"] == "helped"
+    assert len(await runs_of(helper)) >= 2
+
+
+async def waits_in_delegate(run: Run, call_id: str) -> bool:
+    """Whether the parent knows that this call waits in its delegate."""
+    [delegate] = (await run.status())["delegates"] or [{"pending": []}]
+    return [one["callId"] for one in delegate["pending"]] == [call_id]
+
+
+async def test_lists_show_a_run_once_it_has_gone_on(open_house: OpenHouse) -> None:
+    run = await (await open_house(paying(6), **OFTEN)).start(
+        ["pay"], agent={"approval": {"auto": ["pay"]}, **MANY}
+    )
+    await run.result()
+
+    description = await run.handle.describe()
+    found = {pair.key.name: pair.value for pair in description.typed_search_attributes}
+    assert found["AgentStatus"] == "completed"
+    assert found["AgentName"] == "tester"
+    assert len(await runs_of(run)) >= 2
+
+
+async def test_nobody_can_start_a_run_as_if_another_had_left_it(open_house: OpenHouse) -> None:
+    house: House = await open_house([Answer("done")])
+    head = {"agent": "x", "turns": 1, "entries": 1, "body": 1, "pages": []}
+    handle = await house.client.start_workflow(
+        "AgentWorkflow", args=[head, b"forged"], id="forged-start", task_queue=house.task_queue
+    )
+    failure = await Run(handle).failure()
+    assert failure.type == "invalid_request"
+    assert "one JSON object" in failure.message
+
+
+async def test_a_run_is_cancelled_wherever_in_the_chain_it_is(open_house: OpenHouse) -> None:
+    house = await open_house(paying(9)[:6], **OFTEN)
+    run = await house.start(["pay"], agent=MANY)
+    for turn in range(1, 5):
+        await run.waiting()
+        await run.decide(f"t{turn}c1", "approve")
+    [waiting] = await run.waiting()
+    assert waiting["callId"] == "t5c1"
+    await run.handle.cancel()
+    with pytest.raises(Exception, match="Workflow execution failed"):
+        await run.result()
+    events = await run.events()
+    assert (events[-1]["type"], events[-1]["code"]) == ("error", "cancelled")
+    assert events[-1]["n"] == len(events)

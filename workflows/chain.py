@@ -1,0 +1,99 @@
+"""The chain of runs under one workflow id: how one leaves what it has to the next, and finds it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from schemas.agent import Snapshot, WorkerFacts
+    from schemas.carried import Carried
+    from schemas.errors import ErrorCode
+    from schemas.run import RunRequest
+
+from workflows import screen
+from workflows.engine.continuing import (
+    Length,
+    carried_from,
+    is_crowded,
+    is_due,
+    parcel,
+    resumed,
+    unpacked,
+)
+from workflows.engine.desk import Desk
+from workflows.engine.mailbox import Mailbox
+from workflows.engine.run import Run
+from workflows.requests import Asked, read
+
+# What ends a run that can neither stay nor leave.
+_STUCK = (
+    "the run's history is as long as Temporal allows, and what it keeps is too large to be taken"
+    " along to a new one: give its worker a `--store`"
+)
+_EXAMPLE = '{"agent": …, "input": …}'
+
+
+@dataclass(frozen=True)
+class Left:
+    """What the run before this one has left to it: all but the log, and the pages of that."""
+
+    carried: Carried
+    pages: list[bytes]
+
+    def resumed(self, mailbox: Mailbox, desk: Desk) -> Run:
+        """The run, as it was left; what has come since is in these."""
+        return resumed(self.carried, self.pages, mailbox, desk, workflow.now)
+
+
+def begun_with(request: Any, more: tuple[Any, ...]) -> tuple[Asked[RunRequest], Left | None]:
+    """What a run is asked for, and what another has left to it, if one did.
+
+    Only Temporal itself says that a run continues another: nobody can start one so.
+    """
+    if workflow.info().continued_run_id is None or not more:
+        return read(request, more, RunRequest, _EXAMPLE), None
+    try:
+        left = Left(*unpacked([request, *more]))
+    except ValueError as error:
+        return Asked(wrong=str(error)), None
+    return Asked(request=left.carried.request), left
+
+
+def length(facts: WorkerFacts) -> Length:
+    """How long the history is."""
+    info = workflow.info()
+    return Length(
+        events=info.get_current_history_length(),
+        size_bytes=info.get_current_history_size(),
+        suggested=info.is_continue_as_new_suggested(),
+        bound_events=facts.continue_after,
+    )
+
+
+def is_to_go_on(run: Run, facts: WorkerFacts) -> bool:
+    """Whether the run is to go on as a new one, now that it is between two turns."""
+    return run.at_rest and is_due(length(facts), run.kept.log, stored=facts.store)
+
+
+def leave(run: Run, request: RunRequest, snapshot: Snapshot, notes: int) -> None:
+    """Go on as a new run, if what is to be taken along can be.
+
+    Nothing may be awaited in here: what arrived meanwhile would stay behind.
+
+    Raises:
+        ContinueAsNewError: it goes on as a new one.
+    """
+    carried = carried_from(run, request, snapshot, notes=notes)
+    stored = snapshot.worker.store
+    values = parcel(carried, run.kept.log, stored=stored, forgettable=run.forgettable)
+    if values is not None:
+        attributes = workflow.info().typed_search_attributes
+        left = screen.left(snapshot.worker.search_attributes)
+        if left:
+            workflow.upsert_search_attributes(left)
+        workflow.continue_as_new(args=values, search_attributes=attributes)
+    elif length(snapshot.worker).last:
+        run.failed(ErrorCode.BLOCKED, _STUCK)
+    elif is_crowded(run.kept.log, run.forgettable):
+        run.make_room()
