@@ -13,7 +13,7 @@ import httpx
 from temporalio.exceptions import ApplicationError
 
 from activities.pages import ConversationChanged, RunGone, RunSilent
-from activities.providers.base import CutOff, ProviderError, Refused, Unreadable
+from activities.providers.base import CutOff, ProviderError, Refused, TooLong, Unreadable
 from activities.providers.target import Target
 from schemas.names import MODEL_ERROR
 
@@ -23,6 +23,8 @@ MAX_RETRY_DELAY = timedelta(hours=1)
 # server calls a fault of its own may be that it cannot do what it is asked, which no time mends.
 MAX_DOUBTFUL_ATTEMPTS = 3
 _DOUBTFUL_STATUS = (500, 501)
+# Its window is small unless it was set.
+_OLLAMA_WINDOW = "Raise `num_ctx` in the `options` of the agent's `model`"
 # Of llama.cpp ("image input is not supported", "Jinja Exception: …"), LM Studio and others.
 _INCAPABLE = (
     *("not support", "unsupported", "jinja", "chat template"),
@@ -56,6 +58,8 @@ def of_provider(
     match error:
         case Refused():
             return _refused(error, target, model, attempt)
+        case TooLong():
+            return model_error(too_long(error, target))
         case CutOff():
             return model_error(f"{target.shown}: {error}", retried=True)
         case Unreadable():
@@ -65,6 +69,13 @@ def of_provider(
             return model_error(str(error))
         case _:
             return _broken(error, target)
+
+
+def too_long(error: TooLong, target: Target) -> str:
+    """What is said of a conversation that is too long for the model."""
+    said = f"{target.shown} answered {error.status}: {target.clean(error.message) or 'nothing'}"
+    mend = _OLLAMA_WINDOW if target.endpoint.provider == "ollama" else ""
+    return f"{said}. {mend}" if mend else said
 
 
 def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
@@ -113,14 +124,9 @@ def _mend(status: int, target: Target, model: str) -> str:
 
 
 def _ollama_mend(error: Refused, target: Target, model: str) -> str:
-    """What only Ollama can be asked to mend: it serves models that were pulled, in a window that
-    is small unless it was set."""
-    if target.endpoint.provider != "ollama":
-        return ""
-    if error.status == 404:
+    """What only Ollama can be asked to mend: it serves models that were pulled."""
+    if target.endpoint.provider == "ollama" and error.status == 404:
         return f"Pull it where Ollama runs (`ollama pull {model}`), or check the `baseUrl`"
-    if error.status == 400 and "context" in error.message.lower():
-        return "Raise `num_ctx` in the `options` of the agent's `model`"
     return ""
 
 

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from schemas.generate import Ask, ToolOffer
@@ -38,17 +39,19 @@ class Encoded:
 class Request:
     """One request to a model: its settings, and the conversation as the provider encoded it.
 
-    `told` are the notices of what was left out of it. `in_turns`: the model insists that users and
+    `cache_key` is the same in all requests of one conversation, and no other's. `told` are the
+    notices of what was left out of it. `in_turns`: the model insists that users and
     itself take turns; `thoughtless`: it does not take its thoughts back (see `turns`).
     """
 
     ask: Ask
     fragments: tuple[bytes, ...]
+    cache_key: str = ""
     told: tuple[str, ...] = ()
     in_turns: bool = False
     thoughtless: bool = False
 
-    @property
+    @cached_property
     def names(self) -> "ToolNames":
         """What the provider knows the tools by."""
         return ToolNames(self.ask.tools)
@@ -116,6 +119,19 @@ class Refused(ProviderError):
     status: int
     message: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(eq=False)
+class TooLong(ProviderError):
+    """The provider refused the conversation for its length: a shorter one it would take.
+
+    `window` is how long it may be, in tokens, beside an answer as long as was asked for; None where
+    the provider does not say. `message` is the provider's own.
+    """
+
+    status: int
+    message: str
+    window: int | None = None
 
 
 class CutOff(ProviderError):

@@ -111,6 +111,14 @@ def _without_usage(request: Request) -> Request:
     return request.without(_NO_USAGE, model=settings)
 
 
+def _lacks_key(request: Request, refused: Refused) -> bool:
+    return bool(request.cache_key) and _is_bad(refused, ("prompt_cache_key",))
+
+
+def _without_key(request: Request) -> Request:
+    return replace(request, cache_key="")
+
+
 def _insists_on_turns(request: Request, refused: Refused) -> bool:
     is_such = refused.status in (400, 422, 500)
     return not request.in_turns and is_such and _names(refused, _TURNS)
@@ -149,6 +157,7 @@ _CONCESSIONS = (
     Concession(_lacks_choice, _without_choice),
     Concession(_lacks_form, _without_form),
     Concession(_lacks_usage, _without_usage, lasts=True),
+    Concession(_lacks_key, _without_key, lasts=True),
     Concession(_insists_on_turns, _in_turns, lasts=True),
     Concession(_refuses_thoughts, _without_thoughts, lasts=True),
 )

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from activities.providers.base import ToolNames
 from schemas.message import ChatMessage, Content, DataPart, ImagePart, TextPart
 
@@ -93,11 +95,18 @@ def is_orphan(message: ChatMessage) -> bool:
 
 def with_messages(messages: list[bytes], settings: dict[str, Any], name: str = "messages") -> bytes:
     """A body of the messages, under `name`, and behind them those settings that are not None."""
-    kept = [encoded({key: value})[1:-1] for key, value in settings.items() if value is not None]
-    return b"{" + b",".join([encoded(name) + b":[" + b",".join(messages) + b"]", *kept]) + b"}"
+    given = {key: value for key, value in settings.items() if value is not None}
+    kept = [b"," + encoded({key: value})[1:-1] for key, value in given.items()]
+    # Put together at once: a conversation of megabytes is copied once.
+    between = [piece for message in messages for piece in (b",", message)][1:]
+    return b"".join([b"{", encoded(name), b":[", *between, b"]", *kept, b"}"])
 
 
 def encoded(value: Any) -> bytes:
     """The value as JSON in UTF-8."""
-    # Half a character is no UTF-8, and servers refuse the whole request for it.
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    try:
+        return to_json(value)
+    except PydanticSerializationError:
+        # Half a character is no UTF-8, and servers refuse the whole request for it.
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")

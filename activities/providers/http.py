@@ -5,8 +5,10 @@ written. What is the same for all stands here: the request itself, what is read 
 how much of it, and what is left out when a server says that it cannot take it.
 """
 
+import asyncio
 import contextlib
-from typing import Protocol
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
 
 import httpx
 
@@ -24,6 +26,8 @@ from schemas.solution import Solution
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
 MAX_LEARNED_SETTINGS = 1_000
+# How long a response may take to end once all of the answer is there.
+END_SECONDS = 0.05
 
 _TOO_LARGE = f"the answer was larger than {MAX_ANSWER_BYTES} bytes; the rest was not read"
 
@@ -167,28 +171,63 @@ class HttpProvider:
         if not self._format.shows_form(request.ask, self._target.host):
             request = request.with_form_told()
         reading = self._format.reading(Answer(sink, request.names))
-        async with self._http.stream(
+        sent = self._http.build_request(
             "POST",
             self._format.url(self._target, request.ask),
             content=self._format.body(request, self._target.host),
             headers=headers,
             timeout=self._target.timeout,
-        ) as response:
+        )
+        async with contextlib.aclosing(await self._response(sent)) as response:
             if not response.is_success:
                 error = await _read_bytes(response, MAX_ERROR_BYTES)
                 raise refusal_of(response.status_code, response.headers, error)
             await _read(response, self._format.stream(), reading)
         return reading.solution()
 
+    async def _response(self, sent: httpx.Request) -> httpx.Response:
+        """The response, its body still to come.
+
+        A server may close a connection that was kept at the moment when it is used again. Then the
+        request goes over another one: no connection that failed is kept, so the last is a new one.
+        """
+        while True:
+            connection = _Connection()
+            sent.extensions["trace"] = connection.see
+            try:
+                return await self._http.send(sent, stream=True)
+            except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError):
+                if not connection.was_kept:
+                    raise
+
+
+class _Connection:
+    """What goes on with the connection of one request, as httpx tells it."""
+
+    def __init__(self) -> None:
+        self._is_new = self._is_used = False
+
+    @property
+    def was_kept(self) -> bool:
+        """Whether the request went over a connection that had served another."""
+        return self._is_used and not self._is_new
+
+    async def see(self, event: str, _: Any) -> None:
+        """An event; httpx calls this."""
+        self._is_new = self._is_new or event.startswith("connection.connect")
+        self._is_used = self._is_used or event.startswith("http11.send_request")
+
 
 async def _read(response: httpx.Response, stream: Stream, reading: Reading) -> None:
     """Take the answer in, up to its end or to the most that is read of any."""
     size_bytes = 0
+    chunks = response.aiter_bytes()
     try:
-        async for chunk in response.aiter_bytes():
+        async for chunk in chunks:
             for event in stream.feed(chunk):
                 reading.take(event)
                 if reading.is_done:
+                    await _end(chunks)
                     return
             size_bytes += len(chunk)
             if size_bytes > MAX_ANSWER_BYTES:
@@ -199,6 +238,14 @@ async def _read(response: httpx.Response, stream: Stream, reading: Reading) -> N
         if not reading.is_finished:
             raise
     reading.end(stream.rest() or "", stream.stray)
+
+
+async def _end(chunks: AsyncIterator[bytes]) -> None:
+    """See the response's own end, if it comes at once: then its connection can be used again."""
+    with contextlib.suppress(TimeoutError, httpx.TransportError):
+        async with asyncio.timeout(END_SECONDS):
+            async for _ in chunks:
+                pass
 
 
 async def _read_bytes(response: httpx.Response, limit_bytes: int) -> bytes:

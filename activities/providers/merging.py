@@ -24,13 +24,17 @@ def merged(fragments: Iterable[bytes], openings: Sequence[bytes], closing: bytes
     """
 
     def opening_of(fragment: bytes) -> bytes:
-        return next((each for each in openings if fragment.startswith(each)), b"")
+        for opening in openings:
+            if fragment.startswith(opening):
+                return opening
+        return b""
 
     messages: list[bytes] = []
     for opening, neighbours in groupby(fragments, opening_of):
-        if opening:
-            parts = (each[len(opening) : -len(closing)] for each in neighbours)
-            messages.append(opening + b",".join(parts) + closing)
-        else:
-            messages += neighbours
+        alike = list(neighbours)
+        # Most stand alone: megabytes of them are not copied in every turn.
+        if opening and len(alike) > 1:
+            parts = (each[len(opening) : -len(closing)] for each in alike)
+            alike = [opening + b",".join(parts) + closing]
+        messages += alike
     return messages

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from activities.providers.answer import sound
-from activities.providers.base import Refused
+from activities.providers.base import Refused, TooLong
+from activities.providers.too_long import told_in, too_long_for
 
 MAX_MESSAGE_CHARACTERS = 2_000
 # What a text ends with that was longer.
@@ -31,27 +32,34 @@ _UNKNOWN_STATUS = 500
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s")
 
 
-def refusal_of(status: int, headers: Any, body: bytes) -> Refused:
+def refusal_of(status: int, headers: Any, body: bytes) -> Refused | TooLong:
     """The error that a response is."""
     text = body.decode("utf-8", "replace").strip()
-    told: dict[str, str] = {}
     try:
-        value = json.loads(text)
-        message, told = message_in(value), _retry_after(value)
+        error = json.loads(text)
+        message, told, retry = message_in(error), told_in(error), _retry_after(error)
     except (ValueError, RecursionError):
-        message = "a web page, not a message" if text.startswith("<") else text
-    return Refused(status, shortened(message), {**told, **headers})
+        message = told = "a web page, not a message" if text.startswith("<") else text
+        retry = {}
+    return _refusal(status, message, told, {**retry, **headers})
 
 
-def refusal_in(event: Any) -> Refused | None:
+def refusal_in(event: Any) -> Refused | TooLong | None:
     """The error that an event of a stream is, or a whole answer with a good status; else None."""
     if not isinstance(event, dict):
         return None
     error = event if event.get("object") == "error" else event.get("error")
     if not error:
         return None
-    message = shortened(message_in({"error": error}))
-    return Refused(_status_in(error), message, _retry_after({"error": error}))
+    whole = {"error": error}
+    return _refusal(_status_in(error), message_in(whole), told_in(whole), _retry_after(whole))
+
+
+def _refusal(status: int, message: str, told: str, headers: dict[str, str]) -> Refused | TooLong:
+    length = too_long_for(status, told)
+    if length is not None:
+        return TooLong(status, shortened(message), length.window)
+    return Refused(status, shortened(message), headers)
 
 
 def message_in(value: Any) -> str:
@@ -91,7 +99,11 @@ def _messages(value: Any, depth: int = 0) -> Iterator[str]:
         case [first, *_] if depth < _MAX_DEPTH:
             yield from _messages(first, depth + 1)
         case dict() if depth < _MAX_DEPTH:
-            for key in ("error", "message", "detail", "msg", "errors", "description"):
+            # OpenRouter hands on what a provider told it as the text `raw` of `metadata`.
+            for key in (
+                *("error", "metadata", "raw", "message"),
+                *("detail", "msg", "errors", "description"),
+            ):
                 yield from _messages(value.get(key), depth + 1)
 
 

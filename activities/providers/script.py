@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, RootModel, field_validator
 
 from activities.providers.answer import Answer
-from activities.providers.base import Encoded, Request, Sink, ToolNames, Unanswerable
+from activities.providers.base import Encoded, Request, Sink, ToolNames, TooLong, Unanswerable
 from activities.providers.content import text_of
 from schemas.base import Duration, Strict
 from schemas.message import ChatMessage, ImagePart
@@ -21,6 +21,7 @@ from schemas.solution import Solution, StopReason, Usage
 
 # Long enough for any answer, short enough to watch.
 MAX_PIECES = 10_000
+_TOO_LONG = "the conversation is too long, says the script"
 _ANSWER = b"a"
 _SAID = b"u"
 
@@ -42,7 +43,11 @@ class ScriptedUsage(Strict):
 
 
 class ScriptedAnswer(Strict):
-    """One answer, or the same one `times` over. `pace` is the pause between two words."""
+    """One answer, or the same one `times` over. `pace` is the pause between two words.
+
+    With `too_long` there is none: the conversation is too long for a model that takes so many
+    tokens.
+    """
 
     text: str = ""
     calls: list[ScriptedCall] = []
@@ -50,6 +55,7 @@ class ScriptedAnswer(Strict):
     stop_reason: StopReason | None = None
     pace: Duration | None = None
     times: Annotated[int, Field(ge=1)] = 1
+    too_long: Annotated[int, Field(ge=1)] | None = None
 
 
 class Scenario(Strict):
@@ -107,8 +113,11 @@ class Script:
 
         Raises:
             Unanswerable: the script has none.
+            TooLong: the script says that the conversation is.
         """
         scripted = self._next(request.fragments)
+        if scripted.too_long is not None:
+            raise TooLong(400, _TOO_LONG, scripted.too_long)
         answer = Answer(sink, request.names)
         answer.usage = Usage(**dict(scripted.usage))
         pause = scripted.pace.total_seconds() if scripted.pace else 0.0

@@ -5,6 +5,7 @@ A key is read when a request is made and is kept nowhere, so nothing can print i
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import httpx
 
@@ -94,7 +95,7 @@ class Target:
                 text = _without_begun(text.replace(secret, "[secret]"), secret)
         return text
 
-    @property
+    @cached_property
     def _base(self) -> httpx.URL:
         return httpx.URL(self.endpoint.base_url or "")
 

@@ -9,7 +9,14 @@ import pytest
 from activities import failures
 from activities.providers.anthropic.format import Anthropic
 from activities.providers.anthropic.request import encode
-from activities.providers.base import CutOff, Refused, Request, ToolNames, Unreadable
+from activities.providers.base import (
+    CutOff,
+    Refused,
+    Request,
+    ToolNames,
+    TooLong,
+    Unreadable,
+)
 from activities.providers.bounds import MAX_PROVIDER_DATA_BYTES
 from activities.providers.http import HttpProvider
 from schemas.generate import Ask
@@ -243,7 +250,6 @@ async def test_chat_completions_are_told_from_the_messages_api() -> None:
         ("permission_error", 403, False),
         ("billing_error", 402, False),
         ("not_found_error", 404, False),
-        ("request_too_large", 413, False),
     ],
 )
 async def test_an_error_in_the_middle_of_a_stream_is_that_error(
@@ -255,6 +261,13 @@ async def test_an_error_in_the_middle_of_a_stream_is_that_error(
     assert (refused.value.status, refused.value.message) == (status, "Sorry")
     failure = failures.of_provider(refused.value, target(), "claude", 1)
     assert failure.non_retryable is not retried
+
+
+async def test_too_large_a_request_in_a_stream_is_too_long_a_conversation() -> None:
+    error = {"type": "error", "error": {"type": "request_too_large", "message": "Sorry"}}
+    with pytest.raises(TooLong) as refused:
+        await solve(plain(error))
+    assert (refused.value.status, refused.value.window) == (413, None)
 
 
 async def test_an_overloaded_server_is_asked_again() -> None:

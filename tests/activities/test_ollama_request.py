@@ -90,8 +90,9 @@ def test_a_structured_answer_is_a_schema_or_any_json(output: Any, expected: Any)
 
 
 def test_a_prompt_that_does_not_fit_is_never_cut_in_silence() -> None:
-    assert sent()["truncate"] is False
+    assert (sent()["truncate"], sent()["shift"]) == (False, False)
     assert sent(model={"options": {"truncate": True}})["truncate"] is True
+    assert sent(model={"options": {"shift": True}})["shift"] is True
 
 
 def test_settings_of_the_model_stand_in_options_and_those_of_the_request_at_the_top() -> None:

@@ -292,7 +292,6 @@ def test_another_model_s_way_to_call_is_text() -> None:
         ({"error": {"message": "busy", "code": 503}}, 503, "busy"),
         ({"error": {"message": "slow down", "type": "rate_limit_exceeded"}}, 429, "slow down"),
         ({"error": {"message": "bad", "type": "invalid_request_error"}}, 400, "bad"),
-        ({"error": {"message": "too long", "code": "context_length_exceeded"}}, 400, "too long"),
         ({"object": "error", "message": "no such", "code": 404}, 404, "no such"),
         ({"error": "out of memory"}, 500, "out of memory"),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activities.endpoints import EndpointsError, load_script
-from activities.providers.base import Request, ToolNames, Unanswerable
+from activities.providers.base import Request, ToolNames, TooLong, Unanswerable
 from activities.providers.script import Script
 from schemas.message import ChatMessage, DataPart
 from schemas.solution import Solution, Usage
@@ -84,6 +84,14 @@ async def test_the_first_scenario_that_matches_is_played(tmp_path: Path) -> None
 async def test_a_script_that_is_over_says_so(tmp_path: Path) -> None:
     with pytest.raises(Unanswerable, match="no answer left: 1 were given"):
         await play(script(tmp_path, "- {text: one}"), HI, HELLO)
+
+
+async def test_a_conversation_is_too_long_where_the_script_says_so(tmp_path: Path) -> None:
+    made = script(tmp_path, "- {text: one}\n- {tooLong: 8000}\n- {text: three}\n")
+    assert (await play(made, HI)).text == "one"
+    with pytest.raises(TooLong) as refused:
+        await play(made, HI, HELLO)
+    assert refused.value.window == 8_000
 
 
 async def test_the_text_is_said_word_by_word(tmp_path: Path) -> None:

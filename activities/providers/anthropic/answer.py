@@ -118,6 +118,7 @@ class Reply(AnswerReading):
             input_tokens=total if "input_tokens" in self._tokens else None,
             output_tokens=self._tokens.get("output_tokens"),
             cached_tokens=self._tokens.get("cache_read_input_tokens"),
+            written_tokens=self._tokens.get("cache_creation_input_tokens"),
         )
 
     def _stopped(self, delta: dict[str, Any]) -> None:

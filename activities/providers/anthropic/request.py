@@ -3,13 +3,16 @@
 A message is encoded once. Neighbours of one role are joined, since all results of a turn must
 stand in the one message behind their calls, before anything else that a user says.
 
-Anthropic's cache holds what stands before a mark, and is searched at marks alone and 20 blocks
-before them. So the marks stand on the instructions, on the end of the conversation, and on its end
-as it was at the request before, however many calls were made in between. The state changes and
-stands behind the last mark; an automatic mark would stand on it and never be found again.
+Anthropic's cache holds what stands before a mark, in the order of tools, instructions, messages,
+and is searched at marks alone and 20 blocks before them. So the marks, of which there may be four,
+stand on the tools and on the instructions, which are still found when another tool choice or form
+of the answer makes it forget the messages; on the end of the conversation; and on its end as it was
+at the request before, however many calls were made in between. The state changes and stands behind
+the last mark; an automatic mark would stand on it and never be found again.
 """
 
 import re
+from itertools import islice
 from typing import Any
 
 from activities.providers.anthropic.blocks import Block, in_order, texts
@@ -72,7 +75,11 @@ def body(request: Request) -> bytes:
     settings = _settings(ask, request.names) | options
     settings["output_config"] = _output_config(ask, options)
     settings["system"] = _system(ask.instructions, is_marked)
-    return with_messages(merged([*messages, *tail], (_USER, _ASSISTANT), _CLOSING), settings)
+    if is_marked and settings["tools"]:
+        *others, last = settings["tools"]
+        settings["tools"] = [*others, last | _MARK]
+    end = merged([*messages[-1:], *tail], (_USER, _ASSISTANT), _CLOSING)
+    return with_messages([*messages[:-1], *end], settings)
 
 
 def unsaid(ask: Ask) -> list[str]:
@@ -138,13 +145,17 @@ def _picture(part: ImagePart) -> Block:
 
 def _marked(messages: list[bytes]) -> list[bytes]:
     """The messages, those that end this request and the one before it marked for the cache."""
-    ends = [index for index, each in enumerate(messages) if each.startswith(_USER)][-2:]
+    users = (index for index in reversed(range(len(messages))) if _is_user(messages[index]))
     mark = b"," + encoded(_MARK)[1:]
     block_end = b"}" + _CLOSING
-    return [
-        each.removesuffix(block_end) + mark + _CLOSING if index in ends else each
-        for index, each in enumerate(messages)
-    ]
+    marked = list(messages)
+    for index in islice(users, 2):
+        marked[index] = messages[index].removesuffix(block_end) + mark + _CLOSING
+    return marked
+
+
+def _is_user(message: bytes) -> bool:
+    return message.startswith(_USER)
 
 
 def _system(instructions: str, is_marked: bool) -> list[Block] | None:

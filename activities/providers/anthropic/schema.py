@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from activities.providers.anthropic.limits import is_within_limits, with_fewer_unions
+from activities.providers.remembering import remembered
 
 _PLAIN_TYPES = ("string", "integer", "number", "boolean", "null")
 _STRING_FORMATS = (
@@ -30,6 +31,7 @@ class _Unsayable(Exception):
     """A schema that has no counterpart."""
 
 
+@remembered
 def answer_schema(schema: Schema, *, null_is_absent: bool = False) -> Schema | None:
     """The nearest schema that an answer can be held to; None where there is none.
 

@@ -8,14 +8,21 @@ against the whole schema anyway.
 
 from typing import Any
 
+from activities.providers.remembering import remembered
+
 _DEFINITIONS = "#/definitions/"
 _OF_ONE = ("properties", "$defs")
 _OF_MANY = ("anyOf", "oneOf", "prefixItems")
 _NESTED = ("items", "additionalProperties")
 
 
+@remembered
 def said(schema: Any) -> Any:
     """The schema as it is sent."""
+    return _said(schema)
+
+
+def _said(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     words = {_name(name): _value(_name(name), value) for name, value in schema.items()}
@@ -30,11 +37,11 @@ def _name(name: str) -> str:
 def _value(name: str, value: Any) -> Any:
     match value:
         case dict() if name in _OF_ONE:
-            return {key: said(each) for key, each in value.items()}
+            return {key: _said(each) for key, each in value.items()}
         case list() if name in (*_OF_MANY, "allOf"):
-            return [said(each) for each in value]
+            return [_said(each) for each in value]
         case dict() if name in _NESTED:
-            return said(value)
+            return _said(value)
         case str() if name == "$ref" and value.startswith(_DEFINITIONS):
             return f"#/$defs/{value.removeprefix(_DEFINITIONS)}"
     return value

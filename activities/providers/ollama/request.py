@@ -56,8 +56,10 @@ def body(request: Request) -> bytes:
     settings = {
         "model": ask.model.name,
         "stream": True,
-        # By default the server drops the oldest messages that do not fit, and says nothing.
+        # By default the server drops what does not fit, and says nothing: the oldest messages, and
+        # newer servers the middle of what is left, to half the window.
         "truncate": False,
+        "shift": False,
         "tools": [_tool(tool, request.names) for tool in _offered(ask)] or None,
         "format": _format(ask.output),
         "options": _options(ask) | (nested if isinstance(nested, dict) else {}) | given,

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
+from activities.providers.remembering import remembered
+
 # Definitions can use each other without end, or nearly so: written out, they have a bound.
 MAX_SCHEMAS = 2_000
 MAX_DEPTH = 24
@@ -17,6 +19,7 @@ MAX_DEPTH = 24
 _WRITTEN_OUT = ("$ref", "allOf", "$defs", "definitions")
 
 
+@remembered
 def shown(parameters: dict[str, Any]) -> dict[str, Any]:
     """The parameters of a tool as they are sent."""
     return {"properties": {}, **_Document(parameters).schema(parameters), "type": "object"}

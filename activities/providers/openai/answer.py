@@ -106,9 +106,18 @@ def _text(content: Any) -> str:
 
 
 def _usage(usage: dict[str, Any]) -> Usage:
+    """DeepSeek's models and Kimi's told what was cached before OpenAI had a place for it, each in
+    its own."""
     details = usage.get("prompt_tokens_details")
+    details = details if isinstance(details, dict) else {}
+    cached = (
+        details.get("cached_tokens"),
+        usage.get("prompt_cache_hit_tokens"),
+        usage.get("cached_tokens"),
+    )
     return Usage(
         input_tokens=count(usage.get("prompt_tokens")),
         output_tokens=count(usage.get("completion_tokens")),
-        cached_tokens=count(details.get("cached_tokens") if isinstance(details, dict) else None),
+        cached_tokens=next((said for each in cached if (said := count(each)) is not None), None),
+        written_tokens=count(details.get("cache_write_tokens")),
     )

@@ -28,6 +28,9 @@ from schemas.message import AskedCall, ChatMessage, Content, ImagePart
 RESERVED = ("messages", "tools", "stream")
 # Newer names that only OpenAI's own servers are known to take, its own and those at Azure.
 _OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
+# Those that look for what they have cached where others with the same key were answered. Mistral's
+# looks nowhere without one ("Prompt caching" in OpenAI's guides, and in Mistral's).
+_KEY_HOSTS = (*_OWN_HOSTS, "api.mistral.ai")
 _LENGTH_OPTIONS = ("max_tokens", "max_completion_tokens")
 _UNSAID = "OpenAI cannot hold an answer to so large a schema: it is only checked by it"
 
@@ -48,7 +51,10 @@ def encode(message: ChatMessage, names: ToolNames) -> Encoded:
 def body(request: Request, host: str) -> bytes:
     """The body of the request to the server at `host`."""
     ask = request.ask
-    settings = _settings(ask, request.names, host) | request.options(RESERVED)
+    settings = _settings(ask, request.names, host)
+    if host.endswith(_KEY_HOSTS):
+        settings["prompt_cache_key"] = request.cache_key or None
+    settings |= request.options(RESERVED)
     return with_messages(conversation(request), settings)
 
 

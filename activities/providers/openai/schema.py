@@ -8,6 +8,8 @@ schemas are sent all the same, and the model keeps to them as well as it can.
 from collections.abc import Iterator
 from typing import Any
 
+from activities.providers.remembering import remembered
+
 MAX_PROPERTIES = 5_000
 MAX_LEVELS = 10
 MAX_CHARACTERS = 120_000
@@ -27,6 +29,7 @@ _PLAIN = ("string", "number", "integer", "boolean", "null")
 Schema = dict[str, Any]
 
 
+@remembered
 def is_strict(schema: Any) -> bool:
     """Whether an answer can be held to the schema strictly."""
     if not isinstance(schema, dict) or schema.get("type") != "object":

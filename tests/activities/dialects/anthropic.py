@@ -85,7 +85,7 @@ class AnthropicDialect:
 
     format: Format = Anthropic()
     base_url = "https://api.anthropic.com"
-    usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4)
+    usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4, written_tokens=3)
     choices: Mapping[str, tuple[list[str], str | None]] = {
         "auto": (["rag_query", "refund"], "auto"),
         "none": (["rag_query", "refund"], "none"),

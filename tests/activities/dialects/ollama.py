@@ -14,7 +14,7 @@ from tests.activities.dialects.base import Result, Seen
 from tests.activities.fakes import KEY
 
 # Fields that the server's own types have (`api/types.go`) and the package's do not, yet.
-_NEWER = {"truncate", "tool_call_id", "id", "type", "index"}
+_NEWER = {"truncate", "shift", "tool_call_id", "id", "type", "index"}
 
 
 def piece(message: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
