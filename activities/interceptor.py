@@ -3,10 +3,16 @@
 The server takes at most 2 MB a payload. Left to the SDK, a result that is larger is carried out
 again until its attempts are used up, and in a local activity it fails the run's workflow task for
 ever; so does a failure with a long enough text. Here both become one final, small failure.
+
+A worker that has a store keeps there what is large. Up to 2 MB, the run has the result as ever, and
+only history has a reference in its place. What is larger no run could work through in the two
+seconds that Temporal gives it at a time: in the run itself there stands what `schemas.stored` says.
 """
 
 import json
+import logging
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from temporalio import activity
@@ -19,23 +25,45 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 
 from schemas import names
 from schemas.errors import ErrorCode
+from schemas.stored import BEGINNING_CHARACTERS, Stored
 
 MAX_RESULT_BYTES = 2_000_000
+# With a store: what is larger goes there, up to the most that it takes. Sixteen results of less
+# would make up the four megabytes of history after which Temporal suggests to continue as new.
+MAX_IN_HISTORY_BYTES = 256 * 1024
+MAX_STORED_BYTES = 64_000_000
 MAX_FAILURE_BYTES = 100_000
 MAX_MESSAGE_CHARS = 10_000
 # What Python writes for a number that no other reader of JSON takes.
 _NO_NUMBER = re.compile(rb"NaN|Infinity")
 
 
+# Keeps a payload in the worker's store, and gives the digest that it is kept under.
+Keep = Callable[[Payload], Awaitable[str]]
+
+logger = logging.getLogger("holdfast")
+
+
 class SizeInterceptor(Interceptor):
-    """Measures what every activity of the worker returns or raises."""
+    """Measures what every activity of the worker returns or raises.
+
+    Args:
+        keep: where the worker has a store, how something is kept there.
+    """
+
+    def __init__(self, keep: Keep | None = None) -> None:
+        self._keep = keep
 
     def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap one execution; the SDK calls this."""
-        return _Measured(inner)
+        return _Measured(inner, self._keep)
 
 
 class _Measured(ActivityInboundInterceptor):
+    def __init__(self, inner: ActivityInboundInterceptor, keep: Keep | None) -> None:
+        super().__init__(inner)
+        self._keep = keep
+
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
         try:
             result = await self.next.execute_activity(call)
@@ -44,21 +72,67 @@ class _Measured(ActivityInboundInterceptor):
                 raise _shortened(error) from None
             raise
         # Encoded here, and sent as it is: large results are not encoded twice.
-        return RawValue(_payload(result))
+        payload = _encoded(result)
+        size_bytes = len(payload.data)
+        if self._keep is None or not _is_for_a_run(payload):
+            _check(size_bytes, MAX_RESULT_BYTES)
+        elif size_bytes > MAX_RESULT_BYTES:
+            payload = await _replaced(payload, self._keep)
+        elif size_bytes > MAX_IN_HISTORY_BYTES:
+            payload = await _marked(payload, self._keep)
+        return RawValue(payload)
 
 
-def _payload(result: Any) -> Payload:
-    payload = _encoded(result)
-    size_bytes = len(payload.data)
-    if size_bytes > MAX_RESULT_BYTES:
+def _is_for_a_run(payload: Payload) -> bool:
+    """Other people's workflows would not know what to do with what stands for a result."""
+    is_json = payload.metadata["encoding"].startswith(b"json/")
+    return is_json and activity.info().workflow_type in names.WORKFLOWS
+
+
+def _check(size_bytes: int, most_bytes: int) -> None:
+    if size_bytes > most_bytes:
         raise ApplicationError(
-            f"the result has {size_bytes} bytes, and at most {MAX_RESULT_BYTES} can be kept: "
+            f"the result has {size_bytes} bytes, and at most {most_bytes} can be kept: "
             "return less of it, or store it and return where it is",
             type=names.RESULT_TOO_LARGE,
             non_retryable=True,
             category=ApplicationErrorCategory.BENIGN,
         )
-    return payload
+
+
+async def _replaced(payload: Payload, keep: Keep) -> Payload:
+    """Keep the result, and give what stands for it in the run."""
+    size_bytes = len(payload.data)
+    _check(size_bytes, MAX_STORED_BYTES)
+    try:
+        digest = await keep(payload)
+    except Exception as error:
+        message = f"it was carried out, but its result of {size_bytes} bytes is lost: {error}"
+        raise ApplicationError(message, type=ErrorCode.TOOL_ERROR) from None
+    stored = Stored(sha256=digest, size_bytes=size_bytes, beginning=_beginning(payload.data))
+    return activity.payload_converter().to_payload(stored.value())
+
+
+async def _marked(payload: Payload, keep: Keep) -> Payload:
+    """Have a reference sent in the place of the result, unless it cannot be kept.
+
+    It is kept here, since the SDK would fail a call that was carried out, and find it there.
+    """
+    marked = Payload(metadata={**payload.metadata, names.FOR_STORE: b"true"}, data=payload.data)
+    try:
+        await keep(marked)
+    except Exception as error:
+        logger.warning("a result of %s bytes goes into history: %s", len(payload.data), error)
+        return payload
+    return marked
+
+
+def _beginning(data: bytes) -> str:
+    if data.startswith(b'"'):
+        text: str = json.loads(data)
+        return text[:BEGINNING_CHARACTERS].encode("utf-8", "replace").decode()
+    # A character takes four bytes at most; the last of these may be a part of one.
+    return data[: 4 * BEGINNING_CHARACTERS].decode("utf-8", "ignore")[:BEGINNING_CHARACTERS]
 
 
 def _encoded(result: Any) -> Payload:

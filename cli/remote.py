@@ -19,10 +19,12 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
     WorkflowUpdateStage,
 )
+from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -36,6 +38,7 @@ from cli.errors import (
     rpc_problem,
     wrong_command,
 )
+from cli.stored import with_output
 from cli.text import command
 from schemas import names
 from schemas.decision import Decision, Receipt, Waiting
@@ -86,15 +89,23 @@ class Look:
 class RemoteRun:
     """A run by its id, through continue-as-new.
 
-    `listens` says that something is to be said to it, which a single call does not hear.
+    `listens` says that something is to be said to it, which a single call does not hear. Its
+    `task_queue` is known where it was listed; else it is once it was looked at.
     """
 
-    def __init__(self, client: Client, run_id: str, *, listens: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        run_id: str,
+        *,
+        listens: bool = False,
+        task_queue: str = names.TASK_QUEUE,
+    ) -> None:
         self.id = run_id
         self._listens = listens
         self._client = client
         self._handle = client.get_workflow_handle(run_id)
-        self._task_queue = names.TASK_QUEUE
+        self._task_queue = task_queue
 
     async def look(self) -> Look:
         """What the server knows of the run.
@@ -143,8 +154,12 @@ class RemoteRun:
                 yield entry
 
     async def waiting(self) -> list[Waiting]:
-        """The calls that wait for a person; raises as `entries` does."""
-        return [Waiting.read(item) for item in await self._query(names.APPROVALS)]
+        """The calls that wait for a person: none, once it has ended; raises as `entries` does."""
+        try:
+            found = await self._query(names.APPROVALS, unless=QueryRejectCondition.NOT_OPEN)
+        except WorkflowQueryRejectedError:
+            return []
+        return [Waiting.read(item) for item in found]
 
     async def status(self) -> dict[str, Any]:
         """Status, turn, pending calls, usage and budget; raises as `entries` does."""
@@ -158,7 +173,8 @@ class RemoteRun:
     async def ended(self) -> Ending:
         """How a closed run ended. The server knows it: no worker is needed."""
         try:
-            return ending.of_result(await self._handle.result())
+            end = ending.of_result(await self._handle.result())
+            return await with_output(end, self.id, self._client.data_converter)
         except WorkflowFailureError as error:
             return ending.of_failure(error)
         except RPCError as error:
@@ -197,11 +213,15 @@ class RemoteRun:
         except RPCError as error:
             raise rpc_problem(error, self.id) from error
 
-    async def _query(self, name: str, *args: Any) -> Any:
+    async def _query(
+        self, name: str, *args: Any, unless: QueryRejectCondition | None = None
+    ) -> Any:
         for share in _QUERY_TRIES:
             limit = timedelta(seconds=NO_WORKER_SECONDS * share)
             try:
-                return await self._handle.query(name, args=args, rpc_timeout=limit)
+                return await self._handle.query(
+                    name, args=args, reject_condition=unless, rpc_timeout=limit
+                )
             except WorkflowQueryFailedError as error:
                 wrong = f"run {self.id} does not answer `{name}`: {error.message}"
                 raise CommandError(wrong, "see the worker's log", RUN_FAILED) from error

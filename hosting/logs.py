@@ -14,6 +14,7 @@ from temporalio.runtime import (
 )
 
 from schemas import names
+from storage.store import StoreError
 
 
 def log_to_stderr() -> None:
@@ -34,7 +35,9 @@ def core_runtime() -> Runtime:
 
 
 # Also what is cut off when the worker stops.
-_ON_PURPOSE = (ApplicationError, asyncio.CancelledError)
+_ON_PURPOSE = (ApplicationError, StoreError, asyncio.CancelledError)
+# How the SDK begins to say that something is in a store, and that it has none.
+_NO_STORE = "[TMPRL1105]"
 
 
 class _Brief(logging.Filter):
@@ -42,7 +45,11 @@ class _Brief(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, _ON_PURPOSE) or type(error).__name__ == names.STOP_RUN:
-            record.msg, record.args = f"{record.getMessage()}: {error}", ()
-            record.exc_info = record.exc_text = None
+        said = str(error)
+        if said.startswith(_NO_STORE):
+            said = f"{said} Start this worker with the `--store` of the others"
+        elif not (isinstance(error, _ON_PURPOSE) or type(error).__name__ == names.STOP_RUN):
+            return True
+        record.msg, record.args = f"{record.getMessage()}: {said}", ()
+        record.exc_info = record.exc_text = None
         return True

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from temporalio.api.enums.v1 import IndexedValueType
@@ -13,8 +14,13 @@ from temporalio.api.operatorservice.v1 import (
 )
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.converter import DefaultFailureConverter, PayloadConverter
+from temporalio.contrib.pydantic import PydanticPayloadConverter
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultFailureConverter,
+    PayloadConverter,
+)
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
@@ -23,6 +29,8 @@ from hosting.errors import StartError, unreachable, wrong_setup
 from hosting.logs import core_runtime
 from schemas import names, reaching
 from schemas.reaching import Trouble
+from storage.places import Place, opened
+from storage.store import Store, StoreError, external_storage
 
 DEFAULT_ADDRESS = "localhost:7233"
 CONNECT_TIMEOUT_SECONDS = 10
@@ -51,12 +59,27 @@ class PlainFailureConverter(DefaultFailureConverter):
         """Write down an exception; the SDK calls this, for causes too."""
         super().to_failure(exception, payload_converter, failure)
         # What came from elsewhere is handed on as it came.
-        if isinstance(exception, ApplicationError) and exception.failure is None:
+        is_own = isinstance(exception, ApplicationError) and exception.failure is None
+        if is_own or isinstance(exception, StoreError):
             failure.stack_trace = ""
 
 
+class SharedPayloadConverter(CompositePayloadConverter):
+    """Pydantic's converter, whose parts are made once.
+
+    The SDK makes a converter for every run, and two for each of its tasks.
+    """
+
+    _parts = tuple(PydanticPayloadConverter().converters.values())
+
+    def __init__(self) -> None:
+        super().__init__(*self._parts)
+
+
 # What a worker's client reads and writes with.
-data_converter = replace(pydantic_data_converter, failure_converter_class=PlainFailureConverter)
+data_converter = DataConverter(
+    payload_converter_class=SharedPayloadConverter, failure_converter_class=PlainFailureConverter
+)
 
 
 def connect_settings() -> ClientConnectConfig:
@@ -85,8 +108,28 @@ def _start_error(trouble: Trouble) -> StartError:
     return made(trouble.wrong, trouble.todo)
 
 
-async def connect(settings: ClientConnectConfig) -> Client:
-    """A client for the server and the namespace that the settings name.
+async def open_store(place: Place | None, stack: AsyncExitStack) -> Store | None:
+    """The store at a place, for as long as the stack stands.
+
+    Raises:
+        StartError: it cannot be used.
+    """
+    if place is None:
+        return None
+    try:
+        return await stack.enter_async_context(opened(place, writing=True))
+    except StoreError as error:
+        raise wrong_setup(error.wrong, error.todo) from error
+
+
+def with_store(converter: DataConverter, store: Store | None) -> DataConverter:
+    """The data converter, which sends references to the store in the place of what is for it."""
+    kept = None if store is None else external_storage(store)
+    return replace(converter, external_storage=kept)
+
+
+async def connect(settings: ClientConnectConfig, store: Store | None = None) -> Client:
+    """A client for the server and the namespace that the settings name, with this store.
 
     Raises:
         StartError: that is no address, no server answers there, or it does not have the namespace.
@@ -97,7 +140,9 @@ async def connect(settings: ClientConnectConfig) -> Client:
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             client = await Client.connect(
-                **settings, data_converter=data_converter, runtime=core_runtime()
+                **settings,
+                data_converter=with_store(data_converter, store),
+                runtime=core_runtime(),
             )
             await _check_namespace(client)
     except (TimeoutError, RuntimeError, ValueError, RPCError) as error:

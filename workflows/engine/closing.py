@@ -2,6 +2,7 @@
 
 from schemas.entry import MessageEntry, NoticeEntry, ToolEnd
 from schemas.errors import CallError, ErrorCode
+from schemas.stored import Stored
 from workflows.engine import opening
 from workflows.engine.hooks import (
     Deciding,
@@ -13,7 +14,7 @@ from workflows.engine.hooks import (
     replaced_by,
     shown_to_hooks,
 )
-from workflows.engine.kept import Kept
+from workflows.engine.kept import MAX_STATE_BYTES, Kept
 from workflows.engine.outcome import (
     Answered,
     Failed,
@@ -105,6 +106,9 @@ def _replaced(call: Call, by: Replaced) -> Final:
 def _write(call: Call, outcome: Final, kept: Kept) -> Final:
     """Write the result where it belongs; a write that cannot be made is the call's error."""
     paths, value = writes_of(call, outcome)
+    if paths and (stored := Stored.of(value)) is not None:
+        said = f"{stored.size_bytes} bytes, and {paths[0]} can take in at most {MAX_STATE_BYTES}"
+        return failed(ErrorCode.INVALID_OUTPUT, f"the result of `{call.name}` has {said}", value)
     try:
         veil = veil_of(call, value) if error_of(outcome) is None else None
         kept.write(paths, value, call.output_method, call.id, veil)

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 from schemas.agent import Rules
 from schemas.errors import CallError, ErrorCode
 from schemas.names import CHOOSE_SKILL, STOP_RUN
+from schemas.stored import Stored
 from schemas.tool import ActivityBinding
 from workflows.engine.checking import bounded
 from workflows.engine.outcome import Failure, words_of
@@ -92,6 +93,8 @@ def ask(call: Call, name: HookName, activity: ActivityBinding, *arguments: Any) 
     n = call.asked_hooks[name] = call.asked_hooks.get(name, 0) + 1
     match (yield Hook(name, call.id, n, activity, list(arguments))):
         case Returned(value):
+            if (stored := Stored.of(value)) is not None:
+                raise wrong(name, f"it returned {stored.size_bytes} bytes, which is too much")
             return value
         case Broken(message):
             raise Refusal(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {message}")

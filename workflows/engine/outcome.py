@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from schemas import names
 from schemas.errors import CallError, ErrorCode
 from schemas.message import Content, Message
+from schemas.stored import Stored
 from schemas.tool import Envelope, Tool
 from workflows.engine.checking import errors
 from workflows.engine.reading import sound
@@ -176,6 +177,9 @@ def checked(tool: Tool, result: Succeeded) -> Succeeded | Failed:
     """The result, or the error that it does not fit the tool's `_output`."""
     if tool.output is None:
         return result
+    if (stored := Stored.of(result.value)) is not None:
+        said = f"{stored.size_bytes} bytes, which is too much to see whether it fits its `_output`"
+        return _misfit(f"the result of `{tool.name}` has {said}", result.value)
     problems = errors(result.value, tool.output)
     if not problems:
         return result

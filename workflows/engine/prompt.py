@@ -12,6 +12,7 @@ from schemas.agent import Agent, ToolChoice
 from schemas.base import canonical_json
 from schemas.generate import Ask, ToolOffer
 from schemas.message import ChatMessage, Content, DataPart, ImagePart, Message, Part, TextPart
+from schemas.stored import Stored
 from schemas.tool import REASONING, Tool
 from workflows.engine.composed import WHY, composed_schema
 from workflows.engine.instances import INSTANCE, choice_of
@@ -197,6 +198,8 @@ def _shown(call: Call, value: Any, path: str | None) -> Content:
     place = f" Its whole value is kept at {path}." if path else ""
     if call.tool is not None and call.tool.show == "none":
         return f"Done.{place}"
+    if (stored := Stored.of(value)) is not None:
+        return _beginning(call, stored)
     content: Content = parts(value) or as_text(value)
     if call.tool is not None and call.tool.untrusted:
         content = _from_outside(call, content, value)
@@ -206,6 +209,15 @@ def _shown(call: Call, value: Any, path: str | None) -> Content:
         return content
     size = f"{len(content)} characters; these are the first {PREVIEW_CHARACTERS}."
     return f"{size}{place}\n{content[:PREVIEW_CHARACTERS]}"
+
+
+def _beginning(call: Call, stored: Stored) -> str:
+    """What the model reads of a result that no run can hold."""
+    text = stored.beginning
+    if call.tool is not None and call.tool.untrusted:
+        text = as_text(from_outside(call.name, text))
+    said = f"{stored.size_bytes} bytes, too many to be read here; this is how they begin."
+    return f"{said}\n{text}"
 
 
 def _from_outside(call: Call, content: Content, value: Any) -> Content:

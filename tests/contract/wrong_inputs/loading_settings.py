@@ -145,6 +145,15 @@ SETTINGS = [
         environment={"HOLDFAST_KNOWLEDGE_URL": "https://docs.acme.org"},
     ),
     Wrong(
+        "a store that is of no kind",
+        {},
+        [
+            "holdfast: `--store`: `gs://runs` does not fit; name a folder, or "
+            "s3://BUCKET/PREFIX",
+        ],
+        arguments=[*ARGUMENTS, "--store", "gs://runs"],
+    ),
+    Wrong(
         "a port that is none",
         {},
         [

@@ -1,0 +1,46 @@
+"""What a run has in the worker's store, for whoever is shown the run.
+
+A screen is shown how it begins; a pipe or a file gets all of it. Where the store is, is read from
+`HOLDFAST_STORE`, as the worker reads it; that of `--dev` is found in the folder where it was
+started.
+"""
+
+import os
+import sys
+from dataclasses import replace
+from typing import Any
+
+from temporalio.converter import DataConverter
+
+from cli.ending import Ending
+from cli.text import command
+from schemas.stored import Stored
+from storage.places import VARIABLE, of_reader, opened
+from storage.store import StoreError, value_of
+
+
+async def with_output(ending: Ending, run_id: str, converter: DataConverter) -> Ending:
+    """The end of a run, with its output in the place of what stands for it in the run."""
+    stored = None if ending.result is None else Stored.of(ending.result.output)
+    if ending.result is None or stored is None:
+        return ending
+    output = await _output(stored, run_id, converter)
+    return replace(ending, result=ending.result.model_copy(update={"output": output}))
+
+
+async def _output(stored: Stored, run_id: str, converter: DataConverter) -> Any:
+    if sys.stdout.isatty():
+        return _told(stored, f"all of them: {command('watch', run_id)} | cat")
+    try:
+        place = of_reader(os.environ)
+        if place is None:
+            return _told(stored, f"to have them, set {VARIABLE} to the `--store` of its worker")
+        async with opened(place, writing=False) as store:
+            return await value_of(store, stored.sha256, converter)
+    except StoreError as error:
+        return _told(stored, f"they cannot be had: {error}")
+
+
+def _told(stored: Stored, how: str) -> str:
+    size = f"{stored.size_bytes:,} bytes, kept outside of Temporal"
+    return f"{size} ({how}), begin:\n{stored.beginning}"

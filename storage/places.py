@@ -1,0 +1,97 @@
+"""Where a store is, as people write it: a folder, or `s3://BUCKET/PREFIX`."""
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.wording import quoted
+from storage.bucket import opened_bucket
+from storage.folder import FolderStore
+from storage.store import Store, StoreError
+
+VARIABLE = "HOLDFAST_STORE"
+# Of the embedded server, where no other is chosen.
+DEV_DATABASE = Path(".holdfast/temporal.db")
+_S3 = "s3://"
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_KINDS = "name a folder, or s3://BUCKET/PREFIX"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder, by its whole path."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket, and what the keys in it begin with."""
+
+    name: str
+    prefix: str = ""
+
+
+Place = Folder | Bucket
+
+
+def read_place(text: str) -> Place:
+    """Where a store is, by what was written.
+
+    Raises:
+        ValueError: that is no place, and what one is like.
+    """
+    if not text.strip():
+        raise ValueError(_KINDS)
+    if not text.lower().startswith(_S3):
+        if "://" in text:
+            raise ValueError(_KINDS)
+        # In full: a tool at work may go to another folder.
+        return Folder(Path(text).expanduser().absolute())
+    bucket, _, prefix = text[len(_S3) :].partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        raise ValueError(f"{quoted(bucket)} is no name of a bucket: {_KINDS}")
+    return Bucket(bucket, prefix.strip("/"))
+
+
+@asynccontextmanager
+async def opened(place: Place, *, writing: bool) -> AsyncIterator[Store]:
+    """The store at a place: a folder that can be written to, where that is wanted, or a bucket that
+    answers.
+
+    Raises:
+        StoreError: it cannot.
+    """
+    match place:
+        case Folder(path):
+            folder = FolderStore(path)
+            if writing:
+                folder.open()
+            yield folder
+        case Bucket(name, prefix):
+            async with opened_bucket(name, prefix) as bucket:
+                yield bucket
+
+
+def beside(database: Path) -> Folder:
+    """Where the embedded server's worker has its store, where it was told of none."""
+    return Folder(database.with_suffix(".store").absolute())
+
+
+def of_reader(environ: Mapping[str, str]) -> Place | None:
+    """The store that a command reads from: the one that is named, or that of a worker which was
+    started with `--dev` in the same folder.
+
+    Raises:
+        StoreError: what is named is none.
+    """
+    named = environ.get(VARIABLE)
+    if not named:
+        local = beside(DEV_DATABASE)
+        return local if local.path.is_dir() else None
+    try:
+        return read_place(named)
+    except ValueError as error:
+        raise StoreError(f"{VARIABLE}: {quoted(named)} does not fit", str(error)) from None

@@ -1,0 +1,136 @@
+"""What a worker with a store does with a large result: before it is sent, and with no server."""
+
+import json
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, cast
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
+
+from activities.interceptor import (
+    MAX_IN_HISTORY_BYTES,
+    MAX_RESULT_BYTES,
+    MAX_STORED_BYTES,
+    SizeInterceptor,
+)
+from schemas import names
+from schemas.stored import Stored
+
+QUOTES = len('""')
+
+
+class Returns(ActivityInboundInterceptor):
+    """An activity that returns this."""
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        return self._result
+
+
+class Shelf:
+    """A store, which may be full."""
+
+    def __init__(self, *, full: bool = False) -> None:
+        self.kept: dict[str, Payload] = {}
+        self._full = full
+
+    async def keep(self, payload: Payload) -> str:
+        if self._full:
+            raise OSError("no space left; make some")
+        digest = sha256(payload.data).hexdigest()
+        self.kept[digest] = payload
+        return digest
+
+
+async def sent(result: Any, shelf: Shelf, workflow: str | None = names.AGENT_WORKFLOW) -> Payload:
+    """What is sent as the result of an activity that this workflow has scheduled."""
+    environment = ActivityEnvironment()
+    environment.payload_converter = pydantic_data_converter.payload_converter
+    environment.info = replace(environment.info, workflow_type=workflow)
+    inner = SizeInterceptor(shelf.keep).intercept_activity(Returns(result))
+    given = cast(ExecuteActivityInput, None)  # nobody looks at it
+    raw = await environment.run(inner.execute_activity, given)
+    assert isinstance(raw, RawValue)
+    return raw.payload
+
+
+async def test_a_small_result_is_sent_as_ever() -> None:
+    shelf = Shelf()
+    payload = await sent("x" * (MAX_IN_HISTORY_BYTES - QUOTES), shelf)
+    assert (len(payload.data), shelf.kept) == (MAX_IN_HISTORY_BYTES, {})
+    assert names.FOR_STORE not in payload.metadata
+
+
+@pytest.mark.parametrize("size", [MAX_IN_HISTORY_BYTES + 1, MAX_RESULT_BYTES])
+async def test_a_larger_one_is_marked_so_that_a_reference_is_sent(size: int) -> None:
+    shelf = Shelf()
+    payload = await sent("x" * (size - QUOTES), shelf)
+    assert names.FOR_STORE in payload.metadata
+    assert list(shelf.kept.values()) == [payload], "the SDK finds what it is to store"
+
+
+async def test_where_it_cannot_be_kept_it_goes_into_history() -> None:
+    payload = await sent("x" * MAX_IN_HISTORY_BYTES, Shelf(full=True))
+    assert names.FOR_STORE not in payload.metadata
+
+
+@pytest.mark.parametrize(
+    ("result", "beginning"),
+    [
+        ("é" * 1_500_000, "é" * 2_000),
+        ('say "hi"\n' + "x" * 3_000_000, 'say "hi"\n' + "x" * 1_991),
+        ([{"id": n} for n in range(300_000)], '[{"id":0},{"id":1},{"id":2}'),
+        ({"rows": ["é" * 3_000] * 500}, '{"rows":["' + "é" * 1_990),
+    ],
+)
+async def test_of_one_that_no_run_can_work_with_there_stands_where_it_is_and_how_it_begins(
+    result: Any, beginning: str
+) -> None:
+    shelf = Shelf()
+    payload = await sent(result, shelf)
+    stored = Stored.of(json.loads(payload.data))
+    assert stored is not None
+    kept = shelf.kept[stored.sha256]
+    assert json.loads(kept.data) == result
+    assert stored.size_bytes == len(kept.data)
+    assert stored.beginning.startswith(beginning)
+    assert len(stored.beginning) == 2_000
+
+
+async def test_there_is_a_bound_to_it() -> None:
+    with pytest.raises(ApplicationError) as refused:
+        await sent("x" * MAX_STORED_BYTES, Shelf())
+    assert refused.value.type == names.RESULT_TOO_LARGE
+    assert f"at most {MAX_STORED_BYTES} can be kept" in refused.value.message
+
+
+async def test_what_is_lost_is_said_to_have_been_carried_out() -> None:
+    with pytest.raises(ApplicationError) as lost:
+        await sent("x" * MAX_RESULT_BYTES, Shelf(full=True))
+    assert lost.value.message == (
+        "it was carried out, but its result of 2000002 bytes is lost: no space left; make some"
+    )
+    assert not lost.value.non_retryable, "what is idempotent may have more luck"
+
+
+@pytest.mark.parametrize("workflow", ["TheirWorkflow", None])
+async def test_workflows_of_others_are_sent_what_they_can_read(workflow: str | None) -> None:
+    shelf = Shelf()
+    assert names.FOR_STORE not in (await sent("x" * 500_000, shelf, workflow)).metadata
+    with pytest.raises(ApplicationError, match=f"at most {MAX_RESULT_BYTES} can be kept"):
+        await sent("x" * MAX_RESULT_BYTES, shelf, workflow)
+    assert shelf.kept == {}
+
+
+async def test_what_is_no_json_is_not_kept() -> None:
+    shelf = Shelf()
+    assert names.FOR_STORE not in (await sent(b"x" * 500_000, shelf)).metadata
+    assert shelf.kept == {}

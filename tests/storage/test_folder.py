@@ -1,0 +1,87 @@
+"""A store in a folder: each thing once, whole, and under its own digest."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from storage.folder import FolderStore
+from storage.store import StoreError
+
+PAGE = b"a page of a log" * 1_000
+DIGEST = hashlib.sha256(PAGE).hexdigest()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> FolderStore:
+    made = FolderStore(root)
+    made.open()
+    return made
+
+
+def files(root: Path) -> list[str]:
+    return [str(path.relative_to(root)) for path in sorted(root.rglob("*")) if path.is_file()]
+
+
+async def test_what_is_kept_is_found_under_its_sha_256(store: FolderStore, root: Path) -> None:
+    assert await store.keep(PAGE) == DIGEST
+    assert await store.fetch(DIGEST) == PAGE
+    assert files(root) == [f"{DIGEST[:2]}/{DIGEST}"]
+
+
+async def test_it_is_kept_once_and_then_as_good_as_new(store: FolderStore, root: Path) -> None:
+    await store.keep(PAGE)
+    place = root / DIGEST[:2] / DIGEST
+    os.utime(place, (0, 0))
+    before = place.stat().st_ino
+    assert await store.keep(PAGE) == DIGEST
+    assert place.stat().st_ino == before, "it was not written again"
+    assert place.stat().st_mtime > 0, "it is not deleted as something old"
+
+
+async def test_a_file_of_another_size_is_written_anew(store: FolderStore, root: Path) -> None:
+    await store.keep(PAGE)
+    (root / DIGEST[:2] / DIGEST).write_bytes(PAGE[:10])
+    await store.keep(PAGE)
+    assert await store.fetch(DIGEST) == PAGE
+
+
+async def test_what_is_missing_or_damaged_is_told_with_the_store_and_the_file(
+    store: FolderStore, root: Path
+) -> None:
+    with pytest.raises(StoreError, match=f"the store {root} has no file {DIGEST[:2]}/{DIGEST}; "):
+        await store.fetch(DIGEST)
+    await store.keep(PAGE)
+    (root / DIGEST[:2] / DIGEST).write_bytes(PAGE.upper())
+    with pytest.raises(StoreError, match=f"the store {root} has {DIGEST}, and it is damaged; "):
+        await store.fetch(DIGEST)
+
+
+@pytest.mark.parametrize("name", ["", "../../etc/passwd", DIGEST.upper(), f"{DIGEST}/..", "ab"])
+async def test_nothing_is_looked_for_under_what_is_no_digest(store: FolderStore, name: str) -> None:
+    with pytest.raises(StoreError, match="is no SHA-256"):
+        await store.fetch(name)
+
+
+async def test_a_write_that_fails_leaves_nothing_and_says_which_store(
+    store: FolderStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(StoreError, match=f"the store {root} cannot be written to: No space left"):
+        await store.keep(PAGE)
+    assert files(root) == []
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot be written to: Not a directory; .*`--store`"):
+        FolderStore(tmp_path / "file" / "store").open()

@@ -1,0 +1,51 @@
+"""Where a store is, as people write it."""
+
+from pathlib import Path
+
+import pytest
+
+from storage.places import Bucket, Folder, Place, beside, of_reader, read_place
+from storage.store import StoreError
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("/var/lib/holdfast", Folder(Path("/var/lib/holdfast"))),
+        ("kept", Folder(Path.cwd() / "kept")),
+        ("~/kept", Folder(Path.home() / "kept")),
+        ("s3://runs", Bucket("runs")),
+        ("s3://runs/", Bucket("runs")),
+        ("s3://runs.eu-1/logs/a/", Bucket("runs.eu-1", "logs/a")),
+    ],
+)
+def test_a_place_is_a_folder_or_a_bucket(text: str, place: Place) -> None:
+    assert read_place(text) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (" ", "name a folder, or s3://BUCKET/PREFIX"),
+        ("gs://runs", "name a folder, or s3://BUCKET/PREFIX"),
+        ("s3:///logs", "`` is no name of a bucket: name a folder, or s3://BUCKET/PREFIX"),
+        ("s3://My_Runs", "`My_Runs` is no name of a bucket: name a folder, or s3://BUCKET/PREFIX"),
+    ],
+)
+def test_anything_else_is_refused_with_what_a_place_is_like(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=r"\A") as refused:
+        read_place(text)
+    assert str(refused.value) == said
+
+
+def test_a_command_finds_the_store_that_is_named_or_that_of_dev_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert of_reader({}) is None
+    (tmp_path / ".holdfast/temporal.store").mkdir(parents=True)
+    assert of_reader({}) == Folder(tmp_path / ".holdfast/temporal.store")
+    assert of_reader({}) == beside(tmp_path / ".holdfast/temporal.db")
+    assert of_reader({"HOLDFAST_STORE": "s3://runs"}) == Bucket("runs")
+    with pytest.raises(StoreError, match="HOLDFAST_STORE: `gs://runs` does not fit; name a folder"):
+        of_reader({"HOLDFAST_STORE": "gs://runs"})
