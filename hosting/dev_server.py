@@ -14,6 +14,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from hosting.errors import unreachable, wrong_setup
+from storage.places import DEV_DATABASE
 
 HOST = "127.0.0.1"
 START_TIMEOUT_SECONDS = 30
@@ -22,13 +23,23 @@ _ANSWER_TIMEOUT_SECONDS = 2
 _BETWEEN_SECONDS = 0.1
 _MAX_QUOTED_CHARS = 300
 _LEASH = Path(__file__).with_name("leash.py")
+# Requests to a model endpoint that takes so many a minute are dealt out evenly between principals;
+# and in one partition each, since the server divides a queue's rate by their number.
+_DYNAMIC_CONFIG = (
+    "matching.enableFairness=true",
+    "matching.numTaskqueueReadPartitions=1",
+    "matching.numTaskqueueWritePartitions=1",
+)
+CONFIG_OPTIONS = tuple(
+    option for value in _DYNAMIC_CONFIG for option in ("--dynamic-config-value", value)
+)
 
 
 @dataclass(frozen=True)
 class DevServer:
     """What the embedded server is to be. A port of 0 is any free one."""
 
-    db: Path = Path(".holdfast/temporal.db")
+    db: Path = DEV_DATABASE
     port: int = 7233
     ui_port: int = 8233
     namespace: str = "default"
@@ -105,6 +116,7 @@ async def _start(
             *("--ip", HOST, "--namespace", wanted.namespace),
             *("--port", str(port), "--ui-port", str(ui_port)),
             *("--db-filename", str(wanted.db), "--log-level", "error"),
+            *CONFIG_OPTIONS,
             stdin=asyncio.subprocess.PIPE,
             stdout=output,
             stderr=output,

@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from hosting.dev_server import temporal_binary
+from hosting.dev_server import CONFIG_OPTIONS, temporal_binary
 from hosting.stopping import leave
 from hosting.temporal import data_converter, usable_search_attributes
 
@@ -37,9 +37,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 async def temporal() -> AsyncIterator[WorkflowEnvironment]:
-    """A dev server for the session, with the search attributes that a worker registers."""
+    """A dev server for the session, as `--dev` starts it, with the search attributes that a worker
+    registers."""
     async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=str(temporal_binary()), data_converter=data_converter
+        dev_server_existing_path=str(temporal_binary()),
+        dev_server_extra_args=CONFIG_OPTIONS,
+        data_converter=data_converter,
     ) as environment:
         await usable_search_attributes(environment.client)
         yield environment

@@ -1,0 +1,53 @@
+"""Several Temporal workers that live as one: they start, fail and stop together."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from temporalio.worker import Worker
+
+
+class Workers:
+    """A main worker, others beside it, and what goes on around all of them.
+
+    `around` is entered before the first is started, and left once the last has stopped: their
+    activities can rely on it to their very end.
+    """
+
+    def __init__(
+        self, main: Worker, others: Sequence[Worker], around: AbstractAsyncContextManager[Any]
+    ) -> None:
+        self.main = main
+        self.others = others
+        self._around = around
+        self._stack = AsyncExitStack()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether every one of them takes work."""
+        return all(worker.is_running for worker in self._all)
+
+    @property
+    def _all(self) -> list[Worker]:
+        return [self.main, *self.others]
+
+    async def __aenter__(self) -> Self:
+        """Start them."""
+        async with AsyncExitStack() as starting:
+            await starting.enter_async_context(self._around)
+            for worker in self._all:
+                await starting.enter_async_context(worker)
+            self._stack = starting.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> bool | None:
+        """Stop them at once: the time that activities may go on for is the same for all."""
+        await asyncio.gather(*(worker.shutdown() for worker in self._all))
+        return await self._stack.__aexit__(kind, error, at)

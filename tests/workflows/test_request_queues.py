@@ -1,0 +1,183 @@
+"""§12: an endpoint takes so many requests a minute, of all workers, dealt out evenly."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio import exceptions
+from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from hosting.temporal import connect
+from schemas import names
+from tests.support.eventually import eventually
+from tests.support.house import House, Run
+from tests.support.model_server import Answer, call, serve
+from tests.workflows.test_latent import GOOD, MOOD
+from worker import Settings, build_worker
+from workflows import carrying
+
+TOOLS = Path(__file__).parents[1] / "support" / "tools.py"
+
+Asked = Callable[[int, dict[str, Any]], Answer]
+"""What the model answers at a turn."""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """What the workers of a test have in common, but for where their model is."""
+    return Settings(
+        tools=[str(TOOLS)],
+        endpoints=tmp_path / "endpoints.yaml",
+        task_queue=f"queue-{tmp_path.name}",
+        max_cached_workflows=100,
+    )
+
+
+@asynccontextmanager
+async def houses(
+    client: Client, settings: Settings, answer: Asked, *, limit: int | None, workers: int = 1
+) -> AsyncIterator[House]:
+    """So many workers of one task queue, whose model takes so many requests a minute."""
+    assert settings.endpoints is not None
+    more = "" if limit is None else f", maxRequestsPerMinute: {limit}"
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(serve(answer))
+        settings.endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{server.url}'{more}}}")
+        for _ in range(workers):
+            # In one process, two workers of a task queue cannot share a client.
+            own = await connect({"target_host": client.service_client.config.target_host})
+            await stack.enter_async_context(await build_worker(own, settings))
+        yield House(client, settings.task_queue, server)
+
+
+class Clock:
+    """A model that says when it was asked, and by whom: a run's input says it."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.asked: Counter[str] = Counter()
+
+    def __call__(self, turn: int, body: dict[str, Any]) -> Answer:
+        self.seconds.append(time.monotonic())
+        self.asked[body["messages"][1]["content"]] += 1
+        return Answer("done")
+
+
+async def test_two_workers_together_make_no_more_requests_than_their_endpoint_takes(
+    client: Client, settings: Settings
+) -> None:
+    clock = Clock()
+    async with houses(client, settings, clock, limit=240, workers=2) as house:
+        runs = [await house.start() for _ in range(16)]
+        for run in runs:
+            assert (await run.result())["output"] == "done"
+    assert len(clock.seconds) == 16
+    # Four a second, and five at once. Were the limit for each worker, 0.75 s would do.
+    assert max(clock.seconds) - min(clock.seconds) > 2
+
+
+async def test_who_asks_for_one_does_not_wait_behind_who_asks_for_many(
+    client: Client, settings: Settings
+) -> None:
+    clock = Clock()
+    async with houses(client, settings, clock, limit=60) as house:
+        many = [await house.start(input="many", principal={"id": "many"}) for _ in range(16)]
+        for run in many:
+            await eventually(partial(scheduled, run, names.GENERATE))
+        one = await house.start(input="one", principal={"id": "one"})
+        assert (await one.result())["output"] == "done"
+        assert clock.asked["many"] < 10, "it came to its turn before most of what had come earlier"
+        for run in many:
+            with suppress(RPCError):  # it is over
+                await run.handle.terminate()
+
+
+async def test_requests_wait_in_their_endpoints_queue_and_all_else_stays_in_the_workers(
+    client: Client, settings: Settings
+) -> None:
+    refusals = [Answer(status=429, headers={"retry-after-ms": "100"})]
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        if "You answer one call of a tool" in body["messages"][0]["content"]:
+            return GOOD
+        if turn == 1:
+            calls = [call("mood", text="hooray"), call("echo", text="hello")]
+            return refusals.pop() if refusals else Answer(calls=calls)
+        return Answer("done")
+
+    async with houses(client, settings, answer, limit=6_000) as house:
+        run = await house.start([MOOD, "echo"], principal={"id": "p" * 100})
+        assert (await run.result())["output"] == "done"
+    requests = await scheduled(run, names.GENERATE)
+    assert [each.activity_id for each in requests][1] == "t1c1"
+    assert len(requests) == 3, "a request that is made again is none of its own"
+    for each in requests:
+        assert each.task_queue.name == f"{settings.task_queue}.requests.fake"
+        assert each.priority.fairness_key == names.fairness_key("p" * 100)
+        assert each.start_to_close_timeout.ToTimedelta() == settings.generate_timeout
+        assert each.schedule_to_start_timeout.ToTimedelta() == timedelta(days=1)
+        assert each.schedule_to_close_timeout.ToTimedelta() == timedelta(hours=25)
+    (tool,) = await scheduled(run, "echo")
+    assert tool.task_queue.name == settings.task_queue
+    assert tool.priority.fairness_key == ""
+
+
+async def test_a_request_without_a_limit_waits_for_nobody(
+    client: Client, settings: Settings
+) -> None:
+    async with houses(client, settings, lambda *_: Answer("done"), limit=None) as house:
+        run = await house.start(principal={"id": "ada"})
+        await run.result()
+    (request,) = await scheduled(run, names.GENERATE)
+    assert request.task_queue.name == settings.task_queue
+    assert request.priority.fairness_key == ""
+    assert request.schedule_to_close_timeout.ToTimedelta() == settings.generate_timeout
+
+
+async def scheduled(run: Run, activity: str) -> list[ActivityTaskScheduledEventAttributes]:
+    """How the activities of a type were scheduled."""
+    events = [event.activity_task_scheduled_event_attributes for event in await run.history()]
+    return [each for each in events if each.activity_type.name == activity]
+
+
+async def test_a_run_goes_on_where_its_endpoint_has_no_limit_any_more(
+    client: Client, settings: Settings
+) -> None:
+    def answer(turn: int, _: dict[str, Any]) -> Answer:
+        return Answer(calls=[call("charge", order_id="7")]) if turn == 1 else Answer("done")
+
+    charge = {"_tool": "charge", "_activity": "echo", "_sideEffects": True}
+    async with houses(client, settings, answer, limit=6_000) as house:
+        run = await house.start([charge])
+        await run.waiting()
+    async with houses(client, settings, answer, limit=None):
+        await run.decide("t1c1", "deny")
+        async with asyncio.timeout(20):
+            assert (await run.result())["output"] == "done"
+
+
+def test_a_turn_that_does_not_come_is_told_with_what_may_be_the_matter() -> None:
+    error = exceptions.ActivityError(
+        "activity error",
+        scheduled_event_id=1,
+        started_event_id=2,
+        identity="",
+        activity_type=names.GENERATE,
+        activity_id="2",
+        retry_state=None,
+    )
+    error.__cause__ = exceptions.TimeoutError(
+        "activity ScheduleToStart timeout",
+        type=exceptions.TimeoutType.SCHEDULE_TO_START,
+        last_heartbeat_details=[],
+    )
+    assert "`maxRequestsPerMinute`" in carrying.model_failure_of(error)
