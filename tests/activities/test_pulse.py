@@ -1,0 +1,201 @@
+"""A worker that dies is missed soon: it beats for what it carries out, unless that beats itself.
+
+Each case is an activity of a workflow on a real server.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio import activity, exceptions, workflow
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
+from temporalio.worker import Worker
+
+from activities.pulse import PulseInterceptor
+from tests.support.eventually import eventually
+from workflows.watched import WatchInterceptor
+
+TIMEOUT = timedelta(milliseconds=300)
+TWICE = RetryPolicy(maximum_attempts=2, initial_interval=timedelta(milliseconds=1))
+Handle = WorkflowHandle[Any, Any]
+
+
+class Gate:
+    """Holds activities until it is opened."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.steps: list[str] = []
+
+    @activity.defn
+    async def silent(self) -> int:
+        """Say nothing; which attempt came to its end."""
+        await self.open.wait()
+        return activity.info().attempt
+
+    @activity.defn
+    async def tells(self) -> int:
+        """Say how far it is, in the first attempt alone, and fail in that."""
+        if activity.info().attempt == 1:
+            activity.heartbeat("half", 50)
+            raise ApplicationError("again")
+        return await self.silent()
+
+    @activity.defn
+    async def pays(self) -> None:
+        """Two steps, of which none is to be without the other."""
+        self.steps.append("begun")
+        while not self.open.is_set():
+            self._note()
+            await asyncio.sleep(0.01)
+        self.steps.append("ended")
+
+    @activity.defn
+    def pays_in_thread(self) -> None:
+        """The same, in a thread."""
+        self.steps.append("begun")
+        while not self.open.is_set():
+            self._note()
+            time.sleep(0.01)
+        self.steps.append("ended")
+
+    def _note(self) -> None:
+        if activity.is_cancelled() and self.steps[-1] != "unwanted":
+            self.steps.append("unwanted")
+
+    @activity.defn
+    async def unknown(self) -> int:
+        """Is none of what the worker beats for."""
+        return await self.silent()
+
+
+@workflow.defn
+class Begin:
+    """Has an activity carried out, by `queue`; `own` is how long it says that it may be silent."""
+
+    @workflow.run
+    async def run(self, name: str, own: float | None, queue: str | None) -> Any:
+        return await workflow.execute_activity(
+            name,
+            task_queue=queue,
+            start_to_close_timeout=timedelta(minutes=1),
+            heartbeat_timeout=None if own is None else timedelta(seconds=own),
+            retry_policy=TWICE,
+        )
+
+
+class Scene:
+    """A worker, and the gate at which its activities wait."""
+
+    def __init__(self, client: Client, queue: str, gate: Gate) -> None:
+        self._client, self._queue, self.gate = client, queue, gate
+
+    async def begin(self, name: str, own: float | None = None, queue: str | None = None) -> Handle:
+        """Begin an activity."""
+        id = f"begin-{uuid.uuid4().hex}"
+        args = [name, own, queue]
+        return await self._client.start_workflow("Begin", args=args, id=id, task_queue=self._queue)
+
+    async def steps(self, *steps: str) -> None:
+        """Wait until the activity has come so far."""
+
+        async def there() -> bool:
+            return self.gate.steps == list(steps)
+
+        await eventually(there)
+
+    async def pending(self, handle: Handle) -> PendingActivityInfo:
+        """The activity, once the server has it."""
+
+        async def found() -> list[PendingActivityInfo]:
+            return list((await handle.describe()).raw_description.pending_activities)
+
+        return (await eventually(found))[0]
+
+    async def beats(self, handle: Handle, count: int = 5) -> PendingActivityInfo:
+        """The activity, once it was heard of so many times."""
+        heard: set[int] = set()
+
+        async def enough() -> PendingActivityInfo | None:
+            pending = await self.pending(handle)
+            heard.add(pending.last_heartbeat_time.ToNanoseconds())
+            return pending if len(heard - {0}) >= count else None
+
+        return await eventually(enough)
+
+
+@pytest.fixture
+async def scene(client: Client) -> AsyncIterator[Scene]:
+    queue, gate = f"pulse-{uuid.uuid4().hex[:8]}", Gate()
+    carried = ["silent", "tells", "pays", "pays_in_thread"]
+    worker = Worker(
+        client,
+        task_queue=queue,
+        workflows=[Begin],
+        activities=[gate.silent, gate.tells, gate.unknown, gate.pays, gate.pays_in_thread],
+        activity_executor=ThreadPoolExecutor(2),
+        interceptors=[PulseInterceptor(carried), WatchInterceptor(carried, TIMEOUT)],
+        max_heartbeat_throttle_interval=TIMEOUT / 10,
+    )
+    async with worker:
+        yield Scene(client, queue, gate)
+        gate.open.set()
+
+
+async def test_a_silent_activity_outlasts_the_timeout(scene: Scene) -> None:
+    handle = await scene.begin("silent")
+    assert (await scene.beats(handle)).activity_options.heartbeat_timeout.ToTimedelta() == TIMEOUT
+    scene.gate.open.set()
+    assert await handle.result() == 1
+
+
+async def test_what_an_activity_told_is_repeated_also_in_its_next_attempt(scene: Scene) -> None:
+    handle = await scene.begin("tells")
+    pending = await scene.beats(handle)
+    assert pending.attempt == 2
+    assert [payload.data for payload in pending.heartbeat_details.payloads] == [b'"half"', b"50"]
+    scene.gate.open.set()
+    assert await handle.result() == 2
+
+
+async def test_one_that_says_how_long_it_may_be_silent_is_missed_then(scene: Scene) -> None:
+    handle = await scene.begin("silent", own=0.3)
+    with pytest.raises(WorkflowFailureError) as failed:
+        async with asyncio.timeout(20):
+            await handle.result()
+    assert isinstance(failed.value.cause, ActivityError)
+    timeout = failed.value.cause.cause
+    assert isinstance(timeout, exceptions.TimeoutError)
+    assert timeout.type == TimeoutType.HEARTBEAT
+
+
+@pytest.mark.parametrize(("name", "queue"), [("silent", "another"), ("unknown", None)])
+async def test_what_others_carry_out_keeps_its_options(
+    scene: Scene, name: str, queue: str | None
+) -> None:
+    handle = await scene.begin(name, queue=queue)
+    pending = await scene.pending(handle)
+    assert pending.activity_options.heartbeat_timeout.ToTimedelta() == timedelta()
+    await handle.terminate()
+
+
+@pytest.mark.parametrize("name", ["pays", "pays_in_thread"])
+async def test_what_is_begun_is_not_cut_off_when_its_run_is_cancelled(
+    scene: Scene, name: str
+) -> None:
+    handle = await scene.begin(name)
+    await scene.beats(handle, 1)
+    await handle.cancel()
+    with pytest.raises(WorkflowFailureError):
+        await handle.result()
+    await scene.steps("begun", "unwanted")
+    scene.gate.open.set()
+    await scene.steps("begun", "unwanted", "ended")
