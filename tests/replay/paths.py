@@ -158,7 +158,11 @@ PATHS: dict[str, Path] = {
     ),
     "summarised": Path(Small(3_000, echoes=6), ["look_up", "echo"], {"agent": MANY}),
     "left": Path(
-        [*[LOOK] * 4, DONE], ["look_up"], {"agent": MANY}, first=True, settings={"continue_after": 25}
+        [*[LOOK] * 4, DONE],
+        ["look_up"],
+        {"agent": MANY},
+        first=True,
+        settings={"continue_after": 25},
     ),
     "gone_on": Path(
         [PAYS[0], *[LOOK] * 3, *PAYS],

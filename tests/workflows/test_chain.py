@@ -39,7 +39,8 @@ async def idle(run: Run) -> None:
     """Wait until the run waits for a message."""
 
     async def waits() -> bool:
-        return (await run.status())["status"] == "awaiting_message"
+        status: str = (await run.status())["status"]
+        return status == "awaiting_message"
 
     await eventually(waits)
 
