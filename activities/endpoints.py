@@ -39,6 +39,9 @@ DEFAULT_OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
 DEFAULT_GEMINI_URL = "https://generativelanguage.googleapis.com"
 MAX_CONNECTIONS = 1_000
+MAX_KEPT_CONNECTIONS = 100
+# Longer than most tools take. Few servers that close an idle one later than this tell nobody.
+KEPT_SECONDS = 30.0
 MAX_PORT = 65_535
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
@@ -75,6 +78,12 @@ class Models:
         """The names of the endpoints, in order."""
         return sorted(self._served)
 
+    def limits(self) -> dict[str, int | None]:
+        """Of each endpoint, in order, how many requests it takes a minute; None: any number."""
+        return {
+            name: self._served[name].target.endpoint.max_requests_per_minute for name in self.names
+        }
+
     def find(self, name: str) -> Served:
         """The endpoint `name`.
 
@@ -98,10 +107,14 @@ class Models:
 def http_client() -> httpx.AsyncClient:
     """The one HTTP client of a worker. It tries nothing again, follows nothing, keeps no cookies.
 
-    A connection serves one request: some servers close it after a few, at the moment when it is
-    used again, and what keeping it would save is little beside the seconds of an answer.
+    Connections are kept for the next turns: a new one, with its keys agreed upon, costs more than
+    all else that is done for a request.
     """
-    limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=0)
+    limits = httpx.Limits(
+        max_connections=MAX_CONNECTIONS,
+        max_keepalive_connections=MAX_KEPT_CONNECTIONS,
+        keepalive_expiry=KEPT_SECONDS,
+    )
     no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
     return httpx.AsyncClient(limits=limits, cookies=no_cookies)
 

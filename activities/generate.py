@@ -5,17 +5,23 @@ conversation from the run, asks the model through a provider, and shows in its h
 being said. All that is kept between two requests can be lost at any time.
 """
 
+from datetime import timedelta
 from typing import Any
 
 import httpx
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities import failures
 from activities.conversation import Conversations, Run
 from activities.endpoints import Models, Served
+from activities.handing import Handing
 from activities.pages import ConversationChanged, Pages, Reader, RunGone, RunSilent
+from activities.patience import Patience
 from activities.progress import Progress, beating
-from activities.providers.base import Provider, ProviderError, Request
+from activities.providers.base import Provider, ProviderError, Request, TooLong
+from activities.providers.window import window_of, with_window
+from schemas.base import sha256
 from schemas.endpoint import Price
 from schemas.generate import Ask, Pointer
 from schemas.names import GENERATE
@@ -25,11 +31,19 @@ _PRICED_TOKENS = 1_000_000
 
 
 class Generate:
-    """Asks models for runs."""
+    """Asks models for runs: again and again for `longest`, waits for leave to ask left out."""
 
-    def __init__(self, models: Models, pages: Pages, conversations: Conversations) -> None:
+    def __init__(
+        self,
+        models: Models,
+        pages: Pages,
+        conversations: Conversations,
+        handing: Handing | None = None,
+        longest: timedelta = timedelta.max,
+    ) -> None:
         self._models = models
-        self._reader = Reader(pages, conversations)
+        self._longest = longest
+        self._reader = Reader(pages, conversations, handing)
 
     @activity.defn(name=GENERATE)
     async def generate(self, pointer: dict[str, Any]) -> dict[str, Any]:
@@ -44,10 +58,15 @@ class Generate:
         Raises:
             ApplicationError: of type `model_error`; retried or not, as `failures` decides.
         """
-        progress = Progress(activity.info().attempt)
-        async with beating(progress, activity.info().heartbeat_timeout):
-            request = await self._request(Pointer.read(pointer))
-            solution = await self._solve(request, progress)
+        info = activity.info()
+        patience = Patience(info, self._longest)
+        progress = Progress(info.attempt, patience.waited_seconds)
+        async with beating(progress, info.heartbeat_timeout):
+            try:
+                request = await self._request(Pointer.read(pointer))
+                solution = await self._solve(request, progress)
+            except ApplicationError as error:
+                raise patience.judge(error) from None
         return solution.to_json()
 
     async def _request(self, pointer: Pointer) -> Request:
@@ -57,17 +76,23 @@ class Generate:
             fragments, ask = await self._reader.read(run, pointer, self._provider)
         except (RunGone, RunSilent, ConversationChanged) as error:
             raise failures.of_run(error) from None
-        return Request(ask, fragments)
+        # Not the id itself: people write what they like into it, and it would go to the provider.
+        return Request(ask, fragments, cache_key=sha256(run.workflow_id.encode()))
 
     async def _solve(self, request: Request, progress: Progress) -> Solution:
         served = self._served(request.ask)
         progress.composed = request.ask.calling == "composed"
         try:
             solution = await served.provider.solve(request, progress)
+        except TooLong as error:
+            said = failures.too_long(error, served.target)
+            return Solution(too_long=True, window=error.window, notices=[said])
         except (ProviderError, httpx.HTTPError) as error:
             name, attempt = request.ask.model.name, activity.info().attempt
             raise failures.of_provider(error, served.target, name, attempt) from None
-        return priced(solution, served.target.endpoint.price)
+        endpoint = served.target.endpoint
+        window = window_of(endpoint, request.ask.model)
+        return with_window(priced(solution, endpoint.price), window)
 
     def _provider(self, ask: Ask) -> Provider:
         return self._served(ask).provider
@@ -88,12 +113,14 @@ def priced(solution: Solution, price: Price | None) -> Solution:
 def price_of(usage: Usage, price: Price) -> float | None:
     """What the tokens cost, in the currency of `price`; None where they are not known.
 
-    Cached tokens are some of the input tokens.
+    Cached tokens are some of the input tokens, and so are those that are written to the cache.
     """
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
     cached = min(usage.cached_tokens or 0, usage.input_tokens)
+    written = min(usage.written_tokens or 0, usage.input_tokens - cached)
     cached_price = price.input if price.cached is None else price.cached
-    cost = (usage.input_tokens - cached) * price.input
-    cost += cached * cached_price + usage.output_tokens * price.output
+    written_price = price.input if price.cache_write is None else price.cache_write
+    cost = (usage.input_tokens - cached - written) * price.input
+    cost += cached * cached_price + written * written_price + usage.output_tokens * price.output
     return round(cost / _PRICED_TOKENS, 10)

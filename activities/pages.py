@@ -10,6 +10,7 @@ from typing import Protocol
 
 from activities.calling import encoder_for
 from activities.conversation import Conversation, Conversations, Encode, Run
+from activities.handing import Handing
 from activities.providers.base import Provider, ToolNames
 from schemas.generate import Ask, Page, PageOf, Pointer
 
@@ -40,11 +41,15 @@ class Pages(Protocol):
 
 
 class Reader:
-    """Reads conversations up to a pointer: what is held already, and the rest from the run."""
+    """Reads conversations up to a pointer: what is held already, what the run has handed over, and
+    the rest from the run."""
 
-    def __init__(self, pages: Pages, conversations: Conversations) -> None:
+    def __init__(
+        self, pages: Pages, conversations: Conversations, handing: Handing | None = None
+    ) -> None:
         self._pages = pages
         self._conversations = conversations
+        self._handing = handing
 
     async def read(
         self, run: Run, pointer: Pointer, provider_of: Callable[[Ask], Provider]
@@ -55,23 +60,27 @@ class Reader:
             RunGone, RunSilent: the run does not answer.
             ConversationChanged: read all anew, it still does not have the pointer's digest.
         """
-        for conversation in self._beginnings(run, pointer):
-            ask = await self._extend(run, conversation, pointer, provider_of)
+        for conversation, handed in self._beginnings(run, pointer):
+            ask = await self._extend(run, conversation, pointer, provider_of, handed)
             if ask is not None and conversation.digest == pointer.digest:
                 if pointer.call is None:
                     self._conversations.keep(run, conversation)
-                return conversation.fragments(), ask
+                return conversation.fragments(pointer.upto or None), ask
         raise ConversationChanged(
             "the conversation's digest does not match that of the request: the run's log up to"
             f" entry {pointer.entries} is not what it was when the request was made"
         )
 
-    def _beginnings(self, run: Run, pointer: Pointer) -> Iterator[Conversation]:
-        """What there is to begin with. The few messages by which a call is answered are not held:
-        nobody asks for them again."""
-        if pointer.call is None:
-            yield self._conversations.take(run)
-        yield Conversation()
+    def _beginnings(self, run: Run, pointer: Pointer) -> Iterator[tuple[Conversation, Page | None]]:
+        """What there is to begin with, and the page behind it that was handed over. The few
+        messages by which a call is answered are not held: nobody asks for them again."""
+        handed = self._handing and self._handing.take(run.workflow_id, pointer)
+        if pointer.call is None or handed is not None:
+            held = Conversation() if pointer.call else self._conversations.take(run)
+            if held.since != pointer.since:
+                held = Conversation(pointer.since, pointer.origin)
+            yield held, handed.page if handed and handed.after == held.entries else None
+        yield Conversation(pointer.since, pointer.origin), None
 
     async def _extend(
         self,
@@ -79,11 +88,12 @@ class Reader:
         conversation: Conversation,
         pointer: Pointer,
         provider_of: Callable[[Ask], Provider],
+        handed: Page | None,
     ) -> Ask | None:
         """Read on from what is held; None where that cannot lead to the pointer."""
         if conversation.entries > pointer.entries:
             return None
-        page = await self._pages.page(run, _want(conversation, pointer))
+        page = handed or await self._pages.page(run, _want(conversation, pointer))
         if page.ask is None:
             return None
         provider = provider_of(page.ask)
@@ -112,7 +122,11 @@ class Reader:
 
 def _want(conversation: Conversation, pointer: Pointer, offset: int = 0) -> PageOf:
     return PageOf(
-        after=conversation.entries, upto=pointer.entries, offset=offset, call=pointer.call
+        after=conversation.entries,
+        upto=pointer.entries,
+        offset=offset,
+        call=pointer.call,
+        summary=pointer.summary,
     )
 
 

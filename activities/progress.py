@@ -12,6 +12,7 @@ from typing import Any
 
 from temporalio import activity
 
+from activities.patience import WAITED_SECONDS
 from activities.providers.answer import sound
 
 MAX_TEXT_CHARACTERS = 16_000
@@ -24,10 +25,11 @@ DEFAULT_PAUSE_SECONDS = 10.0
 
 class Progress:
     """A sink that keeps the end of what was said. `composed`: the text is an answer in composed
-    calling, calls and all."""
+    calling, calls and all. `waited_seconds` is how long it took until there was leave to ask."""
 
-    def __init__(self, attempt: int) -> None:
+    def __init__(self, attempt: int, waited_seconds: float = 0.0) -> None:
         self._attempt = attempt
+        self._waited_seconds = waited_seconds
         self.composed = False
         self._text = ""
         self._offset = 0
@@ -61,18 +63,25 @@ class Progress:
             "calls": calls,
             "attempt": self._attempt,
             "composed": self.composed,
+            WAITED_SECONDS: round(self._waited_seconds, 3),
         }
 
 
 @contextlib.asynccontextmanager
 async def beating(progress: Progress, timeout: timedelta | None) -> AsyncIterator[None]:
-    """Send heartbeats of the running activity: soon after there is news, and often enough for its
-    heartbeat `timeout`."""
+    """Send heartbeats of the running activity: soon after its begin and after there is news, and
+    often enough for its heartbeat `timeout`.
+
+    A model that answers at once is shown by its answer. What fails at once leaves a heartbeat: the
+    next attempt reads it.
+    """
     pause_seconds = timeout.total_seconds() / 3 if timeout else DEFAULT_PAUSE_SECONDS
-    activity.heartbeat(progress.details())
     task = asyncio.create_task(_beat(progress, pause_seconds))
     try:
         yield
+    except Exception:
+        activity.heartbeat(progress.details())
+        raise
     finally:
         task.cancel()
         await asyncio.wait({task})
@@ -80,10 +89,12 @@ async def beating(progress: Progress, timeout: timedelta | None) -> AsyncIterato
 
 async def _beat(progress: Progress, pause_seconds: float) -> None:
     shortest_seconds = min(MIN_PAUSE_SECONDS, pause_seconds)
+    further_seconds = 0.0  # The first does not wait for news.
     while True:
         await asyncio.sleep(shortest_seconds)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause_seconds - shortest_seconds):
+            async with asyncio.timeout(further_seconds):
                 await progress.changed.wait()
         progress.changed.clear()
         activity.heartbeat(progress.details())
+        further_seconds = pause_seconds - shortest_seconds

@@ -21,6 +21,7 @@ from workflows.engine.run import Run
 from workflows.engine.sharing import NothingLeft, hold_request
 from workflows.engine.turn import Call
 from workflows.engine.work import Work
+from workflows.handing import hand_over
 
 AtWork = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 
@@ -28,7 +29,7 @@ AtWork = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 async def answer(call: Call, turn: int, work: Work, facts: WorkerFacts, at_work: AtWork) -> Outcome:
     """Have the model answer a call: once more where its answer does not fit."""
     assert isinstance(work, Run)  # a single call is of no tool that a model answers
-    latent = work.latents[call.id] = Latent(call, work.agent, work.kept)
+    latent = work.pages.latents[call.id] = Latent(call, work.agent, work.kept)
     try:
         while True:
             said = await _request(latent, call, turn, work, facts, at_work)
@@ -36,7 +37,7 @@ async def answer(call: Call, turn: int, work: Work, facts: WorkerFacts, at_work:
             if outcome is not None:
                 return outcome
     finally:
-        del work.latents[call.id]
+        del work.pages.latents[call.id]
 
 
 async def _request(
@@ -49,8 +50,10 @@ async def _request(
     except NothingLeft as error:
         return refused(ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}")
     pointer = latent.pointer(turn)
-    config = carrying.generate(facts, screen.answer_summary(turn, call), meter.remaining(now))
+    line = screen.answer_summary(turn, call)
+    config = carrying.generate(run, facts, line, meter.remaining(now))
     config["activity_id"] = names.answer_id(call.id, latent.requests)
+    hand_over(pointer, latent.page)
     try:
         said = await at_work(workflow.execute_activity(names.GENERATE, pointer.to_json(), **config))
     except ActivityError as error:

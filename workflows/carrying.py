@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio import exceptions, workflow
-from temporalio.common import RawValue, RetryPolicy
+from temporalio.common import Priority, RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.workflow import ActivityCancellationType, ActivityConfig, LocalActivityConfig
 
@@ -21,11 +21,14 @@ from workflows.engine.hearing import heard
 from workflows.engine.hooks import Hook
 from workflows.engine.kept import Kept
 from workflows.engine.outcome import Failure
+from workflows.engine.run import Run
 from workflows.engine.scoped import CONTEXT
 from workflows.engine.turn import Call
 
 START_TO_CLOSE = parse_duration("30s")
 SCHEDULE_TO_CLOSE = parse_duration("24h")
+# How long a request waits at most for an endpoint that takes so many a minute.
+TURN_TO_COME = parse_duration("24h")
 # All of its turn waits for a hook.
 HOOK_TO_CLOSE = parse_duration("10m")
 MAX_INPUT_BYTES = 1_500_000
@@ -114,9 +117,15 @@ def hook(hook: Hook, line: str, remaining: timedelta | None) -> ActivityConfig:
     return config
 
 
-def generate(facts: WorkerFacts, line: str, remaining: timedelta | None) -> ActivityConfig:
-    """How a request to a model is run: tried again for as long as the worker allows."""
-    return ActivityConfig(
+def generate(
+    run: Run, facts: WorkerFacts, line: str, remaining: timedelta | None
+) -> ActivityConfig:
+    """How a request to a model is run: tried again for as long as the worker allows.
+
+    Where its endpoint takes so many requests a minute, it waits for its turn among those of all
+    runs and workers, and the time for that is its own.
+    """
+    config = ActivityConfig(
         summary=line,
         schedule_to_close_timeout=_least(facts.generate_timeout, remaining),
         heartbeat_timeout=facts.heartbeat_timeout,
@@ -124,6 +133,21 @@ def generate(facts: WorkerFacts, line: str, remaining: timedelta | None) -> Acti
             initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=60)
         ),
     )
+    queue = facts.request_queues.get(run.agent.model.endpoint)
+    if queue is not None:
+        longest = TURN_TO_COME + facts.generate_timeout
+        config["task_queue"] = queue
+        config["priority"] = Priority(fairness_key=_asker(run))
+        config["schedule_to_start_timeout"] = _least(TURN_TO_COME, remaining)
+        config["start_to_close_timeout"] = config["schedule_to_close_timeout"]
+        config["schedule_to_close_timeout"] = _least(longest, remaining)
+    return config
+
+
+def _asker(run: Run) -> str:
+    """Among whom requests are dealt out evenly: principals, or else agents."""
+    principal = run.kept.principal
+    return names.fairness_key(run.agent_name if principal is None else principal.id)
 
 
 def notify(line: str) -> ActivityConfig:
@@ -176,7 +200,14 @@ def model_failure_of(error: ActivityError) -> str:
         innermost = innermost.__cause__
         if isinstance(innermost, ApplicationError):
             return innermost.message
-    return f"the model did not answer in time: {innermost}"
+    match innermost:
+        case exceptions.TimeoutError(type=TimeoutType.SCHEDULE_TO_START):
+            return (
+                "the request to the model was not begun in time: its endpoint takes fewer a minute "
+                "than runs make (`maxRequestsPerMinute`), or no worker takes them"
+            )
+        case _:
+            return f"the model did not answer in time: {innermost}"
 
 
 def _bound(tool: Tool) -> ActivityBinding:

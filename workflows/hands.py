@@ -32,6 +32,7 @@ from workflows.engine.outcome import Outcome, failed, of_failure, of_result
 from workflows.engine.run import Run
 from workflows.engine.turn import Call, Stage, Turn
 from workflows.engine.work import Work
+from workflows.handing import hand_over
 from workflows.showing import Showing
 
 # What one workflow task may schedule stays far under the server's bound of four megabytes.
@@ -62,9 +63,10 @@ class Hands:
     async def ask_model(self, run: Run, pointer: Pointer) -> None:
         """Make one request to the model, and tell the run what came of it."""
         meter = run.kept.meter
-        line = screen.model_summary(pointer.turn, run.agent.model)
+        line = screen.model_summary(pointer, run.agent.model)
         left = meter.remaining(workflow.now())
-        config = carrying.generate(self._facts, line, left)
+        config = carrying.generate(run, self._facts, line, left)
+        hand_over(pointer, run.pages.page)
         with self._group(pointer.turn).scope():
             try:
                 answer = await self.at_work(
@@ -78,7 +80,8 @@ class Hands:
                 else:
                     run.failed(names.MODEL_ERROR, carrying.model_failure_of(error))
                 return
-        run.answered(Solution.read(answer))
+        tell = run.summarised if pointer.summary else run.answered
+        tell(Solution.read(answer))
 
     async def carry_out(self, turn: Turn) -> None:
         """See every call of a turn through to its end: together, or one after the other."""
@@ -226,7 +229,7 @@ class Hands:
         assert tool is not None  # it was opened
         assert tool.activity is not None  # nothing else carries it out
         remaining = self._work.kept.meter.remaining(workflow.now())
-        line = screen.call_summary(self._work.turn, call, self._showing.story.decided(call.id))
+        line = screen.call_summary(self._work.turn, call, self._showing.decided(call.id))
         if tool.activity.local:
             return workflow.execute_local_activity(
                 tool.activity.type,

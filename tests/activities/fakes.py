@@ -142,17 +142,28 @@ class LoggedRun:
             entry = {"type": "message", "n": len(self.items) + 1, "message": message.to_json()}
             self.items.append(canonical_json(entry).decode())
 
+    def summarise(self, upto: int, text: str) -> None:
+        """Append a summary of all entries up to one."""
+        entry = {"type": "summary", "n": len(self.items) + 1, "upto": upto, "text": text}
+        self.items.append(canonical_json(entry).decode())
+
     def note(self) -> None:
         """Append an entry that the model does not see."""
         self.items.append("#" + sha256(f"{len(self.items)}".encode()))
 
-    def pointer(self, entries: int | None = None) -> Pointer:
-        """The place after `entries` entries; without, the end."""
+    def pointer(self, entries: int | None = None, since: int = 0) -> Pointer:
+        """The place after `entries` entries; without, the end. What is read begins `since`."""
+        upto = len(self.items[:entries])
+        origin = self._digest(since)
+        digest = self._digest(upto)
+        return Pointer(turn=1, entries=upto, digest=digest, since=since, origin=origin)
+
+    def _digest(self, upto: int) -> str:
         digest = ""
-        for item in self.items[:entries]:
+        for item in self.items[:upto]:
             own = item[1:] if item.startswith("#") else sha256(item.encode())
             digest = link(digest, own)
-        return Pointer(turn=1, entries=len(self.items[:entries]), digest=digest)
+        return digest
 
     async def page(self, run: Run, want: PageOf) -> Page:
         """As the run's query answers."""

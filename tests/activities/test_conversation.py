@@ -75,9 +75,18 @@ def test_what_was_kept_is_taken_again_by_one_alone() -> None:
     assert held.size_bytes == 0
 
 
+def test_a_run_that_continued_as_new_goes_on_with_what_is_held() -> None:
+    held, kept = Conversations(), of_size(2_000)
+    held.keep(Run("a", "1"), kept)
+    assert held.entries_of("a", since=0) == 1
+    assert held.entries_of("a", since=7) == 7, "one with a summary begins anew"
+    assert held.entries_of("b", since=0) == 0
+    assert held.take(Run("a", "2")) is kept
+
+
 def test_the_oldest_go_when_there_are_too_many_bytes() -> None:
     held = Conversations(limit_bytes=10_000)
-    runs = [Run("a", str(number)) for number in range(4)]
+    runs = [Run(str(number), "1") for number in range(4)]
     for run in runs[:3]:
         held.keep(run, of_size(3_000))
     held.keep(runs[0], held.take(runs[0]))

@@ -1,7 +1,5 @@
 """Endpoints are checked at start, told with file, line and mend, and keep their keys."""
 
-import asyncio
-import contextlib
 import textwrap
 from pathlib import Path
 
@@ -50,6 +48,14 @@ def test_a_file_may_say_what_an_editor_checks_it_with(tmp_path: Path) -> None:
     assert load(tmp_path, text).names == ["a"]
 
 
+def test_an_endpoint_may_take_so_many_requests_a_minute(tmp_path: Path) -> None:
+    text = """
+        free: {provider: openai, baseUrl: "http://x"}
+        dear: {provider: openai, baseUrl: "http://x", maxRequestsPerMinute: 60}
+    """
+    assert load(tmp_path, text).limits() == {"dear": 60, "free": None}
+
+
 def test_json_does_as_well(tmp_path: Path) -> None:
     file = tmp_path / "endpoints.json"
     file.write_text('{\n\t"local": {"provider": "openai", "baseUrl": "http://localhost"}\n}')
@@ -67,6 +73,7 @@ def test_json_does_as_well(tmp_path: Path) -> None:
         ("a:\n  provider: openai\n  baseUrl: http://x\n  timeout: 5\n", 4, "a duration is"),
         ("a:\n  provider: openai\n  baseUrl: http://x\n  price: {input: -1}\n", 4, "output"),
         ('a:\n  provider: openai\n  baseUrl: http://x\n  headers: {"x": "a\\nb"}\n', 4, "one line"),
+        ("a:\n  provider: ollama\n  baseUrl: http://x\n  maxRequestsPerMinute: 0\n", 4, "1 or m"),
         ("a: {\n", 2, "this is no YAML"),
         ("", 1, "the file is empty"),
     ],
@@ -164,24 +171,6 @@ def test_an_unknown_endpoint_is_told_with_those_there_are() -> None:
     assert error.value.non_retryable
     with pytest.raises(ApplicationError, match="it has none at all"):
         Models({}).find("nowhere")
-
-
-async def test_a_connection_is_not_used_again_when_the_server_may_be_closing_it() -> None:
-    connections = 0
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
-        with contextlib.suppress(asyncio.IncompleteReadError):
-            while await reader.readuntil(b"\r\n\r\n"):
-                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server, http_client() as http:
-        for _ in range(3):
-            await http.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
-    assert connections == 3
 
 
 def test_nothing_that_is_printed_shows_a_key(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -43,7 +43,11 @@ class Setting:
     """A worker with one endpoint, a run, and the heartbeats of the activity."""
 
     def __init__(
-        self, provider: Provider | None = None, handler: Handler | None = None, **endpoint: Any
+        self,
+        provider: Provider | None = None,
+        handler: Handler | None = None,
+        longest: timedelta = timedelta.max,
+        **endpoint: Any,
     ) -> None:
         at = target(**endpoint)
         transport = httpx.MockTransport(handler or answering(HELLO)[0])
@@ -51,7 +55,7 @@ class Setting:
         self.run = LoggedRun(ask(tools=TOOLS))
         self.run.say(said("user", "Hi"))
         models = Models({"openai": Served(at, provider or openai)})
-        self.activity = Generate(models, self.run, Conversations())
+        self.activity = Generate(models, self.run, Conversations(), longest=longest)
         self.heartbeats: list[dict[str, Any]] = []
         self.environment = ActivityEnvironment()
         self.environment.on_heartbeat = self.heartbeats.append
@@ -133,29 +137,23 @@ async def test_the_next_turn_sends_the_same_bytes_and_more() -> None:
     assert len(setting.run.wanted) == 2
 
 
-async def test_it_beats_from_the_start_and_shows_what_was_said() -> None:
+async def test_it_beats_soon_after_its_begin_and_shows_what_was_said() -> None:
     speaker = Speaker("Guten ", "Tag")
     setting = Setting(speaker)
     running = asyncio.ensure_future(setting.generate())
     await speaker.said.wait()
     async with asyncio.timeout(5):
-        while len(setting.heartbeats) < 2:
+        while not setting.heartbeats:
             await asyncio.sleep(0.01)
     speaker.go_on.set()
     await running
     assert setting.heartbeats[0] == {
-        "text": "",
-        "offset": 0,
-        "calls": [],
-        "attempt": 2,
-        "composed": False,
-    }
-    assert setting.heartbeats[1] == {
         "text": "Guten Tag",
         "offset": 0,
         "calls": [{"tool": "refund", "arguments": '{"n": '}],
         "attempt": 2,
         "composed": False,
+        "waitedSeconds": 0.0,
     }
 
 
@@ -171,6 +169,12 @@ async def test_it_beats_while_nothing_is_said() -> None:
             await asyncio.sleep(0.01)
     speaker.go_on.set()
     await running
+
+
+async def test_a_model_that_answers_at_once_needs_no_heartbeat() -> None:
+    setting = Setting()
+    await setting.generate()
+    assert setting.heartbeats == []
 
 
 async def test_cancellation_ends_it() -> None:
@@ -202,6 +206,52 @@ async def test_a_rate_limit_is_tried_again_when_the_provider_says() -> None:
     error = await Setting(handler=handler).failure()
     assert not error.non_retryable
     assert error.next_retry_delay == timedelta(seconds=4)
+
+
+def at_an_attempt(setting: Setting, *, asked: timedelta, waited: timedelta) -> None:
+    """Have the activity tried for so long, and have waited so long for its turns: half of it for
+    those of its earlier attempts, half for this one's."""
+    scheduled = datetime(2026, 5, 4, tzinfo=UTC)
+    setting.environment.info = dataclasses.replace(
+        setting.environment.info,
+        scheduled_time=scheduled,
+        current_attempt_scheduled_time=scheduled + asked + waited / 2,
+        started_time=scheduled + asked + waited,
+        heartbeat_details=[{"waitedSeconds": waited.total_seconds() / 2}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "waited", "retry_after", "final"),
+    [
+        (timedelta(minutes=50), timedelta(hours=9), 60, False),
+        (timedelta(minutes=50), timedelta(hours=9), 1_200, True),
+        (timedelta(minutes=61), timedelta(hours=9), 0, True),
+        (timedelta(minutes=61), timedelta(), 0, True),
+    ],
+)
+async def test_a_request_is_tried_for_an_hour_and_waiting_for_its_turn_does_not_count(
+    asked: timedelta, waited: timedelta, retry_after: int, final: bool
+) -> None:
+    def handler(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(429, headers={"retry-after": str(retry_after)})
+
+    setting = Setting(handler=handler, longest=timedelta(hours=1))
+    at_an_attempt(setting, asked=asked, waited=waited)
+    error = await setting.failure()
+    assert error.non_retryable is final
+    assert "answered 429" in error.message
+    assert setting.heartbeats[0]["waitedSeconds"] == waited.total_seconds()
+
+
+@pytest.mark.parametrize("beat", [None, {}, {"waitedSeconds": "long"}, {"waitedSeconds": -1e9}])
+async def test_a_heartbeat_of_another_make_says_nothing_of_waiting(beat: Any) -> None:
+    setting = Setting(handler=lambda _: httpx.Response(503))
+    setting.environment.info = dataclasses.replace(
+        setting.environment.info, heartbeat_details=[beat]
+    )
+    await setting.failure()
+    assert setting.heartbeats[0]["waitedSeconds"] == 0
 
 
 async def test_a_broken_connection_is_tried_again() -> None:
@@ -267,3 +317,18 @@ def test_cached_tokens_are_some_of_the_input_and_what_is_unknown_costs_nothing_k
 def test_cached_tokens_without_a_price_of_their_own_cost_what_others_do() -> None:
     usage = Usage(input_tokens=1_000_000, output_tokens=0, cached_tokens=500_000)
     assert price_of(usage, Price(input=2, output=10)) == 2.0
+
+
+async def test_the_window_is_told_once_the_conversation_takes_half_of_it() -> None:
+    assert "window" not in await Setting(contextWindow=2_201).generate()
+    assert (await Setting(contextWindow=2_200).generate())["window"] == 2_200
+
+
+async def test_all_requests_of_a_run_have_one_key_that_does_not_tell_its_id() -> None:
+    handler, asked = answering(HELLO)
+    setting = Setting(handler=handler)
+    await setting.generate()
+    await setting.generate()
+    first, second = (each["prompt_cache_key"] for each in asked)
+    assert first == second
+    assert RUN.workflow_id not in first

@@ -1,8 +1,15 @@
 """The heartbeat shows the end of what was said, and stays small however much that is."""
 
+import asyncio
 import json
+from datetime import timedelta
+from typing import Any
 
-from activities.progress import MAX_SHOWN_CALLS, Progress
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from activities import progress as progress_module
+from activities.progress import MAX_SHOWN_CALLS, Progress, beating
 
 
 def test_the_end_of_a_long_text_is_shown_with_what_stands_before_it() -> None:
@@ -41,3 +48,26 @@ def test_half_a_character_is_shown_as_such_until_the_other_half_comes() -> None:
     assert progress.details()["text"] == "�"
     progress.text("\ude00")
     assert progress.details()["text"] == "😀"
+
+
+async def test_the_first_heartbeat_waits_for_no_news_and_the_others_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress_module, "MIN_PAUSE_SECONDS", 0.001)
+    beats: list[dict[str, Any]] = []
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = beats.append
+
+    async def silent() -> None:
+        progress = Progress(attempt=1)
+        async with asyncio.timeout(5), beating(progress, timedelta(hours=1)):
+            while not beats:
+                await asyncio.sleep(0.001)
+            for _ in range(20):
+                await asyncio.sleep(0.001)
+            progress.text("Hello")
+            while len(beats) < 2:
+                await asyncio.sleep(0.001)
+
+    await environment.run(silent)
+    assert [beat["text"] for beat in beats] == ["", "Hello"]

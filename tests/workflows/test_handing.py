@@ -1,0 +1,60 @@
+"""§10: a worker that has a run in memory asks its model without asking the run."""
+
+from typing import Any
+
+import pytest
+
+from activities.conversation import Run
+from activities.handing import Handing
+from activities.querying import QueriedPages
+from schemas.generate import Page, PageOf
+from tests.support.house import OpenHouse
+from tests.support.model_server import Answer
+from tests.workflows.test_latent import ASKS, GOOD, MOOD
+
+# The tool is answered by the model itself, by a request of its own.
+SAID = [ASKS, GOOD, Answer("done")]
+
+
+@pytest.fixture
+def queried(monkeypatch: pytest.MonkeyPatch) -> list[PageOf]:
+    """What runs are asked for, from now on."""
+    asked: list[PageOf] = []
+    page = QueriedPages.page
+
+    async def watched(self: QueriedPages, run: Run, want: PageOf) -> Page:
+        asked.append(want)
+        return await page(self, run, want)
+
+    monkeypatch.setattr(QueriedPages, "page", watched)
+    return asked
+
+
+def answers() -> Any:
+    """A model that gives one answer after the other, whoever asks."""
+    left = iter(SAID)
+    return lambda *_: next(left)
+
+
+@pytest.mark.parametrize("cached", [0, 10])
+async def test_nothing_is_queried_with_or_without_the_workflow_cache(
+    open_house: OpenHouse, queried: list[PageOf], cached: int
+) -> None:
+    house = await open_house(answers(), max_cached_workflows=cached)
+    result = await (await house.start([MOOD])).result()
+    assert (result["output"], result["turns"]) == ("done", 3)
+    assert queried == []
+
+
+async def test_without_what_is_handed_over_the_same_is_asked(
+    open_house: OpenHouse, queried: list[PageOf], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = await open_house(answers())
+    await (await house.start([MOOD])).result()
+    handed, house.model.requests[:] = list(house.model.requests), []
+
+    monkeypatch.setattr(Handing, "hand_over", lambda *_: None)
+    house = await open_house(answers())
+    await (await house.start([MOOD])).result()
+    assert house.model.requests == handed
+    assert [(want.after, want.call) for want in queried] == [(0, None), (0, "t1c1"), (2, None)]
