@@ -18,9 +18,7 @@ from typing import Any
 
 import httpx
 from temporalio.client import Client
-from temporalio.plugin import SimplePlugin
-from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporalio.worker import Interceptor, Worker
 
 from activities.addresses import AddressError, Prefix
 from activities.catalog.faults import Problem
@@ -31,10 +29,12 @@ from activities.catalog.reloading import Reloading
 from activities.conversation import Conversations
 from activities.endpoints import EndpointsError, Models, http_client, load_models
 from activities.generate import Generate
+from activities.handing import Handing, HandingInterceptor
 from activities.interceptor import SizeInterceptor
 from activities.knowledge import FetchKnowledge
 from activities.memory import Memories
 from activities.providers.ollama.host import with_local_ollama
+from activities.pulse import PulseInterceptor
 from activities.querying import QueriedPages, Queries
 from activities.resolve import AgentResolver
 from hosting.dev_server import DevServer, abandon, serving
@@ -43,35 +43,29 @@ from hosting.guard import Answer, guarded
 from hosting.logs import log_to_stderr
 from hosting.options import Check, options
 from hosting.options import Settings as Settings  # whoever builds a worker begins with these
+from hosting.sandbox import sandbox
 from hosting.stopping import leave, until_stopped
-from hosting.temporal import connect, connect_settings, usable_search_attributes
+from hosting.temporal import connect, connect_settings, open_store, usable_search_attributes
+from hosting.workers import Workers
+from schemas import names
 from schemas.agent import WorkerFacts
 from schemas.faults import Fault, nearest
+from storage.store import keeper
 from workflows.agent import AgentWorkflow
 from workflows.call import CallWorkflow
 from workflows.composed import schema_of_answers
 from workflows.memory import MemoryWorkflow
+from workflows.metadata import DetailsInterceptor
+from workflows.watched import WatchInterceptor
 
 # What a model has said so far is in its activity's heartbeat: it must not be held back for long.
 HEARTBEAT_INTERVAL = timedelta(milliseconds=200)
-# After a crash, other workers get its runs this much later.
-STICKY_TIMEOUT = timedelta(seconds=2)
+# After a crash, other workers get its runs this much later. A run that has waited for so long only
+# because its worker has much to do is read anew from its history, wherever it goes on.
+STICKY_TIMEOUT = timedelta(seconds=1)
 MAX_ACTIVITIES = 100
 
 logger = logging.getLogger("holdfast")
-
-# Pure, or only ever used so: these are not read again for each run. `workflows` stays inside the
-# sandbox, with the engine in it: an impure line there is refused.
-_PASSED_THROUGH = (
-    "schemas",
-    "activities",
-    "jsonschema",
-    "jsonschema_specifications",
-    "referencing",
-    "rpds",
-    "attr",
-    "attrs",
-)
 
 
 @dataclass(frozen=True)
@@ -143,8 +137,8 @@ def _models(settings: Settings, http: httpx.AsyncClient) -> tuple[Models | None,
         return None, error.problems
 
 
-async def build_worker(client: Client, settings: Settings, house: House | None = None) -> Worker:
-    """A worker that is ready to run.
+async def build_worker(client: Client, settings: Settings, house: House | None = None) -> Workers:
+    """A worker that is ready to run, with those that make the requests to its endpoints.
 
     Args:
         client: its data converter is to be that of `hosting.temporal`.
@@ -160,19 +154,33 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
         notify=settings.notify,
         generate_timeout=settings.generate_timeout,
         heartbeat_timeout=settings.heartbeat_timeout,
+        continue_after=settings.continue_after,
+        store=keeper(client.data_converter) is not None,
+        request_queues={
+            name: names.request_queue(settings.task_queue, name)
+            for name, limit in house.models.limits().items()
+            if limit is not None
+        },
+    )
+    handing = Handing(Conversations())
+    pages = QueriedPages(Queries(client))
+    generate = Generate(
+        house.models, pages, handing.conversations, handing, settings.generate_timeout
     )
     # Room for as many activities and local activities at once as the worker takes, and for looking
     # at the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
-    return Worker(
+    main = Worker(
         client,
         task_queue=settings.task_queue,
         workflows=[AgentWorkflow, CallWorkflow, MemoryWorkflow],
-        activities=[*_own_activities(client, house, facts), *house.shelf.catalog.activities],
+        activities=[
+            *(generate.generate, *_own_activities(client, house, facts)),
+            *house.shelf.catalog.activities,
+        ],
         activity_executor=threads,
         workflow_runner=sandbox(),
-        interceptors=[SizeInterceptor()],
-        plugins=[SimplePlugin("holdfast", run_context=lambda: _living(house, threads, settings))],
+        interceptors=_interceptors(client, house, handing, settings),
         max_cached_workflows=settings.max_cached_workflows,
         max_concurrent_activities=MAX_ACTIVITIES,
         max_concurrent_local_activities=MAX_ACTIVITIES,
@@ -181,27 +189,58 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         graceful_shutdown_timeout=settings.graceful_timeout,
     )
+    asking = [
+        _asking(client, settings, generate, name, limit)
+        for name, limit in house.models.limits().items()
+    ]
+    return Workers(main, asking, _living(house, threads, settings))
+
+
+def _asking(
+    client: Client, settings: Settings, generate: Generate, endpoint: str, limit: int | None
+) -> Worker:
+    """What makes the requests to an endpoint that takes so many a minute, of all workers together.
+
+    One without a limit may have had it: the runs that began then go on where they are.
+    """
+    return Worker(
+        client,
+        task_queue=names.request_queue(settings.task_queue, endpoint),
+        activities=[generate.generate],
+        interceptors=[SizeInterceptor(keeper(client.data_converter))],
+        max_task_queue_activities_per_second=None if limit is None else limit / 60,
+        max_concurrent_activities=MAX_ACTIVITIES,
+        max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
+        default_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
+        graceful_shutdown_timeout=settings.graceful_timeout,
+    )
+
+
+def _interceptors(
+    client: Client, house: House, handing: Handing, settings: Settings
+) -> list[Interceptor]:
+    """What stands around workflows and activities, the outermost first: an activity is alive while
+    its result is kept, too. `generate` sends heartbeats of its own.
+    """
+    own = [name for name in names.RESERVED_ACTIVITIES if name != names.GENERATE]
+    carried = frozenset([*own, *(each.name for each in house.shelf.catalog.imported)])
+    watch = WatchInterceptor(carried, settings.heartbeat_timeout)
+    size = SizeInterceptor(keeper(client.data_converter))
+    handed = HandingInterceptor(handing)
+    return [PulseInterceptor(carried), size, watch, handed, DetailsInterceptor()]
 
 
 def _own_activities(client: Client, house: House, facts: WorkerFacts) -> list[Callable[..., Any]]:
-    """What the worker itself does for runs, beside the tools of its catalog."""
-    queries = Queries(client)
-    generate = Generate(house.models, QueriedPages(queries), Conversations())
+    """What the worker itself does for runs, beside asking models and the tools of its catalog."""
     resolver = AgentResolver(house.shelf, facts)
-    memories = Memories(client, queries)
+    memories = Memories(client, Queries(client))
     world = house.shelf.catalog.world
     knowledge = FetchKnowledge(house.http, world.folder, world.knowledge_urls)
     return [
-        *(generate.generate, knowledge.fetch_knowledge),
+        knowledge.fetch_knowledge,
         *(resolver.resolve_agent, resolver.resolve_tool),
         *(memories.memory_read, memories.memory_search, memories.memory_write),
     ]
-
-
-def sandbox() -> SandboxedWorkflowRunner:
-    """Where workflows run: they are read anew for each run, what they only use is not."""
-    restrictions = SandboxRestrictions.default.with_passthrough_modules(*_PASSED_THROUGH)
-    return SandboxedWorkflowRunner(restrictions=restrictions)
 
 
 @asynccontextmanager
@@ -237,7 +276,7 @@ async def serve(settings: Settings, dev: DevServer | None) -> None:
             dev = replace(dev, namespace=where.get("namespace", "default"))
             where = {"target_host": await stack.enter_async_context(serving(dev))}
             where["namespace"] = dev.namespace
-        client = await connect(where)
+        client = await connect(where, await open_store(settings.store, stack))
         worker = await stack.enter_async_context(await build_worker(client, settings, house))
         while not worker.is_running:
             await asyncio.sleep(0.01)
@@ -249,9 +288,13 @@ async def serve(settings: Settings, dev: DevServer | None) -> None:
 def _holdings(house: House) -> str:
     catalog = house.shelf.catalog
     tools, agents = len(catalog.world.tools), len(catalog.agents)
+    endpoints = [
+        name if limit is None else f"{name} ({limit} a minute)"
+        for name, limit in house.models.limits().items()
+    ]
     return (
         f"{tools} tool{'' if tools == 1 else 's'}, {agents} agent{'' if agents == 1 else 's'}, "
-        f"endpoints {', '.join(house.models.names) or 'none'}"
+        f"endpoints {', '.join(endpoints) or 'none'}"
     )
 
 

@@ -15,23 +15,28 @@ from schemas import names
 from schemas.base import format_duration, parse_duration
 from schemas.faults import closest, nearest
 from schemas.wording import misfit, quoted
+from storage.places import Place, beside, read_place
 
 _HELP = "see `python worker.py --help`"
 _PREFIX = "HOLDFAST_"
 # What can stand in the environment as well, as HOLDFAST_CATALOG, HOLDFAST_TASK_QUEUE, …
 _VARIABLES = (
-    *("catalog", "endpoints", "task-queue", "notify"),
+    *("catalog", "endpoints", "task-queue", "notify", "store"),
     *("heartbeat-timeout", "generate-timeout", "graceful-timeout"),
-    "knowledge-urls",
+    *("continue-after", "cached-runs", "knowledge-urls"),
 )
 # Of these, a variable holds several, with white space between: by the option for one of them.
 _LISTS = {"knowledge-urls": "knowledge-url"}
 _NEARLY = 0.85
+# A turn takes some twelve events, and Temporal ends a run at 51,200.
+MIN_EVENTS, MAX_EVENTS = 20, 20_000
+MAX_CACHED_RUNS = 100_000
 
 
 @dataclass(frozen=True)
 class Settings:
     """How a worker is to be. `graceful_timeout` is how long activities may go on once it stops;
+    `continue_after` is the number of events after which a run goes on under a new history;
     `knowledge_urls` is what addresses begin with that knowledge may be fetched from."""
 
     catalog: Path | None = None
@@ -40,10 +45,16 @@ class Settings:
     task_queue: str = names.TASK_QUEUE
     knowledge_urls: Sequence[str] = ()
     notify: str | None = None
-    heartbeat_timeout: timedelta = timedelta(seconds=5)
+    store: Place | None = None
+    # A third of it is how often a worker is heard of. Two seconds are missed by one that has far
+    # more to do than two cores can: each time costs a request to a model.
+    heartbeat_timeout: timedelta = timedelta(seconds=3)
     generate_timeout: timedelta = timedelta(hours=1)
     graceful_timeout: timedelta = timedelta(seconds=10)
-    max_cached_workflows: int = 1000
+    continue_after: int | None = None
+    # A run that waits holds about 140 KB. These are more than are ever at work at once; one that
+    # was put out is read again when somebody looks at it, which costs some milliseconds.
+    max_cached_workflows: int = 500
     # How often the catalog is looked at. A change is taken up two looks later.
     between_looks: timedelta = timedelta(seconds=1)
 
@@ -75,6 +86,8 @@ def options(arguments: Sequence[str]) -> Options:
     given = _from_environment() | _parsed(arguments)
     dev = {name: given.pop(name) for name in ("db", "port", "ui_port") if name in given}
     server = DevServer(**dev) if given.pop("dev", False) else None
+    if server is not None:
+        given.setdefault("store", beside(server.db))
     how = {name: given.pop(name) for name in ("json", "composed", "timeout") if name in given}
     check = Check(**how) if given.pop("check", False) else None
     settings = Settings(**given)
@@ -168,9 +181,25 @@ def _parser() -> _Parser:
         help="where agents may have knowledge fetched from; repeatable",
     )
     add("--notify", metavar="ACTIVITY", type=_text, help="tells people of a waiting call")
+    add(
+        "--store",
+        metavar="PLACE",
+        type=_place,
+        help="keeps what is too large for Temporal: a folder, or s3://BUCKET/PREFIX "
+        "(default: none; with --dev, a folder beside its database)",
+    )
     for name in ("heartbeat", "generate", "graceful"):
         default = format_duration(getattr(Settings, f"{name}_timeout"))
         add(f"--{name}-timeout", metavar="TIME", type=_duration, help=f"default: {default}")
+    history = "a run's history; default: when Temporal suggests a new one"
+    add("--continue-after", metavar="EVENTS", type=_events, help=f"the most of {history}")
+    add(
+        "--cached-runs",
+        dest="max_cached_workflows",
+        metavar="N",
+        type=_cached,
+        help=f"the most open runs in memory; default: {Settings.max_cached_workflows}",
+    )
     _add_check(parser)
     _add_dev_server(parser)
     return parser
@@ -210,11 +239,32 @@ def _path(text: str) -> Path:
     return Path(_text(text))
 
 
+def _place(text: str) -> Place:
+    try:
+        return read_place(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
+
+
 def _duration(text: str) -> timedelta:
     try:
         return parse_duration(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
+
+
+def _events(text: str) -> int:
+    if text.isdecimal() and MIN_EVENTS <= int(text) <= MAX_EVENTS:
+        return int(text)
+    reason = f"{misfit(text)}; write a number from {MIN_EVENTS} to {MAX_EVENTS}"
+    raise argparse.ArgumentTypeError(reason)
+
+
+def _cached(text: str) -> int:
+    if text.isdecimal() and int(text) <= MAX_CACHED_RUNS:
+        return int(text)
+    reason = f"{misfit(text)}; write a number up to {MAX_CACHED_RUNS}"
+    raise argparse.ArgumentTypeError(reason)
 
 
 def _port(text: str) -> int:

@@ -18,6 +18,7 @@ from temporalio.exceptions import ApplicationError
 from hosting import leash
 from hosting.logs import log_to_stderr
 from hosting.temporal import data_converter
+from storage.store import StoreError
 from tests.support.eventually import eventually
 from tests.support.worker_process import WorkerProcess
 
@@ -46,6 +47,7 @@ async def test_what_is_raised_on_purpose_is_shown_without_a_stack_and_a_bug_with
 
     assert (shown.message, shown.stack_trace) == ("not this call", "")
     assert "in bug" in shown.cause.stack_trace
+    assert (await failure_of(StoreError("it is gone", "look for it"))).stack_trace == ""
     assert "in failure_of" in (await failure_of(KeyError("a bug"))).stack_trace
 
 
@@ -63,6 +65,8 @@ async def bug() -> ZeroDivisionError:
     [
         (ApplicationError("no such order", type="x"), 1),
         (StopRun("enough"), 1),
+        (StoreError("the store is gone", "bring it back"), 1),
+        (RuntimeError("[TMPRL1105] Something is stored, and no storage is configured."), 1),
         (asyncio.CancelledError("the worker stops"), 1),
         (KeyError("a bug"), 5),
     ],

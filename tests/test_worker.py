@@ -23,8 +23,11 @@ from temporalio.service import RPCError
 from activities.catalog.loading import Catalog, load_catalog
 from hosting.errors import UNREACHABLE, WRONG_SETUP, StartError
 from hosting.options import options
-from hosting.temporal import usable_search_attributes
+from hosting.temporal import usable_search_attributes, with_store
+from hosting.workers import Workers
 from schemas import names
+from storage.folder import FolderStore
+from storage.places import Bucket, Folder
 from tests.support.eventually import eventually
 from worker import Settings, build_worker, load
 
@@ -172,6 +175,16 @@ async def command(*arguments: str, address: str = NOBODY, **more: str) -> AsyncI
             await process.communicate()
 
 
+def facts_of(worker: Workers) -> Any:
+    """What a run that starts on the worker learns of it."""
+    resolver = next(
+        each
+        for each in worker.main.config()["activities"]
+        if getattr(each, "__name__", "") == names.RESOLVE_AGENT
+    )
+    return resolver({"agent": "sloth", "input": "go"})["worker"]
+
+
 def address_of(client: Client) -> str:
     return client.service_client.config.target_host
 
@@ -194,11 +207,17 @@ async def test_a_run_of_a_catalogs_agent_goes_from_its_start_to_its_end(
 async def test_a_worker_comes_back_soon_after_a_crash_and_hears_from_activities_often(
     client: Client, place: Path
 ) -> None:
-    config = (await build_worker(client, settings(place))).config()
+    config = (await build_worker(client, settings(place))).main.config()
     assert config["sticky_queue_schedule_to_start_timeout"] <= timedelta(seconds=2)
     assert config["max_heartbeat_throttle_interval"] <= timedelta(milliseconds=200)
     assert config["default_heartbeat_throttle_interval"] <= timedelta(milliseconds=200)
     assert not config["disable_eager_activity_execution"]
+
+
+async def test_runs_know_whether_their_worker_has_a_store(client: Client, place: Path) -> None:
+    config = client.config()
+    config["data_converter"] = with_store(client.data_converter, FolderStore(place / "store"))
+    assert facts_of(await build_worker(Client(**config), settings(place)))["store"]
 
 
 async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) -> None:
@@ -208,19 +227,34 @@ async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) 
         heartbeat_timeout=timedelta(seconds=3),
         generate_timeout=timedelta(minutes=2),
     )
-    worker = await build_worker(client, wanted)
-    resolver = next(
-        each
-        for each in worker.config()["activities"]
-        if getattr(each, "__name__", "") == names.RESOLVE_AGENT
-    )
-    facts = resolver({"agent": "sloth", "input": "go"})["worker"]
+    facts = facts_of(await build_worker(client, wanted))
     assert facts == {
         "searchAttributes": list(names.SEARCH_ATTRIBUTES),
         "notify": "tell",
         "heartbeatTimeout": "3s",
         "generateTimeout": "2m",
+        "continueAfter": None,
+        "store": False,
+        "requestQueues": {},
     }
+
+
+async def test_a_limited_endpoint_s_requests_have_a_queue_of_which_runs_are_told(
+    client: Client, place: Path
+) -> None:
+    limited = "dear.er: {provider: script, file: script.yaml, maxRequestsPerMinute: 90}\n"
+    (place / "endpoints.yaml").write_text(ENDPOINTS + limited)
+    wanted = settings(place, task_queue="q")
+    worker = await build_worker(client, wanted)
+    dear, free = (each.config() for each in worker.others)
+    assert [dear["task_queue"], free["task_queue"]] == [
+        "q.requests.dear%2Eer",
+        "q.requests.scripted",
+    ]
+    assert dear["max_task_queue_activities_per_second"] == 1.5
+    assert free["max_task_queue_activities_per_second"] is None
+    assert [each.__name__ for each in dear["activities"]] == [names.GENERATE]
+    assert facts_of(worker)["requestQueues"] == {"dear.er": "q.requests.dear%2Eer"}
 
 
 def test_everything_that_does_not_load_is_told_at_once(place: Path) -> None:
@@ -325,15 +359,26 @@ async def test_where_they_may_not_be_registered_one_warning_says_so(
 def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_TASK_QUEUE", "from-the-environment")
     monkeypatch.setenv("HOLDFAST_HEARTBEAT_TIMEOUT", "7s")
+    monkeypatch.setenv("HOLDFAST_CACHED_RUNS", "50")
     monkeypatch.setenv("HOLDFAST_KNOWLEDGE_URLS", "https://a.org/docs\n https://b.org")
+    monkeypatch.setenv("HOLDFAST_STORE", "s3://runs/kept")
     given, dev, check = options(["--heartbeat-timeout", "2s", "--tools", "a", "--tools", "b.py"])
     assert (dev, check) == (None, None)
     assert given == Settings(
         task_queue="from-the-environment",
         heartbeat_timeout=timedelta(seconds=2),
+        max_cached_workflows=50,
         tools=["a", "b.py"],
         knowledge_urls=["https://a.org/docs", "https://b.org"],
+        store=Bucket("runs", "kept"),
     )
+
+
+def test_the_embedded_server_comes_with_a_store_beside_its_file(tmp_path: Path) -> None:
+    dev = ["--dev", "--dev-db", str(tmp_path / "t.db")]
+    assert options(dev).settings.store == Folder(tmp_path / "t.store")
+    assert options([*dev, "--store", "s3://runs"]).settings.store == Bucket("runs")
+    assert options([]).settings.store is None
 
 
 @pytest.mark.parametrize(
@@ -341,7 +386,10 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
     [
         (["--bogus"], "holdfast: there is no option `--bogus`; see `python worker.py --help`"),
         (["--heartbeat-timeout", "5"], "holdfast: `--heartbeat-timeout`: `5` does not fit; a dura"),
+        (["--cached-runs", "-1"], "holdfast: `--cached-runs`: `-1` does not fit; write a number"),
         (["--dev", "--dev-port", "70000"], "holdfast: `--dev-port`: `70000` does not fit; a port"),
+        (["--store", "gs://runs"], "holdfast: `--store`: `gs://runs` does not fit; name a fold"),
+        (["--store", "/dev/null/runs"], "holdfast: the store /dev/null/runs cannot be written to"),
         (["--catalog", "/nowhere"], "/nowhere: there is no such folder; check"),
         (["--tools", "no.such.module"], "no.such.module: there is no such module; check"),
         (["--endpoints", "/nowhere.yaml"], "/nowhere.yaml: there is no such file; check"),
@@ -437,6 +485,7 @@ async def test_the_embedded_server_starts_and_stops_with_the_worker_and_keeps_it
         assert "UI http://127.0.0.1:" in server
         client = await Client.connect(address)
         run = await client.start_workflow("Kept", id="kept", task_queue="nobody-listens-here")
+        assert (place / "dev/t.store").is_dir()
         running.signal()
         assert (await running.end())[0] == 0
     assert await gone(address)

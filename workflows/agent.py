@@ -61,6 +61,7 @@ class AgentWorkflow(Shell[Run]):
     @lone
     def message(self, message: RawValue = NOTHING, *_: Any) -> None:
         """Put a message in the mailbox; one that is none is noted and ignored."""
+        self._listen()
         try:
             self._mailbox.put(_delivered(message))
         except NotUnderstoodError as error:
@@ -70,6 +71,7 @@ class AgentWorkflow(Shell[Run]):
     @lone
     def close(self, anything: RawValue = NOTHING, *_: Any) -> None:
         """Wait for no further message; what is sent along does not matter."""
+        self._listen()
         self._mailbox.closed = True
 
     @workflow.update(
@@ -153,7 +155,20 @@ class AgentWorkflow(Shell[Run]):
             await workflow.wait_condition(workflow.all_handlers_finished)
             self._leaving = False
         if workflow.all_handlers_finished():
+            await self._settle()
+        if workflow.all_handlers_finished():
             leave(work, self._asked.request, self._snapshot, self._notes)
+
+    async def _settle(self) -> None:
+        """See that nothing stays behind that is on its way: what a parent is told, and, where people
+        said something in this very workflow task, a cancellation that came with it. The SDK hands
+        that on only when what was said has had its effect."""
+        showing = self._showing
+        assert showing is not None  # the run has begun
+        await workflow.wait_condition(lambda: showing.settled)
+        if self._heard_at == workflow.info().get_current_history_length():
+            await workflow.sleep(_A_MOMENT, summary="Sees whether it is cancelled, and goes on then")
+            await workflow.wait_condition(lambda: True)
 
     async def _take(self, work: Run, hands: Hands, step: Step) -> None:
         match step:
@@ -197,6 +212,7 @@ class AgentWorkflow(Shell[Run]):
         return [number for number in self._senders if run.answered_up_to >= number]
 
 
+_A_MOMENT = timedelta(milliseconds=1)
 # What a sender is told whose answer the run that it asked does not live to see.
 _CONTINUED = (
     "the run went on as a new one before it answered: what was said is kept, and its answer will"

@@ -39,31 +39,30 @@ _ELSEWHERE = "### What waits in the runs that do a part of this one's work"
 
 
 class Details:
-    """The page of one workflow. `story` is what it has done so far, as of when it was last read."""
+    """The page of one workflow."""
 
     def __init__(self, work: Work, workflow_id: str) -> None:
         self._work = work
         self._workflow_id = workflow_id
-        self._introduction = _introduction(work)
-        self.story = Story()
+        self._story = Story()
 
     def read(self) -> str:
         """The run as it stands, in Markdown, with the commands that decide each waiting call."""
-        self.story.follow(self._work.kept.log)
+        self._story.follow(self._work.kept.log)
         self._foresee()
         page = _Page(MAX_PAGE_BYTES)
-        page.add(self._introduction + _skill(self._work))
+        page.add(_introduction(self._work) + _skill(self._work) + _summary(self._work))
         page.add(_now(self._work))
         _add_questions(page, self._work.kept.desk.open(), self._workflow_id)
         _add_delegates(page, self._work)
-        _add_story(page, self.story)
+        _add_story(page, self._story)
         return page.text()
 
     def _foresee(self) -> None:
         turn = self._work.under_way
         for call in turn.calls if turn is not None else ():
             if not call.closed:
-                self.story.foresee(call.id, call.outcome)
+                self._story.foresee(call.id, call.outcome)
 
 
 class _Page:
@@ -103,6 +102,11 @@ def _skill(work: Work) -> str:
     by_activity = isinstance(work, Run) and work.by_activity
     how = ": an activity does its work, without any AI." if by_activity else "."
     return f"\nIt has the skill **{prose(work.kept.skill, NAME_BYTES)}**{how}"
+
+
+def _summary(work: Work) -> str:
+    upto = work.forgettable if isinstance(work, Run) else 0
+    return f"\nThe AI reads a summary in place of entries 1 to {upto} of the log." if upto else ""
 
 
 def _what(work: Work) -> str:

@@ -39,7 +39,6 @@ class MemoryWorkflow:
         """Keep what is written, and continue as new before history is long."""
         if self._wrong:
             fail(names.INVALID_REQUEST, "a memory is started by its first write, and by nobody")
-        self._show()
         await workflow.wait_condition(lambda: self._is_long() and workflow.all_handlers_finished())
         workflow.continue_as_new(self._memory.state().to_json())
 
@@ -51,7 +50,6 @@ class MemoryWorkflow:
         """Let a write take effect; one that comes again under its id changes nothing."""
         said = self._memory.write(_write(write), _write_id(), workflow.now())
         self._writes += 1
-        self._show()
         return said
 
     @write.validator
@@ -76,18 +74,19 @@ class MemoryWorkflow:
         """Entries in which words of the query occur."""
         return self._memory.search(understood(received(want), MemorySearch, '{"query": …}'))
 
-    def _is_long(self) -> bool:
-        suggested = workflow.info().is_continue_as_new_suggested()
-        return suggested or self._writes >= self._memory.writes_a_run
-
-    def _show(self) -> None:
+    def details(self) -> str:
+        """What Temporal's UI shows as current details; `workflows.metadata` asks for it."""
         owner, kept = self._memory.owner, self._memory
         whose = f" for {prose(owner.principal, _NAME_BYTES)}" if owner.principal else ""
-        workflow.set_current_details(
+        return (
             f"What the agent {prose(owner.agent, _NAME_BYTES)} keeps{whose}: {len(kept)} entries,"
             f" {kept.size_bytes} bytes. To see it, run the query `{names.READ}` (above, under"
             " **Queries**)."
         )
+
+    def _is_long(self) -> bool:
+        suggested = workflow.info().is_continue_as_new_suggested()
+        return suggested or self._writes >= self._memory.writes_a_run
 
 
 def _begun(state: RawValue) -> tuple[Memory, bool]:

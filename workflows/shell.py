@@ -71,6 +71,8 @@ class Shell(ABC, Generic[WorkT]):
         self._unheard: list[RawValue] = []
         self._unnoted: list[str] = []
         self._notes = 0
+        # How long the history was when people last said something.
+        self._heard_at = 0
         self._work: WorkT | None = None
         # Why there is no work, where there will be none: a code, and words.
         self._unbegun: tuple[str, str] | None = None
@@ -99,6 +101,7 @@ class Shell(ABC, Generic[WorkT]):
     @lone
     def approve(self, decision: RawValue = NOTHING, *_: Any) -> None:
         """Record a decision; one that does not count is noted and ignored."""
+        self._listen()
         if self._work is not None:
             self._hear(self._work, decision)
         elif len(self._unheard) < MAX_UNHEARD:
@@ -131,6 +134,7 @@ class Shell(ABC, Generic[WorkT]):
     @lone
     def decide(self, decision: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
         """Count a decision; `schemas.decision.Receipt` says what it came to."""
+        self._listen()
         assert self._work is not None  # the validator found the call
         receipt = self._work.decide(_decision(decision))
         self._show()
@@ -278,6 +282,10 @@ class Shell(ABC, Generic[WorkT]):
         await workflow.wait_condition(workflow.all_handlers_finished)
 
     # Telling.
+
+    def _listen(self) -> None:
+        """Remember in which workflow task people say something."""
+        self._heard_at = workflow.info().get_current_history_length()
 
     def _hear(self, work: WorkT, raw: Any) -> None:
         try:

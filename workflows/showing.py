@@ -1,4 +1,5 @@
-"""What others see of a workflow, kept up to date: its page, the lists, the notifier, its parent."""
+"""What others see of a workflow: the lists, the notifier and its parent, kept up to date; and its
+page, written when somebody looks."""
 
 from typing import Any
 
@@ -21,18 +22,31 @@ class Showing:
         self._work = work
         self._facts = facts
         self._details = Details(work, workflow.info().workflow_id)
+        # What is decided on is a call of a turn that is still to come.
+        self._recent = Story(after=len(work.kept.log))
         self._attributes: dict[str, Any] = {}
         self._told: dict[str, int] = {}
         self._upward = Upward(work)
 
+    def details(self) -> str:
+        """The page that Temporal's UI shows, as things stand."""
+        return self._details.read()
+
     @property
-    def story(self) -> Story:
-        """What the workflow has done so far, as of when it was last shown."""
-        return self._details.story
+    def settled(self) -> bool:
+        """Whether all that is to be told has reached whoever it is for; people apart, who are told
+        of nothing that waits no more."""
+        return self._upward.settled
+
+    def decided(self, call_id: str) -> str:
+        """The decision on a call of the turn under way, where a person made one."""
+        if not self._work.kept.desk.has_ruled:
+            return ""
+        self._recent.follow(self._work.kept.log)
+        return self._recent.decided(call_id)
 
     def update(self) -> None:
         """Bring it all up to date."""
-        workflow.set_current_details(self._details.read())
         attributes = screen.attributes(self._work)
         changed = screen.updates(self._attributes, attributes, self._facts.search_attributes)
         if changed:

@@ -13,7 +13,6 @@ from workflows.engine.outcome import Final
 from workflows.engine.turn import error_of
 from workflows.markdown import arguments_line
 
-_PAGE_ENTRIES = 100
 _ARGUMENTS_CHARACTERS = 90
 
 # What a decision on a call came to, by the kind of what was asked and the decision.
@@ -61,20 +60,22 @@ class Told:
 
 
 class Story:
-    """The calls of one run, in the order in which they were made; the older ones are forgotten."""
+    """The calls of one run, in the order in which they were made; the older ones are forgotten.
 
-    def __init__(self, most_calls: int = 30) -> None:
+    It begins after so many entries of the log.
+    """
+
+    def __init__(self, after: int = 0, most_calls: int = 30) -> None:
         self._most_calls = most_calls
         self._told: dict[str, Told] = {}
-        self._read = 0
+        self._read = after
         self.forgotten = 0
 
     def follow(self, log: Log) -> None:
         """Take in what was written into the log since the last time."""
-        while entries := log.records(self._read, _PAGE_ENTRIES):
-            self._read += len(entries)
-            for entry in entries:
-                self._take(entry)
+        for entry in log.since(self._read):
+            self._take(entry)
+        self._read = len(log)
 
     def foresee(self, call_id: str, outcome: Final | None) -> None:
         """Take in that a call has ended whose end is told with its turn: it does not go on."""
@@ -96,7 +97,7 @@ class Story:
         return "" if told is None else told.decided
 
     def _take(self, entry: dict[str, Any]) -> None:
-        # An entry that is too large for a page may have come without them.
+        # What was left out of the log has neither.
         call_id, turn = entry.get("callId"), entry.get("turn", 0)
         if call_id is None:
             return

@@ -34,12 +34,17 @@ class Upward:
         call_id = workflow.memo_value(names.DELEGATE_OF, default=None)
         self._parent = None if parent is None or call_id is None else (parent.workflow_id, call_id)
 
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is on its way: a signal of a run that goes on meanwhile may be lost."""
+        return self._telling is None or self._telling.done()
+
     def update(self) -> None:
         """Tell what waits, where that has changed; one that is over need tell nothing."""
         if self._parent is None or self._work.over is not None:
             return
         told = self._pending() == self._told
-        if not told and (self._telling is None or self._telling.done()):
+        if not told and self.settled:
             self._telling = asyncio.create_task(self._tell(*self._parent))
 
     async def _tell(self, workflow_id: str, call_id: str) -> None:

@@ -152,6 +152,36 @@ async def test_a_single_payment_cut_off_is_asked_about_and_never_repeated(scene:
     assert tools.read() == [f"paid rent {payment.id}/t1c1"]
 
 
+LONG = {"startToCloseTimeout": "10m"}
+ERRAND = {
+    "_tool": "errand",
+    "_activity": {"type": "held", **LONG},
+    "properties": {"name": {"type": "string"}},
+}
+TRANSFER = {
+    "_tool": "transfer",
+    "_activity": {"type": "held_payment", **LONG},
+    "_sideEffects": True,
+    "_approval": {"require": "never"},
+    "properties": {"name": {"type": "string"}},
+}
+
+
+@answers(Answer(calls=[call("errand", name="a"), call("transfer", name="rent")]), Answer("done"))
+async def test_what_may_take_long_is_missed_soon(scene: Scene) -> None:
+    run = await scene.house.start([ERRAND, TRANSFER])
+    await eventually(lambda: _said("begun a"))
+    await eventually(lambda: _said("paid rent"))
+    scene.restart()
+    [waiting] = await run.waiting()
+    assert waiting["kind"] == "reconcile"
+    await run.decide("t1c2", "happened", result="rent")
+    tools.write("open a")
+    await _ends(run, "done")
+    assert [line for line in tools.read() if "paid" in line] == [f"paid rent {run.id}/t1c2"]
+    assert tools.read().count("ended a") == 1
+
+
 @answers(Answer(calls=[call("refund", amount=50), call("held", name="a")]), Answer("done"))
 async def test_an_idempotent_effect_happens_once(scene: Scene) -> None:
     run = await scene.house.start(["refund", "held"])

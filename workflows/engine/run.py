@@ -139,7 +139,7 @@ class Run(Work):
     def at_rest(self) -> bool:
         """Whether it is between two turns: nothing is under way, and nobody is asked."""
         busy = self._turn or self._limits.question or self._asking or self._begun or self._over
-        return not busy and self.kept.meter.turns > 0
+        return not (busy or self._summaries.under_way) and self.kept.meter.turns > 0
 
     def next(self) -> Step:
         """The next step; asking again without having taken it names the same one."""

@@ -104,6 +104,11 @@ class Summaries:
             task=self._task,
         )
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a turn is to come for which summaries were asked for."""
+        return self._requests > 0
+
     def pointer(self, turn: int) -> Pointer:
         """The request of a turn: all that stands in the log, the older part by its summary."""
         log = self._kept.log

@@ -148,8 +148,7 @@ SETTINGS = [
         "a store that is of no kind",
         {},
         [
-            "holdfast: `--store`: `gs://runs` does not fit; name a folder, or "
-            "s3://BUCKET/PREFIX",
+            "holdfast: `--store`: `gs://runs` does not fit; name a folder, or s3://BUCKET/PREFIX",
         ],
         arguments=[*ARGUMENTS, "--store", "gs://runs"],
     ),

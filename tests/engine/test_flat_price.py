@@ -1,0 +1,96 @@
+"""§10: a turn costs what happens in it, however many came before.
+
+What is counted is work, not time: the steps of Python's own machine, and the JSON that is written.
+"""
+
+import sys
+from dataclasses import dataclass
+from statistics import median_low
+from types import FrameType
+from typing import Any
+
+from schemas.generate import PageOf
+from tests.engine.driver import Play, call, says, tool
+from workflows.engine.steps import AskModel
+from workflows.screen import attributes
+from workflows.story import Story
+
+EARLY, LATE, MEASURED_TURNS = 20, 400, 5
+RESULT = "lorem ipsum " * 170
+
+
+@dataclass
+class Work:
+    """What was done: steps, and characters of JSON."""
+
+    steps: int = 0
+    json_characters: int = 0
+
+    def __enter__(self) -> "Work":
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.steps += 1
+        elif event == "return" and frame.f_code.co_name == "dumps" and arg is not None:
+            self.json_characters += len(arg)
+        return self._trace
+
+
+class Long:
+    """A run that goes on and on: each turn asks for a record, and keeps what it reads."""
+
+    def __init__(self, *, people: bool = False) -> None:
+        reads = tool("look", output_path="†state.last", side_effects=people)
+        budget = dict.fromkeys(("max_turns", "max_iterations", "max_calls"), 1_000)
+        self.play = Play(reads, definition={"budget": budget}, outcomes={"look": RESULT})
+        self.story = Story()
+        self.read = 0
+
+    def turn(self) -> None:
+        """One turn, with all that a shell does in it."""
+        play, step = self.play, self.play.next()
+        assert isinstance(step, AskModel)
+        play.run.pages.page(PageOf(after=self.read, upto=step.pointer.entries))
+        self.read = step.pointer.entries
+        play.model.append(says("", call("look", {"id": 1})))
+        play.take(step)
+        play.take(play.next())
+        self.story.follow(play.log)
+        attributes(play.run)
+
+    def measured(self, first: int) -> Work:
+        """The work of a turn, from this one on: the median, since now and then one seals a page."""
+        while self.play.run.turn < first - 1:
+            self.turn()
+        works = []
+        for _ in range(MEASURED_TURNS):
+            with Work() as work:
+                self.turn()
+            works.append(work)
+        return Work(
+            median_low(work.steps for work in works),
+            median_low(work.json_characters for work in works),
+        )
+
+
+def test_a_turn_costs_the_same_at_the_end_as_at_the_beginning() -> None:
+    long = Long()
+    early, late = long.measured(EARLY), long.measured(LATE)
+    assert early.steps > 1_000
+    assert early.json_characters > len(RESULT)
+    assert late.steps <= 1.05 * early.steps
+    assert late.json_characters <= 1.05 * early.json_characters
+
+
+def test_so_does_a_turn_that_people_decide_on() -> None:
+    long = Long(people=True)
+    early, late = long.measured(EARLY), long.measured(LATE)
+    assert late.steps <= 1.05 * early.steps
+    assert late.json_characters <= 1.05 * early.json_characters
