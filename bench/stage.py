@@ -1,0 +1,78 @@
+"""All engines at work on one server, against one model: where runs are measured side by side."""
+
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio.client import Client
+
+from bench.engines import ENGINES, made
+from bench.measured import Measured, measured
+from bench.process import Program, fake_model, last_turn
+from bench.work import Work
+
+# A run of each engine before any is measured: what is loaded only once is loaded then.
+FIRST = Work(turns=3)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The engines' workers by name, each with a task queue of the engine's name."""
+
+    client: Client
+    model_url: str
+    workers: dict[str, Program]
+
+    async def run(self, name: str, work: Work, **options: Any) -> Measured:
+        """Have one engine do the work, and see that it was done.
+
+        Raises:
+            Stopped: it did not get to the end.
+            RuntimeError: it got there without all of the work.
+        """
+        await last_turn(self.model_url)
+        run = await self.run_unseen(name, work, **options)
+        turns = await last_turn(self.model_url)
+        if turns != work.turns:
+            raise RuntimeError(f"{name} asked the model for {turns} of {work.turns} turns")
+        return run
+
+    async def run_unseen(self, name: str, work: Work, **options: Any) -> Measured:
+        """Have one engine do the work, beside others.
+
+        Raises:
+            Stopped: it did not get to the end.
+        """
+        engine, worker = ENGINES[name], self.workers[name]
+        return await measured(
+            self.client,
+            engine.workflow,
+            name,
+            *engine.arguments(work),
+            cpu=lambda: worker.cpu_seconds,
+            **options,
+        )
+
+
+@asynccontextmanager
+async def staged(client: Client, names: Sequence[str]) -> AsyncIterator[Stage]:
+    """The engines at work, each warmed up by a first run."""
+    await made([ENGINES[name] for name in names])
+    address = client.service_client.config.target_host
+    async with AsyncExitStack() as stack:
+        model_url = await stack.enter_async_context(fake_model())
+        workers = {
+            name: await stack.enter_async_context(ENGINES[name].at_work(address, name, model_url))
+            for name in names
+        }
+        stage = Stage(client, model_url, workers)
+        for name in names:
+            await stage.run(name, FIRST)
+        yield stage
+
+
+def told(what: str) -> None:
+    """Say how far it has got: some parts take many minutes."""
+    print(what, file=sys.stderr, flush=True)
