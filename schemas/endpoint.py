@@ -61,6 +61,8 @@ class Endpoint(Strict):
     def _complete(self) -> "Endpoint":
         if self.provider == "script" and self.file is None:
             raise ValueError("provider `script` needs `file`; add it: its answers in YAML or JSON")
+        if self.provider == "script" and self.context_window is not None:
+            raise ValueError("a script has no window; leave `contextWindow` out")
         if self.provider != "script" and self.base_url is None:
             raise ValueError(f"provider `{self.provider}` needs `baseUrl`; add it")
         return self

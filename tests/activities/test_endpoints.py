@@ -67,6 +67,7 @@ def test_json_does_as_well(tmp_path: Path) -> None:
     [
         ("a:\n  provider: openai\n", 1, "needs `baseUrl`"),
         ("a:\n  provider: script\n", 1, "needs `file`"),
+        ("a: {provider: script, file: a.yaml, contextWindow: 9000}\n", 1, "has no window"),
         ("a:\n  provider: genimi\n  baseUrl: http://x\n", 2, "did you mean `gemini`?"),
         ("a:\n  provider: openai\n  baseURL: http://x\n", 3, "did you mean `baseUrl`"),
         ("a:\n  provider: openai\n  baseUrl: localhost:80\n", 3, "write it whole, like https://"),
