@@ -13,8 +13,7 @@ ARGS ?=
 # How many processes share the tests; each has a server of its own. 0: all of them in one.
 WORKERS ?= 3
 
-# A run reads the workflow's modules anew, and tests start hundreds of programs: what Python has
-# compiled it is to keep, or a run's beginning costs three times as much.
+# Tests start hundreds of programs: what Python has compiled it is to keep.
 unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv

@@ -28,7 +28,9 @@ class Continued(Lenient):
     the log so many as `pages` says.
     """
 
+    note: str = ""
     agent: str
+    task: str = ""
     turns: int
     entries: int
     body: int
@@ -41,7 +43,8 @@ class Continued(Lenient):
 
 class SealedIndex(Lenient):
     """Where a page of the log stands: the number of its first entry and event, how many of each,
-    when the last was written, and the digest of all that stands before it."""
+    when the last was written, and the digest of all that stands before it; and what it takes as
+    JSON."""
 
     first: int
     entries: int
@@ -49,6 +52,7 @@ class SealedIndex(Lenient):
     events: int
     origin: str
     at: str
+    size_bytes: int = 0
 
 
 class CarriedLog(Lenient):

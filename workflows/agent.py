@@ -160,14 +160,14 @@ class AgentWorkflow(Shell[Run]):
             leave(work, self._asked.request, self._snapshot, self._notes)
 
     async def _settle(self) -> None:
-        """See that nothing stays behind that is on its way: what a parent is told, and, where people
-        said something in this very workflow task, a cancellation that came with it. The SDK hands
-        that on only when what was said has had its effect."""
+        """See that nothing stays behind that is on its way: what a parent is told; and, where
+        people said something in this very workflow task, a cancellation that came with it. The SDK
+        hands that on only when what was said has had its effect."""
         showing = self._showing
         assert showing is not None  # the run has begun
         await workflow.wait_condition(lambda: showing.settled)
         if self._heard_at == workflow.info().get_current_history_length():
-            await workflow.sleep(_A_MOMENT, summary="Sees whether it is cancelled, and goes on then")
+            await workflow.sleep(_A_MOMENT, summary="Sees whether it is cancelled as well")
             await workflow.wait_condition(lambda: True)
 
     async def _take(self, work: Run, hands: Hands, step: Step) -> None:

@@ -4,21 +4,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import TypedSearchAttributes
 
 with workflow.unsafe.imports_passed_through():
     from schemas.agent import Snapshot, WorkerFacts
     from schemas.carried import Carried
-    from schemas.errors import ErrorCode
     from schemas.run import RunRequest
 
 from workflows import screen
 from workflows.engine.continuing import (
     Length,
     carried_from,
-    is_crowded,
     is_due,
     parcel,
     resumed,
+    stay,
     unpacked,
 )
 from workflows.engine.desk import Desk
@@ -26,11 +26,6 @@ from workflows.engine.mailbox import Mailbox
 from workflows.engine.run import Run
 from workflows.requests import Asked, read
 
-# What ends a run that can neither stay nor leave.
-_STUCK = (
-    "the run's history is as long as Temporal allows, and what it keeps is too large to be taken"
-    " along to a new one: give its worker a `--store`"
-)
 _EXAMPLE = '{"agent": …, "input": …}'
 
 
@@ -88,12 +83,12 @@ def leave(run: Run, request: RunRequest, snapshot: Snapshot, notes: int) -> None
     stored = snapshot.worker.store
     values = parcel(carried, run.kept.log, stored=stored, forgettable=run.forgettable)
     if values is not None:
-        attributes = workflow.info().typed_search_attributes
+        # A copy: what is shown of this history is no longer true of the run.
+        attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))
+        run.gone_on = True
         left = screen.left(snapshot.worker.search_attributes)
         if left:
             workflow.upsert_search_attributes(left)
         workflow.continue_as_new(args=values, search_attributes=attributes)
-    elif length(snapshot.worker).last:
-        run.failed(ErrorCode.BLOCKED, _STUCK)
-    elif is_crowded(run.kept.log, run.forgettable):
-        run.make_room()
+    else:
+        stay(run, length(snapshot.worker))

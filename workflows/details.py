@@ -126,6 +126,11 @@ def _now(work: Work) -> str:
         case Fail(code_, message):
             why = prose(message, WORDS_BYTES)
             return f"**Now:** it has ended without a result (`{code_}`): {why}"
+    if isinstance(work, Run) and work.gone_on:
+        return (
+            "**Now:** the run has left this history behind, and goes on under a new one.\n**To do:**"
+            " nothing here. To see how it stands, open its latest execution."
+        )
     if questions := work.kept.desk.open():
         return _waiting(questions)
     if work.delegates.pending():

@@ -13,7 +13,9 @@ from schemas.generate import PageOf
 from schemas.message import ChatMessage
 from tests.engine.driver import NOON, Play, call, everything, noon, read_again, says, tool
 from tests.engine.generated import RUNS, Anything, Drawn
+from workflows.engine import continuing
 from workflows.engine.continuing import (
+    LAST_BYTES,
     LAST_EVENTS,
     MAX_CARRIED_BYTES,
     MAX_VALUE_BYTES,
@@ -23,9 +25,11 @@ from workflows.engine.continuing import (
     is_crowded,
     is_due,
     parcel,
+    stay,
     unpacked,
 )
-from workflows.engine.log import Log
+from workflows.engine.log import SMALL_BYTES, Log
+from workflows.engine.steps import AskModel
 
 MEGABYTE = 1_000_000
 
@@ -104,6 +108,25 @@ def test_the_result_of_a_call_stands_in_its_end_also_in_a_page() -> None:
     assert [end["result"] for end in ends] == results
 
 
+@pytest.mark.parametrize(
+    "following",
+    [
+        [],
+        [ChatMessage(role="user", content="and?")],
+        [ChatMessage(role="tool", call_id="t1c2", provider_id="b", tool="look", content="other")],
+    ],
+)
+def test_an_end_without_its_result_is_an_event_too(following: list[ChatMessage]) -> None:
+    log = Log(noon)
+    log.append(ToolEnd(turn=1, call_id="t1c1", tool="look"))
+    for message in following:
+        log.append(MessageEntry(message=message))
+
+    [end] = log.events(0, 10)
+    assert end["callId"] == "t1c1"
+    assert "result" not in end
+
+
 def test_a_model_reads_on_from_the_middle_of_a_page() -> None:
     whole, sealed = logs(7)
 
@@ -121,6 +144,26 @@ def test_a_little_is_not_sealed() -> None:
     assert [page.index.entries for page in log.pages] == [1]
     log.seal()
     assert len(log.pages) == 1
+
+
+def test_little_pages_are_put_together_when_a_run_goes_on() -> None:
+    whole, log = Log(noon), Log(noon)
+    for entry in entries(40, size=10_000):
+        whole.append(entry)
+        log.append(entry)
+        if isinstance(entry, TurnEnd):
+            log.seal_all()
+            log = Log.resumed(noon, log.carried(), [page.data for page in log.pages])
+
+    sizes = [page.index.size_bytes for page in log.pages]
+    assert len(sizes) in (3, 4)
+    assert all(size >= SMALL_BYTES for size in sizes[:-1])
+    assert log.records(0, 500) == whole.records(0, 500)
+    assert log.events(0, 500) == whole.events(0, 500)
+    assert log.digest == whole.digest
+    assert log.digest_at(77) == whole.digest_at(77)
+    log.seal_all()
+    assert len(log.pages) == len(sizes)
 
 
 # When it is due.
@@ -151,6 +194,14 @@ def test_without_a_store_what_is_left_is_much_more_than_what_is_taken_along() ->
     assert is_due(worth, log, stored=False)
     assert not is_due(less, log, stored=False)
     assert is_due(less, log, stored=True)
+
+
+def test_what_is_in_no_page_yet_counts_as_what_it_will_be_compressed_to() -> None:
+    log, _ = logs(30)
+    worth = log.open_bytes // 3 * WORTH
+
+    assert is_due(Length(4_096, worth, suggested=True), log, stored=False)
+    assert not is_due(Length(4_096, worth - 1, suggested=True), log, stored=False)
 
 
 # What is taken along.
@@ -190,8 +241,11 @@ def test_what_is_summarised_is_left_out_where_there_is_no_room() -> None:
     gone = everything(left.records, missing)[:missing]
     assert [one["n"] for one in gone] == list(range(1, missing + 1))
     assert {one["type"] for one in gone} == {"left_out"}
-    assert left.events(missing * 3 // 5, 10) == whole.events(missing * 3 // 5, 10)
-    assert left.events(0, 1)[0]["type"] == "left_out"
+    gone_events = missing * 3 // 5
+    assert left.events(gone_events, 10) == whole.events(gone_events, 10)
+    gone = everything(left.events, gone_events)[:gone_events]
+    assert [one["n"] for one in gone] == list(range(1, gone_events + 1))
+    assert {one["type"] for one in gone} == {"left_out"}
     assert left.digest_at(missing) == whole.digest_at(missing)
 
 
@@ -225,10 +279,30 @@ def test_what_cannot_be_taken_along_is_summarised_although_the_model_could_read_
 
 
 def test_a_log_is_crowded_by_what_a_model_still_reads() -> None:
+    """A page of fifteen entries takes more than an eighth of what can be taken along."""
     _, log = logs(30, size=200_000)
 
     assert is_crowded(log, forgettable=0)
-    assert not is_crowded(log, forgettable=135)
+    assert is_crowded(log, forgettable=134)
+    assert not is_crowded(log, forgettable=150)
+
+
+def test_as_little_is_left_out_as_there_is_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, log = logs(9)
+    one = carried(log)
+    whole = parcel(one, log, stored=True, forgettable=0)
+    assert whole is not None
+
+    def left_out(room: int, forgettable: int) -> list[bool] | None:
+        monkeypatch.setattr(continuing, "MAX_CARRIED_BYTES", room)
+        values = parcel(one, log, stored=False, forgettable=forgettable)
+        return None if values is None else [not page for page in unpacked(values)[1]]
+
+    exact = sum(map(len, whole[1:]))
+    assert left_out(exact, 45) == [False, False, False]
+    assert left_out(exact - 1, 45) == [True, False, False]
+    assert left_out(exact - 1, 15) == [True, False, False]
+    assert left_out(exact - 1, 14) is None
 
 
 def test_what_is_too_large_without_any_log_cannot_be_taken_along() -> None:
@@ -244,18 +318,21 @@ def test_what_is_too_large_without_any_log_cannot_be_taken_along() -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "why"),
     [
-        [],
-        [{"agent": "a", "turns": 1, "entries": 1, "body": 1}],
-        [{"agent": "a", "turns": 1, "entries": 1, "body": 1}, b"broken"],
-        [{"agent": "a", "turns": 1, "entries": 1, "body": 2, "pages": [1]}, b"x", b"y"],
-        [{"agent": "a"}, b"x"],
-        ["go", "on"],
+        ([], "nothing else"),
+        ([{"agent": "a", "turns": 1, "entries": 1, "body": 0}], "nothing else"),
+        (["go", "on"], "nothing else"),
+        ([{"agent": "a", "turns": 1, "entries": 1, "body": 1}, b"broken"], "cannot be read"),
+        (
+            [{"agent": "a", "turns": 1, "entries": 1, "body": 2, "pages": [1]}, b"x", b"y"],
+            "2 parts of it came, of 3",
+        ),
+        ([{"agent": "a"}, b"x"], "turns"),
     ],
 )
-def test_nothing_else_is_taken_for_what_a_run_has_left(values: list[Any]) -> None:
-    with pytest.raises(ValueError, match=r"\w"):
+def test_nothing_else_is_taken_for_what_a_run_has_left(values: list[Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
         unpacked(values)
 
 
@@ -268,8 +345,37 @@ def test_nobody_is_waited_for_when_the_bound_is_passed_five_times() -> None:
 
 def test_the_last_bounds_are_within_those_of_temporal() -> None:
     assert Length(LAST_EVENTS, 0).last
-    assert not Length(LAST_EVENTS - 1, 0).last
+    assert Length(0, LAST_BYTES).last
+    assert not Length(LAST_EVENTS - 1, LAST_BYTES - 1).last
     assert LAST_EVENTS < 51_200
+    assert LAST_BYTES < 50 * MEGABYTE
+
+
+def test_a_run_that_can_neither_stay_nor_leave_ends_and_says_what_to_do() -> None:
+    play = Play(tool("look"), model=[says("", call("look"))]).to_rest()
+    play.run.kept.log = logs(30, size=200_000)[1]
+    stay(play.run, Length(LAST_EVENTS - 1, 0))
+    assert play.run.over is None
+    stay(play.run, Length(LAST_EVENTS, 0))
+
+    assert play.failure.code == "blocked"
+    assert "give its worker a `--store`" in play.failure.message
+
+
+@pytest.mark.parametrize(("size", "summarised"), [(500_000, True), (500, False)])
+def test_one_that_may_stay_has_its_log_summarised_where_that_helps(
+    size: int, summarised: bool
+) -> None:
+    look, seen = tool("look"), os.urandom(size).hex()
+    play = Play(look, model=[says("", call("look"))] * 2, outcomes={"look": seen}).to_rest()
+    play.take(play.run.next())
+    play.to_rest()
+    play.run.kept.log.seal()
+    stay(play.run, Length(PRESSING_EVENTS, 0))
+
+    step = play.run.next()
+    assert isinstance(step, AskModel)
+    assert step.pointer.summary is summarised
 
 
 def test_the_request_is_carried_without_what_its_log_holds() -> None:
@@ -281,7 +387,9 @@ def test_the_request_is_carried_without_what_its_log_holds() -> None:
     request = play.carried().request
     assert (request.agent, request.input, request.context) == ("tester", None, [])
     assert values[0] == {
+        "note": "This run goes on where the one before it left off. What it keeps follows, compressed.",
         "agent": "tester",
+        "task": "x" * 200,
         "turns": 1,
         "entries": len(play.log),
         "body": 1,

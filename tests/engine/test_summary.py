@@ -372,6 +372,16 @@ def test_a_run_that_continues_as_new_after_each_turn_summarises_alike() -> None:
     assert chained.pointers == whole.pointers
 
 
+def test_and_asks_for_no_summary_twice_that_it_did_not_get() -> None:
+    whole, chained = (looking(12, summaries=[says("")] * 99) for _ in range(2))
+    chained.chained = True
+    whole.to_end()
+    chained.to_end()
+
+    assert any(pointer.summary for pointer in whole.pointers)
+    assert chained.pointers == whole.pointers
+
+
 def test_a_run_rests_no_more_once_a_turn_is_begun() -> None:
     play = Play(tool("look"), model=[says("", call("look")), TOO_LONG]).to_rest()
     play.take(play.run.next())

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.exceptions import CancelledError
 
 from tests.support import tools
 from tests.support.eventually import eventually
@@ -109,6 +110,26 @@ async def test_killed_before_and_behind_each_boundary(
         assert users == ["go", *said]
         answered = [turn for turn in range(1, turns + 1) if turn not in killed]
         assert [house.model.asked(turn) for turn in answered] == [1] * len(answered)
+
+
+async def test_cancelled_where_it_would_go_on(client: Client, tmp_path: Path) -> None:
+    """Whoever cancels a run while no worker is there does so together with all that was said."""
+    model = Model(4)
+    for gate in model.gates:
+        gate.set()
+    with stage(client, tmp_path, model) as (house, worker):
+        run = await house.start(["refund"], agent={"budget": BUDGET})
+        await run.signal("t1c1", "approve")
+        [waiting] = await run.waiting()
+        assert waiting["callId"] == "t2c1"
+        worker.kill()
+        await run.signal("t2c1", "deny")
+        await run.handle.cancel()
+        worker.start()
+        with pytest.raises(WorkflowFailureError) as ended:
+            await run.result()
+        assert isinstance(ended.value.cause, CancelledError)
+        assert (await run.told())[-1] == "error"
 
 
 async def test_killed_as_soon_as_it_has_gone_on(client: Client, tmp_path: Path) -> None:

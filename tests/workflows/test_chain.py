@@ -1,11 +1,13 @@
 """§10: before its history is long, a run continues as new, and nobody need notice."""
 
+import json
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowUpdateFailedError
+from temporalio.client import Client, WorkflowUpdateFailedError
 
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
@@ -213,6 +215,37 @@ async def test_a_delegate_continues_as_new_and_stays_its_parents(
     assert len(await runs_of(helper)) >= 2
 
 
+async def test_a_parent_hears_that_nothing_waits_any_more(
+    open_house: OpenHouse, tmp_path: Path
+) -> None:
+    """Its delegate tells it so in the very task in which it continues as new."""
+    asleep = threading.Event()
+    answers = by_agent(
+        Test=[ASKS, Answer("all done")], helper=[*paying(2)[:1], Answer("", hold=asleep)]
+    )
+    catalog = agents(tmp_path / "catalog", helper={"tools": ["pay"], **MANY})
+    house = await open_house(answers, catalog=catalog, continue_after=20, **SIDE_BY_SIDE)
+    run = await house.start([ASK], agent=MANY)
+    helper = run.delegate("t1c1")
+    await eventually(partial(waits_in_delegate, run, "t1c1"))
+    await helper.decide("t1c1", "deny")
+    await eventually(partial(has_gone_on, helper))
+
+    await eventually(partial(hears_of_nothing, run))
+    asleep.set()
+    await run.result()
+
+
+async def has_gone_on(run: Run) -> bool:
+    """Whether the run has continued as new; lists are told a little later."""
+    return len(await runs_of(run)) > 1
+
+
+async def hears_of_nothing(run: Run) -> bool:
+    """Whether a delegate is under way in which nothing waits for people."""
+    return [one["pending"] for one in (await run.status())["delegates"]] == [[]]
+
+
 async def waits_in_delegate(run: Run, call_id: str) -> bool:
     """Whether the parent knows that this call waits in its delegate."""
     [delegate] = (await run.status())["delegates"] or [{"pending": []}]
@@ -229,7 +262,26 @@ async def test_lists_show_a_run_once_it_has_gone_on(open_house: OpenHouse) -> No
     found = {pair.key.name: pair.value for pair in description.typed_search_attributes}
     assert found["AgentStatus"] == "completed"
     assert found["AgentName"] == "tester"
-    assert len(await runs_of(run)) >= 2
+    *left, last = [await attributes_of(run, run_id) for run_id in await runs_of(run)]
+    assert [(began, is_) for began, is_ in left[1:]] == [("running", "continued")] * len(left[1:])
+    assert left[0][1] == "continued"
+    assert last == ("running", "completed")
+
+
+async def attributes_of(run: Run, run_id: str) -> tuple[str | None, str | None]:
+    """The status that lists showed of one run of a chain when it began, and show now."""
+    handle = client_of(run).get_workflow_handle(run.id, run_id=run_id)
+    event = (await handle.fetch_history()).events[0]
+    began = event.workflow_execution_started_event_attributes.search_attributes.indexed_fields
+    shown = (await handle.describe()).raw_description.workflow_execution_info.search_attributes
+    statuses = [fields["AgentStatus"].data for fields in (began, shown.indexed_fields)]
+    before, now = (json.loads(data) if data else None for data in statuses)
+    return before, now
+
+
+def client_of(run: Run) -> Client:
+    """The client that has started a run."""
+    return run.handle._client
 
 
 async def test_nobody_can_start_a_run_as_if_another_had_left_it(open_house: OpenHouse) -> None:

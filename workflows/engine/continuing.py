@@ -20,6 +20,7 @@ from typing import Any
 
 from schemas.agent import Snapshot
 from schemas.carried import Carried, Continued
+from schemas.errors import ErrorCode
 from schemas.run import RunRequest
 from workflows.engine.desk import Desk
 from workflows.engine.kept import Kept
@@ -42,6 +43,15 @@ MAX_VALUE_BYTES = 700_000
 WORTH = 10
 # What entries are compressed to, about, that are not yet.
 _COMPRESSION = 3
+
+_NOTE = "This run goes on where the one before it left off. What it keeps follows, compressed."
+_TASK_CHARACTERS = 200
+
+# What ends a run that can neither stay nor leave.
+_STUCK = (
+    "the run's history is as long as Temporal allows, and what it keeps is too large to be taken"
+    " along to a new one: start it anew where the worker has a `--store`"
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,7 @@ def is_due(length: Length, log: Log, *, stored: bool) -> bool:
 
 def carried_from(run: Run, request: RunRequest, snapshot: Snapshot, *, notes: int = 0) -> Carried:
     """All that a run at rest takes along, besides the pages of its log: everything is in these."""
-    run.kept.log.seal()
+    run.kept.log.seal_all()
     without: dict[str, Any] = {
         "agent": snapshot.agent.name,
         "context": [],
@@ -112,7 +122,16 @@ def resumed(
 def is_crowded(log: Log, forgettable: int) -> bool:
     """Whether much of what cannot be taken along is what a model still reads."""
     read = sum(len(page.data) for page in log.pages if page.last > forgettable)
-    return read > MAX_CARRIED_BYTES // 2
+    return read > MAX_CARRIED_BYTES // 8
+
+
+def stay(run: Run, length: Length) -> None:
+    """What a run does that cannot be taken along: it has its log summarised where that helps, and
+    ends where nothing more can be done."""
+    if length.last:
+        run.failed(ErrorCode.BLOCKED, _STUCK)
+    elif is_crowded(run.kept.log, run.forgettable):
+        run.make_room()
 
 
 def parcel(carried: Carried, log: Log, *, stored: bool, forgettable: int) -> list[Any] | None:
@@ -127,7 +146,9 @@ def parcel(carried: Carried, log: Log, *, stored: bool, forgettable: int) -> lis
         return None
     pieces = [_pieces(each) for each in (body, *pages)]
     head = Continued(
+        note=_NOTE,
         agent=carried.snapshot.agent.name,
+        task=_task(carried),
         turns=carried.run.kept.meter.turns,
         entries=len(log),
         body=len(pieces[0]),
@@ -155,6 +176,15 @@ def unpacked(values: Sequence[Any]) -> tuple[Carried, list[bytes]]:
         return Carried.read(json.loads(zlib.decompress(body))), pages
     except zlib.error as error:
         raise ValueError(f"what was left cannot be read: {error}") from None
+
+
+def _task(carried: Carried) -> str:
+    """The beginning of what the run was asked for."""
+    found = (one.value for one in carried.run.kept.data if one.kind == "input")
+    value: Any = next(found, None)
+    task = value.get("is") if isinstance(value, dict) else None
+    text = task if isinstance(task, str) else json.dumps(task, ensure_ascii=False)
+    return "" if task is None else text[:_TASK_CHARACTERS]
 
 
 def _compressed(carried: Carried) -> bytes:

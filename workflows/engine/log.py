@@ -21,12 +21,15 @@ from schemas.base import json_size, link, rfc3339, sha256
 from schemas.carried import CarriedLog
 from schemas.entry import SHOWN_TO_MODELS, Entry, digested
 from schemas.generate import PageOf
+from workflows.engine.sealed import PAGE_BYTES as SEALED_BYTES
 from workflows.engine.sealed import Record, Sealed, events_in, numbered, seal
 from workflows.engine.shortening import shortened
 
 # A page stays under a megabyte: of whole entries, or of one entry's characters at four bytes each.
 PAGE_BYTES = 700_000
 PIECE_CHARACTERS = 175_000
+# A sealed page is small up to here.
+SMALL_BYTES = SEALED_BYTES // 2
 
 
 class Log:
@@ -92,6 +95,15 @@ class Log:
         self._sealed.append(seal(self._tail, first_event, self._origin))
         self._tail, self._tail_digests, self._tail_bytes = [], [], 0
         self._origin = self.digest
+
+    def seal_all(self) -> None:
+        """Put all that is at hand into pages. A last one that is small is made anew with it: many
+        little pages would be many things to keep."""
+        last = self._sealed[-1] if self._tail and self._sealed else None
+        if last is not None and not last.left_out and last.index.size_bytes < SMALL_BYTES:
+            self._sealed.pop()
+            self._tail, self._origin = [*last.records(), *self._tail], last.index.origin
+        self.seal()
 
     def digest_at(self, n: int) -> str:
         """The digest of all entries up to number `n`."""

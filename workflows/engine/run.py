@@ -71,6 +71,8 @@ class Run(Work):
         self._given: Answer | None = None
         self._unknown_told = False
         self._ending: Ended | None = None
+        # Whether it goes on under another history, and this is what it has left.
+        self.gone_on = False
         self.calls.answered_here = lambda call: skills.answer(call) or given_answer(call)
 
     @classmethod

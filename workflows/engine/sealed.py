@@ -64,6 +64,8 @@ class Sealed:
 
 def seal(records: Sequence[Record], first_event: int, origin: str) -> Sealed:
     """A page of these entries; `origin` is the digest of all that stand before it."""
+    text = json.dumps(records, separators=(",", ":"), ensure_ascii=False)
+    data = text.encode("utf-8", "surrogatepass")
     index = SealedIndex(
         first=records[0]["n"],
         entries=len(records),
@@ -71,9 +73,9 @@ def seal(records: Sequence[Record], first_event: int, origin: str) -> Sealed:
         events=sum(1 for _ in events_in(records)),
         origin=origin,
         at=records[-1]["at"],
+        size_bytes=len(data),
     )
-    text = json.dumps(records, separators=(",", ":"), ensure_ascii=False)
-    return Sealed(index, zlib.compress(text.encode("utf-8", "surrogatepass")))
+    return Sealed(index, zlib.compress(data))
 
 
 def events_in(records: Iterable[Record]) -> Iterator[Record]:

@@ -1,0 +1,174 @@
+"""What a run takes along: all of it is taken up again, and what an older worker left is read."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from schemas.agent import Snapshot
+from schemas.carried import Carried, CarriedRun, CarriedStep
+from schemas.entry import NoticeEntry
+from schemas.run import RunRequest
+from tests.engine.driver import FACTS, agent, noon, says
+from workflows.engine.continuing import resumed
+from workflows.engine.desk import Desk
+from workflows.engine.log import Log
+from workflows.engine.mailbox import Mailbox
+from workflows.engine.run import Run
+from workflows.engine.steps import AskModel
+
+REQUEST = RunRequest(agent="tester")
+SNAPSHOT = Snapshot(worker=FACTS, agent=agent())
+METER = {
+    "budget": {"maxTurns": 9, "maxDuration": "1h"},
+    "granted": {"maxTurns": 5, "maxDuration": "30m"},
+    "iterations": 1,
+    "turns": 2,
+    "besides": 3,
+    "calls": 4,
+    "inputTokens": 5,
+    "outputTokens": 6,
+    "cachedTokens": 7,
+    "cost": 0.25,
+    "tokensUnknown": True,
+    "costUnknown": True,
+    "sameTool": ["look", 2],
+    "outOfTime": True,
+    "tooDeep": True,
+    "worked": "PT90.5S",
+}
+DESK = {
+    "early": [{"callId": "t9c1", "decision": "approve", "by": "ann"}],
+    "closed": {"t1c1": "deny by bob"},
+    "remembered": ["pay"],
+}
+MAILBOX = {
+    "line": [[3, {"content": "later", "delivery": "followUp"}]],
+    "received": 3,
+    "heard": 2,
+    "closed": True,
+}
+STEP = {
+    "id": "t1c2",
+    "tool": "look",
+    "given": {"at": "†state.a"},
+    "covered": True,
+    "held": True,
+    "key": "abc",
+    "error": {"code": "cancelled", "message": "a message came"},
+}
+
+
+def everything(log: Log) -> CarriedRun:
+    """A run none of whose parts is as it begins."""
+    kept = {
+        "log": log.carried().model_dump(),
+        "meter": METER,
+        "desk": DESK,
+        "data": [{"kind": "state", "instance": "a", "value": {"own": {"k": {"is": [1]}}}}],
+        "veils": [
+            {
+                "kind": "state",
+                "instance": "a",
+                "steps": ["k", 0],
+                "tool": "look",
+                "hidden": True,
+                "trusted": False,
+            }
+        ],
+        "described": [
+            {"kind": "order", "instance": "a", "schema_": {"type": "object"}, "description": "one"}
+        ],
+        "started": {"look": 2},
+        "succeeded": ["look"],
+        "skill": "refunds",
+    }
+    return CarriedRun.read(
+        {
+            "kept": kept,
+            "mailbox": MAILBOX,
+            "summaries": {
+                "since": 1,
+                "origin": "0123",
+                "task": "go",
+                "window": 8_000,
+                "tokens": 900,
+                "counted": 1,
+            },
+            "plan": [STEP],
+            "seenIds": ["call_1"],
+            "choice": {"name": "look"},
+            "output": {"so": "far"},
+            "said": "hm",
+            "answeredUpTo": 1,
+            "settledAfter": 2,
+            "finalizing": 2,
+            "unknownTold": True,
+            "ending": "completed",
+        }
+    )
+
+
+def a_log() -> Log:
+    log = Log(noon)
+    log.append(NoticeEntry(text="one"))
+    log.seal()
+    return log
+
+
+def taken_up(run: CarriedRun, log: Log) -> Run:
+    carried = Carried(request=REQUEST, snapshot=SNAPSHOT, run=run)
+    mailbox, desk = Mailbox.resumed(run.mailbox), Desk.resumed(run.kept.desk)
+    return resumed(carried, [page.data for page in log.pages], mailbox, desk, noon)
+
+
+def test_every_part_of_a_run_is_taken_up_and_would_be_carried_on() -> None:
+    log = a_log()
+    given = everything(log)
+    done = CarriedStep(id="t1c1", tool="look")
+    given = given.model_copy(update={"plan": [done, *given.plan]})
+    run = taken_up(given, log)
+
+    assert run.carried() == given
+    assert run.kept.log.records(0, 10) == log.records(0, 10)
+
+
+def test_no_part_is_left_out_of_the_test_before() -> None:
+    assert list(at_default(everything(a_log()))) == []
+
+
+def at_default(value: Any, where: str = "") -> Iterator[str]:
+    """The fields of a carried object, and of those inside it, that are as they begin."""
+    if isinstance(value, list):
+        for each in value:
+            yield from at_default(each, where)
+    elif isinstance(value, BaseModel) and type(value).__module__ == "schemas.carried":
+        for name, field in type(value).model_fields.items():
+            inner = getattr(value, name)
+            if not field.is_required() and inner == field.get_default(call_default_factory=True):
+                yield f"{where}.{name}"
+            yield from at_default(inner, f"{where}.{name}")
+
+
+def test_what_the_oldest_worker_left_is_read_and_gone_on_with() -> None:
+    """No field may ever be required besides these; what a newer worker wrote does no harm."""
+    oldest = {
+        "request": {"agent": "tester", "newer": 1},
+        "snapshot": SNAPSHOT.to_json() | {"newer": 1},
+        "run": {
+            "kept": {
+                "log": {"newer": 1},
+                "meter": {"budget": {"maxTurns": 3}, "granted": {"maxTurns": 3, "newer": 1}},
+                "desk": {"newer": 1},
+            },
+            "mailbox": {"newer": [{}]},
+            "newer": {},
+        },
+        "newer": 1,
+    }
+    run = taken_up(Carried.read(oldest).run, Log(noon))
+
+    assert run.kept.asks_people
+    assert isinstance(run.next(), AskModel)
+    run.answered(says("done"))
+    assert run.next() is run.over
