@@ -5,42 +5,43 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.testing import WorkflowEnvironment
 
 from bench import cold, comparison, flow, history, recovery, waiting
-from hosting.dev_server import CONFIG_OPTIONS, temporal_binary
+from bench.server import server
 from hosting.stopping import leave
 
-Part = Callable[[Client], Awaitable[str]]
+Part = Callable[[], Awaitable[str]]
+
+
+def served(measure: Callable[[Client], Awaitable[str]]) -> Part:
+    """The same with a server of its own."""
+
+    async def part() -> str:
+        async with server() as client:
+            return await measure(client)
+
+    return part
+
+
 PARTS: dict[str, Part] = {
-    "history": history.table,
-    "flow": flow.table,
+    "history": served(history.table),
+    "flow": served(flow.table),
     "peers": comparison.table,
-    "recovery": recovery.table,
-    "waiting": waiting.thousand,
-    "open": waiting.ten_thousand,
-    "cold": cold.table,
+    "recovery": served(recovery.table),
+    "waiting": served(waiting.thousand),
+    "open": served(waiting.ten_thousand),
+    "cold": served(cold.table),
 }
 # Those that take minutes; the others take an hour, and are to be asked for.
 SHORT = ("history", "flow")
 # In place of a part that takes long, a little of it.
-QUICK: dict[str, Part] = {"peers": comparison.quick, "waiting": waiting.quick}
-# The development server hands out 20 tasks a second, one every 50 ms, which no other server does:
-# so wall times would be the server's, and the same for whatever runs on it.
-LIFTED = ("--dynamic-config-value", "history.transferProcessorMaxPollRPS=10000")
+QUICK: dict[str, Part] = {"peers": comparison.quick, "waiting": served(waiting.quick)}
 
 
 async def main(parts: Sequence[Part]) -> None:
     """Measure and print."""
-    async with await WorkflowEnvironment.start_local(
-        dev_server_existing_path=str(temporal_binary()),
-        data_converter=pydantic_data_converter,
-        dev_server_log_level="error",
-        dev_server_extra_args=[*CONFIG_OPTIONS, *LIFTED],
-    ) as environment:
-        for part in parts:
-            print(f"{await part(environment.client)}\n", flush=True)
+    for part in parts:
+        print(f"{await part()}\n", flush=True)
 
 
 def chosen() -> list[Part]:

@@ -8,19 +8,20 @@ time and memory of the worker's process as the system counts them. The rows of a
 import json
 import os
 import platform
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from temporalio.client import Client
-
 from bench import crowd, limits, replays, report, turns
 from bench.engines import ENGINES
+from bench.server import server
 from bench.stage import Stage, staged
 from bench.work import Work
 
 Rows = list[dict[str, Any]]
+Measure = Callable[[Stage], Awaitable[Rows]]
 
 
 @dataclass(frozen=True)
@@ -51,31 +52,39 @@ QUICK = Sizes(
 )
 
 
-async def table(client: Client, sizes: Sizes = FULL) -> str:
+async def table(sizes: Sizes = FULL) -> str:
     """Measure everything; the figures as Markdown tables, ours divided by theirs in brackets."""
-    figures: dict[str, Callable[[Stage], Awaitable[Rows]]] = {
-        "turns": lambda stage: turns.measure(stage, sizes.turns, sizes.repeats),
-        "crowd": lambda stage: crowd.measure(stage, sizes.at_a_time, sizes.runs, sizes.repeats),
-        "replay": lambda stage: replays.measure(stage, sizes.replayed, sizes.repeats),
-        "limits": lambda stage: limits.measure(stage, sizes.limits),
-    }
     results: dict[str, Any] = {
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "python": platform.python_version(),
         "titles": {name: engine.title for name, engine in ENGINES.items()},
     }
     sizes.results.parent.mkdir(parents=True, exist_ok=True)
-    for figure, measure in figures.items():
-        # New workers for each figure, so that none begins with what the one before has left.
-        async with staged(client, list(ENGINES)) as stage:
-            results["versions"] = {name: ENGINES[name].versions() for name in ENGINES}
-            results[figure] = await measure(stage)
+    for figure, measure in _figures(sizes):
+        rows = await staged_anew(measure)
+        results["versions"] = {name: ENGINES[name].versions() for name in ENGINES}
+        results[figure] = [*results.get(figure, []), *rows]
         text = json.dumps(results, indent=1, ensure_ascii=False)
         sizes.results.write_text(f"{text}\n", encoding="utf-8")
     report.draw(results, sizes.images)
     return report.tables(results)
 
 
-async def quick(client: Client) -> str:
+async def staged_anew(measure: Measure) -> Rows:
+    """Measure with a new server and new workers, so that nothing is left of what was before."""
+    async with server() as client, staged(client, list(ENGINES)) as stage:
+        return await measure(stage)
+
+
+def _figures(sizes: Sizes) -> Iterator[tuple[str, Measure]]:
+    """What is measured, in pieces that a server can keep in memory."""
+    yield "turns", lambda stage: turns.measure(stage, sizes.turns, sizes.repeats)
+    yield "crowd", lambda stage: crowd.measure(stage, sizes.at_a_time, sizes.runs, sizes.repeats)
+    yield "replay", lambda stage: replays.measure(stage, sizes.replayed, sizes.repeats)
+    for work in sizes.limits:
+        yield "limits", partial(limits.measure, work=work)
+
+
+async def quick() -> str:
     """The same with little of everything, kept apart from the real figures."""
-    return await table(client, QUICK)
+    return await table(QUICK)

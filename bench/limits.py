@@ -23,13 +23,12 @@ MAX_SECONDS = 1800
 END_SHARE = 0.1
 
 
-async def measure(stage: Stage, works: Sequence[Work]) -> list[dict[str, Any]]:
-    """Each engine once with each work; a row for each run."""
+async def measure(stage: Stage, work: Work) -> list[dict[str, Any]]:
+    """Each engine once with the work; a row for each run."""
     rows = []
-    for work in works:
-        for name in stage.workers:
-            rows.append(await _row(stage, name, work))
-            told(f"limits: {rows[-1]}")
+    for name in stage.workers:
+        rows.append(await _row(stage, name, work))
+        told(f"limits: {rows[-1]}")
     return rows
 
 
