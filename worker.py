@@ -50,7 +50,8 @@ from hosting.workers import Workers
 from schemas import names
 from schemas.agent import WorkerFacts
 from schemas.faults import Fault, nearest
-from storage.store import keeper
+from storage.places import try_out
+from storage.store import StoreError, keeper
 from workflows.agent import AgentWorkflow
 from workflows.call import CallWorkflow
 from workflows.composed import schema_of_answers
@@ -324,14 +325,25 @@ def check(settings: Settings, how: Check) -> int:
 
 
 def _checked(settings: Settings, how: Check) -> Answer:
+    problems = _of_store(settings)
     try:
         house = load(settings)
+        if problems:
+            return _refused(problems, how)
         if how.composed is not None:
             return Answer(STOPPED, f"{_composed(house, how.composed)}\n")
     except LoadError as error:
-        return _refused(error.problems, how)
+        return _refused([*error.problems, *problems], how)
     said = [*_notes(house, settings), f"{_holdings(house)}: nothing to mend"]
     return Answer(STOPPED, "[]\n" if how.json else "\n".join([*said, ""]))
+
+
+def _of_store(settings: Settings) -> list[Problem]:
+    try:
+        try_out(settings.store)
+    except StoreError as error:
+        return [Problem("--store", None, error.wrong, error.todo)]
+    return []
 
 
 def _composed(house: House, which: str) -> str:

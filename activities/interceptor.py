@@ -34,6 +34,9 @@ MAX_IN_HISTORY_BYTES = 256 * 1024
 MAX_STORED_BYTES = 64_000_000
 MAX_FAILURE_BYTES = 100_000
 MAX_MESSAGE_CHARS = 10_000
+# What can be done for a larger one: where a store would take it, and where none would.
+_GIVE_STORE = "give the worker a `--store`"
+_STORE_IT = "store it and return where it is"
 # What Python writes for a number that no other reader of JSON takes.
 _NO_NUMBER = re.compile(rb"NaN|Infinity")
 
@@ -74,8 +77,11 @@ class _Measured(ActivityInboundInterceptor):
         # Encoded here, and sent as it is: large results are not encoded twice.
         payload = _encoded(result)
         size_bytes = len(payload.data)
-        if self._keep is None or not _is_for_a_run(payload):
+        if not _is_for_a_run(payload):
             _check(size_bytes, MAX_RESULT_BYTES)
+        elif self._keep is None:
+            is_for_store = size_bytes <= MAX_STORED_BYTES
+            _check(size_bytes, MAX_RESULT_BYTES, _GIVE_STORE if is_for_store else _STORE_IT)
         elif size_bytes > MAX_RESULT_BYTES:
             payload = await _replaced(payload, self._keep)
         elif size_bytes > MAX_IN_HISTORY_BYTES:
@@ -89,11 +95,11 @@ def _is_for_a_run(payload: Payload) -> bool:
     return is_json and activity.info().workflow_type in names.WORKFLOWS
 
 
-def _check(size_bytes: int, most_bytes: int) -> None:
+def _check(size_bytes: int, most_bytes: int, mend: str = _STORE_IT) -> None:
     if size_bytes > most_bytes:
         raise ApplicationError(
             f"the result has {size_bytes} bytes, and at most {most_bytes} can be kept: "
-            "return less of it, or store it and return where it is",
+            f"return less of it, or {mend}",
             type=names.RESULT_TOO_LARGE,
             non_retryable=True,
             category=ApplicationErrorCategory.BENIGN,

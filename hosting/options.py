@@ -185,20 +185,22 @@ def _parser() -> _Parser:
         "--store",
         metavar="PLACE",
         type=_place,
-        help="keeps what is too large for Temporal: a folder, or s3://BUCKET/PREFIX "
+        help="keeps what is too large for Temporal: a folder, s3://BUCKET/PREFIX, or none "
         "(default: none; with --dev, a folder beside its database)",
     )
     for name in ("heartbeat", "generate", "graceful"):
         default = format_duration(getattr(Settings, f"{name}_timeout"))
         add(f"--{name}-timeout", metavar="TIME", type=_duration, help=f"default: {default}")
-    history = "a run's history; default: when Temporal suggests a new one"
-    add("--continue-after", metavar="EVENTS", type=_events, help=f"the most of {history}")
+    history = f"the most of a run's history, {_span(MIN_EVENTS, MAX_EVENTS)}"
+    suggested = "default: when Temporal suggests a new one"
+    add("--continue-after", metavar="EVENTS", type=_events, help=f"{history}; {suggested}")
     add(
         "--cached-runs",
         dest="max_cached_workflows",
         metavar="N",
         type=_cached,
-        help=f"the most open runs in memory; default: {Settings.max_cached_workflows}",
+        help=f"the most open runs in memory, {_span(0, MAX_CACHED_RUNS)}; "
+        f"default: {Settings.max_cached_workflows}",
     )
     _add_check(parser)
     _add_dev_server(parser)
@@ -239,7 +241,7 @@ def _path(text: str) -> Path:
     return Path(_text(text))
 
 
-def _place(text: str) -> Place:
+def _place(text: str) -> Place | None:
     try:
         return read_place(text)
     except ValueError as error:
@@ -256,15 +258,19 @@ def _duration(text: str) -> timedelta:
 def _events(text: str) -> int:
     if text.isdecimal() and MIN_EVENTS <= int(text) <= MAX_EVENTS:
         return int(text)
-    reason = f"{misfit(text)}; write a number from {MIN_EVENTS} to {MAX_EVENTS}"
+    reason = f"{misfit(text)}; write a number {_span(MIN_EVENTS, MAX_EVENTS)}"
     raise argparse.ArgumentTypeError(reason)
 
 
 def _cached(text: str) -> int:
     if text.isdecimal() and int(text) <= MAX_CACHED_RUNS:
         return int(text)
-    reason = f"{misfit(text)}; write a number up to {MAX_CACHED_RUNS}"
+    reason = f"{misfit(text)}; write a number {_span(0, MAX_CACHED_RUNS)}; with 0, none is kept"
     raise argparse.ArgumentTypeError(reason)
+
+
+def _span(least: int, most: int) -> str:
+    return f"from {least} to {most}"
 
 
 def _port(text: str) -> int:

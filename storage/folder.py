@@ -37,6 +37,23 @@ class FolderStore(Store):
         except OSError as error:
             raise self._unwritable(error) from error
 
+    def try_out(self) -> None:
+        """See whether the folder can be opened, and leave none behind that was not there.
+
+        Raises:
+            StoreError: it cannot.
+        """
+        made: list[Path] = []
+        try:
+            made += [each for each in (self._root, *self._root.parents) if not each.exists()]
+            self.open()
+        except OSError as error:
+            raise self._unwritable(error) from error
+        finally:
+            for each in made:
+                with suppress(OSError):  # it could not be made, or somebody uses it already
+                    each.rmdir()
+
     async def _write(self, digest: str, data: bytes) -> None:
         try:
             await asyncio.to_thread(_keep, self._place(digest), data)

@@ -1,4 +1,4 @@
-"""Where a store is, as people write it: a folder, or `s3://BUCKET/PREFIX`."""
+"""Where a store is, as people write it: a folder, `s3://BUCKET/PREFIX`, or that there is none."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -14,7 +14,10 @@ from storage.store import Store, StoreError
 VARIABLE = "HOLDFAST_STORE"
 # Of the embedded server, where no other is chosen.
 DEV_DATABASE = Path(".holdfast/temporal.db")
+_NONE = "none"
 _S3 = "s3://"
+# What begins so is meant as an address: a drive of Windows has one letter.
+_ADDRESS = re.compile(r"\s*[\w+.-]{2,}:/|\s*s3:", re.IGNORECASE)
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _KINDS = "name a folder, or s3://BUCKET/PREFIX"
 
@@ -37,20 +40,27 @@ class Bucket:
 Place = Folder | Bucket
 
 
-def read_place(text: str) -> Place:
-    """Where a store is, by what was written.
+def read_place(text: str) -> Place | None:
+    """Where a store is, by what was written; None where that is `none`.
 
     Raises:
         ValueError: that is no place, and what one is like.
     """
-    if not text.strip():
+    if text.strip().lower() == _NONE:
+        return None
+    if text.lower().startswith(_S3):
+        return _bucket(text[len(_S3) :])
+    if not text.strip() or "://" in text or _ADDRESS.match(text):
         raise ValueError(_KINDS)
-    if not text.lower().startswith(_S3):
-        if "://" in text:
-            raise ValueError(_KINDS)
+    try:
         # In full: a tool at work may go to another folder.
         return Folder(Path(text).expanduser().absolute())
-    bucket, _, prefix = text[len(_S3) :].partition("/")
+    except RuntimeError:  # `~somebody`
+        raise ValueError(f"there is no such user: {_KINDS}") from None
+
+
+def _bucket(text: str) -> Bucket:
+    bucket, _, prefix = text.partition("/")
     if not _BUCKET.fullmatch(bucket):
         raise ValueError(f"{quoted(bucket)} is no name of a bucket: {_KINDS}")
     return Bucket(bucket, prefix.strip("/"))
@@ -75,6 +85,16 @@ async def opened(place: Place, *, writing: bool) -> AsyncIterator[Store]:
                 yield bucket
 
 
+def try_out(place: Place | None) -> None:
+    """See whether a start could open the store, and leave no trace of it. A bucket is not asked.
+
+    Raises:
+        StoreError: it could not.
+    """
+    if isinstance(place, Folder):
+        FolderStore(place.path).try_out()
+
+
 def beside(database: Path) -> Folder:
     """Where the embedded server's worker has its store, where it was told of none."""
     return Folder(database.with_suffix(".store").absolute())
@@ -82,7 +102,7 @@ def beside(database: Path) -> Folder:
 
 def of_reader(environ: Mapping[str, str]) -> Place | None:
     """The store that a command reads from: the one that is named, or that of a worker which was
-    started with `--dev` in the same folder.
+    started with `--dev` in the same folder. None where `none` is named, or there is none.
 
     Raises:
         StoreError: what is named is none.

@@ -381,6 +381,28 @@ def test_the_embedded_server_comes_with_a_store_beside_its_file(tmp_path: Path) 
     assert options([]).settings.store is None
 
 
+def test_the_store_of_the_embedded_server_can_be_turned_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert options(["--dev", "--store", "none"]).settings.store is None
+    monkeypatch.setenv("HOLDFAST_STORE", "none")
+    assert options(["--dev"]).settings.store is None
+    assert options(["--dev", "--store", "s3://runs"]).settings.store == Bucket("runs")
+
+
+@pytest.mark.parametrize(
+    ("option", "least", "most"),
+    [("--cached-runs", 0, 100_000), ("--continue-after", 20, 20_000)],
+)
+def test_both_ends_of_a_span_are_taken(option: str, least: int, most: int) -> None:
+    for number in (least, most):
+        taken = options([option, str(number)]).settings
+        assert number in (taken.max_cached_workflows, taken.continue_after)
+    for number in (least - 1, most + 1):
+        with pytest.raises(StartError, match=f"; write a number from {least} to {most}"):
+            options([option, str(number)])
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

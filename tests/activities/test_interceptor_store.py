@@ -50,12 +50,15 @@ class Shelf:
         return digest
 
 
-async def sent(result: Any, shelf: Shelf, workflow: str | None = names.AGENT_WORKFLOW) -> Payload:
+async def sent(
+    result: Any, shelf: Shelf | None, workflow: str | None = names.AGENT_WORKFLOW
+) -> Payload:
     """What is sent as the result of an activity that this workflow has scheduled."""
     environment = ActivityEnvironment()
     environment.payload_converter = pydantic_data_converter.payload_converter
     environment.info = replace(environment.info, workflow_type=workflow)
-    inner = SizeInterceptor(shelf.keep).intercept_activity(Returns(result))
+    keep = None if shelf is None else shelf.keep
+    inner = SizeInterceptor(keep).intercept_activity(Returns(result))
     given = cast(ExecuteActivityInput, None)  # nobody looks at it
     raw = await environment.run(inner.execute_activity, given)
     assert isinstance(raw, RawValue)
@@ -110,6 +113,26 @@ async def test_there_is_a_bound_to_it() -> None:
         await sent("x" * MAX_STORED_BYTES, Shelf())
     assert refused.value.type == names.RESULT_TOO_LARGE
     assert f"at most {MAX_STORED_BYTES} can be kept" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("size", "workflow", "mend"),
+    [
+        (MAX_RESULT_BYTES + 1, names.AGENT_WORKFLOW, "give the worker a `--store`"),
+        (MAX_STORED_BYTES, names.CALL_WORKFLOW, "give the worker a `--store`"),
+        (MAX_STORED_BYTES + 1, names.AGENT_WORKFLOW, "store it and return where it is"),
+        (MAX_RESULT_BYTES + 1, "TheirWorkflow", "store it and return where it is"),
+    ],
+)
+async def test_without_a_store_it_is_said_where_one_would_help(
+    size: int, workflow: str, mend: str
+) -> None:
+    with pytest.raises(ApplicationError) as refused:
+        await sent("x" * (size - QUOTES), None, workflow)
+    assert refused.value.message == (
+        f"the result has {size} bytes, and at most {MAX_RESULT_BYTES} can be kept: "
+        f"return less of it, or {mend}"
+    )
 
 
 async def test_what_is_lost_is_said_to_have_been_carried_out() -> None:

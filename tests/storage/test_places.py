@@ -17,9 +17,14 @@ from storage.store import StoreError
         ("s3://runs", Bucket("runs")),
         ("s3://runs/", Bucket("runs")),
         ("s3://runs.eu-1/logs/a/", Bucket("runs.eu-1", "logs/a")),
+        ("c:/runs", Folder(Path.cwd() / "c:/runs")),
+        ("./s3:/runs", Folder(Path.cwd() / "s3:/runs")),
+        ("none", None),
+        ("None", None),
+        ("./none", Folder(Path.cwd() / "none")),
     ],
 )
-def test_a_place_is_a_folder_or_a_bucket(text: str, place: Place) -> None:
+def test_a_place_is_a_folder_or_a_bucket_or_none(text: str, place: Place | None) -> None:
     assert read_place(text) == place
 
 
@@ -28,6 +33,10 @@ def test_a_place_is_a_folder_or_a_bucket(text: str, place: Place) -> None:
     [
         (" ", "name a folder, or s3://BUCKET/PREFIX"),
         ("gs://runs", "name a folder, or s3://BUCKET/PREFIX"),
+        ("s3:/runs/a", "name a folder, or s3://BUCKET/PREFIX"),
+        ("S3:runs", "name a folder, or s3://BUCKET/PREFIX"),
+        ("file:/var/runs", "name a folder, or s3://BUCKET/PREFIX"),
+        ("~nobody-here/a", "there is no such user: name a folder, or s3://BUCKET/PREFIX"),
         ("s3:///logs", "`` is no name of a bucket: name a folder, or s3://BUCKET/PREFIX"),
         ("s3://My_Runs", "`My_Runs` is no name of a bucket: name a folder, or s3://BUCKET/PREFIX"),
     ],
@@ -47,5 +56,6 @@ def test_a_command_finds_the_store_that_is_named_or_that_of_dev_beside_it(
     assert of_reader({}) == Folder(tmp_path / ".holdfast/temporal.store")
     assert of_reader({}) == beside(tmp_path / ".holdfast/temporal.db")
     assert of_reader({"HOLDFAST_STORE": "s3://runs"}) == Bucket("runs")
+    assert of_reader({"HOLDFAST_STORE": "none"}) is None
     with pytest.raises(StoreError, match="HOLDFAST_STORE: `gs://runs` does not fit; name a folder"):
         of_reader({"HOLDFAST_STORE": "gs://runs"})

@@ -153,6 +153,51 @@ SETTINGS = [
         arguments=[*ARGUMENTS, "--store", "gs://runs"],
     ),
     Wrong(
+        "a bucket with a slash too few",
+        {},
+        [
+            "holdfast: `--store`: `s3:/runs/a` does not fit; name a folder, or s3://BUCKET/PREFIX",
+        ],
+        arguments=[*ARGUMENTS, "--store", "s3:/runs/a"],
+    ),
+    Wrong(
+        "a store without a name",
+        {},
+        [
+            "holdfast: `--store`: the text is empty; name a folder, or s3://BUCKET/PREFIX",
+        ],
+        arguments=[*ARGUMENTS, "--store", ""],
+    ),
+    Wrong(
+        "a store where no folder can be, beside another mistake",
+        {"tools/t.yaml": "_activity: chrge\n"},
+        [
+            "tools/t.yaml:1: `_activity`: this worker has no activity `chrge`; did you mean "
+            "`charge`? (an activity of another worker needs its `taskQueue`)",
+            "--store: the store /dev/null/x cannot be written to: Not a directory; let the worker "
+            "write there, or choose another with `--store`",
+        ],
+        arguments=[*ARGUMENTS, "--store", "/dev/null/x"],
+    ),
+    Wrong(
+        "a store where no folder can be",
+        {},
+        [
+            "--store: the store /dev/null/x cannot be written to: Not a directory; let the worker "
+            "write there, or choose another with `--store`",
+        ],
+        environment={"HOLDFAST_STORE": "/dev/null/x"},
+    ),
+    Wrong(
+        "fewer than no runs in memory",
+        {},
+        [
+            "holdfast: `--cached-runs`: `-1` does not fit; write a number from 0 to 100000; with "
+            "0, none is kept",
+        ],
+        arguments=[*ARGUMENTS, "--cached-runs", "-1"],
+    ),
+    Wrong(
         "a port that is none",
         {},
         [
