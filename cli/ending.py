@@ -9,8 +9,9 @@ from temporalio import exceptions
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
-from cli.errors import DONE, RUN_FAILED
+from cli.errors import DONE, RUN_FAILED, CommandError
 from schemas.run import RunResult
+from schemas.stored import Stored
 
 _GOOD: Final = ("completed", "stopped")
 
@@ -18,12 +19,15 @@ _GOOD: Final = ("completed", "stopped")
 @dataclass(frozen=True)
 class Ending:
     """The end of a run. `code` and `message` are there for a run that failed, `result` for one
-    that did not."""
+    that did not. Where the output is a reference still, `told` is what people read in its place;
+    where all of it was wanted, `lacking` says why it cannot be had."""
 
     status: str
     code: str | None = None
     message: str = ""
     result: RunResult | None = None
+    told: str = ""
+    lacking: CommandError | None = None
 
     @property
     def exit_code(self) -> int:
@@ -35,6 +39,13 @@ class Ending:
         if self.result is not None:
             return {"type": "done", "status": self.status, "output": self.result.output}
         return {"type": "error", "code": self.code or self.status, "message": self.message}
+
+    def whole(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """An entry of the run's log; the last one with its whole output, where that was had."""
+        stored = entry["type"] == "done" and Stored.of(entry.get("output")) is not None
+        if stored and self.result is not None:
+            return {**entry, "output": self.result.output}
+        return entry
 
 
 def of_result(value: Any) -> Ending:

@@ -21,6 +21,8 @@ Temporal is looked at every 150 ms while something moves, and less and less ofte
 
 import asyncio
 from dataclasses import dataclass, field
+from math import inf
+from time import monotonic
 from typing import Any, Final
 
 from temporalio.client import Client
@@ -37,6 +39,8 @@ _FASTEST_SECONDS: Final = 0.15
 _BUSY_SECONDS: Final = 0.5
 _SLOWEST_SECONDS: Final = 2.0
 _SLOWER_BY: Final = 1.4
+# Less than that is no wait to speak of: any request is handed out first.
+_IN_LINE_SECONDS: Final = 1.0
 # Each look is retried by the SDK for ten seconds before it counts as one of these.
 _MAX_LOST_LOOKS: Final = 6
 
@@ -52,7 +56,8 @@ async def follow(
     """Follow a run to its end; see the top of this module.
 
     Raises:
-        CommandError: there is no such run, or Temporal does not answer for a minute.
+        CommandError: there is no such run, Temporal does not answer for a minute, or the output of
+            the run cannot be had, which was drawn to its end then.
     """
     run = RemoteRun(client, run_id)
     await run.look()  # what cannot be reached at first is not waited for
@@ -74,6 +79,24 @@ class _Pace:
 
 
 @dataclass
+class Line:
+    """Whether a request has stood in line for a while: each of them is told of once."""
+
+    request: str | None = None
+    told_from: float = 0
+
+    def waits_long(self, request: str | None) -> bool:
+        """Take note of the one that stands there now; whether it is to be told of."""
+        now = monotonic()
+        if request != self.request:
+            self.request, self.told_from = request, now + _IN_LINE_SECONDS
+        long = request is not None and now >= self.told_from
+        if long:
+            self.told_from = inf
+        return long
+
+
+@dataclass
 class _Follower:
     """One run being followed. `_seen` is the place up to which it was drawn, `_last` the number of
     the last entry."""
@@ -83,6 +106,7 @@ class _Follower:
     people: People
     keep_following: bool
     _pace: _Pace = field(default_factory=_Pace)
+    _line: Line = field(default_factory=Line)
     _seen: tuple[object, ...] = ()
     _last: int = 0
     _waiting: list[Waiting] = field(default_factory=list)
@@ -98,6 +122,8 @@ class _Follower:
                 return await self._end()
             # Where something was drawn, the message may be in it that the heartbeat was part of.
             self.screen.stream(None if moved else look.streaming)
+            if self._line.waits_long(look.in_line):
+                self.screen.in_line()
             answered = await self.people.put(self._waiting)
             if not answered and not self.keep_following:
                 self.screen.say(f"To come back: {command('watch', self.run.id)}")
@@ -159,4 +185,6 @@ class _Follower:
     async def _end(self) -> int:
         ending = await self.run.ended()
         self.screen.ended(ending)
+        if ending.lacking is not None:
+            raise ending.lacking
         return ending.exit_code

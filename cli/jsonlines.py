@@ -3,7 +3,8 @@
 `holdfast run` begins with `{"type": "run", "run": ID}`. Then come the run's events as they are,
 with `token` and `tool_call_delta` between them, and last either `done` or `error`. A delta has the
 characters from `offset` on of what the model has said in this `attempt`; a new attempt starts anew.
-In composed calling that is its JSON, calls and all.
+In composed calling that is its JSON, calls and all. A `done` whose output is a reference to the
+worker's store is written when the run has closed, with the whole output where that can be had.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from cli.tokens import Tokens
 from schemas import names
 from schemas.decision import Waiting
 from schemas.delegate import PendingThere
+from schemas.stored import Stored
 
 
 class JsonScreen:
@@ -29,6 +31,7 @@ class JsonScreen:
         self._tokens = Tokens()
         self._turn = 0
         self._over = False
+        self._done: dict[str, Any] | None = None
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -39,6 +42,9 @@ class JsonScreen:
         """Write an event as it is."""
         self._turn = entry.get("turn", self._turn)
         self._over = entry["type"] in ("done", "error")
+        if self._over and Stored.of(entry.get("output")) is not None:
+            self._done = dict(entry)
+            return
         self._write(entry)
 
     def stream(self, streaming: Streaming | None) -> None:
@@ -61,6 +67,9 @@ class JsonScreen:
     def elsewhere(self, new: list[PendingThere], *, waits: bool) -> None:
         """The delegate's own events say it."""
 
+    def in_line(self) -> None:
+        """A remark for people."""
+
     def say(self, text: str) -> None:
         """A remark for people."""
 
@@ -73,8 +82,10 @@ class JsonScreen:
         """A program is asked nothing."""
 
     def ended(self, ending: Ending) -> None:
-        """Write the end, where the run could not write it itself."""
-        if not self._over:
+        """Write the end, where the run could not write it itself or not all of it."""
+        if self._done is not None:
+            self._write(ending.whole(self._done))
+        elif not self._over:
             self._write(ending.event())
 
     def _write(self, value: Mapping[str, Any]) -> None:

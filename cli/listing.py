@@ -12,7 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from cli.connection import connect
 from cli.errors import DONE, NO_SUCH, CommandError, NoWorkerError, rpc_problem, wrong_command
 from cli.question import how_to_decide, what
-from cli.remote import RemoteRun
+from cli.remote import Beginning, RemoteRun
 from cli.table import print_table
 from cli.text import arguments_line, as_json, clean, command, date, one_line, since
 from schemas import names
@@ -103,7 +103,7 @@ async def _asked(
     client: Client, run: WorkflowExecution
 ) -> tuple[str, list[Waiting] | CommandError]:
     try:
-        return run.id, await RemoteRun(client, run.id, task_queue=run.task_queue).waiting()
+        return run.id, await RemoteRun(client, run.id).waiting()
     except CommandError as error:
         return run.id, [] if error.code == NO_SUCH else error
 
@@ -166,18 +166,17 @@ def _no_such_status(error: RPCError) -> CommandError:
 
 
 async def _row(client: Client, run: WorkflowExecution) -> dict[str, Any]:
-    """A run as it is listed. Its summary is in its own description alone."""
+    """A run as it is listed. How it began is in no list."""
     try:
-        description = await RemoteRun(client, run.id).describe()
-        summary = await description.static_summary()
+        began = await RemoteRun(client, run.id).beginning()
     except CommandError:
-        summary = None  # it was deleted since it was listed
+        began = Beginning(run.start_time, None)  # it was deleted since it was listed
     return {
         "run": run.id,
         "agent": _attribute(run, names.AGENT_NAME),
         "status": _status(run),
-        "startedAt": run.start_time.isoformat(timespec="seconds"),
-        "summary": summary,
+        "startedAt": began.started.isoformat(timespec="seconds"),
+        "summary": began.summary,
     }
 
 

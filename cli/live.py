@@ -21,7 +21,7 @@ from cli.console import console_for
 from cli.ending import Ending
 from cli.keyboard import echoed, unechoed
 from cli.remote import Streaming
-from cli.story import Line, Story, Tone
+from cli.story import IN_LINE, Line, Story, Tone
 from cli.summary import ending_lines
 from cli.text import shorten
 from schemas import names
@@ -96,6 +96,11 @@ class LiveScreen:
         for there in new:
             told = Text.assemble(("waits", "bold yellow"), " ", question.elsewhere(there))
             self._console.print(told, soft_wrap=True)
+
+    def in_line(self) -> None:
+        """Draw a line."""
+        told = Text.assemble(("waits", "bold"), " ", IN_LINE)
+        self._console.print(told, soft_wrap=True)
 
     def say(self, text: str) -> None:
         """Draw a remark of ours."""

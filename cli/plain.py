@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from cli import question
 from cli.ending import Ending
 from cli.remote import Streaming
-from cli.story import Line, Story
+from cli.story import IN_LINE, Line, Story
 from cli.summary import ending_lines
 from cli.text import clock, one_line
 from schemas import names
@@ -63,6 +63,11 @@ class PlainScreen:
         for there in new:
             at = clock(datetime.now(UTC).isoformat())
             self._write(_folded(Line(at, "waits", question.elsewhere(there))))
+
+    def in_line(self) -> None:
+        """Write a line, at the time at which it is seen."""
+        at = clock(datetime.now(UTC).isoformat())
+        self._write(_folded(Line(at, "waits", IN_LINE)))
 
     def say(self, text: str) -> None:
         """Write a remark of ours."""

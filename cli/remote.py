@@ -3,15 +3,17 @@
 A single call (`CallWorkflow`) is looked at, decided on and ended just as a run is.
 
 `look` asks the server alone and works with every worker gone. The queries and updates are
-answered by a worker; where none answers within 10 s, `NoWorkerError` says so.
+answered by a worker; where none answers within 10 s, `NoWorkerError` says so, or `StuckError` where
+there is one that cannot go on with the run.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import (
     Client,
@@ -34,11 +36,11 @@ from cli.errors import (
     NO_SUCH,
     RUN_FAILED,
     CommandError,
-    NoWorkerError,
     rpc_problem,
     wrong_command,
 )
 from cli.stored import with_output
+from cli.stuck import unanswered
 from cli.text import command
 from schemas import names
 from schemas.decision import Decision, Receipt, Waiting
@@ -77,35 +79,37 @@ class Streaming:
 
 @dataclass(frozen=True)
 class Look:
-    """What Temporal knows of a run. `place` changes whenever the run has moved on."""
+    """What Temporal knows of a run. `place` changes whenever the run has moved on.
+
+    `in_line` is the request that waits for its turn at an endpoint that takes so many a minute.
+    """
 
     place: tuple[str, int]
     closed: bool
-    task_queue: str
     busy: bool
     streaming: Streaming | None
+    in_line: str | None = None
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """When a run was started, and the words that it was started with."""
+
+    started: datetime
+    summary: str | None
 
 
 class RemoteRun:
     """A run by its id, through continue-as-new.
 
-    `listens` says that something is to be said to it, which a single call does not hear. Its
-    `task_queue` is known where it was listed; else it is once it was looked at.
+    `listens` says that something is to be said to it, which a single call does not hear.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        run_id: str,
-        *,
-        listens: bool = False,
-        task_queue: str = names.TASK_QUEUE,
-    ) -> None:
+    def __init__(self, client: Client, run_id: str, *, listens: bool = False) -> None:
         self.id = run_id
         self._listens = listens
         self._client = client
         self._handle = client.get_workflow_handle(run_id)
-        self._task_queue = task_queue
 
     async def look(self) -> Look:
         """What the server knows of the run.
@@ -118,9 +122,9 @@ class RemoteRun:
         return Look(
             place=(description.run_id, description.history_length),
             closed=description.status in _CLOSED,
-            task_queue=self._task_queue,
             busy=bool(raw.pending_activities),
             streaming=await self._streaming(list(raw.pending_activities)),
+            in_line=_in_line(description.task_queue, raw.pending_activities),
         )
 
     async def describe(self) -> WorkflowExecutionDescription:
@@ -130,8 +134,23 @@ class RemoteRun:
         except RPCError as error:
             raise rpc_problem(error, self.id) from error
         self._check_type(description.workflow_type)
-        self._task_queue = description.task_queue
         return description
+
+    async def beginning(self) -> Beginning:
+        """How the run was started; raises as `look` does.
+
+        Of a run that has continued as new, its first part alone knows; where retention has removed
+        that, the latest part has to do.
+        """
+        run = await self.describe()
+        first = run.raw_description.workflow_execution_info.first_run_id
+        if first and first != run.run_id:
+            try:
+                run = await self._client.get_workflow_handle(self.id, run_id=first).describe()
+            except RPCError as error:
+                if error.status != RPCStatusCode.NOT_FOUND:
+                    raise rpc_problem(error, self.id) from error
+        return Beginning(run.start_time, await run.static_summary())
 
     def _check_type(self, workflow: str) -> None:
         if workflow not in names.WORKFLOWS:
@@ -146,6 +165,7 @@ class RemoteRun:
 
         Raises:
             NoWorkerError: nobody answers.
+            StuckError: its worker cannot go on with it.
             CommandError: the run does not answer, or there is none.
         """
         while page := await self._query(log, {"after": after, "limit": _PAGE_ENTRIES}):
@@ -186,6 +206,7 @@ class RemoteRun:
         Raises:
             ApplicationError: the run refuses it; `type` is one of `names`.
             NoWorkerError: nobody answers.
+            StuckError: its worker cannot go on with it.
             CommandError: there is no such run, or it has ended.
         """
         answer = await self._update(names.DECIDE, decision.to_json(), WorkflowUpdateStage.COMPLETED)
@@ -227,8 +248,8 @@ class RemoteRun:
                 raise CommandError(wrong, "see the worker's log", RUN_FAILED) from error
             except RPCError as error:
                 if error.status not in _LATE:
-                    raise self._unanswered(error) from error
-        raise NoWorkerError(self._task_queue)
+                    raise await self._unanswered(error) from error
+        raise await self._silent()
 
     async def _update(self, name: str, argument: Any, stage: WorkflowUpdateStage) -> Any:
         limit = timedelta(seconds=NO_WORKER_SECONDS)
@@ -240,11 +261,11 @@ class RemoteRun:
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
             if isinstance(error.__cause__, asyncio.CancelledError):
                 raise asyncio.CancelledError from error  # it was Ctrl-C, not the worker
-            raise NoWorkerError(self._task_queue) from error
+            raise await self._silent() from error
         except WorkflowUpdateFailedError as error:
             raise self._refused(error) from error
         except RPCError as error:
-            raise self._unanswered(error) from error
+            raise await self._unanswered(error) from error
 
     def _refused(self, error: WorkflowUpdateFailedError) -> Exception:
         if isinstance(error.cause, ApplicationError):
@@ -255,11 +276,14 @@ class RemoteRun:
             RUN_FAILED,
         )
 
-    def _unanswered(self, error: RPCError) -> CommandError:
+    async def _unanswered(self, error: RPCError) -> CommandError:
         # A run that no worker has taken up yet, or never will, is not ready for a query.
         if error.status in (*_LATE, RPCStatusCode.FAILED_PRECONDITION):
-            return NoWorkerError(self._task_queue)
+            return await self._silent()
         return rpc_problem(error, self.id)
+
+    async def _silent(self) -> CommandError:
+        return await unanswered(self._client, await self.describe())
 
     async def _streaming(self, activities: list[PendingActivityInfo]) -> Streaming | None:
         asking = [one for one in activities if one.activity_type.name == names.GENERATE]
@@ -275,6 +299,17 @@ def waiting_elsewhere(status: dict[str, Any]) -> list[PendingThere]:
     """What waits for a person in the delegates of a run, by its status."""
     views = [DelegateView.read(view) for view in status.get("delegates", [])]
     return [there for view in views for there in view.pending]
+
+
+def _in_line(task_queue: str, activities: Iterable[PendingActivityInfo]) -> str | None:
+    """The request that no worker has been given yet; one that is made again may wait for that."""
+    queues = names.request_queue(task_queue, "")
+    for one in activities:
+        limited = one.activity_options.task_queue.name.startswith(queues)
+        scheduled = one.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+        if limited and scheduled and one.attempt == 1:
+            return one.activity_id
+    return None
 
 
 def _streaming(activity_id: str, details: Any) -> Streaming | None:

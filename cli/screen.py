@@ -44,6 +44,9 @@ class Screen(Protocol):
         """Draw what has come to wait in delegates of the run, and how to decide it. `waits`:
         something waits there now."""
 
+    def in_line(self) -> None:
+        """Draw that a request has to wait for its turn at the model."""
+
     def say(self, text: str) -> None:
         """Tell the person something that is not from the run; `text` is safe to print."""
 

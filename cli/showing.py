@@ -9,6 +9,7 @@ from rich.text import Text
 
 from cli.connection import connect
 from cli.console import console_for
+from cli.ending import Ending
 from cli.errors import DONE
 from cli.live import drawn
 from cli.question import elsewhere
@@ -27,28 +28,37 @@ async def show(*, run: str, json: bool) -> int:
     """Print a run's messages, calls, decisions, results and writes, and where it stands.
 
     Raises:
-        CommandError: there is no such run, or no worker answers for it.
+        CommandError: there is no such run, no worker answers for it, or its output cannot be had;
+            the rest of it has been printed then.
     """
     remote = RemoteRun(await connect(), run)
     look = await remote.look()
     entries = [entry async for entry in remote.entries(names.CONTEXT)]
     if json:
-        print(as_json(entries, indent=2))
-        return DONE
+        ending = await remote.ended() if look.closed else None
+        print(as_json([ending.whole(entry) if ending else entry for entry in entries], indent=2))
+        return _checked(ending)
     console = console_for(sys.stdout)
     await _heading(console, remote)
     _log(console, entries, Story(remote.id, whole=True))
-    await (_ended(console, remote) if look.closed else _standing(console, remote))
+    if look.closed:
+        return _checked(await _ended(console, remote))
+    await _standing(console, remote)
+    return DONE
+
+
+def _checked(ending: Ending | None) -> int:
+    if ending is not None and ending.lacking is not None:
+        raise ending.lacking
     return DONE
 
 
 async def _heading(console: Console, remote: RemoteRun) -> None:
-    description = await remote.describe()
-    summary = await description.static_summary()
+    began = await remote.beginning()
     _field(console, "run", clean(remote.id))
-    if summary:
-        _field(console, "summary", one_line(summary, 200))
-    _field(console, "started", date(description.start_time))
+    if began.summary:
+        _field(console, "summary", one_line(began.summary, 200))
+    _field(console, "started", date(began.started))
 
 
 def _log(console: Console, entries: list[Entry], story: Story) -> None:
@@ -64,10 +74,12 @@ def _written(line: Line) -> str:
     return f"{head}\n{indent(line.body, '  ')}" if line.body else head
 
 
-async def _ended(console: Console, remote: RemoteRun) -> None:
+async def _ended(console: Console, remote: RemoteRun) -> Ending:
+    ending = await remote.ended()
     console.print()
-    for name, text in ending_lines(await remote.ended()):
+    for name, text in ending_lines(ending):
         _field(console, name, text)
+    return ending
 
 
 async def _standing(console: Console, remote: RemoteRun) -> None:

@@ -1,8 +1,8 @@
 """What a run has in the worker's store, for whoever is shown the run.
 
-A screen is shown how it begins; a pipe or a file gets all of it. Where the store is, is read from
-`HOLDFAST_STORE`, as the worker reads it; that of `--dev` is found in the folder where it was
-started.
+A screen is shown how it begins; a pipe or a file gets all of it, or whoever asked an error. Where
+the store is, is read from `HOLDFAST_STORE`, as the worker reads it; that of `--dev` is found in the
+folder where it was started.
 """
 
 import os
@@ -13,6 +13,7 @@ from typing import Any
 from temporalio.converter import DataConverter
 
 from cli.ending import Ending
+from cli.errors import RUN_FAILED, CommandError
 from cli.text import command
 from schemas.stored import Stored
 from storage.places import VARIABLE, of_reader, opened
@@ -24,21 +25,25 @@ async def with_output(ending: Ending, run_id: str, converter: DataConverter) -> 
     stored = None if ending.result is None else Stored.of(ending.result.output)
     if ending.result is None or stored is None:
         return ending
-    output = await _output(stored, run_id, converter)
+    if sys.stdout.isatty():
+        all_of_it = f"all of them: {command('watch', run_id)} | cat"
+        return replace(ending, told=_told(stored, all_of_it))
+    try:
+        output = await _fetched(stored, converter)
+    except StoreError as error:
+        told = _told(stored, f"they cannot be had: {error}")
+        wrong = f"the output of run {run_id} cannot be had: {error.wrong}"
+        return replace(ending, told=told, lacking=CommandError(wrong, error.todo, RUN_FAILED))
     return replace(ending, result=ending.result.model_copy(update={"output": output}))
 
 
-async def _output(stored: Stored, run_id: str, converter: DataConverter) -> Any:
-    if sys.stdout.isatty():
-        return _told(stored, f"all of them: {command('watch', run_id)} | cat")
-    try:
-        place = of_reader(os.environ)
-        if place is None:
-            return _told(stored, f"to have them, set {VARIABLE} to the `--store` of its worker")
-        async with opened(place, writing=False) as store:
-            return await value_of(store, stored.sha256, converter)
-    except StoreError as error:
-        return _told(stored, f"they cannot be had: {error}")
+async def _fetched(stored: Stored, converter: DataConverter) -> Any:
+    place = of_reader(os.environ)
+    if place is None:
+        todo = f"set {VARIABLE} to the `--store` of its worker"
+        raise StoreError("it is in its worker's store, and none is known here", todo)
+    async with opened(place, writing=False) as store:
+        return await value_of(store, stored.sha256, converter)
 
 
 def _told(stored: Stored, how: str) -> str:

@@ -18,6 +18,7 @@ Entry = Mapping[str, Any]
 
 _NAME_CHARS = 80
 _WAITS_CHARS = 200
+IN_LINE: Final = "for its turn at the model (maxRequestsPerMinute)"
 DECIDED: Final = {
     "approve": "approved",
     "deny": "denied",

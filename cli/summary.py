@@ -11,8 +11,8 @@ from schemas.solution import Usage
 def ending_lines(ending: Ending) -> Iterator[tuple[str, str]]:
     """Name and text of what is to be said at the end: output, state, status; or the error."""
     if ending.result is not None:
-        if ending.result.output is not None:
-            yield "output", as_text(ending.result.output)
+        if ending.told or ending.result.output is not None:
+            yield "output", as_text(ending.told or ending.result.output)
         if ending.result.state:
             yield "state", as_text(ending.result.state)
         for name, state in ending.result.instances.items():

@@ -1,16 +1,43 @@
 """A run that continues as new is one run to whoever watches it, decides on it or lists it."""
 
 import json
+from typing import Any
 
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import (
+    Client,
+    DescribeWorkflowInput,
+    Interceptor,
+    OutboundInterceptor,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+)
+from temporalio.service import RPCError, RPCStatusCode
 
+from cli.remote import Beginning, RemoteRun
+from cli.text import date
 from tests.cli.conftest import Holdfast, Start
+from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
 
 TURNS = 6
 PAYS = [*[Answer(calls=[call("pay", amount=n)]) for n in range(1, TURNS)], Answer("done")]
 BUDGET = {"budget": {"maxTurns": 20, "maxIterations": 20}}
+
+
+class Retention(Interceptor):
+    """A server that has removed every part of a run but its latest."""
+
+    def intercept_client(self, next_: OutboundInterceptor) -> OutboundInterceptor:
+        """Know no run by the id of a part of it."""
+        return _Forgetful(next_)
+
+
+class _Forgetful(OutboundInterceptor):
+    async def describe_workflow(self, input: DescribeWorkflowInput) -> WorkflowExecutionDescription:
+        if input.run_id:
+            raise RPCError("workflow execution not found", RPCStatusCode.NOT_FOUND, b"")
+        return await super().describe_workflow(input)
 
 
 async def started(open_house: OpenHouse) -> Run:
@@ -58,16 +85,38 @@ async def test_a_program_reads_each_event_once(open_house: OpenHouse, start: Sta
     assert said[-1]["type"] == "done"
 
 
-async def test_it_is_shown_whole_and_listed_once(open_house: OpenHouse, holdfast: Holdfast) -> None:
-    run = await started(open_house)
+async def test_it_is_shown_whole_and_listed_once_as_it_began(
+    client: Client, open_house: OpenHouse, holdfast: Holdfast
+) -> None:
+    house = await open_house(PAYS, continue_after=25)
+    agent = {"name": "payer", "model": {"endpoint": "fake", "name": "fake"}, "tools": ["pay"]}
+    handle = await client.start_workflow(
+        "AgentWorkflow",
+        {"agent": agent | BUDGET, "input": "go"},
+        id="long-one",
+        task_queue=house.task_queue,
+        static_summary="payer: go",
+    )
+    first, run = await handle.describe(), Run(handle, client)
     for turn in range(1, TURNS):
         await run.waiting()
         await run.decide(f"t{turn}c1", "approve")
     await run.result()
 
-    shown = await holdfast("show", run.id, "--json")
-    listed = await holdfast("list")
+    async def listed() -> dict[str, Any]:
+        rows: list[dict[str, Any]] = json.loads((await holdfast("list", "--json")).out)
+        [row] = [row for row in rows if row["run"] == run.id] or [{}]
+        return row
 
-    entries = json.loads(shown.out)
+    row = await eventually(listed)
+    assert row["summary"] == "payer: go"
+    assert row["startedAt"] == first.start_time.isoformat(timespec="seconds")
+    shown = await holdfast("show", run.id)
+    assert f"summary  payer: go\nstarted  {date(first.start_time)}\n" in shown.out
+    entries = json.loads((await holdfast("show", run.id, "--json")).out)
     assert [entry["n"] for entry in entries] == list(range(1, len(entries) + 1))
-    assert [line.split()[0] for line in listed.out.splitlines()].count(run.id) == 1
+
+    last, config = await handle.describe(), client.config()
+    config["interceptors"] = [Retention()]
+    left = await RemoteRun(Client(**config), run.id).beginning()
+    assert left == Beginning(last.start_time, None), "the latest part has to do"

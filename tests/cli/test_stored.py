@@ -1,9 +1,11 @@
 """A result that is kept in the worker's store: had where the store is known, else told of (§12)."""
 
 import io
+import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.client import Client
@@ -19,6 +21,22 @@ from tests.cli.conftest import Holdfast
 from tests.support.house import house
 
 LARGE = 3_000_000
+
+
+def unknown(run: str) -> str:
+    """What is said where nothing names the store."""
+    return (
+        f"holdfast: the output of run {run} cannot be had: it is in its worker's store, and none "
+        "is known here; set HOLDFAST_STORE to the `--store` of its worker\n"
+    )
+
+
+def entries(out: str) -> list[dict[str, Any]]:
+    """The entries that a command printed, as a list or line by line."""
+    found: list[dict[str, Any]] = (
+        json.loads(out) if out.startswith("[") else [json.loads(line) for line in out.splitlines()]
+    )
+    return found
 
 
 @pytest.fixture
@@ -42,17 +60,20 @@ async def test_it_is_had_from_the_store_and_without_one_it_is_said_what_to_set(
 
     monkeypatch.setenv("HOLDFAST_STORE", str(tmp_path / "other"))
     said = await holdfast("show", call_id)
-    assert (said.code, said.err) == (0, "")
+    assert said.code == 1
+    assert said.err.startswith(f"holdfast: the output of run {call_id} cannot be had: the store ")
+    assert said.err.count("\n") == 1
     assert f"they cannot be had: the store {tmp_path / 'other'} has no file " in said.out
     assert not (tmp_path / "other").exists(), "who reads makes nothing"
 
     monkeypatch.delenv("HOLDFAST_STORE")
     monkeypatch.chdir(tmp_path)
     said = await holdfast("watch", call_id)
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (1, unknown(call_id))
     assert (
-        "output: 3,000,002 bytes, kept outside of Temporal (to have them, set HOLDFAST_STORE to "
-        f"the `--store` of its worker), begin:\n{'x' * 2_000}\n" in said.out
+        "output: 3,000,002 bytes, kept outside of Temporal (they cannot be had: it is in its "
+        "worker's store, and none is known here; set HOLDFAST_STORE to the `--store` of its "
+        f"worker), begin:\n{'x' * 2_000}\n" in said.out
     )
 
     (tmp_path / "store").rename(tmp_path / "temporal.store")
@@ -60,6 +81,28 @@ async def test_it_is_had_from_the_store_and_without_one_it_is_said_what_to_set(
     (tmp_path / "temporal.store").rename(tmp_path / ".holdfast/temporal.store")
     said = await holdfast("watch", call_id)
     assert f"output: {'x' * LARGE}\n" in said.out, "the store of `--dev` is found"
+
+
+@pytest.mark.parametrize("words", [("watch", "--json"), ("show", "--json")])
+async def test_a_program_has_the_whole_of_it_too(
+    call_id: str,
+    words: tuple[str, ...],
+    holdfast: Holdfast,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOLDFAST_STORE", str(tmp_path / "store"))
+    said = await holdfast(*words, call_id)
+    assert (said.code, said.err) == (0, "")
+    [*before, last] = entries(said.out)
+    assert last["output"] == "x" * LARGE
+    assert [e["value"].keys() for e in before if "value" in e] == [{"_stored"}], "once is enough"
+
+    monkeypatch.delenv("HOLDFAST_STORE")
+    monkeypatch.chdir(tmp_path)
+    said = await holdfast(*words, call_id)
+    assert (said.code, said.err) == (1, unknown(call_id))
+    assert Stored.of(entries(said.out)[-1]["output"]) is not None
 
 
 async def test_a_screen_is_shown_how_it_begins_and_how_to_have_all_of_it(
@@ -75,8 +118,8 @@ async def test_a_screen_is_shown_how_it_begins_and_how_to_have_all_of_it(
     )
     monkeypatch.setattr(sys, "stdout", Terminal())
     ending = await with_output(Ending("completed", result=result), "run-1", client.data_converter)
-    assert ending.result is not None
-    assert ending.result.output == (
+    assert ending.lacking is None
+    assert ending.told == (
         "3,000,000 bytes, kept outside of Temporal (all of them: holdfast watch run-1 | cat), "
         "begin:\nxxx"
     )
