@@ -24,7 +24,7 @@ async def test_ten_dependent_calls_take_eleven_requests_or_two_or_one(client: Cl
 
 async def test_a_turn_takes_as_much_history_in_the_end_as_in_the_beginning(client: Client) -> None:
     async with staged(client, ("holdfast", "plain")) as stage:
-        ours, plain = await limits.measure(stage, [Work(turns=20)])
+        ours, plain = await limits.measure(stage, Work(turns=20))
 
     assert ours["last_turn_bytes"] < 1.1 * ours["first_turn_bytes"]
     assert plain["last_turn_bytes"] > 3 * plain["first_turn_bytes"]

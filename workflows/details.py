@@ -128,8 +128,8 @@ def _now(work: Work) -> str:
             return f"**Now:** it has ended without a result (`{code_}`): {why}"
     if isinstance(work, Run) and work.gone_on:
         return (
-            "**Now:** the run has left this history behind, and goes on under a new one.\n**To do:**"
-            " nothing here. To see how it stands, open its latest execution."
+            "**Now:** the run has left this history behind, and goes on under a new one."
+            "\n**To do:** nothing here. To see how it stands, open its latest execution."
         )
     if questions := work.kept.desk.open():
         return _waiting(questions)

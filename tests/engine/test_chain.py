@@ -387,7 +387,7 @@ def test_the_request_is_carried_without_what_its_log_holds() -> None:
     request = play.carried().request
     assert (request.agent, request.input, request.context) == ("tester", None, [])
     assert values[0] == {
-        "note": "This run goes on where the one before it left off. What it keeps follows, compressed.",
+        "note": "Goes on where the run before it left off. What it keeps follows, compressed.",
         "agent": "tester",
         "task": "x" * 200,
         "turns": 1,

@@ -44,7 +44,7 @@ WORTH = 10
 # What entries are compressed to, about, that are not yet.
 _COMPRESSION = 3
 
-_NOTE = "This run goes on where the one before it left off. What it keeps follows, compressed."
+_NOTE = "Goes on where the run before it left off. What it keeps follows, compressed."
 _TASK_CHARACTERS = 200
 
 # What ends a run that can neither stay nor leave.
