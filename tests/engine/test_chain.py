@@ -359,7 +359,7 @@ def test_a_run_that_can_neither_stay_nor_leave_ends_and_says_what_to_do() -> Non
     stay(play.run, Length(LAST_EVENTS, 0))
 
     assert play.failure.code == "blocked"
-    assert "give its worker a `--store`" in play.failure.message
+    assert "start it anew where the worker has a `--store`" in play.failure.message
 
 
 @pytest.mark.parametrize(("size", "summarised"), [(500_000, True), (500, False)])
