@@ -284,6 +284,25 @@ def client_of(run: Run) -> Client:
     return run.handle._client
 
 
+async def test_what_a_run_has_left_says_so_and_what_it_goes_on_with_is_named(
+    open_house: OpenHouse,
+) -> None:
+    run = await (await open_house(looking(6), **OFTEN)).start(["look_up"], agent=MANY)
+    await run.result()
+    first, *_, last = await runs_of(run)
+    pages = {}
+    for run_id in (first, last):
+        handle = client_of(run).get_workflow_handle(run.id, run_id=run_id)
+        pages[run_id] = (await handle.query("__temporal_workflow_metadata")).current_details
+    started = (await handle.fetch_history()).events[0].workflow_execution_started_event_attributes
+
+    assert "goes on under a new one" in pages[first]
+    assert "goes on under a new one" not in pages[last]
+    head = json.loads(started.input.payloads[0].data)
+    assert (head["agent"], head["task"]) == ("tester", "go")
+    assert head["note"].startswith("Goes on where the run before it left off")
+
+
 async def test_nobody_can_start_a_run_as_if_another_had_left_it(open_house: OpenHouse) -> None:
     house: House = await open_house([Answer("done")])
     head = {"agent": "x", "turns": 1, "entries": 1, "body": 1, "pages": []}
