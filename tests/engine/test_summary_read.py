@@ -65,6 +65,7 @@ def test_also_where_the_run_went_on_without_what_it_was_given_at_first() -> None
     while play.run.over is None:
         play.take(play.run.next())
         if play.run.at_rest:
+            play.log.seal()
             play.continue_as_new()
             leave_out(play)
 
