@@ -1,8 +1,8 @@
 """Sealed pages: entries of a log that are not written to any more, compressed.
 
-A page is made once, where a turn has ended, and never changed. So a run that continues as new hands
-the very same bytes on, and a store that goes by contents keeps them once. What little is needed to
-find an entry stands beside the bytes.
+A page is made once, where a turn has ended, and never changed; only a small one that is the last is
+made anew where a run continues as new. So the very same bytes are handed on, and a store that goes
+by contents keeps them once. What little is needed to find an entry stands beside the bytes.
 
 A page whose entries are `left_out` has no bytes: of its entries the numbers are known, and when the
 last of them was written.
