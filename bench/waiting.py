@@ -1,7 +1,7 @@
 """Runs that wait for people, many on one worker: what they hold, how soon they are found, decided.
 
-Each run has asked a model, and waits for leave to carry out its one call. Runs over the thousand
-that a worker keeps in its cache are taken up again from their histories when something happens.
+Each run has asked a model, and waits for leave to carry out its one call. The worker keeps a
+thousand runs in its cache; more are taken up again from their histories when something happens.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from tests.support.eventually import eventually
 
 AT_ONCE = 64
 DECIDED_ALONE = 20
+CACHED = ("--cached-runs", "1000")
 MAX_SECONDS = 1_800
 WORK = Work(turns=2, result_bytes=100)
 WAITING = f'{names.AGENT_STATUS} = "awaiting_approval"'
@@ -52,7 +53,7 @@ async def table(client: Client, runs: int) -> str:
     """The figures of so many runs, as a Markdown table."""
     address = client.service_client.config.target_host
     queue = f"waiting-{uuid.uuid4().hex[:8]}"
-    async with fake_model() as model, our_worker(address, queue, model) as worker:
+    async with fake_model() as model, our_worker(address, queue, model, *CACHED) as worker:
         crowd = Crowd(client, queue, worker, [f"{queue}-{n}" for n in range(runs)])
         rows = await crowd.figures()
     lines = [f"| {title} | {shown(figure)} |" for title, figure in rows.items()]
