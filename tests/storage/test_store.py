@@ -4,7 +4,6 @@ A store must not be noticed by anybody but the worker of the run itself: clients
 other languages cannot read Temporal's references to it.
 """
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
@@ -29,6 +28,7 @@ from hosting.temporal import with_store
 from schemas import names
 from storage.folder import FolderStore
 from storage.store import is_for_store, keeper
+from tests.support.eventually import eventually
 
 LARGE = 400_000
 PAGE = b"\x78\x9c" + bytes(range(256)) * 400
@@ -172,8 +172,11 @@ async def test_only_what_the_runs_own_worker_reads_again_is_sent_as_a_reference(
     )
     first = handle.result_run_id or ""
     current = client.get_workflow_handle(handle.id)
-    while (await current.describe()).run_id == first:
-        await asyncio.sleep(0.05)
+
+    async def goes_on() -> bool:
+        return (await current.describe()).run_id != first
+
+    await eventually(goes_on)
     assert await current.query("state") == "q" * LARGE
     assert await current.execute_update("send", "u" * LARGE) == "u" * LARGE
     assert await handle.result() == "q" * LARGE
