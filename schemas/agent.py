@@ -268,7 +268,9 @@ class WorkerFacts(Lenient):
     `search_attributes` are those that the namespace has: writing another would fail the run.
     `continue_after` is the number of events after which a run continues as new, where the operator
     has set one; `store` says that payloads of any size are kept outside of Temporal;
-    `request_queues` names the task queue of each endpoint whose requests are limited in number.
+    `request_queues` names the task queue of each endpoint whose requests are limited in number;
+    `principal_tokens` says that a run has to say by a token on whose behalf it acts;
+    `catalog_only`, that it names an agent or a tool, and writes none of its own.
     """
 
     search_attributes: list[str] = []
@@ -278,6 +280,8 @@ class WorkerFacts(Lenient):
     continue_after: int | None = None
     store: bool = False
     request_queues: dict[str, str] = {}
+    principal_tokens: bool = False
+    catalog_only: bool = False
 
 
 class _Taken(Lenient):

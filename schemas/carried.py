@@ -114,20 +114,23 @@ class CarriedMeter(Lenient):
 
 class CarriedDesk(Lenient):
     """What people have decided: before they were asked, and on what; `remembered` are the tools
-    that they approved for the rest of the run."""
+    that they approved for the rest of the run; `tokens` is what each was used for."""
 
     early: list[Decision] = []
     closed: dict[str, str] = {}
     remembered: list[str] = []
+    tokens: dict[str, str] = {}
 
 
 class CarriedMailbox(Lenient):
-    """What people have said that was not heard yet, by its number in line."""
+    """What people have said that was not heard yet, by its number in line; `known` are the numbers
+    of what was sent by an update of this id."""
 
     line: list[tuple[int, Delivered]] = []
     received: int = 0
     heard: int = 0
     closed: bool = False
+    known: dict[str, int] = {}
 
 
 class CarriedStep(Lenient):
@@ -156,7 +159,8 @@ class CarriedSummaries(Lenient):
 
 
 class CarriedKept(Lenient):
-    """What deciding on a call looks at."""
+    """What deciding on a call looks at; `reset`: somebody has had the run go on from a point that
+    it had passed."""
 
     log: CarriedLog
     meter: CarriedMeter
@@ -167,6 +171,7 @@ class CarriedKept(Lenient):
     started: dict[str, int] = {}
     succeeded: list[str] = []
     skill: str | None = None
+    reset: bool = False
 
 
 class CarriedRun(Lenient):

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from schemas.base import Json, Lenient, Strict
+from schemas.token import MAX_TOKEN_CHARACTERS
 
 Kind = Literal["call", "reconcile", "plan", "budget"]
 Verdict = Literal["approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up"]
@@ -39,6 +40,8 @@ class Decision(Strict):
     """Decide only if the call is still the one with this digest."""
     remember: bool = False
     """Approve every further call of the tool in this run."""
+    token: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN_CHARACTERS)] | None = None
+    """A JWT that says who decides, and on what: `by` and `groups` are then taken from it."""
 
     def to_json(self) -> dict[str, Any]:
         """What was said, also where it is the default: a result may well be null."""
@@ -72,6 +75,8 @@ class Decided(Lenient):
     """Of the call as it was shown."""
     remember: bool = False
     """Whether it holds for every further call of the tool."""
+    signed: bool = False
+    """Whether it was signed: `by` and `groups` are then what a checked token says."""
 
 
 class Waiting(Lenient):
@@ -112,11 +117,13 @@ class Waiting(Lenient):
     """What was decided so far."""
     question: str = ""
     """What each decision would do, in a sentence."""
+    signed: bool = False
+    """Whether only a signed decision counts. Only where it is so."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field, whether or not it is at its default: people's screens read this; `instance`
-        where there is one."""
-        without = set() if self.instance else {"instance"}
+        and `signed` where there is something to say."""
+        without = {name for name in ("instance", "signed") if not getattr(self, name)}
         return self.model_dump(mode="json", by_alias=True, exclude=without)
 
 

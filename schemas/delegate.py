@@ -10,6 +10,8 @@ from schemas.decision import Kind
 MAX_PENDING_TOLD = 50
 MAX_ARGUMENTS_CHARACTERS = 200
 _Id = Annotated[str, Field(min_length=1, max_length=1000)]
+# It stands in a command that people are shown, and whoever may signal a run can say what waits.
+_CallId = Annotated[str, Field(pattern=r"^t[0-9]{1,9}(c[0-9]{1,9}|-[A-Za-z]{1,20})$")]
 _Line = Annotated[str, Field(max_length=MAX_ARGUMENTS_CHARACTERS)]
 
 
@@ -18,7 +20,7 @@ class PendingThere(Lenient):
 
     workflow_id: _Id
     """The run that it is decided in."""
-    call_id: _Id
+    call_id: _CallId
     """What a decision names."""
     kind: Kind
     """Why it waits."""

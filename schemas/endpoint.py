@@ -23,7 +23,10 @@ class Price(Strict):
     """Of a million tokens of the request that the provider now keeps (default: `input`)."""
 
 
-# For editors: what `_complete` checks.
+# For editors: what is checked when the worker starts.
+_ADDRESS: JsonValue = "^https?://[^/@]+([/?]|$)"
+_VARIABLE: JsonValue = "^[A-Za-z_][A-Za-z0-9_]{0,99}$"
+# What `_complete` checks.
 _NEEDED: dict[str, JsonValue] = {
     "if": {"properties": {"provider": {"const": "script"}}},
     "then": {"required": ["file"]},
@@ -38,14 +41,19 @@ class Endpoint(Strict):
 
     provider: ProviderName
     """The format that the server speaks; `script` answers from a file."""
-    base_url: Annotated[str | None, Field(json_schema_extra={"pattern": "^https?://[^/]"})] = None
+    base_url: Annotated[str | None, Field(json_schema_extra={"pattern": _ADDRESS})] = None
     """Where it is, such as https://api.openai.com/v1."""
     api_key_env: Annotated[
-        str | None, Field(json_schema_extra={"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,99}$"})
+        str | None, Field(json_schema_extra={"pattern": _VARIABLE})
     ] = None
     """The environment variable that holds the key; never the key."""
     headers: dict[str, str] = {}
-    """Headers of every request."""
+    """Headers of every request, none of them secret."""
+    headers_env: dict[str, Annotated[str, Field(json_schema_extra={"pattern": _VARIABLE})]] = {}
+    """Further headers: of each, the environment variable that holds its value."""
+    image_urls: bool | None = None
+    """Whether the server is handed the addresses of pictures, which it then fetches (default: a
+    provider's own servers are)."""
     timeout: Duration = parse_duration("5m")
     """The longest silence of a model that is answering."""
     max_requests_per_minute: Annotated[int | None, Field(ge=1)] = None

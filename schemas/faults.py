@@ -232,6 +232,8 @@ def _reason(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str]:
     last = str(error["loc"][-1]) if error["loc"] else ""
     match error["type"]:
         case "extra_forbidden":
+            # Another branch of a union may know it.
+            known = [name for name in known if name != last]
             alike = [name for name in known if name.startswith("_") == last.startswith("_")]
             return f"unknown field {quoted(last)}", nearest(last, alike)
         case "missing":

@@ -25,9 +25,11 @@ FETCH_KNOWLEDGE: Final = "fetch_knowledge"
 MEMORY_READ: Final = "memory_read"
 MEMORY_WRITE: Final = "memory_write"
 MEMORY_SEARCH: Final = "memory_search"
+CHECK_TOKEN: Final = "check_token"
 RESERVED_ACTIVITIES: Final = (
     *(GENERATE, RESOLVE_AGENT, RESOLVE_TOOL, FETCH_KNOWLEDGE),
     *(MEMORY_READ, MEMORY_WRITE, MEMORY_SEARCH),
+    CHECK_TOKEN,
 )
 
 # A header of an activity that says itself how long it may be silent: no worker beats for it.
@@ -37,6 +39,8 @@ BEATS_ITSELF: Final = "holdfast-beats-itself"
 # there.
 STORE: Final = "holdfast.store"
 FOR_STORE: Final = "holdfast-for-store"
+# What marks an encrypted payload that holds bytes, which a run hands on to itself.
+BYTES: Final = "holdfast-bytes"
 
 # The tool by which the model chooses a skill. No other tool may take the name.
 CHOOSE_SKILL: Final = "choose_skill"
@@ -80,6 +84,10 @@ MODEL_ERROR: Final = "model_error"
 STOP_RUN: Final = "StopRun"
 INVALID_ARGUMENTS: Final = "invalid_arguments"
 RESULT_TOO_LARGE: Final = "result_too_large"
+# A token that does not count: a wrong signature, an unknown key, out of date, not for this.
+INVALID_TOKEN: Final = "invalid_token"
+# The keys that a token would be checked with cannot be had now.
+KEYS_UNAVAILABLE: Final = "keys_unavailable"
 # What Temporal's SDKs call an activity type that the worker does not have.
 ACTIVITY_NOT_FOUND: Final = "NotFoundError"
 

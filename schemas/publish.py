@@ -19,8 +19,10 @@ from schemas import entry
 from schemas.agent import AgentDefinition
 from schemas.base import format_duration
 from schemas.decision import Decision, Receipt, Waiting
+from schemas.encryption import Encryption
 from schemas.endpoint import Endpoints
 from schemas.json_schema import DEFINITION, DRAFT, IS_JSON_SCHEMA, JSON_SCHEMA, KEYWORDS
+from schemas.keys import KeySets
 from schemas.message import Delivered
 from schemas.plan import Plan
 from schemas.run import CallRequest, PageRequest, RunRequest, RunResult
@@ -59,6 +61,8 @@ PUBLISHED = {
     "tool": Published("Tool", ToolDefinition, "validation"),
     "agent": Published("Agent", AgentDefinition, "validation"),
     "endpoints": Published("Endpoints", Endpoints, "validation"),
+    "keys": Published("Key sets", KeySets, "validation"),
+    "encryption": Published("Encryption", Encryption, "validation"),
     "run-request": Published("Run request", RunRequest, "validation"),
     "run-result": Published("Run result", RunResult, "serialization"),
     "call-request": Published("Call request", CallRequest, "validation"),
@@ -91,6 +95,12 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
             "tools": ["refund"],
             "budget": {"maxTurns": 8},
         }
+    ],
+    "encryption": [
+        {"keys": [{"id": "2026-08", "env": "PAYLOAD_KEY_2026_08"}]},
+    ],
+    "keys": [
+        {"people": {"file": "people.jwks.json", "for": ["decisions"]}},
     ],
     "endpoints": [
         {"local": {"provider": "openai", "baseUrl": "http://localhost:8080/v1", "timeout": "5m"}}

@@ -2,12 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Discriminator, Field, JsonValue, Tag
 
 from schemas.agent import AgentDefinition, Budget, ToolChoice
 from schemas.base import Duration, Json, Lenient, Strict
 from schemas.message import Message
 from schemas.solution import Usage
+from schemas.token import MAX_TOKEN_CHARACTERS
 from schemas.tool import ToolDefinition
 
 RunStatus = Literal[
@@ -34,6 +35,28 @@ class Principal(Strict):
     """What they may do."""
 
 
+class PrincipalToken(Strict):
+    """On whose behalf a run acts, by a token that says so: a JWT, which the worker checks."""
+
+    token: Annotated[str, Field(min_length=1, max_length=MAX_TOKEN_CHARACTERS)]
+    """The JWT: `sub` is the principal's id; `scopes` (a list) or `scope` (a text, divided by
+    spaces) are theirs."""
+
+
+def _which(principal: Any) -> str:
+    by_token = isinstance(principal, PrincipalToken) or (
+        isinstance(principal, dict) and "token" in principal and "id" not in principal
+    )
+    return "token" if by_token else "plain"
+
+
+# By which of both somebody says it; so what is wrong is told of the one that they mean.
+AnyPrincipal = Annotated[
+    Annotated[Principal, Tag("plain")] | Annotated[PrincipalToken, Tag("token")],
+    Discriminator(_which),
+]
+
+
 class Conversation(Strict):
     """A run that stays open for further messages, until `close` or for `idle_timeout`."""
 
@@ -58,7 +81,7 @@ class RunRequest(Strict):
     """In place of the agent's own."""
     budget: Budget = Budget()
     """Bounds tighter than the agent's."""
-    principal: Principal | None = None
+    principal: AnyPrincipal | None = None
     """On whose behalf the run acts."""
     approvals: Literal["ask", "deny"] = "ask"
     """`deny`: whatever would wait for a person is denied."""
@@ -76,7 +99,7 @@ class CallRequest(Strict):
     """The name of a tool of the worker, or one that is written out here."""
     arguments: dict[str, Json] = {}
     """What the tool is called with."""
-    principal: Principal | None = None
+    principal: AnyPrincipal | None = None
     """On whose behalf the call is made."""
     approvals: Literal["ask", "deny"] = "ask"
     """`deny`: where it would wait for a person, it is denied."""

@@ -104,6 +104,8 @@ class ApprovalPolicy(Strict):
     """How many people must approve (default: 1)."""
     not_by: Literal["principal"] | None = None
     """`principal`: the run's own principal may not decide."""
+    signed: bool | None = None
+    """Only a signed decision counts: one with a `token` (default: false)."""
 
     def over(self, defaults: "ApprovalPolicy") -> "ApprovalPolicy":
         """This policy, with what it leaves unset taken from `defaults`."""

@@ -36,6 +36,7 @@ _WANTED = {
     "string_too_long": "at most {max_length} characters",
     "union_tag_invalid": "{discriminator} as one of {expected_tags}",
     "union_tag_not_found": "{discriminator} beside it",
+    "too_short": "at least {min_length}",
     "too_long": "at most {max_length} items",
 }
 _WRONG_TYPE = re.compile(r"(_type|_parsing|_from_float|literal_error)\Z")

@@ -1,0 +1,386 @@
+"""Regular expressions that strangers write, searched for in a time that grows with the text alone.
+
+Python's own engine goes back and tries again: `^(a+)+$` takes it years. RE2 does not. What it takes
+is a little different from what JSON Schema asks for (ECMA-262), so a pattern is written anew here:
+`\\d` and `\\w` are ASCII, `\\s` is any white space, `$` is the end of the text alone, a line break
+of any kind is no `.`, and a count may be more than a thousand.
+
+RE2 looks neither ahead nor behind. What JSON Schemas ask for in that way is nearly always said at
+the beginning or the end of the whole text, and means no more than a second search in it:
+`^(?!x)y$` is found where `^y$` is and `^x` is not. Everything else of that kind is refused.
+"""
+
+import re
+import string
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+MAX_PATTERN_CHARACTERS = 4_000
+# About so many instructions of a compiled pattern, made in twenty milliseconds.
+MAX_PATTERN_STEPS = 60_000
+MAX_GROUP_DEPTH = 50
+MAX_KEPT_PATTERNS = 128
+_MAX_PROGRAM_BYTES = 2 * 1024 * 1024
+# RE2 takes no larger count, nor counts within counts that come to more.
+_MAX_COUNT = 1_000
+
+# What one of these takes, about: a character beyond ASCII, a class of all but a few, one by a
+# property of Unicode.
+_BEYOND_STEPS = 4
+_WIDE_STEPS = 24
+_PROPERTY_STEPS = 1_200
+
+_COUNT = re.compile(r"\{([0-9]{1,6})(,?)([0-9]{0,6})\}")
+_CODE = re.compile(
+    r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|c([A-Za-z])|0(?![0-9])"
+)
+_LOW_HALF = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+_PROPERTY = re.compile(r"[pP]\{(?:(?:Script|sc|General_Category|gc)=)?([A-Za-z_]{1,40})\}")
+_GROUP = re.compile(r"\((?:\?:|\?P?<[A-Za-z_]\w{0,99}>|(?!\?))")
+_LOOK = re.compile(r"\(\?(=|!|<=|<!)")
+_FLAG = re.compile(r"\(\?i(\)|:)")
+_SINGLE = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v"}
+_SPACE = r"\t-\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}"
+_NO_SPACE = (
+    r"\x{0}-\x{8}\x{e}-\x{1f}!-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}"
+    r"\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}"
+)
+_ANY = r"[^\n\r\x{2028}\x{2029}]"
+# Of the long names of Unicode's categories, those that are written.
+_CATEGORIES = {
+    "Letter": "L", "Lowercase_Letter": "Ll", "Uppercase_Letter": "Lu", "Mark": "M",
+    "Number": "N", "Decimal_Number": "Nd", "digit": "Nd", "Punctuation": "P", "punct": "P",
+    "Separator": "Z", "Space_Separator": "Zs", "Symbol": "S", "Control": "Cc", "Format": "Cf",
+}  # fmt: skip
+
+
+class PatternRefused(ValueError):
+    """A pattern that is not searched for: `reason` says why, `mend` what to write instead."""
+
+    def __init__(self, reason: str, mend: str = "mend it") -> None:
+        super().__init__(f"{reason}; {mend}")
+        self.reason = reason
+        self.mend = mend
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern to be searched for. `steps` is about what a search takes for each character."""
+
+    wanted: tuple[Any, ...]
+    unwanted: tuple[Any, ...]
+    steps: int
+
+    def is_in(self, text: str) -> bool:
+        """Whether it is found in the text."""
+        # Halves of characters can be in a Python text, and in no other.
+        data = text.encode("utf-8", "replace")
+        return all(one.search(data) for one in self.wanted) and not any(
+            one.search(data) for one in self.unwanted
+        )
+
+
+def pattern(written: str) -> Pattern:
+    """The pattern that is written so.
+
+    Raises:
+        PatternRefused: it is none, or one that is not searched for.
+    """
+    made = _made(written)
+    if isinstance(made, PatternRefused):
+        raise PatternRefused(made.reason, made.mend)
+    return made
+
+
+def steps_of(written: str) -> int:
+    """What a search for the pattern takes for each character; nothing where it is refused."""
+    try:
+        return _Reading(written[:MAX_PATTERN_CHARACTERS]).whole().steps
+    except PatternRefused:
+        return 0
+
+
+@lru_cache(maxsize=MAX_KEPT_PATTERNS)
+def _made(written: str) -> Pattern | PatternRefused:
+    try:
+        if len(written) > MAX_PATTERN_CHARACTERS:
+            raise PatternRefused(
+                f"a pattern has {len(written)} characters", f"at most {MAX_PATTERN_CHARACTERS}"
+            )
+        found = _Reading(written).whole()
+        wanted = tuple(_compiled(text) for text in found.wanted)
+        unwanted = tuple(_compiled(text) for text in found.unwanted)
+    except PatternRefused as refused:
+        return refused
+    return Pattern(wanted, unwanted, found.steps)
+
+
+def _compiled(text: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = _MAX_PROGRAM_BYTES
+    try:
+        return re2.compile(text, options)
+    except re2.error as error:
+        [said] = error.args
+        why = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        raise PatternRefused(f"it is no regular expression: {why[:200]}") from None
+
+
+@dataclass(frozen=True)
+class _Found:
+    wanted: list[str]
+    unwanted: list[str]
+    steps: int
+
+
+@dataclass
+class _Atom:
+    """A part that a count can follow, what it takes, and how often it repeats a part of itself."""
+
+    text: str
+    steps: int
+    counted: bool = False
+    repeats: int = 1
+
+
+class _Reading:
+    """One pass over a pattern."""
+
+    def __init__(self, written: str) -> None:
+        self._text = written
+        self._at = 0
+        # What is looked for at the ends of the text: whether it is to be there, and how.
+        self._looks: list[tuple[bool, str]] = []
+        self._steps = 0
+
+    def whole(self) -> _Found:
+        begins = self._takes("^")
+        while begins and (look := _LOOK.match(self._text, self._at)) and len(look[1]) == 1:
+            self._at = look.end()
+            self._looks.append((look[1] == "=", f"^(?:{self._inner()})"))
+        body = self._body()
+        text = ("^" if begins else "") + "".join(atom.text for atom in body)
+        if self._looks and any(atom.text == "|" for atom in body):
+            raise self._no_looking()
+        self._count(sum(atom.steps for atom in body))
+        wanted = [look for is_wanted, look in self._looks if is_wanted]
+        unwanted = [look for is_wanted, look in self._looks if not is_wanted]
+        return _Found([text, *wanted], unwanted, self._steps)
+
+    def _body(self) -> list[_Atom]:
+        """All atoms up to the end; what is looked for behind it stands before a last `$`."""
+        atoms: list[_Atom] = []
+        while self._at < len(self._text):
+            look = _LOOK.match(self._text, self._at)
+            if look is None:
+                self._atom(atoms, 0)
+                continue
+            self._at = look.end()
+            inner = self._inner()
+            if len(look[1]) == 1 or self._text[self._at :] != "$":
+                raise self._no_looking()
+            self._looks.append((look[1] == "<=", f"(?:{inner})$"))
+        return atoms
+
+    def _inner(self) -> str:
+        """What is looked for, in a group that has begun; its steps are counted."""
+        atoms = self._group(1)
+        self._count(sum(atom.steps for atom in atoms))
+        return "".join(atom.text for atom in atoms)
+
+    def _group(self, depth: int) -> list[_Atom]:
+        if depth > MAX_GROUP_DEPTH:
+            mend = f"at most {MAX_GROUP_DEPTH} groups within each other"
+            raise PatternRefused("a pattern is nested too deep", mend)
+        atoms: list[_Atom] = []
+        while not self._takes(")"):
+            if self._at >= len(self._text):
+                mend = "write `)`, or `\\(` for the character"
+                raise PatternRefused("a group is not closed", mend)
+            self._atom(atoms, depth)
+        return atoms
+
+    def _atom(self, atoms: list[_Atom], depth: int) -> None:
+        """Take one more atom, or what is said of the last one."""
+        mark = self._text[self._at]
+        if mark in "*+?" or (mark == "{" and _COUNT.match(self._text, self._at)):
+            self._repeat(atoms)
+        elif mark == "(":
+            atoms.append(self._opened(depth + 1))
+        else:
+            self._at += 1
+            atoms.append(self._simple(mark))
+
+    def _simple(self, mark: str) -> _Atom:
+        match mark:
+            case "^" | "$" | "|":
+                return _Atom(mark, 1)
+            case ".":
+                return _Atom(_ANY, _WIDE_STEPS)
+            case "[":
+                return self._class()
+            case "\\":
+                return self._escape()
+            case ")":
+                raise PatternRefused("a group is closed that was not begun", "write `\\)`")
+            case _:
+                return _character(mark)
+
+    def _opened(self, depth: int) -> _Atom:
+        if flag := _FLAG.match(self._text, self._at):
+            self._at = flag.end()
+            if flag[1] == ")":
+                return _Atom("(?i)", 1)
+        elif group := _GROUP.match(self._text, self._at):
+            self._at = group.end()
+        elif _LOOK.match(self._text, self._at):
+            raise self._no_looking()
+        else:
+            said = self._text[self._at : self._at + 4]
+            raise PatternRefused(f"`{said}` is not known here", "write `(?:…)` for a group")
+        atoms = self._group(depth)
+        steps = sum(atom.steps for atom in atoms) + 1
+        text = f"{'(?i:' if flag else '(?:'}{''.join(atom.text for atom in atoms)})"
+        repeats = max((atom.repeats for atom in atoms), default=1)
+        return _Atom(text, 2 * steps if flag else steps, repeats=repeats)
+
+    def _repeat(self, atoms: list[_Atom]) -> None:
+        if not atoms or atoms[-1].text == "|":
+            raise PatternRefused("there is nothing to repeat", "write `\\` before the character")
+        atom = atoms[-1]
+        count = _COUNT.match(self._text, self._at)
+        if atom.counted:
+            # `a+?` finds the same as `a+`: whether it is there is all that is asked.
+            if not self._takes("?"):
+                raise PatternRefused("a count is counted", "put what is repeated in `(?:…)`")
+            atom.counted = False
+            return
+        if count is None:
+            atom.text += self._text[self._at]
+            self._at += 1
+        else:
+            self._at = count.end()
+            self._counted(atom, *count.groups())
+        atom.counted = True
+
+    def _counted(self, atom: _Atom, least: str, comma: str, most: str) -> None:
+        low = int(least)
+        high = low if not comma else int(most) if most else None
+        if high is not None and high < low:
+            raise PatternRefused(f"a count goes from {low} to {high}", "write the lesser one first")
+        atom.steps *= max(low, high or 0, 1)
+        self._check(atom.steps)
+        at_once = _MAX_COUNT // atom.repeats
+        beyond = f"{atom.text}*" if high is None else _times(atom.text, "0,", high - low, at_once)
+        atom.text = f"(?:{_times(atom.text, '', low, at_once)}{beyond})"
+        atom.repeats *= min(max(low, high or 0, 1), at_once)
+
+    def _class(self) -> _Atom:
+        inverted = self._takes("^")
+        if self._text[self._at : self._at + 1] == "]":
+            raise PatternRefused("a class of characters is empty", "write `\\]` for the bracket")
+        said, steps = ["[^" if inverted else "["], _WIDE_STEPS if inverted else 1
+        while not self._takes("]"):
+            first = self._member()
+            said.append(first.text)
+            steps += first.steps
+            ahead = self._text[self._at : self._at + 2]
+            if not first.counted and ahead[:1] == "-" and ahead[1:] not in ("", "]"):
+                self._at += 1
+                last = self._member()
+                said.append(f"\\-{last.text}" if last.counted else f"-{last.text}")
+                steps += 0 if last.steps == 1 else 2 * last.steps
+        return _Atom("".join([*said, "]"]), steps)
+
+    def _member(self) -> _Atom:
+        """One member of a class; `counted` marks what is more than one character."""
+        if self._at >= len(self._text):
+            mend = "write `]`, or `\\[` for the character"
+            raise PatternRefused("a class of characters is not closed", mend)
+        mark = self._text[self._at]
+        self._at += 1
+        if mark != "\\":
+            return _character(mark)
+        return _character("\b") if self._takes("b") else self._escape(in_class=True)
+
+    def _escape(self, *, in_class: bool = False) -> _Atom:
+        """What a backslash begins."""
+        rest = self._text[self._at : self._at + 60]
+        if code := _CODE.match(rest):
+            self._at += code.end()
+            return _Atom(self._numbered(code), _BEYOND_STEPS)
+        if named := _PROPERTY.match(rest):
+            self._at += named.end()
+            name = _CATEGORIES.get(named[1], named[1])
+            return _Atom(f"\\{rest[0]}{{{name}}}", _PROPERTY_STEPS, in_class)
+        mark, self._at = rest[:1], self._at + 1
+        if mark in _SINGLE:
+            return _character(_SINGLE[mark])
+        if mark and mark in "dDwW":
+            return _Atom(f"\\{mark}", _WIDE_STEPS if mark.isupper() else 4, in_class)
+        if mark and mark in "sS":
+            said = _SPACE if mark == "s" else _NO_SPACE
+            return _Atom(said if in_class else f"[{said}]", _WIDE_STEPS, in_class)
+        if not in_class and mark and mark in "bBAZz":
+            # Python's `\\Z` is what others call `\\z`.
+            return _Atom("\\z" if mark == "Z" else f"\\{mark}", 1)
+        return self._itself(mark)
+
+    def _itself(self, mark: str) -> _Atom:
+        if mark and mark in "123456789k":
+            raise PatternRefused("it refers back to a group", "write what it repeats once more")
+        if not mark or (mark.isalnum() and mark.isascii()):
+            raise PatternRefused(f"`\\{mark}` is not known here", "leave the backslash out")
+        return _character(mark)
+
+    def _numbered(self, code: re.Match[str]) -> str:
+        """A character by its number; two halves of one are joined."""
+        if code[4]:
+            return f"\\x{{{ord(code[4]) % 32:x}}}"
+        number = int(code[1] or code[2] or code[3] or "0", 16)
+        low = _LOW_HALF.match(self._text, self._at) if 0xD800 <= number < 0xDC00 else None
+        if low is not None:
+            self._at = low.end()
+            number = 0x10000 + ((number - 0xD800) << 10) + int(low[1], 16) - 0xDC00
+        return f"\\x{{{number:x}}}"
+
+    def _takes(self, mark: str) -> bool:
+        taken = self._text.startswith(mark, self._at)
+        self._at += len(mark) if taken else 0
+        return taken
+
+    def _count(self, steps: int) -> None:
+        self._steps += steps
+        self._check(self._steps)
+
+    def _check(self, steps: int) -> None:
+        if steps > MAX_PATTERN_STEPS:
+            mend = "use smaller counts, or `minLength` and `maxLength`"
+            raise PatternRefused("a pattern takes too much to search for", mend)
+
+    def _no_looking(self) -> PatternRefused:
+        mend = (
+            "it may do so right after `^` or right before `$`; else write"
+            ' `{"not": {"pattern": …}}`, or a second `pattern` in `allOf`'
+        )
+        return PatternRefused("a pattern looks ahead or behind in the middle of a text", mend)
+
+
+def _character(mark: str) -> _Atom:
+    """A character that stands for itself."""
+    if 0xD800 <= ord(mark) < 0xE000:
+        raise PatternRefused("a pattern holds half a character", "leave it out")
+    if mark in string.ascii_letters + string.digits or mark > "\x7f":
+        return _Atom(mark, _BEYOND_STEPS if mark > "\x7f" else 1)
+    return _Atom(f"\\x{{{ord(mark):x}}}", 1)
+
+
+def _times(one: str, least: str, times: int, at_once: int) -> str:
+    """The part, so many times one after the other; each may be left out where `least` says so."""
+    whole, rest = divmod(times, at_once)
+    return f"{one}{{{least}{at_once}}}" * whole + (f"{one}{{{least}{rest}}}" if rest else "")
