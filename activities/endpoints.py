@@ -5,7 +5,7 @@ waits until it is needed. No key is read here, and none can stand in the file.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
@@ -46,7 +46,14 @@ MAX_PORT = 65_535
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 # What stands in these may be a key.
-_SECRET = frozenset({"apiKey", "apiKeyEnv", "headers"})
+_SECRET = frozenset({"apiKey", "apiKeyEnv", "headers", "headersEnv"})
+
+_NAME_IT = "write the name of the environment variable that holds the value, never the value"
+_WHOLE = "write it whole, like https://api.openai.com/v1 or http://localhost:8080/v1"
+_IN_HEADER = (
+    "leave out what stands before the `@`; `headersEnv: {authorization: VARIABLE}` has it sent, "
+    "as `Basic …`, from the environment"
+)
 
 Said = TypeVar("Said", bound=BaseModel)
 
@@ -94,6 +101,11 @@ class Models:
             return self._served[name]
         known = ", ".join(f"`{each}`" for each in self.names) or "none at all"
         raise model_error(f"this worker has no endpoint `{name}`; it has {known}")
+
+    def secrets(self) -> Iterator[str]:
+        """What the requests to them keep secret."""
+        for served in self._served.values():
+            yield from served.target.secrets()
 
     def warnings(self) -> list[str]:
         """What the operator should know when the worker starts: the keys that are not there."""
@@ -234,9 +246,18 @@ def _wrong(name: str, endpoint: Endpoint) -> list[Fault]:
     if variable is not None and not _VARIABLE.match(variable):
         mend = "write the name of the environment variable that holds the key, never the key"
         faults.append(Fault((name, "apiKeyEnv"), "this names no environment variable", mend))
-    if endpoint.base_url is not None and not _is_address(endpoint.base_url):
-        mend = "write it whole, like https://api.openai.com/v1 or http://localhost:8080/v1"
-        faults.append(Fault((name, "baseUrl"), "this is no address", mend))
+    if endpoint.base_url is not None:
+        faults += [fault.under(name, "baseUrl") for fault in _wrong_address(endpoint.base_url)]
+    faults += [
+        Fault((name, "headersEnv", header), "this names no environment variable", _NAME_IT)
+        for header, variable in endpoint.headers_env.items()
+        if not _VARIABLE.match(variable)
+    ]
+    faults += [
+        Fault((name, "headersEnv", header), "this is no header", "use plain ASCII, on one line")
+        for header in endpoint.headers_env
+        if not _HEADER.match(header)
+    ]
     faults += [
         Fault((name, "headers", header), "this is no header", "use plain ASCII, on one line")
         for header, value in endpoint.headers.items()
@@ -245,10 +266,14 @@ def _wrong(name: str, endpoint: Endpoint) -> list[Fault]:
     return faults
 
 
-def _is_address(url: str) -> bool:
+def _wrong_address(url: str) -> list[Fault]:
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
-        return False
+        return [Fault((), "this is no address", _WHOLE)]
     has_port = parsed.port is None or 0 < parsed.port <= MAX_PORT
-    return parsed.scheme in ("http", "https") and bool(parsed.host) and has_port
+    if parsed.scheme not in ("http", "https") or not parsed.host or not has_port:
+        return [Fault((), "this is no address", _WHOLE)]
+    if parsed.userinfo:
+        return [Fault((), "the address holds a user's name or password", _IN_HEADER)]
+    return []

@@ -51,20 +51,26 @@ def of_run(error: RunGone | RunSilent | ConversationChanged) -> ApplicationError
             return model_error(str(error))
 
 
+def is_doubtful(error: ProviderError | httpx.HTTPError) -> bool:
+    """Whether asking again may be in vain, and yet may help."""
+    return isinstance(error, Unreadable) or (isinstance(error, Refused) and _is_incapable(error))
+
+
 def of_provider(
-    error: ProviderError | httpx.HTTPError, target: Target, model: str, attempt: int
+    error: ProviderError | httpx.HTTPError, target: Target, model: str, doubtful: int
 ) -> ApplicationError:
-    """Why the model `model` at `target` gave no solution, at this attempt (from 1)."""
+    """Why the model `model` at `target` gave no solution. `doubtful` of the attempts so far ended
+    as one whose error is doubtful, this one among them."""
     match error:
         case Refused():
-            return _refused(error, target, model, attempt)
+            return _refused(error, target, model, doubtful)
         case TooLong():
             return model_error(too_long(error, target))
         case CutOff():
             return model_error(f"{target.shown}: {error}", retried=True)
         case Unreadable():
             said = f"{target.shown}: {target.clean(str(error))}. Check its `baseUrl` and `provider`"
-            return model_error(said, retried=attempt < MAX_DOUBTFUL_ATTEMPTS)
+            return model_error(said, retried=doubtful < MAX_DOUBTFUL_ATTEMPTS)
         case ProviderError():
             return model_error(str(error))
         case _:
@@ -90,11 +96,11 @@ def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     return timedelta(seconds=min(seconds, MAX_RETRY_DELAY.total_seconds()))
 
 
-def _refused(error: Refused, target: Target, model: str, attempt: int) -> ApplicationError:
+def _refused(error: Refused, target: Target, model: str, doubtful: int) -> ApplicationError:
     said = f"{target.shown} answered {error.status}: {target.clean(error.message) or 'nothing'}"
     if error.status in RETRIED_STATUS or error.status >= 500:
         delay = retry_delay(error.headers, datetime.now(UTC))
-        is_hopeless = _is_incapable(error) and attempt >= MAX_DOUBTFUL_ATTEMPTS
+        is_hopeless = _is_incapable(error) and doubtful >= MAX_DOUBTFUL_ATTEMPTS
         return model_error(said, retried=not is_hopeless, delay=delay)
     # Google says of a bad key that the request is a bad one.
     is_bad_key = error.status == 400 and "api key" in error.message.lower()
@@ -156,7 +162,7 @@ def _number(text: str | None, unit_seconds: float) -> float | None:
 def _until(text: str | None, now: datetime) -> float | None:
     try:
         moment = parsedate_to_datetime(text or "")
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -18,9 +18,10 @@ from activities.endpoints import Models, Served
 from activities.handing import Handing
 from activities.pages import ConversationChanged, Pages, Reader, RunGone, RunSilent
 from activities.patience import Patience
-from activities.progress import Progress, beating
+from activities.progress import Discreet, Progress, beating
 from activities.providers.base import Provider, ProviderError, Request, TooLong
 from activities.providers.window import window_of, with_window
+from activities.secrets import Secrets
 from schemas.base import sha256
 from schemas.endpoint import Price
 from schemas.generate import Ask, Pointer
@@ -40,8 +41,10 @@ class Generate:
         conversations: Conversations,
         handing: Handing | None = None,
         longest: timedelta = timedelta.max,
+        secrets: Secrets | None = None,
     ) -> None:
         self._models = models
+        self._secrets = secrets or Secrets()
         self._longest = longest
         self._reader = Reader(pages, conversations, handing)
 
@@ -60,7 +63,7 @@ class Generate:
         """
         info = activity.info()
         patience = Patience(info, self._longest)
-        progress = Progress(info.attempt, patience.waited_seconds)
+        progress = Progress(info.attempt, patience.waited_seconds, patience.doubtful_attempts)
         async with beating(progress, info.heartbeat_timeout):
             try:
                 request = await self._request(Pointer.read(pointer))
@@ -83,13 +86,14 @@ class Generate:
         served = self._served(request.ask)
         progress.composed = request.ask.calling == "composed"
         try:
-            solution = await served.provider.solve(request, progress)
+            solution = await served.provider.solve(request, Discreet(progress, self._secrets))
         except TooLong as error:
             said = failures.too_long(error, served.target)
             return Solution(too_long=True, window=error.window, notices=[said])
         except (ProviderError, httpx.HTTPError) as error:
-            name, attempt = request.ask.model.name, activity.info().attempt
-            raise failures.of_provider(error, served.target, name, attempt) from None
+            progress.doubtful_attempts += failures.is_doubtful(error)
+            name, doubtful = request.ask.model.name, progress.doubtful_attempts
+            raise failures.of_provider(error, served.target, name, doubtful) from None
         endpoint = served.target.endpoint
         window = window_of(endpoint, request.ask.model)
         return with_window(priced(solution, endpoint.price), window)

@@ -1,4 +1,5 @@
-"""The last thing before an activity's end is sent: is it JSON, and is it of a size to be kept?
+"""The last thing before an activity's end is sent: is it JSON, does it hold a secret of the worker,
+and is it of a size to be kept?
 
 The server takes at most 2 MB a payload. Left to the SDK, a result that is larger is carried out
 again until its attempts are used up, and in a local activity it fails the run's workflow task for
@@ -21,8 +22,15 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.common import RawValue
 from temporalio.converter import DefaultFailureConverter
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, FailureError
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ActivityOutboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+)
 
+from activities.discretion import DiscreetHeartbeats, discreet, without_secrets
+from activities.secrets import Secrets
 from schemas import names
 from schemas.errors import ErrorCode
 from schemas.stored import BEGINNING_CHARACTERS, Stored
@@ -48,34 +56,45 @@ logger = logging.getLogger("holdfast")
 
 
 class SizeInterceptor(Interceptor):
-    """Measures what every activity of the worker returns or raises.
+    """Measures what every activity of the worker returns or raises, and takes its secrets out.
 
     Args:
         keep: where the worker has a store, how something is kept there.
+        secrets: what is not to leave the worker.
     """
 
-    def __init__(self, keep: Keep | None = None) -> None:
+    def __init__(self, keep: Keep | None = None, secrets: Secrets | None = None) -> None:
         self._keep = keep
+        self._secrets = secrets or Secrets()
 
     def intercept_activity(self, inner: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
         """Wrap one execution; the SDK calls this."""
-        return _Measured(inner, self._keep)
+        return _Measured(inner, self._keep, self._secrets)
 
 
 class _Measured(ActivityInboundInterceptor):
-    def __init__(self, inner: ActivityInboundInterceptor, keep: Keep | None) -> None:
+    def __init__(
+        self, inner: ActivityInboundInterceptor, keep: Keep | None, secrets: Secrets
+    ) -> None:
         super().__init__(inner)
         self._keep = keep
+        self._secrets = secrets
+
+    def init(self, outbound: ActivityOutboundInterceptor) -> None:
+        super().init(DiscreetHeartbeats(outbound, self._secrets))
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
         try:
             result = await self.next.execute_activity(call)
         except Exception as error:
-            if _failure_bytes(error) > MAX_FAILURE_BYTES:
-                raise _shortened(error) from None
-            raise
+            told = discreet(error, self._secrets)
+            if _failure_bytes(told) > MAX_FAILURE_BYTES:
+                raise _shortened(told) from None
+            if told is error:
+                raise
+            raise told from told.__cause__
         # Encoded here, and sent as it is: large results are not encoded twice.
-        payload = _encoded(result)
+        payload = without_secrets(_encoded(result), self._secrets)
         size_bytes = len(payload.data)
         if not _is_for_a_run(payload):
             _check(size_bytes, MAX_RESULT_BYTES)
@@ -110,6 +129,8 @@ async def _replaced(payload: Payload, keep: Keep) -> Payload:
     """Keep the result, and give what stands for it in the run."""
     size_bytes = len(payload.data)
     _check(size_bytes, MAX_STORED_BYTES)
+    # Equal results are kept once, encrypted or not.
+    payload.metadata[names.FOR_STORE] = b"true"
     try:
         digest = await keep(payload)
     except Exception as error:

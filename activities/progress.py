@@ -12,8 +12,10 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.patience import WAITED_SECONDS
+from activities.patience import DOUBTFUL_ATTEMPTS, WAITED_SECONDS
 from activities.providers.answer import sound
+from activities.providers.base import Sink
+from activities.secrets import Flow, Secrets
 
 MAX_TEXT_CHARACTERS = 16_000
 MAX_ARGUMENTS_CHARACTERS = 2_000
@@ -25,11 +27,15 @@ DEFAULT_PAUSE_SECONDS = 10.0
 
 class Progress:
     """A sink that keeps the end of what was said. `composed`: the text is an answer in composed
-    calling, calls and all. `waited_seconds` is how long it took until there was leave to ask."""
+    calling, calls and all. `waited_seconds` is how long it took until there was leave to ask, and
+    `doubtful_attempts` how many attempts may have been in vain."""
 
-    def __init__(self, attempt: int, waited_seconds: float = 0.0) -> None:
+    def __init__(
+        self, attempt: int, waited_seconds: float = 0.0, doubtful_attempts: int = 0
+    ) -> None:
         self._attempt = attempt
         self._waited_seconds = waited_seconds
+        self.doubtful_attempts = doubtful_attempts
         self.composed = False
         self._text = ""
         self._offset = 0
@@ -64,7 +70,27 @@ class Progress:
             "attempt": self._attempt,
             "composed": self.composed,
             WAITED_SECONDS: round(self._waited_seconds, 3),
+            DOUBTFUL_ATTEMPTS: self.doubtful_attempts,
         }
+
+
+class Discreet:
+    """A sink before another one, to which it tells nothing that is secret."""
+
+    def __init__(self, sink: Sink, secrets: Secrets) -> None:
+        self._sink = sink
+        self._secrets = secrets
+        self._text = Flow(secrets)
+        self._arguments: dict[int, Flow] = {}
+
+    def text(self, piece: str) -> None:
+        """More of the answer's text."""
+        self._sink.text(self._text.next(piece))
+
+    def call(self, index: int, tool: str, piece: str) -> None:
+        """More of the arguments of a call."""
+        arguments = self._arguments.setdefault(index, Flow(self._secrets))
+        self._sink.call(index, self._secrets.clean(tool), arguments.next(piece))
 
 
 @contextlib.asynccontextmanager

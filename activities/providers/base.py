@@ -21,6 +21,20 @@ from schemas.solution import Solution
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _SHORTENED_CHARACTERS = 55
+# Fields of requests by which one server or another (LiteLLM, vLLM, SGLang, Azure, Anthropic's) can
+# be led to a further one, given keys for it, or given tools that the engine knows nothing of.
+LEADING_AWAY = frozenset(
+    {
+        *("api_base", "base_url", "url", "endpoint", "host", "proxy", "custom_llm_provider"),
+        *("api_key", "api_version", "organization", "headers", "extra_headers", "extra_query"),
+        *("extra_body", "user_config", "model_list", "callbacks", "success_callback"),
+        *("failure_callback", "webhook_url", "callback_url", "azure_ad_token"),
+        *("vertex_credentials", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
+        *("aws_bedrock_runtime_endpoint", "aws_web_identity_token", "aws_sts_endpoint"),
+        *("kv_transfer_params", "bootstrap_host", "bootstrap_port", "bootstrap_room"),
+        *("data_sources", "dataSources", "mcp_servers", "container"),
+    }
+)
 _FORM = "Answer with JSON alone, valid against this JSON Schema:\n"
 
 
@@ -58,8 +72,9 @@ class Request:
 
     def options(self, reserved: Collection[str]) -> dict[str, Any]:
         """The agent's own settings, without those that are not the agent's to set."""
+        kept_back = {*reserved, *LEADING_AWAY}
         options = self.ask.model.options
-        return {name: value for name, value in options.items() if name not in reserved}
+        return {name: value for name, value in options.items() if name not in kept_back}
 
     def with_form_told(self) -> "Request":
         """The same request, with the schema of its answer in the instructions."""

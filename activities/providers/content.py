@@ -77,6 +77,27 @@ def not_fetched(part: ImagePart) -> str:
     return f"(a picture at {part.url}, which was not fetched)"
 
 
+def pictures_kept_back(message: ChatMessage, fetched: tuple[str, ...]) -> ChatMessage:
+    """The message, with a text in the place of each picture at an address that begins with none of
+    these."""
+    content = message.content
+    if isinstance(content, str) or not any(_is_elsewhere(part, fetched) for part in content):
+        return message
+    kept = [
+        TextPart(text=not_fetched(part))
+        if isinstance(part, ImagePart) and _is_elsewhere(part, fetched)
+        else part
+        for part in content
+    ]
+    return message.model_copy(update={"content": kept})
+
+
+def _is_elsewhere(part: TextPart | ImagePart | DataPart, fetched: tuple[str, ...]) -> bool:
+    if not isinstance(part, ImagePart) or inline_data(part) is not None:
+        return False
+    return not (part.url or "").startswith(fetched)
+
+
 def pictures_follow(message: ChatMessage, names: ToolNames) -> str:
     """What introduces the pictures of a message where its format has no place for them."""
     of = f"the result of {names.sent(message.tool)}" if message.tool else "the message above"

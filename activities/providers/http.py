@@ -13,9 +13,17 @@ from typing import Any, Protocol
 import httpx
 
 from activities.providers.answer import Answer
-from activities.providers.base import Encoded, Refused, Request, Sink, ToolNames
+from activities.providers.base import (
+    LEADING_AWAY,
+    Encoded,
+    Refused,
+    Request,
+    Sink,
+    ToolNames,
+    Unreadable,
+)
 from activities.providers.concessions import Concession, concession_to
-from activities.providers.content import encoded
+from activities.providers.content import encoded, pictures_kept_back
 from activities.providers.refusal import refusal_of
 from activities.providers.target import Target
 from schemas.base import sha256
@@ -25,7 +33,11 @@ from schemas.solution import Solution
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
+# The status alone says what to do; its words are not waited for as an answer is.
+MAX_ERROR_SECONDS = 10.0
 MAX_LEARNED_SETTINGS = 1_000
+# What a server that may fetch pictures is asked to fetch: no file of its own machine.
+_FETCHED = ("https://", "http://", "gs://")
 # How long a response may take to end once all of the answer is there.
 END_SECONDS = 0.05
 
@@ -69,7 +81,11 @@ class Reading(Protocol):
         what stood where no event can."""
 
     def stop_reading(self, why: str) -> None:
-        """The answer is too large: what came so far is all of it."""
+        """The answer is too large: what came so far is all of it.
+
+        Raises:
+            Unreadable: nothing in it was of the format.
+        """
 
     def solution(self) -> Solution:
         """The whole answer.
@@ -118,7 +134,9 @@ class HttpProvider:
     """Asks one endpoint in one format."""
 
     def __init__(self, spoken: Format, target: Target, http: httpx.AsyncClient) -> None:
-        self.kind = spoken.kind
+        self._hands_on_addresses = target.hands_on_addresses
+        # The same message is other bytes where the addresses of pictures are kept back.
+        self.kind = f"{spoken.kind}, addresses" if self._hands_on_addresses else spoken.kind
         self._format = spoken
         self._target = target
         self._http = http
@@ -128,7 +146,8 @@ class HttpProvider:
 
     def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
         """The message as the format has it."""
-        return self._format.encode(message, names)
+        fetched = _FETCHED if self._hands_on_addresses else ()
+        return self._format.encode(pictures_kept_back(message, fetched), names)
 
     async def solve(self, request: Request, sink: Sink) -> Solution:
         """Ask the model. What a server says that it cannot take is left out, each thing once.
@@ -233,10 +252,10 @@ async def _read(response: httpx.Response, stream: Stream, reading: Reading) -> N
             if size_bytes > MAX_ANSWER_BYTES:
                 reading.stop_reading(_TOO_LARGE)
                 return
-    except httpx.TransportError:
+    except (httpx.TransportError, httpx.DecodingError) as error:
         # Once the model has said why it stopped, only the usage can be missing.
         if not reading.is_finished:
-            raise
+            raise _unpacked(error) from None
     reading.end(stream.rest() or "", stream.stray)
 
 
@@ -248,20 +267,32 @@ async def _end(chunks: AsyncIterator[bytes]) -> None:
                 pass
 
 
+def _unpacked(error: httpx.TransportError | httpx.DecodingError) -> Exception:
+    """The error; as one of the answer, where the answer came, and is not compressed as it says."""
+    if isinstance(error, httpx.DecodingError):
+        return Unreadable(f"the answer is not compressed as its `content-encoding` says: {error}")
+    return error
+
+
 async def _read_bytes(response: httpx.Response, limit_bytes: int) -> bytes:
     read = bytearray()
-    with contextlib.suppress(httpx.TransportError):
-        async for chunk in response.aiter_bytes():
-            read += chunk
-            if len(read) >= limit_bytes:
-                break
+    with contextlib.suppress(TimeoutError, httpx.TransportError, httpx.DecodingError):
+        async with asyncio.timeout(MAX_ERROR_SECONDS):
+            async for chunk in response.aiter_bytes():
+                read += chunk
+                if len(read) >= limit_bytes:
+                    break
     return bytes(read[:limit_bytes])
 
 
 def _ignored(ask: Ask, reserved: tuple[str, ...]) -> list[str]:
     """A notice for each option that is not the agent's to set."""
+    whose = {
+        **dict.fromkeys(sorted(LEADING_AWAY), "where requests go is the worker's own to say"),
+        **dict.fromkeys(reserved, "it is the engine's own"),
+    }
     return [
-        f"the option `{name}` was left out of the request: it is the engine's own"
-        for name in reserved
+        f"the option `{name}` was left out of the request: {why}"
+        for name, why in whose.items()
         if name in ask.model.options
     ]

@@ -73,7 +73,13 @@ class AnswerReading(ABC):
         self._foreign = self._foreign or stray
 
     def stop_reading(self, why: str) -> None:
-        """The answer is too large: what came so far is all of it."""
+        """The answer is too large: what came so far is all of it.
+
+        Raises:
+            Unreadable: nothing in it was of the format.
+        """
+        if not self._recognised:
+            raise Unreadable(f"no {self.called} stood in what it sent: {why}")
         self.answer.notices.append(why)
         self.stop = "length"
         self.is_finished = self.is_done = True

@@ -29,6 +29,7 @@ _STATUS_OF_WORD = {
 }
 _UNKNOWN_STATUS = 500
 # A protobuf `Duration` in JSON, as in Google's `RetryInfo`.
+_STATUS = re.compile(r"[45][0-9]{2}")
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s")
 
 
@@ -120,7 +121,7 @@ def _status_in(error: Any) -> int:
     fields = error if isinstance(error, dict) else {"message": error}
     for key in ("code", "status", "status_code"):
         code = fields.get(key)
-        if isinstance(code, int | str) and str(code).isdecimal() and 400 <= int(code) <= 599:
+        if isinstance(code, int | str) and _STATUS.fullmatch(f"{code!s:.4}"):
             return int(code)
     said = " ".join(str(fields.get(key, "")) for key in ("type", "code")).lower()
     words = (status for word, status in _STATUS_OF_WORD.items() if word in said)

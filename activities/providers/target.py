@@ -3,7 +3,7 @@
 A key is read when a request is made and is kept nowhere, so nothing can print it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,11 +11,16 @@ import httpx
 
 from activities.providers.base import Unanswerable
 from activities.providers.refusal import CUT
+from activities.secrets import secrets_of_address, secrets_of_header
 from schemas.endpoint import Endpoint
 
 # Shorter values are no secrets, and blanking them would garble any text.
 MIN_SECRET_CHARACTERS = 4
 MAX_CONNECT_SECONDS = 10.0
+_OF_PROVIDERS = (
+    *(".api.openai.com", ".openai.azure.com", ".api.anthropic.com"),
+    ".generativelanguage.googleapis.com",
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,16 @@ class Target:
         return self._base.host
 
     @property
+    def hands_on_addresses(self) -> bool:
+        """Whether the server is told where pictures are, and fetches them.
+
+        One in the operator's network could be led anywhere in it by whoever starts a run. A
+        provider's own servers fetch from theirs.
+        """
+        said = self.endpoint.image_urls
+        return f".{self.host}".endswith(_OF_PROVIDERS) if said is None else said
+
+    @property
     def timeout(self) -> httpx.Timeout:
         """How long a silence may be."""
         seconds = self.endpoint.timeout.total_seconds()
@@ -59,9 +74,8 @@ class Target:
 
     @property
     def missing_key(self) -> str | None:
-        """The environment variable that should hold the key and does not."""
-        variable = self.endpoint.api_key_env
-        return variable if variable is not None and self._key is None else None
+        """The environment variable that should hold the key, or a header, and does not."""
+        return next((each for each in self._variables if self._value(each) is None), None)
 
     def headers(self, of_format: Callable[[str | None], dict[str, str]]) -> dict[str, str]:
         """The headers of a request: those of its format, which puts the key where it belongs, and
@@ -75,20 +89,28 @@ class Target:
                 f"{self.shown} has no key: set the environment variable {self.missing_key}"
                 " and start the worker again"
             )
-        key = self._key
-        if key is not None and not (key.isascii() and key.isprintable()):
-            raise Unanswerable(
-                f"{self.shown}: the value of {self.endpoint.api_key_env} holds characters that no"
-                " key has; copy it again"
-            )
+        for variable in self._variables:
+            value = self._value(variable) or ""
+            if not (value.isascii() and value.isprintable()):
+                raise Unanswerable(
+                    f"{self.shown}: the value of {variable} holds characters that no key has; copy"
+                    " it again"
+                )
         own = {name.lower(): value for name, value in self.endpoint.headers.items()}
-        return of_format(key) | own
+        return of_format(self._key) | own | self._headers_of_environment
+
+    def secrets(self) -> Iterator[str]:
+        """What its requests keep secret."""
+        yield from (value for each in self._variables if (value := self._value(each)) is not None)
+        yield from secrets_of_address(str(self._base))
+        for name, value in (self.endpoint.headers | self._headers_of_environment).items():
+            yield from secrets_of_header(name, value)
 
     def clean(self, text: str) -> str:
         """The text with everything taken out of it that the endpoint's requests keep secret."""
         query = self._base.query.decode()
         secrets = {self._key or "", self._base.password, query, *self._base.params.values()}
-        for value in self.endpoint.headers.values():
+        for value in (*self.endpoint.headers.values(), *self._headers_of_environment.values()):
             secrets |= {value, value.rpartition(" ")[2]}  # `Bearer KEY` holds KEY
         for secret in sorted(secrets, key=len, reverse=True):
             if len(secret) >= MIN_SECRET_CHARACTERS:
@@ -100,9 +122,22 @@ class Target:
         return httpx.URL(self.endpoint.base_url or "")
 
     @property
+    def _variables(self) -> tuple[str, ...]:
+        key = self.endpoint.api_key_env
+        return (*([key] if key is not None else []), *self.endpoint.headers_env.values())
+
+    @property
     def _key(self) -> str | None:
         variable = self.endpoint.api_key_env
-        return (self.environ.get(variable, "").strip() or None) if variable else None
+        return self._value(variable) if variable is not None else None
+
+    @property
+    def _headers_of_environment(self) -> dict[str, str]:
+        named = self.endpoint.headers_env.items()
+        return {header.lower(): self._value(variable) or "" for header, variable in named}
+
+    def _value(self, variable: str) -> str | None:
+        return self.environ.get(variable, "").strip() or None
 
 
 def _without_begun(text: str, secret: str) -> str:

@@ -9,6 +9,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.endpoints import EndpointsError, Models, http_client, load_models
 from activities.providers.anthropic.format import Anthropic
+from activities.providers.base import Unanswerable
 from activities.providers.gemini.format import Gemini
 from activities.providers.openai.format import OpenAI
 from activities.providers.script import Script
@@ -75,6 +76,9 @@ def test_json_does_as_well(tmp_path: Path) -> None:
         ("a:\n  provider: openai\n  baseUrl: http://x\n  price: {input: -1}\n", 4, "output"),
         ('a:\n  provider: openai\n  baseUrl: http://x\n  headers: {"x": "a\\nb"}\n', 4, "one line"),
         ("a:\n  provider: ollama\n  baseUrl: http://x\n  maxRequestsPerMinute: 0\n", 4, "1 or m"),
+        ("a:\n  provider: openai\n  baseUrl: http://ann:pw@x\n", 3, "a user's name or password"),
+        ("a:\n  provider: openai\n  baseUrl: http://x\n  headersEnv: {x: 'a b'}\n", 4, "variable"),
+        ("a:\n  provider: openai\n  baseUrl: http://x\n  headersEnv: {'x y': A}\n", 4, "no header"),
         ("a: {\n", 2, "this is no YAML"),
         ("", 1, "the file is empty"),
     ],
@@ -98,7 +102,9 @@ def test_a_script_that_does_not_load_is_told_by_its_own_line(tmp_path: Path) -> 
     assert told.startswith("/script.yaml:2: unknown field `txt`; did you mean `text`?")
 
 
-@pytest.mark.parametrize("field", ["apiKeyEnv", "apiKey"])
+@pytest.mark.parametrize(
+    "field", ["apiKeyEnv", "apiKey", "headers", "headersEnv", "baseUrl", "provider"]
+)
 def test_a_key_in_the_file_is_refused_and_not_repeated(tmp_path: Path, field: str) -> None:
     text = f"a:\n  provider: openai\n  baseUrl: http://x\n  {field}: {KEY}\n"
     told = refused(tmp_path, text)
@@ -165,6 +171,29 @@ def test_a_missing_key_is_a_warning_at_start(tmp_path: Path) -> None:
     assert load(tmp_path, text, MY_KEY=KEY).warnings() == []
 
 
+def test_a_header_may_stand_in_the_environment(tmp_path: Path) -> None:
+    text = """
+        a: {provider: openai, baseUrl: "http://x?key=in-the-address", apiKeyEnv: K,
+            headers: {Authorization: none}, headersEnv: {authorization: GATEWAY, X-Team: TEAM}}
+    """
+    target = load(tmp_path, text, K=KEY, GATEWAY="Basic YTpi", TEAM=" blue-1234\n").find("a").target
+    sent = {"authorization": "Basic YTpi", "x-team": "blue-1234"}
+    assert target.headers(OpenAI().headers) == sent
+    assert {KEY, "Basic YTpi", "blue-1234", "in-the-address"} <= set(target.secrets())
+    assert target.clean("blue-1234 YTpi") == "[secret] [secret]"
+    models = load(tmp_path, text, K=KEY, TEAM="blue-1234")
+    assert "the environment variable GATEWAY is not set" in models.warnings()[0]
+    with pytest.raises(Unanswerable, match="set the environment variable GATEWAY"):
+        models.find("a").target.headers(OpenAI().headers)
+
+
+def test_a_header_of_the_environment_is_one(tmp_path: Path) -> None:
+    text = "a: {provider: openai, baseUrl: 'http://x', headersEnv: {x: TEAM}}"
+    target = load(tmp_path, text, TEAM="a\r\nhost: evil").find("a").target
+    with pytest.raises(Unanswerable, match="the value of TEAM holds characters that no key has"):
+        target.headers(OpenAI().headers)
+
+
 def test_an_unknown_endpoint_is_told_with_those_there_are() -> None:
     models = load_models(None, {"OPENAI_API_KEY": KEY}, http_client())
     with pytest.raises(ApplicationError, match="`nowhere`; it has `openai`") as error:
@@ -176,10 +205,10 @@ def test_an_unknown_endpoint_is_told_with_those_there_are() -> None:
 
 def test_nothing_that_is_printed_shows_a_key(tmp_path: Path) -> None:
     text = """
-        a: {provider: openai, baseUrl: "http://me:hunter2@x/v1?t=abcdef", apiKeyEnv: MY_KEY,
+        a: {provider: openai, baseUrl: "http://x/v1?t=abcdef", apiKeyEnv: MY_KEY,
             headers: {X-Secret: team-secret}}
     """
     served = load(tmp_path, text, MY_KEY=KEY).find("a")
     shown = f"{served!r} {served} {served.target!r} {served.target.shown} {vars(served.provider)}"
-    for secret in (KEY, "hunter2", "abcdef", "team-secret"):
+    for secret in (KEY, "abcdef", "team-secret"):
         assert secret not in shown

@@ -20,7 +20,7 @@ from tests.activities.gemini_side import BASE, CALL, OWN, PICTURE, at, contents,
         (f"{BASE}/v1beta/", "models/gemini-3-flash", f"{BASE}/v1beta/models/gemini-3-flash"),
         (f"{BASE}/v1", "gemini-3-flash", f"{BASE}/v1/models/gemini-3-flash"),
         ("http://h:1/gemini", "tunedModels/a", "http://h:1/gemini/v1beta/tunedModels/a"),
-        (BASE, "a b?key=1#:c", f"{BASE}/v1beta/models/a%20b%3Fkey%3D1%23%3Ac"),
+        (BASE, "a/b:c@d", f"{BASE}/v1beta/models/a/b%3Ac%40d"),
     ],
 )
 def test_the_address_holds_the_version_and_the_model(base: str, model: str, expected: str) -> None:

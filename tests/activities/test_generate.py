@@ -154,6 +154,7 @@ async def test_it_beats_soon_after_its_begin_and_shows_what_was_said() -> None:
         "attempt": 2,
         "composed": False,
         "waitedSeconds": 0.0,
+        "doubtfulAttempts": 0,
     }
 
 
@@ -244,14 +245,40 @@ async def test_a_request_is_tried_for_an_hour_and_waiting_for_its_turn_does_not_
     assert setting.heartbeats[0]["waitedSeconds"] == waited.total_seconds()
 
 
-@pytest.mark.parametrize("beat", [None, {}, {"waitedSeconds": "long"}, {"waitedSeconds": -1e9}])
-async def test_a_heartbeat_of_another_make_says_nothing_of_waiting(beat: Any) -> None:
-    setting = Setting(handler=lambda _: httpx.Response(503))
+def beaten(setting: Setting, beat: Any) -> None:
+    """The attempt before left this heartbeat."""
     setting.environment.info = dataclasses.replace(
         setting.environment.info, heartbeat_details=[beat]
     )
+
+
+@pytest.mark.parametrize("beat", [None, {}, {"waitedSeconds": "long"}, {"waitedSeconds": -1e9}])
+async def test_a_heartbeat_of_another_make_says_nothing_of_waiting(beat: Any) -> None:
+    setting = Setting(handler=lambda _: httpx.Response(503))
+    beaten(setting, beat)
     await setting.failure()
     assert setting.heartbeats[0]["waitedSeconds"] == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "after", "final"),
+    [
+        (0, b"<html>", 1, False),
+        (1, b"<html>", 2, False),
+        (2, b"<html>", 3, True),
+        (2, b"", 2, False),
+        (-5, b"<html>", 1, False),
+        ("many", b"<html>", 1, False),
+    ],
+)
+async def test_of_all_attempts_those_count_that_may_be_in_vain(
+    before: Any, body: bytes, after: int, final: bool
+) -> None:
+    setting = Setting(handler=answering(body)[0])
+    beaten(setting, {"doubtfulAttempts": before})
+    error = await setting.failure()
+    assert error.non_retryable is final
+    assert setting.heartbeats[0]["doubtfulAttempts"] == after
 
 
 async def test_a_broken_connection_is_tried_again() -> None:

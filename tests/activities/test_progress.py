@@ -9,7 +9,8 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from activities import progress as progress_module
-from activities.progress import MAX_SHOWN_CALLS, Progress, beating
+from activities.progress import MAX_SHOWN_CALLS, Discreet, Progress, beating
+from activities.secrets import Secrets
 
 
 def test_the_end_of_a_long_text_is_shown_with_what_stands_before_it() -> None:
@@ -48,6 +49,25 @@ def test_half_a_character_is_shown_as_such_until_the_other_half_comes() -> None:
     assert progress.details()["text"] == "�"
     progress.text("\ude00")
     assert progress.details()["text"] == "😀"
+
+
+def test_what_is_secret_is_not_shown_whatever_pieces_it_comes_in() -> None:
+    key = "sk-live-0123"
+    progress = Progress(attempt=1)
+    sink = Discreet(progress, Secrets([key]))
+    for piece in ("It is sk-", "live-01", "23 ", "indeed; sk"):
+        sink.text(piece)
+    for index in (0, 1):
+        sink.call(index, f"use_{key}", '{"key": "sk-li')
+    sink.call(0, "use", 've-0123"}')
+    sink.call(1, f"use_{key}", 'fe"}')
+    details = progress.details()
+    assert details["text"] == "It is [secret] indeed; "
+    assert [call["arguments"] for call in details["calls"]] == [
+        '{"key": "[secret]"}',
+        '{"key": "sk-life"}',
+    ]
+    assert key not in json.dumps(details)
 
 
 async def test_the_first_heartbeat_waits_for_no_news_and_the_others_do(

@@ -11,16 +11,19 @@ from urllib.parse import quote
 import httpx
 
 from activities.providers.answer import Answer
-from activities.providers.base import Encoded, Request, ToolNames
+from activities.providers.base import Encoded, Request, ToolNames, Unanswerable
 from activities.providers.gemini.answer import Generated
 from activities.providers.gemini.request import RESERVED, body, encode, unsaid
 from activities.providers.sse import EventStream
 from activities.providers.target import Target
 from schemas.generate import Ask
 from schemas.message import ChatMessage
+from schemas.wording import quoted
 
 # What stands before the names of models in addresses.
 _COLLECTIONS = ("models/", "tunedModels/")
+# It stands in the address: none may lead out of the endpoint's own.
+_NAME = re.compile(r"(?!.*(^|/)\.{1,2}(/|$))[\w.@:+-]+(/[\w.@:+-]+)*", re.ASCII)
 _VERSIONED = re.compile(r".*/v\d\w*/?\Z")
 
 
@@ -33,6 +36,8 @@ class Gemini:
     def url(self, target: Target, ask: Ask) -> httpx.URL:
         """`BASE/v1beta/models/NAME:streamGenerateContent`; the base may hold a version."""
         name = ask.model.name
+        if not _NAME.fullmatch(name):
+            raise Unanswerable(f"{target.shown}: {quoted(name)} is no name of a model")
         place = quote(name if name.startswith(_COLLECTIONS) else f"models/{name}")
         is_versioned = _VERSIONED.match(httpx.URL(target.endpoint.base_url or "").path)
         version = "" if is_versioned else "/v1beta"

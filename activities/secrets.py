@@ -1,0 +1,223 @@
+"""What the worker must keep to itself, and how it is taken out of a text.
+
+Keys are read where they are used and are written down nowhere. But a server may repeat the key that
+it was sent, and a tool may raise what it found in the environment. So what leaves the worker (what
+an activity returns, raises and tells by heartbeats, and the log) is searched for the values that
+are known to be secret: those of the variables that are named for it or called like it, and the
+passwords in addresses.
+
+A text is changed only where it holds one of them. A value that is short or plain is not looked for:
+to take `ollama` or `password` out of every text would be to garble them.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+REPLACED = "[secret]"
+MIN_SECRET_CHARACTERS = 8
+# Longer than this, even words are a secret: several of them make a passphrase.
+MIN_PLAIN_CHARACTERS = 20
+MAX_SECRET_CHARACTERS = 10_000
+MAX_SECRETS = 200
+# Of a key with several lines (PEM), each that is as long as this counts by itself.
+_MIN_LINE_CHARACTERS = 32
+
+_SECRET_WORD = re.compile(
+    r".*(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?|PASS|AUTH|AUTHORIZATION|PAT"
+    r"|COOKIE|SIG|SIGNATURE"
+)
+# With one of these at its end, a name is of what is no secret itself.
+_OPEN_WORD = re.compile(
+    r"PATH|FILE|DIR|FOLDER|SOCK|ID|IDS|NAME|URL|URI|HOST|PORT|TYPE|MODE|ENV|TTL|TIMEOUT|LENGTH"
+    r"|ALGORITHM|VERSION|SCOPE|SCOPES|PUBLIC"
+)
+# What these hold are addresses and files, and whether there is to be something.
+_OWN_SETTINGS = frozenset({"HOLDFAST_KEYS", "HOLDFAST_PRINCIPAL_TOKENS"})
+_NUMBER = re.compile(r"[-+.\d\seE]+")
+# Thirty-two bytes, as a key for encryption is written, whatever its variable is called.
+_KEY = re.compile(r"[0-9A-Fa-f]{64}|[A-Za-z0-9+/_-]{43}=?")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_USER_OF_ADDRESS = re.compile(r"(?<=://)[^/\s@'\"<>]+@")
+
+
+class Secrets:
+    """The secrets of one worker, each by all the ways in which it may be written."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._values: dict[str, None] = {}
+        self._forms: tuple[str, ...] = ()
+        self._written: tuple[bytes, ...] = ()
+        self._by_beginning: dict[str, list[str]] = {}
+        self.learn(values)
+
+    def learn(self, values: Iterable[str]) -> None:
+        """Keep these to itself as well, those that are short or plain left out."""
+        known = {part: None for value in values for part in _parts(value)}
+        kept = [*self._values, *(part for part in known if part not in self._values)][:MAX_SECRETS]
+        self._values = dict.fromkeys(kept)
+        forms = {form for value in self._values for form in _forms(value)}
+        self._forms = tuple(sorted(forms, key=len, reverse=True))
+        written = {each for form in self._forms for each in _written(form)}
+        self._written = tuple(sorted(written, key=len, reverse=True))
+        beginnings = {form[0]: [each for each in forms if each[0] == form[0]] for form in forms}
+        self._by_beginning = beginnings
+
+    def clean(self, text: str) -> str:
+        """The text without them."""
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, REPLACED)
+        return text
+
+    def clean_told(self, text: str) -> str:
+        """A text for whoever runs the worker, without them, and with nobody's password in an
+        address."""
+        return _USER_OF_ADDRESS.sub(f"{REPLACED}@", self.clean(text))
+
+    def are_in(self, data: bytes) -> bool:
+        """Whether one of them stands in what was written, as JSON or as it is."""
+        return any(form in data for form in self._written)
+
+    def clean_value(self, value: Any) -> Any:
+        """The JSON value without them, in its keys, too."""
+        match value:
+            case str():
+                return self.clean(value)
+            case dict():
+                return {self.clean(key): self.clean_value(each) for key, each in value.items()}
+            case list():
+                return [self.clean_value(each) for each in value]
+            case _:
+                return value
+
+    def clean_bytes(self, data: bytes) -> bytes:
+        """The bytes without them."""
+        for form in self._written:
+            data = data.replace(form, REPLACED.encode())
+        return data
+
+    def begun_in(self, text: str) -> int:
+        """How many of the text's last characters may be the beginning of one of them."""
+        longest = len(self._forms[0]) if self._forms else 0
+        for start in range(max(0, len(text) - longest + 1), len(text)):
+            forms = self._by_beginning.get(text[start], ())
+            if any(form.startswith(text[start:]) for form in forms):
+                return len(text) - start
+        return 0
+
+
+class Flow:
+    """A text that comes in pieces, without the secrets: one may be spread over several."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._held = ""
+
+    def next(self, piece: str) -> str:
+        """What can be shown now: all but what may turn out to be the beginning of a secret."""
+        text = self._secrets.clean(self._held + piece)
+        end = len(text) - self._secrets.begun_in(text)
+        self._held = text[end:]
+        return text[:end]
+
+
+def secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
+    """The values of the variables that are called as secrets are, and the passwords in addresses
+    that stand in any."""
+    for name, value in environ.items():
+        if _ADDRESS.fullmatch(value):
+            yield from secrets_of_address(value)
+        elif _KEY.fullmatch(value) or (is_called_secret(name) and name not in _OWN_SETTINGS):
+            yield value
+
+
+def is_called_secret(name: str) -> bool:
+    """Whether what goes by the name, of a variable, a header or a parameter, is likely a secret."""
+    words = [word for word in re.split(r"[^A-Za-z0-9]+", name.upper()) if word]
+    if not words or _OPEN_WORD.fullmatch(words[-1]):
+        return False
+    return any(_SECRET_WORD.fullmatch(word) for word in words)
+
+
+def secrets_of_address(text: str) -> Iterator[str]:
+    """The user's part of an address, as it stands there and as it is sent, and the parameters that
+    are called as secrets are."""
+    try:
+        address = urlsplit(text)
+        user, password = address.username or "", address.password or ""
+    except ValueError:
+        return
+    yield from (password, unquote(password)) if password else (user, unquote(user))
+    if password:
+        pair = f"{unquote(user)}:{unquote(password)}"
+        yield from (pair, base64.b64encode(pair.encode()).decode())
+    for parameter in address.query.split("&"):
+        name, _, value = parameter.partition("=")
+        if is_called_secret(name):
+            yield from (value, unquote(value))
+
+
+def secrets_of_header(name: str, value: str) -> Iterator[str]:
+    """What is secret in a header: `Bearer KEY` holds KEY, and `Basic …` a password."""
+    if not is_called_secret(name):
+        return
+    said = value.rpartition(" ")[2]
+    yield from (value, said)
+    if value.lower().startswith("basic "):
+        try:
+            pair = base64.b64decode(said, validate=True).decode()
+        except ValueError:
+            return
+        yield from (pair, pair.partition(":")[2])
+
+
+def _parts(value: str) -> Iterator[str]:
+    """The value, if it can be told from other texts; of several lines, each long one that can."""
+    value = value.strip()
+    if _is_telling(value):
+        yield value
+    lines = [line.strip() for line in value.splitlines()]
+    for line in lines if len(lines) > 1 else ():
+        # What PEM begins and ends with is in every key.
+        is_of_all = len(line) < _MIN_LINE_CHARACTERS or line.startswith("-----")
+        if not is_of_all and _is_telling(line):
+            yield line
+
+
+def _is_telling(value: str) -> bool:
+    if not MIN_SECRET_CHARACTERS <= len(value) <= MAX_SECRET_CHARACTERS:
+        return False
+    # A path is where a secret is, and a number may be any number.
+    if value.startswith(("/", "~", "./")) or _NUMBER.fullmatch(value):
+        return False
+    has_digit = any(char.isdigit() for char in value)
+    is_mixed = value.lower() != value != value.upper()
+    return has_digit or is_mixed or len(value) >= MIN_PLAIN_CHARACTERS
+
+
+def _forms(value: str) -> Iterator[str]:
+    yield value
+    yield from (quote(value), quote(value, safe=""), repr(value)[1:-1])
+    yield from (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+    yield from _in_base64(value.encode("utf-8", "replace"))
+
+
+def _in_base64(data: bytes) -> Iterator[str]:
+    """How the bytes look in base64, wherever in a longer text they stand: without the characters
+    that also tell of what stands beside them."""
+    for before in range(3):
+        shifted = base64.b64encode(bytes(before) + data).decode().rstrip("=")
+        first = -(-before * 8 // 6)
+        last = (before + len(data)) * 8 // 6
+        core = shifted[first:last]
+        yield from (core, core.replace("+", "-").replace("/", "_"))
+
+
+def _written(form: str) -> Iterator[bytes]:
+    yield form.encode("utf-8", "surrogatepass")
+    yield json.dumps(form)[1:-1].encode()
+    yield json.dumps(form, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")

@@ -1,0 +1,200 @@
+"""What a worker keeps to itself is known by where it stands, and found however it is written."""
+
+import base64
+import json
+from urllib.parse import quote
+
+import pytest
+
+from activities.secrets import (
+    MAX_SECRETS,
+    MIN_SECRET_CHARACTERS,
+    REPLACED,
+    Flow,
+    Secrets,
+    secrets_in,
+    secrets_of_address,
+    secrets_of_header,
+)
+
+SECRET = 'sk-4f"/+ü9\\k??>>'
+PEM = (
+    "-----BEGIN ENCRYPTED PRIVATE KEY-----\n"
+    + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n" * 2
+    + "-----END"
+)
+
+
+def as_basic(pair: str) -> str:
+    return base64.b64encode(pair.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SECRET,
+        repr(SECRET),
+        json.dumps({"key": SECRET}),
+        json.dumps({"key": SECRET}, ensure_ascii=False),
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        as_basic(SECRET),
+        as_basic(f"ann:{SECRET}"),
+        as_basic(f"me:{SECRET}:x"),
+        as_basic(f"you:{SECRET}:y"),
+        base64.urlsafe_b64encode(f"ÿÿ?{SECRET}".encode()).decode(),
+    ],
+)
+def test_a_secret_is_found_however_it_is_written(written: str) -> None:
+    secrets = Secrets([SECRET])
+    text = f"before {written} after"
+    cleaned = secrets.clean(text)
+    assert REPLACED in cleaned
+    assert cleaned.startswith("before ")
+    assert cleaned.endswith(" after")
+    assert secrets.clean(cleaned) == cleaned
+    assert secrets.are_in(text.encode())
+    assert secrets.are_in(json.dumps([text]).encode())
+    assert not secrets.are_in(cleaned.encode())
+    assert REPLACED.encode() in secrets.clean_bytes(text.encode())
+
+
+def test_keys_and_values_of_json_are_cleaned_and_all_else_is_as_it_was() -> None:
+    value = {"a": [f"x {SECRET}", 1, None, True, 1.5], SECRET: {"b": "plain"}}
+    assert Secrets([SECRET]).clean_value(value) == {
+        "a": [f"x {REPLACED}", 1, None, True, 1.5],
+        REPLACED: {"b": "plain"},
+    }
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        "",
+        "ollama",
+        "password",
+        "CHANGEME",
+        "not-needed",
+        "a1" * 3,
+        "12345678901",
+        "-1.5e+300000",
+        "/run/secrets/key-1",
+        "~/keys/key-1",
+        "./keys/key-1",
+        "x1" * 5_001,
+    ],
+)
+def test_what_is_short_or_plain_garbles_no_text(plain: str) -> None:
+    secrets = Secrets([plain, f" {plain}\n"])
+    assert secrets.clean(f"the word {plain} stays") == f"the word {plain} stays"
+    assert not secrets.are_in(plain.encode())
+
+
+@pytest.mark.parametrize(
+    "telling", ["a1" * (MIN_SECRET_CHARACTERS // 2), "correct horse battery", "AbCdEfGh"]
+)
+def test_what_is_neither_is_looked_for(telling: str) -> None:
+    assert Secrets([f" {telling}\n"]).clean(f"x{telling}x") == f"x{REPLACED}x"
+
+
+def test_of_a_key_with_several_lines_each_long_one_counts() -> None:
+    secrets = Secrets([PEM])
+    line = PEM.splitlines()[1]
+    assert secrets.clean(f"it holds {line}") == f"it holds {REPLACED}"
+    assert secrets.clean(repr({"k": PEM})) == repr({"k": REPLACED})
+    assert secrets.clean(PEM.splitlines()[0]) == PEM.splitlines()[0]
+
+
+def test_there_are_only_so_many() -> None:
+    secrets = Secrets(f"{n:04}-secret" for n in range(MAX_SECRETS + 1))
+    assert secrets.clean(f"{MAX_SECRETS - 1:04}-secret") == REPLACED
+    assert secrets.clean(f"{MAX_SECRETS:04}-secret") == f"{MAX_SECRETS:04}-secret"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "TEMPORAL_API_KEY"),
+        *("TEMPORAL_TLS_CLIENT_KEY_DATA", "HOLDFAST_CODEC_TOKEN", "DBPASSWORD", "db_password"),
+        *("PROXY_AUTH", "API_KEY_2", "GITHUB_PAT", "GOOGLE_CREDENTIALS", "SESSION_COOKIE"),
+    ],
+)
+def test_a_variable_is_secret_by_its_name(name: str) -> None:
+    assert list(secrets_in({name: "value-1234"})) == ["value-1234"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("PATH", "HOME", "AWS_ACCESS_KEY_ID", "SSH_AUTH_SOCK", "KEY_FILE", "TOKENIZERS_PARALLEL"),
+        *("GOOGLE_CREDENTIALS_PATH", "AUTH_MODE", "HOLDFAST_KEYS", "HOLDFAST_PRINCIPAL_TOKENS"),
+        *("KEYBOARD", "PASSAGE", "TOKEN_URL", "PUBLIC_KEY_ID", "SIGNAL"),
+    ],
+)
+def test_a_variable_that_is_called_otherwise_is_not(name: str) -> None:
+    assert list(secrets_in({name: "value-1234"})) == []
+
+
+@pytest.mark.parametrize("key", ["0a" * 32, "A" * 43, "B" * 43 + "="])
+def test_what_looks_like_a_key_for_encryption_is_one_by_any_name(key: str) -> None:
+    assert list(secrets_in({"RING": key})) == [key]
+
+
+@pytest.mark.parametrize(
+    ("address", "secrets"),
+    [
+        ("http://proxy:3128", set()),
+        (
+            "http://ann:p%40ss-w0rd@proxy:3128",
+            {"p%40ss-w0rd", "p@ss-w0rd", "ann:p@ss-w0rd", as_basic("ann:p@ss-w0rd")},
+        ),
+        ("https://glpat-1234@git.example/x", {"glpat-1234"}),
+        ("https://x/v1?api-version=3&api-key=k%2Fy", {"k%2Fy", "k/y"}),
+        ("https://x/?X-Amz-Signature=abc&X-Amz-Expires=9", {"abc"}),
+        ("http://[x", set()),
+    ],
+)
+def test_of_an_address_its_password_and_its_keys_are_secret(
+    address: str, secrets: set[str]
+) -> None:
+    assert set(secrets_of_address(address)) - {""} == secrets
+    assert set(secrets_in({"DATABASE_URL": address})) - {""} == secrets
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secrets"),
+    [
+        ("X-Title", "Support desk 1", set()),
+        ("x-api-key", "key-1234", {"key-1234"}),
+        ("Authorization", "Bearer key-1234", {"Bearer key-1234", "key-1234"}),
+        (
+            "authorization",
+            f"Basic {as_basic('ann:pass-1')}",
+            {f"Basic {as_basic('ann:pass-1')}", as_basic("ann:pass-1"), "ann:pass-1", "pass-1"},
+        ),
+        ("Authorization", "Basic ???", {"Basic ???", "???"}),
+    ],
+)
+def test_a_header_is_secret_by_its_name(name: str, value: str, secrets: set[str]) -> None:
+    assert set(secrets_of_header(name, value)) == secrets
+
+
+def test_whoever_runs_the_worker_reads_nobody_s_password_in_an_address() -> None:
+    told = Secrets().clean_told("at https://ann:pw@host/x and ann@example.org, postgres://u:p@db")
+    assert told == f"at https://{REPLACED}@host/x and ann@example.org, postgres://{REPLACED}@db"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_a_secret_that_comes_in_pieces_is_never_shown(size: int) -> None:
+    text = f"The key is {SECRET}, not sk-4f; {SECRET}{SECRET} ends it"
+    flow = Flow(Secrets([SECRET]))
+    shown = [flow.next(text[at : at + size]) for at in range(0, len(text), size)]
+    assert "".join(shown) == f"The key is {REPLACED}, not sk-4f; {REPLACED}{REPLACED} ends it"
+
+
+def test_what_may_become_a_secret_is_held_back_and_nothing_else() -> None:
+    flow = Flow(Secrets([SECRET]))
+    assert flow.next("it is s") == "it is "
+    assert flow.next("k-4") == ""
+    assert flow.next(" o'clock") == "sk-4 o'clock"
+    assert Flow(Secrets()).next("it is s") == "it is s"
