@@ -96,7 +96,7 @@ def parsed(text: str) -> httpx.URL:
 
 def shown(url: httpx.URL) -> str:
     """The address without what may be nobody's business."""
-    return str(url.copy_with(query=None, fragment=None))
+    return str(url.copy_with(userinfo=b"", query=None, fragment=None))
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int]:

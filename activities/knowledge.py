@@ -22,6 +22,7 @@ from activities.addresses import AddressError, Prefix, allowed, shown
 from activities.catalog.faults import UnreadableError
 from activities.catalog.knowledge import MAX_KNOWLEDGE_BYTES, read_knowledge
 from activities.failures import RETRIED_STATUS, retry_delay
+from activities.pinned import HiddenError
 from schemas import names
 from schemas.errors import ErrorCode
 from schemas.tool import KnowledgeSource
@@ -88,6 +89,8 @@ class FetchKnowledge:
                 return await self._fetch(url)
         except TimeoutError:
             raise _error(f"{shown(url)} took more than {MAX_FETCH_SECONDS} s", again=True) from None
+        except HiddenError as error:
+            raise _error(f"{shown(url)} cannot be read: {error}") from None
         except httpx.HTTPError as error:
             said = str(error) or type(error).__name__
             raise _error(f"{shown(url)} cannot be read: {said}", again=True) from None
@@ -111,8 +114,9 @@ def _check_status(response: httpx.Response) -> None:
     if response.is_success:
         return
     if response.is_redirect:
-        to = quoted(response.headers["location"])
-        raise _error(f"{where} has moved to {to}; redirects are not followed: name that address")
+        to = response.next_request
+        moved = f" to {quoted(shown(to.url))}" if to is not None else ""
+        raise _error(f"{where} has moved{moved}; redirects are not followed: name that address")
     again = status in RETRIED_STATUS or status >= 500
     delay = retry_delay(response.headers, datetime.now(UTC)) if again else None
     delay = min(delay, MAX_RETRY_DELAY) if delay is not None else None

@@ -139,6 +139,11 @@ async def test_a_redirect_is_told_and_not_followed() -> None:
     assert error.non_retryable
 
 
+async def test_of_where_something_has_moved_to_nothing_secret_is_told() -> None:
+    error = await refusal(302, location="https://ann:pass@x.org/y?sig=1#z")
+    assert "has moved to `https://x.org/y`; redirects" in str(error)
+
+
 async def test_what_is_too_large_is_not_read_to_its_end() -> None:
     sent: list[int] = []
 
