@@ -1,0 +1,587 @@
+"""§13: key sets are checked at start, rotated without a restart, and never asked for in a hurry."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import textwrap
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from temporalio.exceptions import ApplicationError
+
+from activities import keysets
+from activities.catalog.source import Source
+from activities.endpoints import http_client
+from activities.key_settings import load_keys
+from activities.keysets import (
+    BETWEEN_FETCHES_SECONDS,
+    MAX_SET_BYTES,
+    FileKeys,
+    Keys,
+    KeysError,
+    MissingKeys,
+    UrlKeys,
+)
+from activities.public_keys import MAX_KEYS, Key, keys_in
+from activities.tokens import CheckToken
+from schemas.keys import KeySet
+from tests.activities.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
+
+# What is read when the worker starts.
+
+
+def load(folder: Path, text: str, name: str = "keys.yaml") -> list[Keys]:
+    """The sets of a file with this text, beside which there are some files with keys."""
+    (folder / "ada.json").write_text(jwks(ADA))
+    (folder / "bob.pem").write_text(BOB.pem())
+    (folder / name).write_text(textwrap.dedent(text))
+    return list(load_keys(str(folder / name), http_client()))
+
+
+def refused(folder: Path, text: str, name: str = "keys.yaml") -> str:
+    """Why such a file does not load."""
+    with pytest.raises(KeysError) as error:
+        load(folder, text, name)
+    assert all(problem.mend for problem in error.value.problems)
+    return str(error.value).replace(f"{folder}/", "")
+
+
+async def signs(keys: Keys, signer: Signer) -> bool:
+    """Whether a decision of theirs counts."""
+    check = {"token": signer.token(), "purpose": "decision"}
+    try:
+        await CheckToken([keys]).check_token(check)
+    except ApplicationError as error:
+        if error.type == "invalid_token":
+            return False
+        raise
+    return True
+
+
+async def test_sets_stand_in_a_file_by_name(tmp_path: Path) -> None:
+    sets = load(
+        tmp_path,
+        """
+        $schema: schemas/keys.schema.json
+        people: {file: ada.json, for: [decisions], leeway: 5s}
+        others: {file: bob.pem, issuer: bob}
+        provider: {url: "https://id.example/jwks.json", audience: holdfast, refresh: 1h}
+        here: {url: "http://127.0.0.1:1/jwks.json"}
+        """,
+    )
+    assert [keys.name for keys in sets] == ["people", "others", "provider", "here"]
+    assert await signs(sets[0], ADA)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "signer"),
+    [
+        ("set.json", jwks(ADA), ADA),
+        ("set", jwks(ADA, rsa()), rsa()),
+        ("set.yaml", jwks(ADA), ADA),
+        ("set.pem", ADA.pem(), ADA),
+        ("set.json", f"# Ada and Bob\n{ADA.pem()}\n{BOB.pem()}", BOB),
+        ("set.pem", rsa().pem().replace("\n", "\r\n"), rsa()),
+    ],
+)
+async def test_a_file_with_keys_is_one_set(
+    tmp_path: Path, name: str, text: str, signer: Signer
+) -> None:
+    [keys] = load(tmp_path, text, name)
+    assert await signs(keys, signer)
+    assert not await signs(keys, EVE)
+
+
+async def test_an_address_is_one_set() -> None:
+    [keys] = load_keys("https://id.example/jwks.json", http_client())
+    assert isinstance(keys, UrlKeys)
+
+
+def test_without_an_option_there_are_none() -> None:
+    assert load_keys(None, http_client()) == []
+
+
+def jwk(signer: Signer = ADA, **more: Any) -> str:
+    """A set of one key, which says this as well; None leaves something out."""
+    said = {name: value for name, value in signer.jwk(**more).items() if value is not None}
+    return json.dumps({"keys": [said]})
+
+
+OTHERS = """-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEVs/o5+uQbTjL3chynL4wXgUg2R9
+q9UU8I5mEovUf86QZ7kOBIjJwqnzD1omageEHWwHdBO6B+dFabmdT9POxg==
+-----END PUBLIC KEY-----
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "keys.yaml:1: the file is empty"),
+        ("{}", "keys.yaml:1: key sets stand here by name"),
+        ("$schema: keys.schema.json", "keys.yaml:1: key sets stand here by name"),
+        ("- a", "key sets stand here by name; write each under a name of your own"),
+        ("file: ada.json", "keys.yaml:1: key sets stand here by name"),
+        ("a: {}", "keys.yaml:1: `a`: a key set needs `file` or `url`; add one of them"),
+        ("a: {file: ada.json, url: 'https://x'}", "stand beside each other; keep one"),
+        ("a:\n  file: ade.json", "keys.yaml:2: `a.file`: there is no file `ade.json`"),
+        (f"a: {{file: {json.dumps(ADA.private_pem())}}}", "`a.file`: this is a key; put it in a"),
+        ("a:\n  file: ada.json\n  audiance: x", "keys.yaml:3: unknown field `audiance`; did"),
+        ("a:\n  file: ada.json\n  for: []", "keys.yaml:3: "),
+        ("a:\n  file: ada.json\n  for: [approvals]", "write `decisions` or `principals`"),
+        ("a:\n  file: ada.json\n  leeway: 1h", "keys.yaml:3: "),
+        ("a:\n  file: ada.json\n  leeway: 30", "a duration is a number and a unit"),
+        ("a:\n  url: http://id.example/x", "keys.yaml:2: `a.url`: keys that come over `http`"),
+        ("a:\n  url: http://127.0.0.1.nip.io/x", "over `http` may be anybody's; write https"),
+        ("a:\n  url: id.example", "keys.yaml:2: "),
+        ("a:\n  url: 'https://bob:secret@id.example/x'", "holds a user's name or password"),
+        ("a:\n  url: file:///etc/keys", "is no web address"),
+        ("\n".join(f"a{n}: {{file: ada.json}}" for n in range(101)), "100 items"),
+    ],
+)
+def test_settings_that_do_not_load_are_told_with_their_line(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    told = refused(tmp_path, text)
+    assert says in told
+    assert "secret@" not in told
+    assert "BEGIN" not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{\n"keys": []}', "set.json:2: `keys`: there is no key in it; add one"),
+        ('{"keys": [1]}', "`keys[0]`: a key is an object"),
+        ('{"keys": [{}]}', "`keys[0]`: `kty` is missing; add it"),
+        (jwk(kty="oct", k="AAAA"), "this is a shared secret (kty `oct`); take it out"),
+        (jwk(d="AAAA"), "this is a private key; write its public key here"),
+        (jwk(rsa(), p="AAAA"), "this is a private key"),
+        (jwk(kty="EC"), "`kty` `EC` is not read; Ed25519 (kty `OKP`) and RSA are read"),
+        (jwk(kty=7), "`kty` `7` is not read"),
+        (jwk(crv="Ed448"), "`crv` `Ed448` is not read; write `Ed25519`"),
+        (jwk(crv=None), "`crv` `null` is not read"),
+        (jwk(use="enc"), "`use` `enc` is not read; only keys for signatures"),
+        (jwk(alg="RS256"), "`alg` `RS256` is not read; a key of kty `OKP` is read for `EdDSA`"),
+        (jwk(rsa(), alg="PS256"), "`alg` `PS256` is not read"),
+        (jwk(key_ops=["sign"]), "a key is to be for `verify`"),
+        (jwk(kid=7), "`kid` does not fit; write a text"),
+        (jwk(kid="k" * 501), "`kid` does not fit"),
+        (jwk(x="AAAA"), "this is no OKP key; copy it again, whole"),
+        (jwk(x=7), "this is no OKP key"),
+        (jwk(rsa(), n=None), "this is no RSA key"),
+        (jwk(rsa(), e="AA"), "this is no RSA key"),
+        (jwk(Signer(rsa_key(0, 1024))), "an RSA key of 1024 bits is not taken; make one of 2048"),
+        (json.dumps({"keys": [ADA.jwk()] * (MAX_KEYS + 1)}), f"keep at most {MAX_KEYS}"),
+        (f"\n{ADA.private_pem()}", "set.json:2: this is a private key"),
+        (f"{ADA.pem()}{ADA.private_pem()}", "set.json:4: this is a private key"),
+        (OTHERS, "set.json:1: this is a key of another type; make one of Ed25519 or RSA"),
+        (Signer(rsa_key(0, 1024)).pem(), "an RSA key of 1024 bits"),
+        (ADA.pem().replace("PUBLIC KEY", "CERTIFICATE"), "is a `CERTIFICATE`, and no public key"),
+        (ADA.pem().replace("MCow", "MCox"), "set.json:1: this is no public key"),
+        (ADA.pem()[:-10], "this PEM is not whole"),
+        (ADA.pem() * (MAX_KEYS + 1), f"keep at most {MAX_KEYS}"),
+        ('{"keys": [], "keys": [1]}', "the key `keys` stands twice"),
+    ],
+)
+def test_what_is_no_public_key_for_signatures_is_refused_with_its_line(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    told = refused(tmp_path, text, "set.json")
+    assert says in told
+    assert told.startswith("set.json:")
+    assert "AAAA" not in told
+
+
+def test_a_key_that_is_refused_is_told_in_its_own_file(tmp_path: Path) -> None:
+    (tmp_path / "eve.json").write_text('{"keys": [\n  {"kty": "oct", "k": "c2VjcmV0"}\n]}')
+    told = refused(tmp_path, "a: {file: eve.json}\nb: {file: eve.json}")
+    assert told.startswith("eve.json:2: `keys[0]`: this is a shared secret")
+    assert told.count("shared secret") == 2
+    assert "c2VjcmV0" not in told
+
+
+def test_tokens_of_principals_need_keys_for_them(tmp_path: Path) -> None:
+    (tmp_path / "ada.json").write_text(jwks(ADA))
+    file = tmp_path / "keys.yaml"
+    file.write_text("people: {file: ada.json, for: [decisions]}")
+    for place in (None, str(file)):
+        with pytest.raises(KeysError, match="no keys to check them with; name some"):
+            load_keys(place, http_client(), for_principals=True)
+    file.write_text("people: {file: ada.json}")
+    assert load_keys(str(file), http_client(), for_principals=True)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text() | st.sampled_from(["OKP", "RSA", "sig", "AQAB"]),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(
+                st.sampled_from(["keys", "kty", "crv", "x", "n", "e", "kid", "use", "key_ops"]),
+                inner,
+            )
+        ),
+    )
+)
+def test_no_set_is_too_strange(value: Any) -> None:
+    for said in (value, {"keys": value}, {"keys": [value]}):
+        found = keys_in(Source("set", said))
+        assert found.keys or found.faults or found.odd
+
+
+# While the worker runs.
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def put(file: Path, text: str) -> None:
+    """Put a file in the place of the old one, as a deployment does."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file with Ada's key."""
+    path = tmp_path / "set.json"
+    path.write_text(jwks(ADA))
+    return path
+
+
+def from_file(file: Path, clock: Clock, **more: Any) -> Keys:
+    return FileKeys("people", KeySet.model_validate({"file": str(file), **more}), file, clock)
+
+
+async def test_keys_in_a_file_are_rotated_without_a_restart(file: Path) -> None:
+    keys = from_file(file, Clock())
+    assert [await signs(keys, each) for each in (ADA, BOB)] == [True, False]
+    put(file, jwks(ADA, BOB))
+    assert [await signs(keys, each) for each in (ADA, BOB)] == [True, True]
+    put(file, jwks(BOB))
+    assert [await signs(keys, each) for each in (ADA, BOB)] == [False, True]
+
+
+async def test_a_file_is_read_once_for_each_change(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    real = keysets.keys_of_file
+
+    def counted(path: Path) -> tuple[Key, ...]:
+        read.append(path)
+        return real(path)
+
+    monkeypatch.setattr(keysets, "keys_of_file", counted)
+    keys = from_file(file, Clock())
+    put(file, jwks(BOB))
+    assert [await signs(keys, each) for each in (ADA, BOB, BOB)] == [False, True, True]
+    assert len(read) == 2
+
+
+async def test_a_file_that_keeps_its_size_and_time_is_read_all_the_same(file: Path) -> None:
+    keys = from_file(file, Clock())
+    before = file.stat()
+    put(file, jwks(Signer(BOB.private, "k1")))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_size == before.st_size
+    assert [await signs(keys, each) for each in (ADA, Signer(BOB.private, "k1"))] == [False, True]
+
+
+async def test_a_file_that_went_bad_leaves_the_keys_of_before_for_a_time(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    keys = from_file(file, clock, keep="1h")
+    clock.now += 7_200  # nothing was asked of it, and it has not changed
+    assert await signs(keys, ADA)
+    with caplog.at_level(logging.INFO, "holdfast"):
+        put(file, "{")
+        for _ in range(3):
+            assert await signs(keys, ADA)
+        clock.now += 3_601
+        with pytest.raises(MissingKeys, match="people"):
+            await keys.current("k1")
+        put(file, jwks(BOB))
+        assert await signs(keys, BOB)
+    assert [record.message.partition(": ")[0] for record in caplog.records] == [
+        "keys `people` cannot be read",
+        "keys `people` can be read again",
+    ]
+
+
+async def test_a_file_that_is_gone_is_as_one_that_is_bad(file: Path) -> None:
+    clock = Clock()
+    keys = from_file(file, clock, keep="1h")
+    file.unlink()
+    assert await signs(keys, ADA)
+    clock.now += 3_601
+    with pytest.raises(ApplicationError, match="key set `people` cannot be had"):
+        await signs(keys, ADA)
+
+
+# From an address.
+
+DOWN = b""
+
+
+class Provider:
+    """A server of a set, on this machine. It counts who asks, and answers as it is told."""
+
+    def __init__(self) -> None:
+        self.asked = self.sent_bytes = 0
+        self.heads: list[str] = []
+        self.answer = DOWN
+        self.more: bytes | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.url = ""
+
+    def serves(self, *signers: Signer) -> None:
+        """Have it serve the keys of these."""
+        self.says(200, jwks(*signers).encode())
+
+    def says(self, status: int, body: bytes, **headers: str) -> None:
+        """Have it answer this."""
+        named = {"content-length": str(len(body)), "connection": "close", **headers}
+        head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in named.items())
+        self.answer = f"HTTP/1.1 {status} X\r\n{head}\r\n".encode() + body
+
+    async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Serve one connection."""
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+            self.asked += 1
+            await self.gate.wait()
+            writer.write(self.answer)
+            while self.more is not None:
+                writer.write(self.more)
+                self.sent_bytes += len(self.more)
+                await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[Provider]:
+    made = Provider()
+    serving = await asyncio.start_server(made.serve, "127.0.0.1", 0)
+    made.url = f"http://127.0.0.1:{serving.sockets[0].getsockname()[1]}/jwks.json"
+    yield made
+    serving.close()
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with http_client() as client:
+        yield client
+
+
+def from_url(provider: Provider, http: httpx.AsyncClient, clock: Clock, **more: Any) -> Keys:
+    settings = KeySet.model_validate({"url": provider.url, **more})
+    return UrlKeys("provider", settings, httpx.URL(provider.url), http, clock)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+async def test_a_set_is_fetched_once_for_many_tokens(
+    provider: Provider, http: httpx.AsyncClient, clock: Clock
+) -> None:
+    provider.serves(ADA, rsa())
+    keys = from_url(provider, http, clock)
+    assert provider.asked == 0
+    both = await asyncio.gather(*(signs(keys, signer) for signer in (ADA, rsa()) * 10))
+    assert all(both)
+    assert provider.asked == 1
+    assert "cookie" not in provider.heads[0].lower()
+
+
+async def test_it_is_fetched_again_when_it_is_old(
+    provider: Provider, http: httpx.AsyncClient, clock: Clock
+) -> None:
+    provider.serves(ADA)
+    keys = from_url(provider, http, clock, refresh="10m")
+    assert await signs(keys, ADA)
+    provider.serves(BOB)
+    clock.now += 599
+    assert await signs(keys, ADA)
+    clock.now += 2
+    assert not await signs(keys, ADA)
+    assert await signs(keys, BOB)
+    assert provider.asked == 2
+
+
+async def test_a_new_key_counts_at_once_and_strangers_cost_few_requests(
+    provider: Provider, http: httpx.AsyncClient, clock: Clock
+) -> None:
+    provider.serves(ADA)
+    keys = from_url(provider, http, clock)
+    assert await signs(keys, ADA)
+    provider.serves(ADA, BOB)
+    clock.now += BETWEEN_FETCHES_SECONDS
+    assert await signs(keys, BOB)
+    assert provider.asked == 2
+    strangers = [Signer(EVE.private, f"e{number}") for number in range(20)]
+    assert not any(await asyncio.gather(*(signs(keys, each) for each in strangers)))
+    assert provider.asked == 2
+    clock.now += BETWEEN_FETCHES_SECONDS
+    assert not any(await asyncio.gather(*(signs(keys, each) for each in strangers)))
+    assert provider.asked == 3
+
+
+async def test_who_has_a_key_at_hand_does_not_wait_for_a_stranger(
+    provider: Provider, http: httpx.AsyncClient, clock: Clock
+) -> None:
+    provider.serves(ADA)
+    keys = from_url(provider, http, clock)
+    assert await signs(keys, ADA)
+    clock.now += BETWEEN_FETCHES_SECONDS
+    provider.gate.clear()
+    stranger = asyncio.create_task(signs(keys, Signer(EVE.private, "e1")))
+    while provider.asked < 2:
+        await asyncio.sleep(0)
+    assert await signs(keys, ADA)
+    assert not stranger.done()
+    provider.gate.set()
+    assert not await stranger
+
+
+async def test_while_it_is_down_the_last_good_keys_count_for_a_time(
+    provider: Provider, http: httpx.AsyncClient, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.serves(ADA)
+    keys = from_url(provider, http, clock, refresh="1m", keep="1h")
+    assert await signs(keys, ADA)
+    provider.says(503, b"")
+    for _ in range(5):
+        clock.now += 600
+        assert await signs(keys, ADA)
+    clock.now += 601
+    with pytest.raises(ApplicationError, match="`provider` cannot be had now") as missing:
+        await signs(keys, ADA)
+    assert missing.value.type == "keys_unavailable"
+    [warning] = caplog.messages
+    assert warning.endswith(f"{provider.url}: it answered 503; check the `url`")
+    provider.serves(ADA)
+    clock.now += BETWEEN_FETCHES_SECONDS
+    assert await signs(keys, ADA)
+
+
+BAD = {
+    "down": (DOWN, "it cannot be reached"),
+    "moved": (b"HTTP/1.1 302 X\r\nlocation: {url}?again\r\ncontent-length: 0\r\n\r\n", "redirects"),
+    "not there": (b"HTTP/1.1 404 X\r\ncontent-length: 0\r\n\r\n", "it answered 404"),
+    "no HTTP": (b"SSH-2.0-x\r\n\r\n", "it cannot be reached"),
+    "half": (b'HTTP/1.1 200 X\r\ncontent-length: 100\r\n\r\n{"keys":', "it cannot be reached"),
+    "garbage": (b"HTTP/1.1 200 X\r\ncontent-length: 6\r\n\r\n<html>", "this is no JSON"),
+    "no UTF-8": (b"HTTP/1.1 200 X\r\ncontent-length: 2\r\n\r\n\xff\xfe", "is not UTF-8"),
+    "compressed": (
+        b"HTTP/1.1 200 X\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
+        "is compressed",
+    ),
+    "no set": (b'HTTP/1.1 200 X\r\ncontent-length: 9\r\n\r\n{"key":1}', "this is no JWK set"),
+    "an empty set": (b'HTTP/1.1 200 X\r\ncontent-length: 11\r\n\r\n{"keys":[]}', "no key in it"),
+    "too deep": (b"HTTP/1.1 200 X\r\ncontent-length: 9000\r\n\r\n" + b"[" * 9000, "too deep"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_what_is_no_set_is_told_to_the_operator_and_asked_for_again_later(
+    provider: Provider,
+    http: httpx.AsyncClient,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+) -> None:
+    answer, says = BAD[name]
+    provider.answer = answer.replace(b"{url}", provider.url.encode())
+    keys = from_url(provider, http, clock)
+    for _ in range(3):
+        with pytest.raises(ApplicationError, match="`provider` cannot be had now") as missing:
+            await signs(keys, ADA)
+        assert not missing.value.non_retryable
+    assert provider.asked == 1
+    [warning] = caplog.messages
+    assert says in warning
+    provider.serves(ADA)
+    clock.now += BETWEEN_FETCHES_SECONDS
+    assert await signs(keys, ADA)
+
+
+async def test_an_endless_answer_is_left(
+    provider: Provider, http: httpx.AsyncClient, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.answer, provider.more = b"HTTP/1.1 200 X\r\n\r\n", b" " * 65_536
+    with pytest.raises(MissingKeys):
+        await from_url(provider, http, clock).current("k1")
+    assert f"more than {MAX_SET_BYTES} bytes" in caplog.text
+    assert provider.sent_bytes < 2**24
+
+
+async def test_a_slow_answer_is_left(
+    provider: Provider,
+    http: httpx.AsyncClient,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keysets, "MAX_FETCH_SECONDS", 0.05)
+    provider.gate.clear()
+    with pytest.raises(MissingKeys):
+        await from_url(provider, http, clock).current("k1")
+    assert "it took more than 0.05 s" in caplog.text
+    provider.gate.set()
+
+
+async def test_what_is_for_others_in_a_provider_s_set_is_left_to_them(
+    provider: Provider, http: httpx.AsyncClient, clock: Clock
+) -> None:
+    others = [{"kty": "EC", "crv": "P-256", "kid": "e"}, rsa("enc", 1).jwk(use="enc")]
+    provider.says(200, json.dumps({"keys": [*others, ADA.jwk()]}).encode())
+    keys = from_url(provider, http, clock)
+    assert await signs(keys, ADA)
+    assert not await signs(keys, rsa("enc", 1))
+
+
+@pytest.mark.parametrize("bad", [{"kty": "oct", "k": "c2VjcmV0"}, ADA.jwk(d="c2VjcmV0")])
+async def test_a_provider_that_gives_its_secrets_away_is_not_believed(
+    provider: Provider,
+    http: httpx.AsyncClient,
+    clock: Clock,
+    caplog: pytest.LogCaptureFixture,
+    bad: dict[str, Any],
+) -> None:
+    provider.says(200, json.dumps({"keys": [BOB.jwk(), bad]}).encode())
+    with pytest.raises(MissingKeys):
+        await from_url(provider, http, clock).current("k2")
+    assert "c2VjcmV0" not in caplog.text
+
+
+async def test_what_an_address_asks_for_is_not_logged(
+    http: httpx.AsyncClient, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = httpx.URL("http://127.0.0.1:1/jwks.json?code=s3cret")
+    keys = UrlKeys("provider", KeySet(url=str(url)), url, http, clock)
+    with pytest.raises(MissingKeys):
+        await keys.current(None)
+    assert "it cannot be reached" in caplog.text
+    assert "s3cret" not in caplog.text
