@@ -4,18 +4,22 @@ Draft 2020-12 allows keywords that it does not know. But one that is nearly one 
 that would go unnoticed: `requierd` requires nothing. It is refused; all others are left alone.
 """
 
-import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from jsonschema.exceptions import ValidationError
 
 from schemas.faults import Fault, Where, closest, nearest
 from schemas.json_schema import EXTENSIONS, KEYWORDS, TYPES
+from schemas.pattern import PatternRefused
 from schemas.tool import META_PROPERTIES, OTHERS_PARAMETERS
 from schemas.wording import misfit, quoted
 
 _NEARLY = 0.85
+# To compare a word with all keywords takes long: of a schema, so many words of its own are.
+MAX_WORDS_COMPARED = 1_000
+MAX_NAMES_COMPARED = 200
 # Too short to be told from other words: `note` is no slip of `not`.
 _CANDIDATES = sorted(KEYWORDS.keys() - {"not", "if", "then", "else"})
 # Keywords that hold several schemas, by name or in a list, and those that hold one.
@@ -56,9 +60,13 @@ _WANTED = {
 
 def keyword_faults(schema: Any) -> Iterator[Fault]:
     """Keywords that are misspelt, and required properties that are."""
+    words = 0
     for where, each in _schemas(schema, ()):
         for key in each:
-            close = [] if _is_known(key) else closest(key, _CANDIDATES, _NEARLY)
+            if _is_known(key):
+                continue
+            words += 1
+            close = closest(key, _CANDIDATES, _NEARLY) if words <= MAX_WORDS_COMPARED else []
             if close:
                 yield _unknown((*where, key), close)
         yield from _required_faults(where, each)
@@ -87,8 +95,9 @@ def value_fault(error: ValidationError) -> Fault:
     match error.validator:
         case "type":
             return Fault(where, misfit(value), _kind_meant(where, wants))
-        case "format" if wants == "regex":
-            return Fault(where, f"{quoted(value)} is no regular expression", _regex_mend(value))
+        case "format" if isinstance(refused := error.cause, PatternRefused):
+            reason = f"{quoted(value)} is no regular expression to check with: {refused.reason}"
+            return Fault(where, reason, refused.mend)
         case "uniqueItems":
             return Fault(where, "it holds an item twice", "keep one of them")
         case "minItems":
@@ -116,8 +125,10 @@ def _required_faults(where: Where, schema: Mapping[str, Any]) -> Iterator[Fault]
     required = schema.get("required")
     if not isinstance(properties, dict) or not isinstance(required, list):
         return
-    for n, name in enumerate(required):
-        close = [] if name in properties else closest(str(name), properties, _NEARLY)
+    for n, name in enumerate(required[:MAX_NAMES_COMPARED]):
+        if name in properties:
+            continue
+        close = closest(str(name), islice(properties, MAX_NAMES_COMPARED), _NEARLY)
         if close:
             reason = f"{quoted(name)} is required, and there is no such property"
             yield Fault((*where, "required", n), reason, nearest(str(name), close))
@@ -165,11 +176,3 @@ def _kind_meant(where: Where, kinds: str | list[str]) -> str:
         return "write a schema"
     wants = [kinds] if isinstance(kinds, str) else kinds
     return "write " + " or ".join(_WANTED.get(each, each) for each in wants)
-
-
-def _regex_mend(value: Any) -> str:
-    try:
-        re.compile(value)
-    except re.error as error:
-        return f"mend it: {error}"
-    return "mend it"

@@ -6,9 +6,10 @@ itself and to nothing that is missing, that checking with it ends, and that it i
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import best_match
 from referencing import Registry
 from referencing.exceptions import Unresolvable
@@ -18,9 +19,17 @@ from activities.catalog.keywords import keyword_faults, value_fault
 from schemas.base import json_size
 from schemas.faults import Fault, Where, nearest
 from schemas.json_schema import DRAFT
+from schemas.pattern import PatternRefused, pattern, steps_of
 
 MAX_SCHEMA_BYTES = 256_000
 MAX_SCHEMA_DEPTH = 64
+# Objects and lists, of which each takes a tenth of a millisecond to be looked at.
+MAX_SCHEMA_PARTS = 10_000
+# Of all patterns together: half a second to make them ready.
+MAX_PATTERNS_STEPS = 1_000_000
+# What is wrong with one schema, and the names that one of it may have been meant for.
+MAX_FAULTS = 20
+MAX_MEANT = 200
 
 # Keywords whose values are no schemas, and those whose values are schemas by name.
 _DATA = ("const", "enum", "default", "examples", "required")
@@ -32,9 +41,15 @@ _REFERENCES = ("$ref", "$dynamicRef")
 Target = Callable[[str], Any]
 """What a local reference stands for, or None where it names nothing."""
 
-_META = Draft202012Validator(
-    Draft202012Validator.META_SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER
-)
+_FORMATS = FormatChecker()
+
+
+@_FORMATS.checks("regex", raises=PatternRefused)
+def _is_pattern(value: Any) -> bool:
+    return not isinstance(value, str) or pattern(value) is not None
+
+
+_META = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=_FORMATS)
 
 
 def schema_faults(schema: Any) -> list[Fault]:
@@ -44,7 +59,7 @@ def schema_faults(schema: Any) -> list[Fault]:
     too_large = _size_faults(schema)
     if too_large:
         return too_large
-    misspelt = list(keyword_faults(schema))
+    misspelt = list(islice(keyword_faults(schema), MAX_FAULTS))
     error = best_match(_META.iter_errors(schema))
     if error is not None:
         return [*misspelt, value_fault(error)]
@@ -52,21 +67,36 @@ def schema_faults(schema: Any) -> list[Fault]:
 
 
 def _size_faults(schema: Any) -> list[Fault]:
-    where = _too_deep(schema)
-    if where is not None:
-        return [Fault(where, "the schema is nested too deep", f"at most {MAX_SCHEMA_DEPTH} levels")]
+    too_much = _too_much(schema)
+    if too_much is not None:
+        return [too_much]
     size_bytes = json_size(schema)
     if size_bytes > MAX_SCHEMA_BYTES:
         return [Fault((), f"the schema has {size_bytes} bytes", f"at most {MAX_SCHEMA_BYTES}")]
+    if sum(map(steps_of, _patterns(schema))) > MAX_PATTERNS_STEPS:
+        mend = "use smaller counts, or `minLength` and `maxLength`"
+        return [Fault((), "the schema's patterns together take too much to search for", mend)]
     return []
 
 
-def _too_deep(value: Any) -> Where | None:
+def _patterns(schema: Any) -> Iterator[str]:
+    for _, each in _subschemas(schema):
+        properties = each.get("patternProperties")
+        names = list(properties) if isinstance(properties, dict) else []
+        yield from (text for text in (each.get("pattern"), *names) if isinstance(text, str))
+
+
+def _too_much(value: Any) -> Fault | None:
     rest: list[tuple[Where, Any]] = [((), value)]
+    parts = 0
     while rest:
         where, each = rest.pop()
+        parts += 1
         if len(where) > MAX_SCHEMA_DEPTH:
-            return where
+            mend = f"at most {MAX_SCHEMA_DEPTH} levels"
+            return Fault(where, "the schema is nested too deep", mend)
+        if parts > MAX_SCHEMA_PARTS:
+            return Fault((), "the schema has too many parts", f"at most {MAX_SCHEMA_PARTS}")
         items = each.items() if isinstance(each, dict) else enumerate(each)
         rest.extend(
             ((*where, key), inner) for key, inner in items if isinstance(inner, dict | list)
@@ -83,18 +113,19 @@ def _draft_faults(schema: Any) -> Iterator[Fault]:
 
 def _reference_faults(schema: dict[str, Any]) -> list[Fault]:
     target = _targets(schema)
-    known = [f"#/$defs/{name}" for name in schema.get("$defs", {})]
-    found = [
+    known = [f"#/$defs/{name}" for name in islice(schema.get("$defs", {}), MAX_MEANT)]
+    faults = (
         fault
         for where, each in _subschemas(schema)
         for fault in _lookup_faults(where, each, target, known)
-    ]
-    return found or list(_endless(schema, target))
+    )
+    return list(islice(faults, MAX_FAULTS)) or list(_endless(schema, target))
 
 
 def _targets(schema: dict[str, Any]) -> Target:
     resource = DRAFT202012.create_resource(schema)
-    resolver = Registry().with_resource("", resource).resolver()
+    # Anchors are found once, and not by each reference to one.
+    resolver = Registry().with_resource("", resource).crawl().resolver()
 
     def target(reference: str) -> Any:
         try:

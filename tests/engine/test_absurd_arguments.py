@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from workflows.engine.allowance import bounded
 from workflows.engine.arguments import InvalidArguments, fit
-from workflows.engine.checking import bounded, errors
+from workflows.engine.checking import errors
 from workflows.engine.reading import read_json
 
 INTEGER = {"type": "integer"}

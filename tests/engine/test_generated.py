@@ -13,9 +13,10 @@ from schemas.reference import parse_reference
 from schemas.solution import Solution
 from tests.engine.driver import Play, call, read_again, says, tool
 from tests.engine.generated import JSON, NOISE, OBJECTS, RUNS, SCHEMAS, Anything, Drawn
+from workflows.engine.allowance import CannotCheck
 from workflows.engine.approval import Unacceptable
 from workflows.engine.arguments import InvalidArguments, fit, read_arguments
-from workflows.engine.checking import CannotCheck, errors, fits
+from workflows.engine.checking import errors, fits
 from workflows.engine.coercion import coerce
 from workflows.engine.state import Data
 

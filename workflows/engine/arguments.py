@@ -8,7 +8,8 @@ into a value. What was written is kept elsewhere, as it was.
 from typing import Any
 
 from schemas.tool import Schema
-from workflows.engine.checking import bounded, errors
+from workflows.engine.allowance import bounded
+from workflows.engine.checking import errors
 from workflows.engine.coercion import coerce
 from workflows.engine.reading import read_json, sound
 

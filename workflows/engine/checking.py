@@ -1,54 +1,23 @@
 """Whether a value fits a JSON Schema (draft 2020-12), and what is wrong with it.
 
-What a model or a tool wrote can be large, and slow on purpose to check: `bounded` says how much of
-it is done. Nothing is ever fetched. JSON Schema leaves it open whether a `format` is checked: those
-of `FORMATS` are, or a person would be asked to approve a date that is none.
+What a model or a tool wrote can be large, and slow on purpose to check: an allowance says how much
+of it is done. Nothing is ever fetched. JSON Schema leaves it open whether a `format` is checked:
+some are, or a person would be asked to approve a date that is none.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
-from jsonschema import Draft202012Validator, FormatChecker, validators
 from jsonschema.exceptions import ValidationError
 from referencing import Registry
 
 from schemas.tool import Schema
+from workflows.engine.allowance import CannotCheck, bounded
+from workflows.engine.keywords import FORMAT_CHECKER, BoundedValidator
 
-MAX_CHECKS = 50_000
 MAX_ERRORS = 20
 MAX_COMPARED_ERRORS = 1_000
 MAX_MESSAGE_CHARACTERS = 300
-# Quick to check, and the same everywhere.
-FORMATS = ("date", "uuid", "ipv4", "ipv6")
-
-Keyword = Callable[[Any, Any, Any, Any], Any]
-# Keywords that go through every item of a value, also where there is nothing to check of it.
-_GOES_THROUGH = ("items", "contains", "patternProperties", "additionalProperties", "propertyNames")
-
-_checks_left: ContextVar[list[int] | None] = ContextVar("_checks_left", default=None)
-
-
-class CannotCheck(Exception):
-    """Whether a value fits a schema cannot be said; the message says why."""
-
-
-@contextmanager
-def bounded() -> Iterator[None]:
-    """All checking inside shares one allowance of `MAX_CHECKS`, about half a second of work.
-
-    Temporal takes a workflow that thinks for two seconds for dead.
-    """
-    if _checks_left.get() is not None:
-        yield
-        return
-    token = _checks_left.set([MAX_CHECKS])
-    try:
-        yield
-    finally:
-        _checks_left.reset(token)
 
 
 def errors(value: Any, schema: Schema | bool) -> list[str]:
@@ -79,19 +48,6 @@ def fits(value: Any, schema: Schema | bool) -> bool:
     return not _errors(value, schema, 1)
 
 
-def spend(checks: int) -> None:
-    """Take so much of the allowance.
-
-    Raises:
-        CannotCheck: it is used up.
-    """
-    left = _checks_left.get()
-    assert left is not None  # whoever checks has opened an allowance
-    left[0] -= checks
-    if left[0] < 0:
-        raise CannotCheck(f"too large to be checked: that takes more than {MAX_CHECKS} steps")
-
-
 def validator(schema: Schema | bool) -> Any:
     """A validator that counts its work; to be used where it is `bounded`.
 
@@ -99,11 +55,8 @@ def validator(schema: Schema | bool) -> Any:
         CannotCheck: the schema is none.
     """
     # An empty registry: a validator of its own accord would fetch remote references over HTTP.
-    # A schema that names its draft would be given that draft's own validator, which does not count.
-    if isinstance(schema, dict):
-        schema = {key: rule for key, rule in schema.items() if key != "$schema"}
     try:
-        return _Bounded(schema, registry=Registry(), format_checker=_FORMATS)
+        return BoundedValidator(schema, registry=Registry(), format_checker=FORMAT_CHECKER)
     except Exception as error:
         raise _cannot_apply(error) from None
 
@@ -146,42 +99,3 @@ def _shortened(message: str) -> str:
         return message
     half = MAX_MESSAGE_CHARACTERS // 2
     return f"{message[:half]} … {message[-half:]}"
-
-
-def _counted(name: str, keyword: Keyword) -> Keyword:
-    """A keyword of JSON Schema that counts how often it is applied."""
-    through = name in _GOES_THROUGH
-
-    def check(validator: Any, rule: Any, instance: Any, schema: Any) -> Any:
-        spend(1 + len(instance) if through and isinstance(instance, dict | list) else 1)
-        return keyword(validator, rule, instance, schema)
-
-    return check
-
-
-def _unique(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """`uniqueItems` in one pass: jsonschema's own compares each item to each other one."""
-    if rule and isinstance(instance, list):
-        spend(len(instance))
-        if len({_key(item) for item in instance}) < len(instance):
-            yield ValidationError("an item stands in it twice")
-
-
-def _key(value: Any) -> Any:
-    """A key that is equal for equal JSON values: 1 is 1.0, and is not true."""
-    match value:
-        case bool():
-            return (bool, value)
-        case dict():
-            return (dict, frozenset((key, _key(item)) for key, item in value.items()))
-        case list():
-            return (list, tuple(_key(item) for item in value))
-        case _:
-            return value
-
-
-_FORMATS = FormatChecker(formats=FORMATS)
-_KEYWORDS: dict[str, Keyword] = {**Draft202012Validator.VALIDATORS, "uniqueItems": _unique}
-_Bounded: Any = validators.extend(  # type: ignore[no-untyped-call]  # its types leave it out
-    Draft202012Validator, {name: _counted(name, rule) for name, rule in _KEYWORDS.items()}
-)

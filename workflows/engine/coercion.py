@@ -7,9 +7,14 @@ from typing import Any
 
 from schemas.base import MAX_JSON_DEPTH
 from schemas.tool import Schema
-from workflows.engine.checking import CannotCheck, bounded, spend, validator
+from workflows.engine.allowance import CannotCheck, bounded, spend
+from workflows.engine.checking import validator
 from workflows.engine.reading import read_json
 
+# So many items, types or characters of a reference go for one step.
+_LOOKED_AT_A_CHECK = 8
+# A text of so many characters is read as JSON in the time of one.
+_READ_A_CHECK = 1_000
 _NUMBER = re.compile(r"-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,3})?\Z")
 
 
@@ -61,6 +66,8 @@ class _Coercion:
             return False
 
     def _inside(self, value: Any, schema: Schema, depth: int) -> Any:
+        if isinstance(value, dict | list):
+            spend(len(value) // _LOOKED_AT_A_CHECK)
         match value:
             case dict():
                 return {
@@ -78,6 +85,7 @@ class _Coercion:
         """The schema that a local `$ref` points to; anything else coerces nothing."""
         if not reference.startswith("#/"):
             return self._root if reference == "#" else True
+        spend(len(reference) // _LOOKED_AT_A_CHECK)
         found: Any = self._root
         for step in reference[2:].split("/"):
             key = step.replace("~1", "/").replace("~0", "~")
@@ -106,6 +114,7 @@ def _of_index(schema: Schema, index: int) -> Any:
 def _to_type(value: Any, types: Any) -> Any:
     """The value as the first of the types that it is, or else can be turned into."""
     wanted = [types] if isinstance(types, str) else types if isinstance(types, list) else []
+    spend(len(wanted) // _LOOKED_AT_A_CHECK)
     if not wanted or any(_is(value, name) for name in wanted):
         return value
     for name in wanted:
@@ -170,6 +179,7 @@ def _number(text: str, name: str) -> Any:
 def _parsed(text: str, kind: type[dict[str, Any]] | type[list[Any]]) -> Any:
     if not text.lstrip().startswith("{" if kind is dict else "["):
         return text
+    spend(len(text) // _READ_A_CHECK)
     try:
         return read_json(text)
     except ValueError:

@@ -18,7 +18,7 @@ from schemas.agent import Agent, Forced, ToolChoice
 from schemas.names import CHOOSE_SKILL
 from schemas.solution import WrittenCall
 from schemas.tool import REASONING, Schema, Tool
-from workflows.engine.checking import bounded
+from workflows.engine.allowance import bounded
 from workflows.engine.forms import (
     Form,
     Forms,

@@ -18,7 +18,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from schemas.tool import Schema
-from workflows.engine.checking import CannotCheck, bounded, validator
+from workflows.engine.allowance import CannotCheck, bounded
+from workflows.engine.checking import validator
 from workflows.engine.reading import read_json
 
 # OpenAI takes ten levels in all, of which the calls around an argument are three.

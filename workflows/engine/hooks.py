@@ -16,7 +16,7 @@ from schemas.errors import CallError, ErrorCode
 from schemas.names import CHOOSE_SKILL, STOP_RUN
 from schemas.stored import Stored
 from schemas.tool import ActivityBinding
-from workflows.engine.checking import bounded
+from workflows.engine.allowance import bounded
 from workflows.engine.outcome import Failure, words_of
 from workflows.engine.turn import Call
 

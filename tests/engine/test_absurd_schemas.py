@@ -1,0 +1,195 @@
+"""Schemas that are slow on purpose: a value is checked in no time, or it is said to be too large.
+
+Each of these takes jsonschema alone, or what was here before, from seconds to years.
+"""
+
+import contextlib
+import time
+from typing import Any
+
+import pytest
+
+from schemas.tool import Schema
+from tests.engine.test_absurd_arguments import branch
+from workflows.engine import allowance
+from workflows.engine.allowance import Purse, bounded, draw_on
+from workflows.engine.arguments import InvalidArguments, fit
+from workflows.engine.checking import errors
+
+MAX_SECONDS = 0.9
+INTEGER = {"type": "integer"}
+TEXT = {"type": "string"}
+LONG = "x" * 1_000_000
+NUMBERS = [1] * 400_000
+ANCHORED = {"$anchor": "a", "type": "integer"}
+OTHER_DRAFT = {"$schema": "http://json-schema.org/draft-07/schema#"}
+OWN_DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+SLOW = {"pattern": "^(a+)+$"}
+
+ABSURD: dict[str, tuple[Any, Schema]] = {
+    "a long text, quoted by many errors": (LONG, {"anyOf": [INTEGER] * 2_000}),
+    "a long list, quoted by many errors": (NUMBERS, {"anyOf": [TEXT] * 2_000}),
+    "a long text, forbidden many times": (LONG, {"anyOf": [False] * 2_000}),
+    "a long list, forbidden many times": (NUMBERS, {"oneOf": [True] + [False] * 2_000}),
+    "schemas of nothing": ([1] * 40_000, {"items": {"allOf": [{}] * 9_000}}),
+    "schemas for each place": ([1] * 9_000, {"prefixItems": [{}] * 9_000}),
+    "many names required": (
+        [{}] * 20_000, {"items": {"required": [f"k{n}" for n in range(9_000)]}},
+    ),
+    "many values": (["x"] * 40_000, {"items": {"enum": [f"k{n}" for n in range(9_000)]}}),
+    "many types": ([1] * 20_000, {"items": {"type": ["string"] * 9_000}}),
+    "a large constant, again and again": (
+        [[0] * 60_000] * 4,
+        {"$defs": {"c": {"const": [0] * 60_000}},
+         "items": {"allOf": [{"$ref": "#/$defs/c"}] * 999}},
+    ),
+    "a large value among others, again and again": (
+        [[0] * 60_000] * 4,
+        {"$defs": {"e": {"enum": [[0] * 60_000]}},
+         "items": {"allOf": [{"$ref": "#/$defs/e"}] * 999}},
+    ),
+    "numbers of one hash": ([n * (2**61 - 1) for n in range(40_000)], {"uniqueItems": True}),
+    "large items, compared again and again": (
+        [[0] * 100_000, [1] * 100_000],
+        {"$defs": {"u": {"uniqueItems": True}}, "allOf": [{"$ref": "#/$defs/u"}] * 999},
+    ),
+    "unevaluated properties": (
+        {f"k{n}": 1 for n in range(40_000)},
+        {"allOf": [{"additionalProperties": True}], "unevaluatedProperties": False},
+    ),
+    "unevaluated properties that are known": (
+        {f"k{n}": 1 for n in range(6_000)},
+        {"allOf": [{"properties": {f"k{n}": {} for n in range(6_000)}}],
+         "unevaluatedProperties": False},
+    ),
+    "unevaluated items": ([1] * 40_000, {"allOf": [{"contains": TEXT}], "unevaluatedItems": False}),
+    "an anchor in a large schema": (
+        [1] * 20_000,
+        {"$defs": {"a": ANCHORED, "z": {"allOf": [{}] * 9_000}}, "items": {"$ref": "#a"}},
+    ),
+    "a schema with addresses": (
+        [1] * 20_000,
+        {"$id": "urn:a", "$defs": {"a": {"$id": "urn:b", **INTEGER}}, "items": {"$ref": "urn:b"}},
+    ),
+    "a long reference": (
+        [1] * 20_000,
+        {"$defs": {"a" * 30_000: INTEGER}, "items": {"$ref": "#/$defs/" + "%61" * 30_000}},
+    ),
+    "errors that come up from far below": (
+        branch(50) | {"c": ["x"] * 20_000},
+        {"$defs": {"n": {"properties": {"c": {"$ref": "#/$defs/n"}}, "items": INTEGER}},
+         "anyOf": [{"$ref": "#/$defs/n"}]},
+    ),
+    "a slow pattern": ("a" * 40 + "b", SLOW),
+    "a slow pattern in another draft": ("a" * 40 + "b", {"if": OTHER_DRAFT | SLOW, "then": True}),
+    "a slow pattern in its own draft": ("a" * 40 + "b", {"allOf": [OWN_DRAFT | SLOW]}),
+    "a slow pattern for names": ({"a" * 40 + "b": 1}, {"propertyNames": SLOW}),
+    "a slow pattern for properties": ({"a" * 40 + "b": 1}, {"patternProperties": {"^(a+)+$": {}}}),
+    "a slow pattern for all others": (
+        {"a" * 40 + "b": 1}, {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
+    ),
+    "a slow pattern for unevaluated ones": (
+        {"a" * 40 + "b": 1}, {"patternProperties": {"^(a+)+$": {}}, "unevaluatedProperties": False},
+    ),
+    "many patterns": (
+        ["a" * 100] * 2_000,
+        {"items": {"allOf": [{"pattern": f"a{{1,{900 - n}}}[^b]{{1,900}}x"} for n in range(200)]}},
+    ),
+    "many patterns for many names": (
+        {f"k{n}": 1 for n in range(20_000)},
+        {"patternProperties": {f"^a{n}+$": INTEGER for n in range(2_000)}},
+    ),
+    "a pattern of many states": ("ab" * 500_000, {"pattern": "a[ab]{400}c"}),
+    "large numbers": ([10**999] * 900, {"items": {"multipleOf": 7}}),
+    "many that fit": ([1] * 20_000, {"items": {"oneOf": [{} for _ in range(3_000)]}}),
+    "a text that is JSON, again and again": (
+        "{" + ",".join(f'"k{n}":1' for n in range(50_000)) + "}",
+        {"allOf": [{"anyOf": [{"type": "object", "required": ["z"]}]}] * 300},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ABSURD)
+def test_a_value_is_checked_in_no_time_or_refused(name: str) -> None:
+    value, schema = ABSURD[name]
+    begin = time.thread_time()
+    errors(value, schema)
+    with contextlib.suppress(InvalidArguments):
+        fit(value, schema)
+    assert time.thread_time() - begin < 2 * MAX_SECONDS
+
+
+def test_a_value_that_is_too_deep_for_its_schema_is_refused_and_nothing_falls_over() -> None:
+    schema: Schema = {"$ref": "#/$defs/a"}
+    row = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}]} for n in range(150)}
+    schema["$defs"] = {"a": {"$ref": "#/$defs/a0"}, **row, "a150": INTEGER}
+    assert errors(1, schema) == ["too deep to be checked"]
+
+
+def test_a_pattern_that_is_not_searched_for_fits_nothing() -> None:
+    """A run that began before such a pattern was refused still has it."""
+    [said] = errors("ab", {"pattern": "a(?=b)"})
+    assert said.startswith("the schema cannot be applied: a pattern looks ahead")
+
+
+def test_errors_are_told_in_the_order_of_the_value_in_each_process() -> None:
+    value = dict.fromkeys("zyxwvu", "x")
+    told = [line[0] for line in errors(value, {"additionalProperties": INTEGER})]
+    assert "".join(told) == "zyxwvu"
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "says"),
+    [
+        ({"a": 1, "b": 2}, {"properties": {"a": {}}, "unevaluatedProperties": False},
+         "Unevaluated properties are not allowed ('b' was unexpected)"),
+        ({"a": 1, "b": 2}, {"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": TEXT},
+         "Unevaluated properties are not valid under the given schema ('b' was unevaluated and"
+         " invalid)"),
+        ({"a": 1}, {"if": {"required": ["b"]}, "else": {"patternProperties": {"^a": {}}},
+                    "unevaluatedProperties": False}, None),
+        ({"a": 1, "b": 1}, {"dependentSchemas": {"a": {"properties": {"b": {}}}},
+                            "properties": {"a": {}}, "unevaluatedProperties": False}, None),
+        ({"a": 1}, {"$ref": "#/$defs/x", "$defs": {"x": {"properties": {"a": {}}}},
+                    "unevaluatedProperties": False}, None),
+        ([1, 2], {"prefixItems": [{}], "unevaluatedItems": False},
+         "Unevaluated items are not allowed (2 was unexpected)"),
+        ([1, "a"], {"prefixItems": [{}], "contains": TEXT, "unevaluatedItems": False}, None),
+        ([1, 2], {"anyOf": [{"items": INTEGER}], "unevaluatedItems": False}, None),
+        ({"b": 1}, {"patternProperties": {"^a": {}}, "additionalProperties": False},
+         "'b' does not match any of the regexes: '^a'"),
+        ([1, 1.0], {"uniqueItems": True}, "an item stands in it twice"),
+        ([1, True, "1", [1], {"a": 1}], {"uniqueItems": True}, None),
+        (1, {"enum": [True, 1.0]}, None),
+        (True, {"const": 1}, "1 was expected"),
+        ({"a": [1]}, {"const": {"a": [1.0]}}, None),
+        ({"a": [0]}, {"const": {"a": [False]}}, "{'a': [False]} was expected"),
+        ({"c": {"c": 1}}, {"$dynamicAnchor": "n", "type": "object",
+                           "properties": {"c": {"$dynamicRef": "#n"}}},
+         "c.c: 1 is not of type 'object'"),
+    ],
+)  # fmt: skip
+def test_what_is_written_anew_says_what_jsonschema_says(
+    value: Any, schema: Schema, says: str | None
+) -> None:
+    assert errors(value, schema) == ([] if says is None else [says])
+
+
+def test_what_comes_in_one_workflow_task_draws_on_one_purse() -> None:
+    purse = Purse(allowance.MAX_CHECKS)
+    draw_on(lambda: purse)
+    value = [1] * 10_000
+    found = [errors(value, {"items": INTEGER}) for _ in range(4)]
+    draw_on(lambda: Purse(allowance.MAX_CHECKS))
+
+    assert found[0] == []
+    assert found[-1] == ["too large to be checked beside all else that came with it"]
+    assert errors(value, {"items": INTEGER}) == []
+
+
+def test_an_allowance_inside_of_another_is_the_same() -> None:
+    with bounded():
+        allowance.spend(allowance.MAX_CHECKS - 1)
+        assert errors([1], {"items": INTEGER}) == [
+            "too large to be checked: that takes more than 50000 steps"
+        ]
