@@ -16,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from schemas.generate import PageOf
     from schemas.message import Delivered
 
+from workflows.admission import admitted
 from workflows.chain import begun_with, is_to_go_on, leave, length
 from workflows.engine.desk import Desk
 from workflows.engine.mailbox import Mailbox
@@ -23,7 +24,16 @@ from workflows.engine.opening import InvalidRequest
 from workflows.engine.run import Run
 from workflows.engine.steps import AskModel, AskPeople, AwaitMessage, CarryOut, Fail, Finish, Step
 from workflows.hands import Hands, in_time
-from workflows.requests import NOTHING, NotUnderstoodError, fail, lone, received, understood
+from workflows.requests import (
+    NOTHING,
+    Asked,
+    NotUnderstoodError,
+    fail,
+    lone,
+    received,
+    understood,
+    update_id,
+)
 from workflows.shell import FAILURES, Shell
 
 
@@ -63,6 +73,7 @@ class AgentWorkflow(Shell[Run]):
         """Put a message in the mailbox; one that is none is noted and ignored."""
         self._listen()
         try:
+            self._thinking.admit(message)
             self._mailbox.put(_delivered(message))
         except NotUnderstoodError as error:
             self._note(f"a message was ignored: {error}")
@@ -80,7 +91,8 @@ class AgentWorkflow(Shell[Run]):
     @lone
     async def send(self, message: RawValue = NOTHING, *_: Any) -> Any:
         """The answer to a message of a conversation."""
-        number = self._mailbox.put(_delivered(message))
+        again = self._mailbox.knows(update_id())
+        number = self._mailbox.put(_delivered(message), update_id())
         self._senders.append(number)
         await workflow.wait_condition(lambda: self._has_answered(number) or self._leaving)
         self._senders.remove(number)
@@ -89,6 +101,8 @@ class AgentWorkflow(Shell[Run]):
         if self._unbegun is not None:
             fail(*self._unbegun)
         assert self._work is not None  # it has answered
+        if again and self._work.answered_up_to > number:
+            fail(names.CONTINUED, _ANSWERED)
         if self._work.answered_up_to < number:
             fail(
                 ErrorCode.CANCELLED, "the run ended before it answered; what was said is in its log"
@@ -104,6 +118,7 @@ class AgentWorkflow(Shell[Run]):
                 "the run is no open conversation: signal `message` instead",
             )
         try:
+            self._thinking.admit(message, trace=False)
             _delivered(message)
         except NotUnderstoodError as error:
             fail(names.INVALID_REQUEST, str(error))
@@ -131,8 +146,11 @@ class AgentWorkflow(Shell[Run]):
         resolved = await self._resolve(names.RESOLVE_AGENT, self._asked.given, "agent")
         self._snapshot = Snapshot.read(resolved)
         self._facts, agent = self._snapshot.worker, self._snapshot.agent
+        request = await admitted(self._asked.request, self._facts)
+        # What it takes along one day is the principal, and no token.
+        self._asked = Asked(request=request)
         try:
-            return Run.begun(self._asked.request, agent, self._mailbox, self._desk, workflow.now)
+            return Run.begun(request, agent, self._mailbox, self._desk, workflow.now)
         except InvalidRequest as error:
             fail(error.code, str(error))
 
@@ -218,6 +236,8 @@ _CONTINUED = (
     "the run went on as a new one before it answered: what was said is kept, and its answer will"
     " stand in the run's context"
 )
+# What a sender is told who says again what the run was told, and answered, before it went on.
+_ANSWERED = "it was said and answered already: the answer stands in the run's context"
 
 
 def _delivered(message: Any) -> Delivered:

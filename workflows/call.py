@@ -10,6 +10,7 @@ with workflow.unsafe.imports_passed_through():
     from schemas.agent import ToolSnapshot
     from schemas.run import CallRequest
 
+from workflows.admission import admitted
 from workflows.engine.single import Single
 from workflows.engine.steps import CarryOut, Step
 from workflows.hands import Hands
@@ -42,7 +43,8 @@ class CallWorkflow(Shell[Single]):
         resolved = await self._resolve(names.RESOLVE_TOOL, self._asked.given, "tool")
         snapshot = ToolSnapshot.read(resolved)
         self._facts = snapshot.worker
-        return Single(self._asked.request, snapshot.tool, self._desk, workflow.now)
+        request = await admitted(self._asked.request, self._facts)
+        return Single(request, snapshot.tool, self._desk, workflow.now)
 
     async def _take(self, work: Single, hands: Hands, step: Step) -> None:
         assert isinstance(step, CarryOut)  # a single call has no other step but its end

@@ -16,6 +16,7 @@ from workflows.engine.continuing import (
     Length,
     carried_from,
     is_due,
+    moves,
     parcel,
     resumed,
     stay,
@@ -24,9 +25,11 @@ from workflows.engine.continuing import (
 from workflows.engine.desk import Desk
 from workflows.engine.mailbox import Mailbox
 from workflows.engine.run import Run
-from workflows.requests import Asked, read
+from workflows.requests import Asked, begins_again, read
 
 _EXAMPLE = '{"agent": …, "input": …}'
+# On which build a run that moves begins: on the one that runs are to be on now.
+_BUILD = workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,11 @@ class Left:
 def begun_with(request: Any, more: tuple[Any, ...]) -> tuple[Asked[RunRequest], Left | None]:
     """What a run is asked for, and what another has left to it, if one did.
 
-    Only Temporal itself says that a run continues another: nobody can start one so.
+    Only Temporal itself says that a run continues another: nobody can start one so. It says so as
+    well of one that it began again by itself, with what somebody had started the first one with;
+    `read` refuses those.
     """
-    if workflow.info().continued_run_id is None or not more:
+    if workflow.info().continued_run_id is None or not more or begins_again():
         return read(request, more, RunRequest, _EXAMPLE), None
     try:
         left = Left(*unpacked([request, *more]))
@@ -62,13 +67,16 @@ def length(facts: WorkerFacts) -> Length:
         events=info.get_current_history_length(),
         size_bytes=info.get_current_history_size(),
         suggested=info.is_continue_as_new_suggested(),
+        elsewhere=info.is_target_worker_deployment_version_changed(),
         bound_events=facts.continue_after,
     )
 
 
 def is_to_go_on(run: Run, facts: WorkerFacts) -> bool:
-    """Whether the run is to go on as a new one, now that it is between two turns."""
-    return run.at_rest and is_due(length(facts), run.kept.log, stored=facts.store)
+    """Whether the run is to go on as a new one, now that it is between two turns: under a history
+    of its own, or on another build of its worker."""
+    now = length(facts)
+    return run.at_rest and (moves(now, run) or is_due(now, run.kept.log, stored=facts.store))
 
 
 def leave(run: Run, request: RunRequest, snapshot: Snapshot, notes: int) -> None:
@@ -89,6 +97,10 @@ def leave(run: Run, request: RunRequest, snapshot: Snapshot, notes: int) -> None
         left = screen.left(snapshot.worker.search_attributes)
         if left:
             workflow.upsert_search_attributes(left)
-        workflow.continue_as_new(args=values, search_attributes=attributes)
+        workflow.continue_as_new(
+            args=values,
+            search_attributes=attributes,
+            initial_versioning_behavior=_BUILD if length(snapshot.worker).elsewhere else None,
+        )
     else:
         stay(run, length(snapshot.worker))

@@ -24,8 +24,9 @@ with workflow.unsafe.imports_passed_through():
     from schemas.solution import Solution
     from schemas.tool import Tool
 
-from workflows import answering, carrying, delegating, screen
+from workflows import answering, carrying, delegating, screen, tokens
 from workflows.engine.approval import Question
+from workflows.engine.asking import doubted
 from workflows.engine.budget import Meter
 from workflows.engine.hooks import Broken, Deciding, Hook, HookEnd, Returned, go_on, hook_end
 from workflows.engine.outcome import Outcome, failed, of_failure, of_result
@@ -164,7 +165,8 @@ class Hands:
         elif work.steered and call.unsure == 0:
             work.planning.hold_back([call])
         else:
-            calls.settle(turn.number, call, await self._execute(turn, call))
+            outcome = doubted(call, work.kept) or await self._execute(turn, call)
+            calls.settle(turn.number, call, outcome)
 
     async def _decide(self, deciding: Deciding[None]) -> None:
         """Have the engine decide, asking the hooks that it names: never two of them at once."""
@@ -287,6 +289,10 @@ class Hands:
     async def until_ruled(self, question: Question) -> None:
         """Wait for people, asking again and giving up when it is time."""
         line = screen.question_summary(self._work.turn, question)
+        early = self._work.kept.desk.unchecked(question)
+        if early:
+            await asyncio.gather(*(tokens.hear(self._work, decision) for decision in early))
+            self._showing.update()
         while question.ruling is None and not self._work.lets_go(question):
             alarm = question.alarm()
             if await in_time(

@@ -8,7 +8,7 @@ planned stops its workflow task and not the workflow: what is kept outlives a mi
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RawValue
+from temporalio.common import RawValue, VersioningBehavior
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
@@ -18,7 +18,15 @@ with workflow.unsafe.imports_passed_through():
 
 from workflows.engine.memory import Memory, MemoryFull
 from workflows.markdown import prose
-from workflows.requests import NOTHING, NotUnderstoodError, fail, lone, received, understood
+from workflows.requests import (
+    NOTHING,
+    NotUnderstoodError,
+    fail,
+    lone,
+    received,
+    understood,
+    update_id,
+)
 
 _NAME_BYTES = 600
 
@@ -48,7 +56,7 @@ class MemoryWorkflow:
     @lone
     def write(self, write: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
         """Let a write take effect; one that comes again under its id changes nothing."""
-        said = self._memory.write(_write(write), _write_id(), workflow.now())
+        said = self._memory.write(_write(write), update_id(), workflow.now())
         self._writes += 1
         return said
 
@@ -56,7 +64,7 @@ class MemoryWorkflow:
     @lone
     def _check_write(self, write: RawValue = NOTHING, *_: Any) -> None:
         try:
-            self._memory.check(_write(write), _write_id())
+            self._memory.check(_write(write), update_id())
         except NotUnderstoodError as error:
             fail(names.INVALID_REQUEST, str(error))
         except MemoryFull as error:
@@ -89,6 +97,23 @@ class MemoryWorkflow:
         return suggested or self._writes >= self._memory.writes_a_run
 
 
+@workflow.defn(name=names.MEMORY_WORKFLOW, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
+class MovingMemoryWorkflow(MemoryWorkflow):
+    """A memory of workers that are builds of a deployment: it goes to the current one with whatever
+    comes next. Nothing may ever come, so that it cannot have a build wait for it."""
+
+    @workflow.init
+    @lone
+    def __init__(self, state: RawValue = NOTHING, *more: Any) -> None:
+        super().__init__(state, *more)
+
+    @workflow.run
+    @lone
+    async def run(self, state: RawValue = NOTHING, *more: Any) -> None:
+        """Keep what is written, as any memory does."""
+        await super().run(state, *more)
+
+
 def _begun(state: RawValue) -> tuple[Memory, bool]:
     """The memory that it is started with, and whether there was none."""
     try:
@@ -99,9 +124,3 @@ def _begun(state: RawValue) -> tuple[Memory, bool]:
 
 def _write(given: RawValue) -> MemoryWrite:
     return understood(received(given), MemoryWrite, '{"key": …, "value": …}')
-
-
-def _write_id() -> str:
-    update = workflow.current_update_info()
-    assert update is not None  # it is asked for by an update's handlers alone
-    return update.id

@@ -178,10 +178,13 @@ def _circumstances(question: Question, whole: bool) -> list[str]:
     if policy.approvers:
         groups = prose(", ".join(policy.approvers), WORDS_BYTES)
         said.append(f"Only these groups decide: {groups}.")
+    if policy.signed:
+        said.append("Only signed decisions count: with a `token` of whoever decides.")
     if (policy.quorum or 1) > 1:
         said.append(f"{policy.quorum} people must agree.")
     said += [
-        f"{prose(decided.by or 'somebody', NAME_BYTES)} said {decided.decision}."
+        f"{prose(decided.by or 'somebody', NAME_BYTES)} said {decided.decision}"
+        f"{' (signed)' if decided.signed else ''}."
         for decided, _ in question.counted[-MAX_DECISIONS_SHOWN:]
     ]
     lapse = _GIVEN_UP.get(question.kind) or _LAPSE[policy.on_timeout or "deny"]
@@ -191,6 +194,8 @@ def _circumstances(question: Question, whole: bool) -> list[str]:
 def _commands(question: Question, workflow_id: str) -> str:
     command = f"holdfast decide {shlex.quote(workflow_id)} {question.call_id}"
     options = " --groups 'YOUR GROUP'" if question.policy.approvers else ""
+    options += " --key FILE" if question.policy.signed else ""
+    options += f" --digest {question.digest}" if question.edited_by else ""
     ways = [code(f"{command} {verdict}{options}") for verdict in _COMMANDS[question.kind]]
     return "**Command:** " + "\nor ".join(ways)
 
@@ -203,6 +208,8 @@ def _decision(question: Question) -> str:
         decision |= {"decision": "happened", "result": None}
     else:
         decision |= {"decision": "approve"}
+    if policy.signed:
+        return json.dumps(decision | {"token": "YOUR TOKEN", "digest": question.digest}, indent=0)
     if policy.not_by or policy.approvers or (policy.quorum or 1) > 1:
         decision["by"] = "YOUR NAME"
     if policy.approvers:

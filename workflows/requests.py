@@ -37,6 +37,16 @@ _PEOPLES = (
 )
 
 
+_CRON = (
+    "it is started with a cron schedule, and would do again what it has done; terminate it, and"
+    " make a Temporal Schedule, which starts a run of its own each time"
+)
+_RETRIES = (
+    "it is started with a retry policy, by which it would do again what it has done; start it"
+    " without one: what fails in it is retried call by call"
+)
+
+
 class NotUnderstoodError(ValueError):
     """What was said is not what it was to be; the message says in one line where, and the mend."""
 
@@ -64,6 +74,8 @@ def lone(handler: HandlerT) -> HandlerT:
 
 def read(given: Any, more: tuple[Any, ...], model: type[SaidT], example: str) -> Asked[SaidT]:
     """Read a request; `example` shows one to whoever gave none, or `more` than one value."""
+    if again := begins_again():
+        return Asked(wrong=again)
     if more:
         count = 1 + len(more)
         return Asked(wrong=f"start it with one JSON object, not with {count} values: {example}")
@@ -72,6 +84,20 @@ def read(given: Any, more: tuple[Any, ...], model: type[SaidT], example: str) ->
         return Asked(value, understood(value, model, example))
     except NotUnderstoodError as error:
         return Asked(wrong=str(error))
+
+
+def begins_again() -> str | None:
+    """What is wrong with a workflow that Temporal begins again by itself; None where it does not.
+
+    What was done would be done again, under the same ids. And one that has been begun again is told
+    from one that another left something to by nothing but how it was started.
+    """
+    info = workflow.info()
+    if info.cron_schedule:
+        return _CRON
+    if info.retry_policy and info.retry_policy.maximum_attempts != 1:
+        return _RETRIES
+    return None
 
 
 def received(given: Any) -> Any:
@@ -100,6 +126,13 @@ def understood(value: Any, model: type[SaidT], example: str) -> SaidT:
         return model.model_validate(value)
     except ValidationError as error:
         raise NotUnderstoodError(told(faults_of(error, value, model))) from None
+
+
+def update_id() -> str:
+    """The id of the update that is being handled."""
+    update = workflow.current_update_info()
+    assert update is not None  # it is asked for by an update's handlers alone
+    return update.id
 
 
 def fail(code: str, message: str, spent: Spent | None = None) -> NoReturn:

@@ -27,7 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from schemas.run import PageRequest
     from schemas.wording import quoted
 
-from workflows import carrying
+from workflows import carrying, tokens
 from workflows.engine.approval import Unacceptable
 from workflows.engine.desk import Desk
 from workflows.engine.instances import known
@@ -37,6 +37,7 @@ from workflows.engine.work import Work
 from workflows.hands import Hands
 from workflows.requests import NOTHING, NotUnderstoodError, fail, lone, received, understood
 from workflows.showing import Showing
+from workflows.thinking import Thinking
 
 MAX_UNHEARD = 256
 MAX_NOTES = 256
@@ -67,6 +68,7 @@ class Shell(ABC, Generic[WorkT]):
 
     def __init__(self) -> None:
         self._desk = Desk()
+        self._thinking = Thinking()
         # What came before the work was made: decisions, and notes on what was no good.
         self._unheard: list[RawValue] = []
         self._unnoted: list[str] = []
@@ -78,6 +80,10 @@ class Shell(ABC, Generic[WorkT]):
         self._unbegun: tuple[str, str] | None = None
         self._facts: WorkerFacts | None = None
         self._beginning = ""
+        self._reset = False
+        # Temporal has no other word for it: one that goes on from an earlier point is to have other
+        # random numbers than the one that was there before.
+        workflow.register_random_seed_callback(self._was_reset)
         self._showing: Showing | None = None
 
     @abstractmethod
@@ -99,11 +105,11 @@ class Shell(ABC, Generic[WorkT]):
         description="Decide on a waiting call: what does not fit is ignored. See User Metadata.",
     )
     @lone
-    def approve(self, decision: RawValue = NOTHING, *_: Any) -> None:
+    async def approve(self, decision: RawValue = NOTHING, *_: Any) -> None:
         """Record a decision; one that does not count is noted and ignored."""
         self._listen()
         if self._work is not None:
-            self._hear(self._work, decision)
+            await self._hear(self._work, decision)
         elif len(self._unheard) < MAX_UNHEARD:
             self._unheard.append(decision)
         else:
@@ -132,20 +138,29 @@ class Shell(ABC, Generic[WorkT]):
         description="Decide on a waiting call: what does not fit is refused. See User Metadata.",
     )
     @lone
-    def decide(self, decision: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
+    async def decide(self, decision: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
         """Count a decision; `schemas.decision.Receipt` says what it came to."""
         self._listen()
         assert self._work is not None  # the validator found the call
-        receipt = self._work.decide(_decision(decision))
+        try:
+            meant = await tokens.checked(self._desk, _decision(decision))
+            receipt = self._work.decide(meant)
+        except tokens.BadToken as error:
+            fail(names.INVALID_DECISION, str(error))
+        except Unacceptable as error:
+            fail(error.code, str(error))
         self._show()
         return receipt.to_json()
 
     @decide.validator
     @lone
     def _check_decide(self, decision: RawValue = NOTHING, *_: Any) -> None:
+        self._thinking.refuse()
         try:
-            self._desk.check(_decision(decision))
-        except NotUnderstoodError as error:
+            self._thinking.admit(decision, trace=False)
+            meant = _decision(decision)
+            self._desk.check(meant if meant.token is None else tokens.as_signed(meant))
+        except (NotUnderstoodError, tokens.BadToken) as error:
             fail(names.INVALID_DECISION, str(error))
         except Unacceptable as error:
             fail(error.code, str(error))
@@ -222,6 +237,7 @@ class Shell(ABC, Generic[WorkT]):
 
     async def _see_through(self) -> dict[str, Any]:
         """Carry the work from its first step to its end."""
+        self._thinking.begin()
         work = await self._started()
         try:
             return await self._live(work)
@@ -239,11 +255,12 @@ class Shell(ABC, Generic[WorkT]):
             await workflow.wait_condition(workflow.all_handlers_finished)
             raise
         assert self._facts is not None  # the work was made
+        work.kept.reset |= self._reset
         self._showing = Showing(work, self._facts)
         for text in self._unnoted:
             work.kept.log.append(NoticeEntry(text=text))
         for decision in self._unheard:
-            self._hear(work, decision)
+            await self._hear(work, decision)
         return work
 
     async def _resolve(self, activity: str, request: Any, what: Literal["agent", "tool"]) -> Any:
@@ -281,20 +298,28 @@ class Shell(ABC, Generic[WorkT]):
         self._show()
         await workflow.wait_condition(workflow.all_handlers_finished)
 
+    def _was_reset(self, _: int) -> None:
+        """Somebody has had the run go on from here, though it had gone further."""
+        self._reset = True
+        if self._work is not None:
+            self._work.kept.reset = True
+
     # Telling.
 
     def _listen(self) -> None:
         """Remember in which workflow task people say something."""
+        self._thinking.hear()
         self._heard_at = workflow.info().get_current_history_length()
 
-    def _hear(self, work: WorkT, raw: Any) -> None:
+    async def _hear(self, work: WorkT, raw: Any) -> None:
         try:
+            self._thinking.admit(raw)
             decision = _decision(raw)
         except NotUnderstoodError as error:
             self._note(f"a decision was ignored: {error}")
             return
         if not self._desk.keep(decision):
-            work.calls.hear(decision)
+            await tokens.hear(work, decision)
             self._show()
 
     def _note(self, text: str) -> None:

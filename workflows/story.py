@@ -167,6 +167,7 @@ def _decide(told: Told, entry: dict[str, Any]) -> None:
     verdict = decided.get("decision", "")
     said = _DECIDED.get((told.kind, verdict), verdict)
     told.decided = f"{said} by {decided['by']}" if decided.get("by") else said
+    told.decided += " (signed)" if decided.get("signed") else ""
     told.stands = ""
     if verdict == "edit" and told.kind == "plan":
         told.calls = _calls_in(entry)

@@ -19,6 +19,7 @@ from schemas.run import CallRequest, RunRequest
 from schemas.solution import Solution, WrittenCall
 from schemas.tool import ActivityBinding, Tool
 from workflows.engine.approval import Question, Unacceptable
+from workflows.engine.asking import doubted
 from workflows.engine.continuing import carried_from, parcel, resumed, unpacked
 from workflows.engine.desk import Desk
 from workflows.engine.hooks import Deciding, Hook, HookEnd, Returned, go_on
@@ -158,7 +159,8 @@ class Playing(Generic[WorkT]):
             case Stage.QUEUED:
                 calls.begin(turn.number, one)
             case Stage.RUNNING:
-                calls.settle(turn.number, one, self.outcome(one))
+                outcome = doubted(one, self.run.kept) or self.outcome(one)
+                calls.settle(turn.number, one, outcome)
             case _:
                 question = calls.question(one)
                 self.ask(question)
@@ -208,8 +210,10 @@ class Playing(Generic[WorkT]):
             decision = decision(question)
         if isinstance(decision, str):
             decision = {"decision": decision}
+        if not isinstance(decision, Decision):
+            decision = Decision.model_validate({"callId": question.call_id, **decision})
         try:
-            self.run.decide(Decision.model_validate({"callId": question.call_id, **decision}))
+            self.run.decide(decision)
         except Unacceptable as error:
             self.refusals.append(f"{error.code}: {error}")
 

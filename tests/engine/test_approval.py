@@ -153,7 +153,7 @@ def test_a_persons_answer_is_the_result_and_the_tool_is_not_carried_out(result: 
         {"decision": "respond"},
         {"decision": "happened"},
         {"decision": "perhaps"},
-        {"decision": "approve", "token": "x"},
+        {"decision": "approve", "token": ""},
         {"decision": "approve", "callId": ""},
         {"decision": "respond", "result": float("nan")},
         {},
@@ -249,7 +249,9 @@ def test_an_edit_starts_the_count_anew() -> None:
     assert refusal(play, approve(digest=DIGEST, **CAT))[0] == INVALID_DECISION
     assert refusal(play, approve(**BOB))[1] == "bob has decided so already"
 
-    assert decides(play, approve(**ANN)).decided, "ann approved of something else before"
+    assert "changed the arguments" in refusal(play, approve(**ANN))[1], "has she seen them?"
+    seen = approve(digest=question.digest, **ANN)
+    assert decides(play, seen).decided, "ann approved of something else before"
     assert play.to_end().results()["t1c1"].endswith('{"paid": 3}')
 
 

@@ -98,7 +98,7 @@ def test_a_tool_is_remembered_where_all_who_approved_want_it() -> None:
     both = asks(
         approve(**ANN),
         edit(3, remember=True, **BOB),
-        approve(remember=True, **ANN),
+        lambda now: approve(remember=True, digest=now.digest, **ANN),
         policy={"quorum": 2},
     ).to_end()
     assert both.desk.remembers("pay"), "what ann thought of the first amount is not asked"

@@ -41,12 +41,14 @@ DESK = {
     "early": [{"callId": "t9c1", "decision": "approve", "by": "ann"}],
     "closed": {"t1c1": "deny by bob"},
     "remembered": ["pay"],
+    "tokens": {"5e": "t1c1 deny"},
 }
 MAILBOX = {
     "line": [[3, {"content": "later", "delivery": "followUp"}]],
     "received": 3,
     "heard": 2,
     "closed": True,
+    "known": {"u1": 1},
 }
 STEP = {
     "id": "t1c2",
@@ -82,6 +84,7 @@ def everything(log: Log) -> CarriedRun:
         "started": {"look": 2},
         "succeeded": ["look"],
         "skill": "refunds",
+        "reset": True,
     }
     return CarriedRun.read(
         {

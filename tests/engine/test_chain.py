@@ -24,6 +24,7 @@ from workflows.engine.continuing import (
     Length,
     is_crowded,
     is_due,
+    moves,
     parcel,
     stay,
     unpacked,
@@ -334,6 +335,18 @@ def test_what_is_too_large_without_any_log_cannot_be_taken_along() -> None:
 def test_nothing_else_is_taken_for_what_a_run_has_left(values: list[Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         unpacked(values)
+
+
+def test_a_run_moves_to_another_build_once_it_has_taken_a_turn_on_this_one() -> None:
+    play = Play(tool("look"), model=[says("", call("look"))] * 2).to_rest()
+    assert moves(Length(30, 0, elsewhere=True), play.run)
+    assert not moves(Length(30, 0), play.run)
+
+    play.continue_as_new()
+    assert not moves(Length(3, 0, elsewhere=True), play.run)
+    play.take(play.run.next())
+    play.to_rest()
+    assert moves(Length(30, 0, elsewhere=True), play.run)
 
 
 def test_nobody_is_waited_for_when_the_bound_is_passed_five_times() -> None:

@@ -3,7 +3,7 @@
 import time
 
 from schemas.message import Delivered
-from workflows.engine.mailbox import Mailbox
+from workflows.engine.mailbox import MAX_KNOWN, MAX_KNOWN_CHARACTERS, Mailbox
 
 
 def box_of(*deliveries: str) -> Mailbox:
@@ -48,6 +48,26 @@ def test_heard_is_the_number_up_to_which_all_are_heard() -> None:
 
     box.take(ending=True)
     assert box.heard == 3
+
+
+def test_what_comes_again_under_its_id_is_the_same_message() -> None:
+    box = Mailbox()
+    first = box.put(Delivered(content="go on"), "u1")
+    again = Mailbox.resumed(box.carried())
+
+    assert again.knows("u1")
+    assert again.put(Delivered(content="go on"), "u1") == first
+    assert again.put(Delivered(content="go on"), "u2") == first + 1
+    assert contents(again.take(ending=True)) == ["go on", "go on"]
+
+
+def test_the_ids_that_are_kept_are_few_and_short() -> None:
+    box = Mailbox()
+    for n in range(MAX_KNOWN + 1):
+        box.put(Delivered(content="go on"), f"u{n}")
+    box.put(Delivered(content="go on"), "u" * (MAX_KNOWN_CHARACTERS + 1))
+
+    assert list(box.carried().known) == [f"u{n}" for n in range(1, MAX_KNOWN + 1)]
 
 
 def test_two_messages_that_say_the_same_are_two() -> None:

@@ -192,7 +192,7 @@ def test_a_text_that_only_looks_like_a_reference_waits_for_nothing() -> None:
 
     def agrees(question: Question) -> dict[str, Any]:
         waits.append(question.arguments["calls"][0]["waitsFor"])
-        return {"decision": "approve", "by": "bob"}
+        return {"decision": "approve", "by": "bob", "digest": question.digest}
 
     lazy(
         call("look", {"at": 1}),
@@ -224,7 +224,7 @@ def test_who_agrees_to_an_edit_agrees_to_the_edited_plan() -> None:
                 {"decision": "approve", "by": "bob"},
                 edit("t1c1", "t1c2", by="ann"),
                 edit("t1c1", "t1c3", by="cat"),
-                {"decision": "approve", "by": "bob"},
+                lambda now: {"decision": "approve", "by": "bob", "digest": now.digest},
             ]
         },
         definition=definition,

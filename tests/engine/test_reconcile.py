@@ -77,6 +77,32 @@ def test_a_call_that_is_given_up_is_unknown_to_the_model(decision: str) -> None:
     assert play.told().count("tool_start t1c1") == 1
 
 
+def reset(play: Play) -> Play:
+    """The run goes on from its beginning, though it had gone further."""
+    play.run.kept.reset = True
+    return play.to_end()
+
+
+def test_in_a_run_that_was_reset_a_call_is_asked_about_before_it_is_carried_out() -> None:
+    play = reset(asks("approve", {"decision": "happened", "result": 1}, **ONCE))
+    assert play.results() == {"t1c1": "1"}
+
+    play = reset(asks("approve", "did_not_happen", **ONCE))
+    assert play.results() == {"t1c1": '{"paid": 5}'}
+
+
+def test_what_acts_once_by_its_key_may_go_on_in_a_run_that_was_reset() -> None:
+    play = reset(asks("approve", of={"idempotent": True}))
+    assert play.results() == {"t1c1": '{"paid": 5}'}
+
+
+def test_a_delegate_may_have_acted_before_the_run_was_reset() -> None:
+    helper = tool("helper", delegate="helper")
+    given_up = {"t1c1": ["give_up"]}
+    play = reset(Play(helper, model=[says("", call("helper")), says("ok")], decisions=given_up))
+    assert play.errors() == {"t1c1": "outcome_unknown"}
+
+
 def test_a_late_or_repeated_approval_never_repeats_a_call() -> None:
     play = lost()
     reconciling(play)

@@ -1,6 +1,8 @@
 """`python -m tests.replay.record`: walk every path on a real server and store its history.
 
-A path that is stored already is left as it is, unless it is named: `… record approved denied`.
+A path that is stored already is left as it is, unless it is named: `… record approved denied`. What
+was released is left as it is in any case. `… record --release 0.1.0` puts away what was recorded
+since the last release, once the changelog names the new one.
 """
 
 import asyncio
@@ -18,7 +20,8 @@ from temporalio.testing import WorkflowEnvironment
 from hosting.dev_server import temporal_binary
 from hosting.stopping import leave
 from tests.replay.paths import PATHS
-from tests.replay.replay import HISTORIES, replay, stored
+from tests.replay.replay import replay
+from tests.replay.shelf import CHANGELOG, HISTORIES, HISTORY, golden, release, releases, stored
 from tests.support import tools
 from tests.support.house import SIDE_BY_SIDE, house
 
@@ -32,18 +35,19 @@ async def record(client: Client, name: str, folder: Path) -> None:
         await path.walk(run)
         history = await path.stored(run, client).fetch_history()
         tools.write("open a")
-    target = HISTORIES / f"{name}.json.gz"
+    target = HISTORIES / f"{name}{HISTORY}"
     target.write_bytes(gzip.compress(history.to_json().encode(), mtime=0))
     decided = (await replay(name))[name]
-    golden = json.dumps(decided, indent=1, sort_keys=True, ensure_ascii=False)
-    (HISTORIES / f"{name}.golden.json").write_text(golden + "\n", encoding="utf-8")
+    text = json.dumps(decided, indent=1, sort_keys=True, ensure_ascii=False)
+    golden(name).write_text(text + "\n", encoding="utf-8")
     print(f"recorded {name}")
 
 
 async def main() -> None:
     """Record what is missing, and what is named."""
     HISTORIES.mkdir(exist_ok=True)
-    wanted = [name for name in PATHS if name in sys.argv[1:] or name not in stored()]
+    there = {name.rpartition("/")[2] for name in stored()}
+    wanted = [name for name in PATHS if name in sys.argv[1:] or name not in there]
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(temporal_binary()), data_converter=pydantic_data_converter
     ) as environment:
@@ -52,6 +56,16 @@ async def main() -> None:
                 await record(environment.client, name, Path(folder))
 
 
+def put_away(version: str) -> None:
+    """Put away what was recorded since the last release."""
+    if version not in releases(CHANGELOG.read_text(encoding="utf-8")):
+        sys.exit(f"{CHANGELOG.name} has no heading `## [{version}]`; write it first")
+    release(version)
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    if sys.argv[1:2] == ["--release"]:
+        put_away(*sys.argv[2:])
+    else:
+        asyncio.run(main())
     leave(0)

@@ -19,18 +19,10 @@ from temporalio.worker import Replayer
 from hosting.sandbox import sandbox
 from hosting.stopping import leave
 from tests.replay.decided import Reader
+from tests.replay.shelf import stored
 from workflows.agent import AgentWorkflow
 from workflows.call import CallWorkflow
 from workflows.memory import MemoryWorkflow
-
-HISTORIES = Path(__file__).with_name("histories")
-
-
-def stored() -> dict[str, Path]:
-    """The stored histories by name."""
-    return {
-        path.name.removesuffix(".json.gz"): path for path in sorted(HISTORIES.glob("*.json.gz"))
-    }
 
 
 async def replay(*names: str) -> dict[str, list[dict[str, Any]]]:

@@ -180,6 +180,26 @@ async def test_an_answer_that_somebody_waits_for_is_given_first(open_house: Open
     assert len(await runs_of(run)) == 2
 
 
+async def test_what_is_sent_again_after_it_went_on_is_not_said_twice(
+    open_house: OpenHouse,
+) -> None:
+    answers = [Answer("hello"), *[Answer(f"answer {n}") for n in range(1, 9)]]
+    house = await open_house(answers, continue_after=40, **SIDE_BY_SIDE)
+    run = await house.start([], conversation=True, agent=MANY)
+    await idle(run)
+    n = 0
+    while len(await runs_of(run)) < 2:
+        n += 1
+        assert await run.handle.execute_update("send", f"{n}?", id=f"u{n}") == f"answer {n}"
+
+    assert await run.handle.execute_update("send", f"{n}?", id=f"u{n}") == f"answer {n}"
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await run.handle.execute_update("send", f"{n - 1}?", id=f"u{n - 1}")
+    assert "said and answered already" in str(refused.value.cause)
+    await run.handle.signal("close")
+    assert (await run.result())["turns"] == n + 1
+
+
 async def test_who_waits_too_long_is_told_where_the_answer_will_be(open_house: OpenHouse) -> None:
     house = await open_house([Answer("hello"), *looking(20)], continue_after=20, **SIDE_BY_SIDE)
     run = await house.start(["look_up"], conversation=True, agent=MANY)

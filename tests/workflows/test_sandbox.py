@@ -24,7 +24,8 @@ from temporalio.worker.workflow_sandbox import (
 from hosting.errors import StartError
 from hosting.sandbox import sandbox
 from hosting.shared_sandbox import Sandbox, SharedSandboxRunner
-from tests.replay.replay import replay, stored
+from tests.replay.replay import replay
+from tests.replay.shelf import stored
 from tests.support import meeting, probes
 from tests.support.house import SIDE_BY_SIDE, OpenHouse
 from tests.support.impure_module import ImpureModule

@@ -4,9 +4,11 @@ A `Question` is one wait. Decisions on it are checked, then counted; when enough
 same it has a `Ruling`.
 
 Decisions say the same when they would have the same effect: to carry out these very arguments, or
-to use this very result. An edit therefore starts the count anew.
+to use this very result. An edit therefore starts the count anew, and who approves of what another
+has made of a call says by its digest that they have seen it.
 """
 
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,12 +21,21 @@ from schemas.plan import in_brief
 from schemas.run import Principal
 from schemas.tool import ApprovalPolicy
 from workflows.engine.arguments import InvalidArguments
+from workflows.engine.signing import SignedDecision, Unbound, check_bound
 
 MAX_COUNTED_DECISIONS = 200
 MAX_REMINDERS = 100
 
 # How each decision is meant where the outcome of a call is unknown.
 _RECONCILE = {"happened": "respond", "did_not_happen": "approve", "give_up": "deny"}
+_UNSIGNED = (
+    "only a signed decision counts on this call: send it with a `token`, as"
+    " `holdfast decide … --key FILE` does"
+)
+_CHANGED = (
+    "{by} has changed the arguments since this was asked: look at it again, then approve with its"
+    " `digest`"
+)
 # What an edit that cannot be is called, where it is not one of a call's arguments.
 _MISFIT: dict[Kind, str] = {"plan": "the plan does not work out so"}
 # What cannot be decided on a question of this kind.
@@ -81,6 +92,15 @@ def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> 
     """
     again = {} if kind == "call" else {"kind": kind, "round": round_}
     return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
+
+
+def person(by: str | None) -> str | None:
+    """Who is meant: capitals, spaces and marks that cannot be seen make nobody another person."""
+    if by is None:
+        return None
+    folded = unicodedata.normalize("NFKC", by).casefold()
+    seen = "".join(each for each in folded if unicodedata.category(each) != "Cf")
+    return " ".join(seen.split())
 
 
 @dataclass
@@ -146,6 +166,7 @@ class Question:
             quorum=self.policy.quorum or 1,
             decisions=[decided for decided, _ in self.counted],
             question=self.text,
+            signed=bool(self.policy.signed),
         )
 
     def check(self, decision: Decision) -> Decision:
@@ -154,12 +175,13 @@ class Question:
         Raises:
             Unacceptable: it does not count, and why.
         """
+        self._check_signature(decision)
         self._check_digest(decision)
         self._check_person(decision)
         meant = self._meaning(decision)
         if meant.decision == "edit":
             meant = self._edited(meant)
-        if decision.by is not None and self._latest().get(decision.by) == self._effect(meant):
+        if meant.by is not None and self._latest().get(person(meant.by)) == self._effect(meant):
             raise Unacceptable(ALREADY_DECIDED, f"{decision.by} has decided so already")
         return meant
 
@@ -173,6 +195,7 @@ class Question:
             **meant.model_dump(include={"decision", "by", "groups", "reason", "remember"}),
             at=rfc3339(now),
             digest=self.digest,
+            signed=isinstance(meant, SignedDecision),
         )
         self.counted.append((decided, effect))
         self.ruling = self._rule(meant)
@@ -190,7 +213,7 @@ class Question:
 
     def agreed(self) -> list[Decided]:
         """The decisions that led to the ruling, one of each person."""
-        latest = {decided.by: (decided, effect) for decided, effect in self.counted}
+        latest = {person(decided.by): (decided, effect) for decided, effect in self.counted}
         return [decided for decided, effect in latest.values() if effect == self.counted[-1][1]]
 
     def missing(self) -> int:
@@ -209,7 +232,7 @@ class Question:
 
     def _latest(self) -> dict[str | None, bytes]:
         """What each person decided last."""
-        return {decided.by: effect for decided, effect in self.counted}
+        return {person(decided.by): effect for decided, effect in self.counted}
 
     def _edited(self, meant: Decision) -> Decision:
         try:
@@ -219,18 +242,37 @@ class Question:
             raise Unacceptable(INVALID_DECISION, message) from None
         return meant.model_copy(update={"arguments": arguments})
 
+    def _check_signature(self, decision: Decision) -> None:
+        if not isinstance(decision, SignedDecision):
+            if self.policy.signed:
+                raise Unacceptable(INVALID_DECISION, _UNSIGNED)
+            return
+        # Of what is asked, or of what an edit puts in its place.
+        edits = decision.decision == "edit"
+        arguments = decision.arguments or {} if edits else self.arguments
+        digest = digest_of(self.tool, arguments, self.kind, self.round)
+        try:
+            check_bound(decision, self.call_id, digest)
+        except Unbound as error:
+            raise Unacceptable(INVALID_DECISION, str(error)) from None
+
     def _check_digest(self, decision: Decision) -> None:
         if decision.digest is not None and decision.digest != self.digest:
             raise Unacceptable(
                 INVALID_DECISION,
                 "`digest` is not that of the call as it waits now: look at it again, then decide",
             )
+        others = self.edited_by is not None and person(self.edited_by) != person(decision.by)
+        bound = decision.digest is not None or isinstance(decision, SignedDecision)
+        if others and decision.decision == "approve" and not bound:
+            raise Unacceptable(INVALID_DECISION, _CHANGED.format(by=self.edited_by))
 
     def _check_person(self, decision: Decision) -> None:
         policy = self.policy
         if decision.by is None and (policy.not_by or (policy.quorum or 1) > 1):
             raise Unacceptable(INVALID_DECISION, "this call needs to know who decides: say `by`")
-        if policy.not_by and self.principal is not None and decision.by == self.principal.id:
+        own = self.principal is not None and person(decision.by) == person(self.principal.id)
+        if policy.not_by and own:
             raise Unacceptable(
                 INVALID_DECISION, "on whose behalf a run acts cannot decide on this call"
             )

@@ -3,6 +3,7 @@
 from schemas.decision import Kind
 from workflows.engine.approval import Question
 from workflows.engine.kept import Kept
+from workflows.engine.outcome import Unknown
 from workflows.engine.policy import policy_of
 from workflows.engine.proposal import fit_arguments
 from workflows.engine.turn import Call
@@ -23,6 +24,17 @@ def whether_to(call: Call, kept: Kept) -> Question:
 def whether_it_did(call: Call, kept: Kept, message: str) -> Question:
     """Whether a call took effect whose end is unknown; the message says how that came."""
     return _question(call, kept, "reconcile", _RECONCILE.format(message=message.rstrip(".")))
+
+
+def doubted(call: Call, kept: Kept) -> Unknown | None:
+    """What is not known of a call before it is carried out: in a run that somebody has reset,
+    whether it was, by the run as it was before. What acts once by its key may go on."""
+    tool = call.tool
+    assert tool is not None  # prepared
+    once = tool.once or tool.delegate is not None
+    if not (kept.reset and once and call.unsure == 0):
+        return None
+    return Unknown(f"`{tool.name}` may have been carried out before the run was reset")
 
 
 def _question(call: Call, kept: Kept, kind: Kind, text: str) -> Question:

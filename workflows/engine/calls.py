@@ -11,6 +11,7 @@ from typing import Any, assert_never
 from schemas.decision import Decision, Receipt
 from schemas.entry import ConfirmationRequired, DecisionEntry, ToolCall, ToolStart
 from schemas.errors import ErrorCode
+from workflows.engine.allowance import bounded
 from workflows.engine.answer import given_answer
 from workflows.engine.approval import (
     Approved,
@@ -22,7 +23,6 @@ from workflows.engine.approval import (
     Unacceptable,
 )
 from workflows.engine.asking import whether_it_did, whether_to
-from workflows.engine.checking import bounded
 from workflows.engine.closing import after, close
 from workflows.engine.flow import circles, connect, hopeless, try_write, view
 from workflows.engine.hooks import Deciding, Refusal, Stop
@@ -40,6 +40,7 @@ from workflows.engine.outcome import (
     of_result,
     refused,
 )
+from workflows.engine.plan import same
 from workflows.engine.policy import needs_person, policy_of
 from workflows.engine.proposal import MAX_REFERENCES_IN_TURN, before, complete, prepare
 from workflows.engine.state import CannotWrite
@@ -160,7 +161,11 @@ class Calls:
         try:
             self.decide(decision)
         except Unacceptable as error:
-            self._kept.log.append(DecisionEntry(call_id=decision.call_id, ignored=str(error)))
+            self.ignore(decision, str(error))
+
+    def ignore(self, decision: Decision, why: str) -> None:
+        """Note a decision that does not count."""
+        self._kept.log.append(DecisionEntry(call_id=decision.call_id, ignored=why))
 
     def rule(self, turn: int, call: Call) -> None:
         """Let a question's ruling take effect on its call."""
@@ -267,7 +272,7 @@ class Calls:
         if outcome is not None:
             call.end(outcome)
         # What was approved in a plan is not what hooks have made of it since.
-        changed = call.arguments != completed or "repair" in call.asked_hooks
+        changed = not same(call.arguments, completed) or "repair" in call.asked_hooks
         call.covered = call.covered and not changed
 
     def _refuse_circles(self, calls: list[Call]) -> None:

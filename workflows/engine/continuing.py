@@ -6,7 +6,8 @@ thing in the new history, so it is to be small beside what is left: with a log t
 and is taken along whole, each time a little later, a turn costs the same whenever it is taken.
 Where the worker has a store outside of Temporal, the pages of the log are only referred to.
 
-    is it due?          Temporal suggests it, and it is worth its while; or a bound is reached
+    is it due?          Temporal suggests it, and it is worth its while; or a bound is reached; or
+                        another build of the worker is to go on with it
     does it fit?        if not, what is summarised of the log is left out, the oldest first
     is anybody waiting? an answer that somebody waits for is given first, unless a bound presses
 """
@@ -57,12 +58,13 @@ _STUCK = (
 @dataclass(frozen=True)
 class Length:
     """How long a run's history is; `suggested`: Temporal says that it is long. `bound_events` is
-    the operator's own bound."""
+    the operator's own bound. `elsewhere`: runs are to be on another build of the worker now."""
 
     events: int
     size_bytes: int
     suggested: bool = False
     bound_events: int | None = None
+    elsewhere: bool = False
 
     @property
     def pressing(self) -> bool:
@@ -86,6 +88,12 @@ def is_due(length: Length, log: Log, *, stored: bool) -> bool:
         return True
     taken = sum(len(page.data) for page in log.pages) + log.open_bytes // _COMPRESSION
     return length.suggested and (stored or length.size_bytes >= WORTH * taken)
+
+
+def moves(length: Length, run: Run) -> bool:
+    """Whether a run at rest is to continue as new so that another build goes on with it. One that
+    has only just come is to stay for a turn: builds could hand it back and forth for ever."""
+    return length.elsewhere and run.has_taken_a_turn
 
 
 def carried_from(run: Run, request: RunRequest, snapshot: Snapshot, *, notes: int = 0) -> Carried:

@@ -10,10 +10,11 @@ from typing import Any, Self
 from schemas.base import json_size
 from schemas.carried import CarriedDesk
 from schemas.decision import Decided, Decision, Receipt
-from schemas.names import ALREADY_DECIDED, NO_SUCH_CALL
+from schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from schemas.wording import quoted, some
 from workflows.engine.approval import Expired, Question, Unacceptable
 from workflows.engine.shortening import shortened
+from workflows.engine.signing import SignedDecision
 
 MAX_EARLY_DECISIONS = 256
 # So many of what was decided last are told from what never waited.
@@ -30,6 +31,10 @@ class Desk:
         self._early: list[Decision] = []
         self._closed: dict[str, str] = {}
         self._remembered: dict[str, None] = {}
+        # What each token was used for.
+        self._tokens: dict[str, str] = {}
+        # Early decisions whose token is still to be checked.
+        self._unchecked: list[Decision] = []
 
     @classmethod
     def resumed(cls, carried: CarriedDesk) -> Self:
@@ -37,12 +42,15 @@ class Desk:
         desk = cls()
         desk._early, desk._closed = list(carried.early), dict(carried.closed)
         desk._remembered = dict.fromkeys(carried.remembered)
+        desk._tokens = dict(carried.tokens)
         return desk
 
     def carried(self) -> CarriedDesk:
         """The desk, to be carried on while nothing is asked."""
         remembered = list(self._remembered)
-        return CarriedDesk(early=self._early, closed=self._closed, remembered=remembered)
+        return CarriedDesk(
+            early=self._early, closed=self._closed, remembered=remembered, tokens=self._tokens
+        )
 
     def open(self) -> list[Question]:
         """The questions without a ruling, in the order in which they were asked."""
@@ -69,12 +77,20 @@ class Desk:
         return tool in self._remembered
 
     def ask(self, question: Question) -> list[Decision]:
-        """Put a question; the decisions that are there for it already are handed back."""
+        """Put a question; the decisions that are there for it already are handed back, but for
+        those whose token is to be checked first."""
         self._open[question.call_id] = question
         self._closed.pop(question.call_id, None)
         early = [decision for decision in self._early if decision.call_id == question.call_id]
         self._early = [decision for decision in self._early if decision.call_id != question.call_id]
-        return early
+        self._unchecked += [decision for decision in early if decision.token is not None]
+        return [decision for decision in early if decision.token is None]
+
+    def unchecked(self, question: Question) -> list[Decision]:
+        """The early decisions on a question whose token is to be checked; each is given once."""
+        found = [each for each in self._unchecked if each.call_id == question.call_id]
+        self._unchecked = [each for each in self._unchecked if each.call_id != question.call_id]
+        return found
 
     def keep(self, decision: Decision) -> bool:
         """Keep a decision whose question has not been asked yet, if it can still come."""
@@ -97,6 +113,7 @@ class Desk:
         """
         question = self._open.get(decision.call_id)
         if question is not None:
+            self._check_use(decision)
             return question, question.check(decision)
         if decision.call_id in self._closed:
             said = self._closed[decision.call_id]
@@ -116,6 +133,10 @@ class Desk:
         """
         question, meant = self.check(decision)
         decided = question.count(meant, now)
+        if isinstance(decision, SignedDecision):
+            self._tokens[decision.claims.id] = decision.use
+            if len(self._tokens) > MAX_CLOSED_QUESTIONS:
+                del self._tokens[next(iter(self._tokens))]
         if question.ruling is not None:
             self._close(question, f"{decided.decision}{f' by {decided.by}' if decided.by else ''}")
         receipt = Receipt(
@@ -134,6 +155,16 @@ class Desk:
     def withdraw(self, question: Question) -> None:
         """Ask no longer: the run ends."""
         self._open.pop(question.call_id, None)
+
+    def _check_use(self, decision: Decision) -> None:
+        """A token that was used is good for nothing more; not for the same again either, which
+        whoever signed it may have changed their mind about."""
+        if not isinstance(decision, SignedDecision):
+            return
+        use = self._tokens.get(decision.claims.id)
+        if use is not None:
+            code = ALREADY_DECIDED if use == decision.use else INVALID_DECISION
+            raise Unacceptable(code, f"the token was used already: {use}")
 
     def _close(self, question: Question, said: str) -> None:
         self._open.pop(question.call_id, None)

@@ -10,7 +10,7 @@ from schemas.base import json_size
 from schemas.carried import CarriedDescription, CarriedKept
 from schemas.entry import WriteEntry
 from schemas.reference import Path
-from schemas.run import CallRequest, Principal, RunRequest
+from schemas.run import AnyPrincipal, CallRequest, Principal, PrincipalToken, RunRequest
 from schemas.tool import OutputMethod, Schema, Tool
 from workflows.engine.budget import Meter
 from workflows.engine.checking import new_errors
@@ -35,7 +35,7 @@ class Kept:
 
     `skill` is the skill that is in force; `described` is what the data of a kind (and instance)
     was said to be; `ended_with` says why the run is to end although calls of
-    its turn are still open.
+    its turn are still open; `reset`, that it has gone further before than it is now.
     """
 
     rules: Rules
@@ -52,6 +52,7 @@ class Kept:
     veils: Veils = field(default_factory=Veils)
     described: dict[Path, Description] = field(default_factory=dict)
     ended_with: str | None = None
+    reset: bool = False
     # The most that all of a kind can take.
     _sizes: dict[str, int] = field(default_factory=dict)
 
@@ -67,7 +68,7 @@ class Kept:
         """What is kept of something that begins: an empty log, and no data."""
         return cls(
             rules=rules,
-            principal=request.principal,
+            principal=_known(request.principal),
             asks_people=request.approvals == "ask",
             clock=clock,
             log=Log(clock),
@@ -90,7 +91,7 @@ class Kept:
         """What was carried here, with the log in these pages."""
         return cls(
             rules=rules,
-            principal=request.principal,
+            principal=_known(request.principal),
             asks_people=request.approvals == "ask",
             clock=clock,
             log=Log.resumed(clock, carried.log, pages),
@@ -100,6 +101,7 @@ class Kept:
             started=dict(carried.started),
             succeeded=dict.fromkeys(carried.succeeded),
             skill=carried.skill,
+            reset=carried.reset,
             veils=Veils.resumed(carried.veils),
             described={
                 Path(one.kind, (), one.instance): (one.schema_, one.description)
@@ -124,6 +126,7 @@ class Kept:
             started=self.started,
             succeeded=list(self.succeeded),
             skill=self.skill,
+            reset=self.reset,
         )
 
     def tools(self) -> list[Tool]:
@@ -217,6 +220,12 @@ class Kept:
             raise CannotWrite(
                 f"{path}: the state{whose} would not fit its schema: {'; '.join(broken)}"
             )
+
+
+def _known(principal: AnyPrincipal | None) -> Principal | None:
+    """The principal: where a token said who it is, that was checked before the run began."""
+    assert not isinstance(principal, PrincipalToken)
+    return principal
 
 
 def _seeing(path: Path, data: Data) -> list[str | None]:

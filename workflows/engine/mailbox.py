@@ -3,12 +3,19 @@
 A message waits in its place in line. One to `steer` is heard before the next request to the model;
 a `followUp` when the run would end. None is dropped: the run ends only with an empty mailbox, or
 takes what is left into its log.
+
+What comes again under its id is the same message. Temporal sees to that within one history; the
+last ids go along to the next.
 """
 
 from typing import Self
 
 from schemas.carried import CarriedMailbox
 from schemas.message import Delivered
+
+# Who has not been answered sends again soon, and the ids are carried.
+MAX_KNOWN = 64
+MAX_KNOWN_CHARACTERS = 200
 
 
 class Mailbox:
@@ -20,6 +27,7 @@ class Mailbox:
     def __init__(self) -> None:
         self._line: list[tuple[int, Delivered]] = []
         self._received = 0
+        self._known: dict[str, int] = {}
         self.heard = 0
         self.closed = False
 
@@ -29,22 +37,37 @@ class Mailbox:
         mailbox = cls()
         mailbox._line, mailbox._received = list(carried.line), carried.received
         mailbox.heard, mailbox.closed = carried.heard, carried.closed
+        mailbox._known = dict(carried.known)
         return mailbox
 
     def carried(self) -> CarriedMailbox:
         """The mailbox, to be carried on."""
         return CarriedMailbox(
-            line=self._line, received=self._received, heard=self.heard, closed=self.closed
+            line=self._line,
+            received=self._received,
+            heard=self.heard,
+            closed=self.closed,
+            known=self._known,
         )
 
     def __len__(self) -> int:
         return len(self._line)
 
-    def put(self, message: Delivered) -> int:
-        """Put a message in line; its number."""
+    def put(self, message: Delivered, id: str | None = None) -> int:
+        """Put a message in line, unless it stands or stood there under its id; its number."""
+        if id in self._known:
+            return self._known[id]
         self._received += 1
         self._line.append((self._received, message))
+        if id is not None and len(id) <= MAX_KNOWN_CHARACTERS:
+            self._known[id] = self._received
+            for oldest in list(self._known)[:-MAX_KNOWN]:
+                del self._known[oldest]
         return self._received
+
+    def knows(self, id: str) -> bool:
+        """Whether a message stands or stood in line under this id."""
+        return id in self._known
 
     @property
     def steers(self) -> bool:

@@ -85,7 +85,7 @@ def check_known(call: Call, kept: Kept) -> None:
     if activities(call, kept.rules, "repair"):
         return
     parameters = call.tool.parameters
-    unknown = [name for name, value in call.given.items() if _refers(value)]
+    unknown = [name for name, value in call.given.items() if refers(value)]
     fit(call.given, _without(parameters, unknown) if unknown else parameters)
 
 
@@ -232,7 +232,8 @@ def _check_edited(call: Call, kept: Kept) -> None:
         raise InvalidArguments(f"{call.id}: {error}") from None
 
 
-def _refers(value: Any) -> bool:
+def refers(value: Any) -> bool:
+    """Whether references stand in a value."""
     return any(True for _ in references(value))
 
 

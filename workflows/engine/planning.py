@@ -15,6 +15,8 @@ would have been asked about.
 The approval is one of each call whose own policy those who approved satisfy; another call that
 needs a person asks for itself when it is ready. What a reference stands for is part of what was
 approved; what hooks make of the arguments since is not, so that such a call asks for itself, too.
+So does one that only a signed decision counts on and that refers to what was not there yet: nobody
+has signed that.
 
 A message that comes meanwhile is heard before anything else is begun. What is running ends; what is
 not begun is held back, and left of the plan if that was approved. An answer that holds nothing but
@@ -41,7 +43,7 @@ from workflows.engine.kept import Kept
 from workflows.engine.leave import check_scopes, uncount
 from workflows.engine.left import Keys, carried, keys_of, resumed
 from workflows.engine.outcome import Answered, Refused, Succeeded, refused
-from workflows.engine.plan import Edit, check_known, known, live, put, same, shown, vain
+from workflows.engine.plan import Edit, check_known, known, live, put, refers, same, shown, vain
 from workflows.engine.policy import needs_person, policy_of, required_by, satisfied, strictest
 from workflows.engine.shortening import shortened
 from workflows.engine.turn import Call, Stage, Turn, error_of
@@ -227,7 +229,8 @@ class Planning:
         for call in live(calls):
             assert call.tool is not None  # it stands in a plan
             policy = policy_of(call.tool, kept.rules)
-            call.covered = satisfied(policy, by, kept.principal)
+            unsigned = policy.signed and call.stage is Stage.PENDING and refers(call.given)
+            call.covered = not unsigned and satisfied(policy, by, kept.principal)
 
     def _expire(self, calls: Sequence[Call], question: Question) -> None:
         self._kept.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))

@@ -12,7 +12,8 @@ from schemas.agent import Rules
 from schemas.decision import Decided
 from schemas.run import Principal
 from schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
-from workflows.engine.checking import CannotCheck, fits
+from workflows.engine.allowance import CannotCheck
+from workflows.engine.checking import fits
 
 # The more careful comes first.
 _ON_TIMEOUT = ("fail", "deny", "approve")
@@ -54,6 +55,7 @@ def strictest(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
         approvers=_approvers([each.approvers for each in policies if each.approvers]),
         quorum=max(each.quorum or 1 for each in policies),
         not_by=next((each.not_by for each in policies if each.not_by), None),
+        signed=any(each.signed for each in policies) or None,
     ).over(APPROVAL_DEFAULTS)
 
 
@@ -67,6 +69,7 @@ def satisfied(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principa
         if not (policy.approvers and not any(each in policy.approvers for each in decided.groups))
         and not (policy.not_by and principal is not None and decided.by == principal.id)
         and not (named and decided.by is None)
+        and not (policy.signed and not decided.signed)
     ]
     return len(entitled) >= (policy.quorum or 1)
 

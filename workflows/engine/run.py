@@ -71,6 +71,7 @@ class Run(Work):
         self._given: Answer | None = None
         self._unknown_told = False
         self._ending: Ended | None = None
+        self._turns_before = kept.meter.turns
         # Whether it goes on under another history, and this is what it has left.
         self.gone_on = False
         self.calls.answered_here = lambda call: skills.answer(call) or given_answer(call)
@@ -142,6 +143,11 @@ class Run(Work):
         """Whether it is between two turns: nothing is under way, and nobody is asked."""
         busy = self._turn or self._limits.question or self._asking or self._begun or self._over
         return not (busy or self._summaries.under_way) and self.kept.meter.turns > 0
+
+    @property
+    def has_taken_a_turn(self) -> bool:
+        """Whether it has asked the model since it began, or since it went on from another."""
+        return self.kept.meter.turns > self._turns_before
 
     def next(self) -> Step:
         """The next step; asking again without having taken it names the same one."""

@@ -1,0 +1,299 @@
+"""§7: where decisions have to be signed, nothing counts but what a token says, where it says it."""
+
+from typing import Any
+
+import pytest
+
+from schemas.base import canonical_json, sha256
+from schemas.decision import Decided, Decision
+from schemas.names import ALREADY_DECIDED, INVALID_DECISION
+from schemas.token import DecisionClaims
+from schemas.tool import ApprovalPolicy
+from tests.engine.asking import DIGEST, asks, open_question, refusal
+from tests.engine.driver import Play, call, tool
+from tests.engine.test_plan import PLAN, asked, lazy, started
+from workflows.engine.approval import Question, Unacceptable
+from workflows.engine.desk import Desk
+from workflows.engine.outcome import Unknown
+from workflows.engine.policy import satisfied, strictest
+from workflows.engine.signing import SignedDecision, Unbound, signed
+
+RUN = "run-1"
+SIGNED = {"signed": True}
+
+
+def token(**claims: Any) -> DecisionClaims:
+    """What a token says that ann has signed, on a payment of 5."""
+    said = {"sub": "ann", "digest": DIGEST, "workflowId": RUN, "exp": 2e9, "id": "id-1", **claims}
+    return DecisionClaims.model_validate(said)
+
+
+def decision(verdict: str, claims: DecisionClaims | None = None, **more: Any) -> SignedDecision:
+    """A decision with a token that is good."""
+    said = {"callId": "t1c1", "decision": verdict, "token": "…", **more}
+    return signed(Decision.model_validate(said), claims or token(), RUN)
+
+
+def digest(amount: Any, name: str = "pay") -> str:
+    return sha256(canonical_json({"tool": name, "arguments": {"amount": amount}}))
+
+
+def waiting(**policy: Any) -> Play:
+    play = asks(policy={**SIGNED, **policy})
+    open_question(play)
+    return play
+
+
+def why_not(play: Play, signed_decision: Decision) -> str:
+    """Why a decision does not count; it leaves no trace."""
+    before = len(play.log)
+    with pytest.raises(Unacceptable) as refused:
+        play.run.decide(signed_decision)
+    assert len(play.log) == before
+    assert refused.value.code == INVALID_DECISION
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"decision": "approve"},
+        {"decision": "approve", "by": "ann", "groups": ["finance"], "digest": DIGEST},
+        {"decision": "approve", "token": "one that nobody has checked"},
+        {"decision": "deny"},
+        {"decision": "edit", "arguments": {"amount": 5}},
+        {"decision": "respond", "result": 1},
+    ],
+)
+def test_what_is_not_signed_is_no_decision_whoever_sends_it(said: dict[str, Any]) -> None:
+    code, why = refusal(waiting(), said)
+
+    assert code == INVALID_DECISION
+    assert why.startswith("only a signed decision counts on this call")
+
+
+def test_people_are_told_that_a_call_takes_signed_decisions() -> None:
+    assert open_question(asks(policy=SIGNED)).waiting().to_json()["signed"] is True
+    assert "signed" not in open_question(asks()).waiting().to_json()
+
+
+def test_who_has_signed_has_decided_whatever_the_decision_says_of_it() -> None:
+    play = waiting(approvers=["finance"])
+    play.run.decide(decision("approve", token(groups=["finance"]), by="bob", groups=["nobody"]))
+    [record] = play.records("decision")
+
+    assert (record["decided"]["by"], record["decided"]["groups"]) == ("ann", ["finance"])
+    assert record["decided"]["signed"] is True
+    assert "token" not in str(record)
+
+
+def test_groups_that_no_token_says_are_none() -> None:
+    why = why_not(waiting(approvers=["finance"]), decision("approve", groups=["finance"]))
+
+    assert why == "only these groups decide on this call: finance"
+
+
+OTHER = "0" * 64
+NOT_FOR_THIS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"digest": OTHER}, {}, "another call, or as it was before"),
+    ({"digest": digest(6)}, {}, "another call, or as it was before"),
+    ({"digest": digest(5, "refund")}, {}, "another call, or as it was before"),
+    ({"callId": "t2c1"}, {}, "another call"),
+    ({"decision": "deny"}, {}, "another decision"),
+    ({"decision": "approve"}, {"decision": "deny"}, "another decision"),
+    # What it is to be changed to has to be signed.
+    ({}, {"decision": "edit", "arguments": {"amount": 5000}}, "other arguments"),
+    (
+        {"digest": digest(6), "decision": "approve"},
+        {"decision": "edit", "arguments": {"amount": 6}},
+        "another decision",
+    ),
+    # So has what it is to return.
+    ({}, {"decision": "respond", "result": 1}, "an approval or a denial"),
+    ({"decision": "respond"}, {"decision": "respond", "result": 1}, "another result"),
+    (
+        {"decision": "respond", "resultDigest": sha256(b"2")},
+        {"decision": "respond", "result": 1},
+        "another result",
+    ),
+    ({}, {"remember": True}, "this call alone"),
+]
+
+
+@pytest.mark.parametrize(("claims", "said", "what"), NOT_FOR_THIS)
+def test_a_token_counts_for_nothing_that_it_does_not_say(
+    claims: dict[str, Any], said: dict[str, Any], what: str
+) -> None:
+    given = {"verdict": "approve", **said}
+    given["verdict"] = given.pop("decision", given["verdict"])
+
+    assert f"the token is for {what}" in why_not(
+        waiting(), decision(claims=token(**claims), **given)
+    )
+
+
+def test_a_token_for_another_run_is_for_none_here() -> None:
+    said = Decision.model_validate({"callId": "t1c1", "decision": "approve", "token": "…"})
+
+    with pytest.raises(Unbound, match="the token is for another run"):
+        signed(said, token(workflowId="run-2"), RUN)
+
+
+@pytest.mark.parametrize("claims", [{}, {"decision": "approve", "callId": "t1c1"}])
+def test_an_approval_is_carried_out(claims: dict[str, Any]) -> None:
+    play = asks(policy=SIGNED)
+    open_question(play)
+    play.run.decide(decision("approve", token(**claims)))
+
+    assert play.to_end().results() == {"t1c1": '{"paid": 5}'}
+
+
+def test_what_was_signed_to_be_changed_to_is_carried_out() -> None:
+    play = asks(policy=SIGNED)
+    open_question(play)
+    play.run.decide(decision("edit", token(digest=digest(3)), arguments={"amount": 3}))
+
+    assert 'paid": 3' in play.to_end().results()["t1c1"]
+
+
+def test_a_result_that_was_signed_is_the_calls() -> None:
+    claims = token(decision="respond", resultDigest=sha256(canonical_json({"a": 1})))
+    play = asks(policy=SIGNED)
+    open_question(play)
+    play.run.decide(decision("respond", claims, result={"a": 1}))
+
+    assert play.to_end().results() == {"t1c1": '{"a": 1}'}
+
+
+def test_remembering_has_to_be_signed_too() -> None:
+    play = asks(policy=SIGNED, turns=2)
+    open_question(play)
+    play.run.decide(decision("approve", token(remember=True), remember=True))
+
+    assert play.to_end().told().count("confirmation_required t2c1") == 0
+
+
+def test_a_token_that_was_used_counts_for_no_other_call() -> None:
+    play = asks(decision("approve"), policy=SIGNED, turns=2)
+    play.decisions["t2c1"] = [decision("approve", callId="t2c1"), "expire"]
+    play.to_end()
+
+    assert play.refusals == ["invalid_decision: the token was used already: t1c1 approve"]
+    assert play.errors() == {"t1c1": None, "t2c1": "approval_timeout"}
+
+
+def test_what_a_token_was_used_for_outlives_continue_as_new() -> None:
+    play = waiting(quorum=2)
+    play.run.decide(decision("approve"))
+    desk = Desk.resumed(play.desk.carried())
+    later = Play(
+        tool("pay", side_effects=True, approval=ApprovalPolicy(signed=True)),
+        model=asks().model,
+        desk=desk,
+    )
+    open_question(later)
+
+    assert why_not(later, decision("deny")).startswith("the token was used already")
+
+
+def test_an_approval_that_is_caught_is_no_denial_and_the_reverse() -> None:
+    play = waiting(quorum=2)
+    play.run.decide(decision("approve"))
+
+    assert why_not(play, decision("deny")) == "the token was used already: t1c1 approve"
+
+
+def test_it_takes_as_many_people_as_have_signed() -> None:
+    play = waiting(quorum=2)
+    play.run.decide(decision("approve", by="bob"))
+    with pytest.raises(Unacceptable) as again:
+        play.run.decide(decision("approve", token(id="id-2"), by="cat"))
+    assert (again.value.code, str(again.value)) == (ALREADY_DECIDED, "ann has decided so already")
+
+    receipt = play.run.decide(decision("approve", token(sub="bob", id="id-3"), by="ann"))
+    assert receipt.decided
+
+
+def test_on_whose_behalf_it_acts_cannot_sign() -> None:
+    play = asks(policy={**SIGNED, "notBy": "principal"}, principal={"id": "ann"})
+    open_question(play)
+
+    assert "cannot decide" in why_not(play, decision("approve", by="bob"))
+
+
+def test_a_token_that_comes_with_an_unsigned_call_has_to_fit_too() -> None:
+    play = asks(policy={})
+    open_question(play)
+
+    assert "another call" in why_not(play, decision("approve", token(digest=OTHER)))
+
+
+def test_an_early_decision_is_not_counted_before_its_token_was_checked() -> None:
+    desk = Desk()
+    said = {"callId": "t1c1", "decision": "approve"}
+    desk.keep(Decision.model_validate({**said, "token": "…"}))
+    desk.keep(Decision.model_validate({**said, "by": "ann", "digest": DIGEST}))
+    play = asks(policy=SIGNED, desk=desk)
+    question = open_question(play)
+
+    [ignored] = play.records("decision")
+    assert ignored["ignored"].startswith("only a signed decision counts")
+    [unchecked] = desk.unchecked(question)
+    assert unchecked.token == "…"
+    assert desk.unchecked(question) == []
+
+
+PAY = tool("pay", side_effects=True, approval=ApprovalPolicy(signed=True))
+
+
+def test_a_plan_with_a_call_that_wants_it_is_signed_as_a_whole() -> None:
+    calls = [call("pay", {"amount": 5}), call("look", {})]
+    play = lazy(
+        *calls, tools=(PAY, tool("look")), decisions={PLAN: ["approve", of_plan, "approve"]}
+    )
+    play.to_end()
+    [question] = asked(play)
+
+    assert question["signed"]
+    assert play.refusals[0].startswith("invalid_decision: only a signed decision counts")
+    assert started(play) == ["t1c1", "t1c2"]
+    assert len(asked(play)) == 1, "the approval of the plan is one of the payment, too"
+
+
+def of_plan(question: Question) -> SignedDecision:
+    return decision("approve", token(digest=question.digest), callId=PLAN)
+
+
+def test_an_unsigned_approval_of_a_plan_is_none_of_a_call_that_wants_it_signed() -> None:
+    unsigned = Decided(decision="approve", by="ann", at="", digest="")
+    policy = ApprovalPolicy.model_validate({**SIGNED, "quorum": 1})
+
+    assert not satisfied(policy, [unsigned], None)
+    assert satisfied(policy, [unsigned.model_copy(update={"signed": True})], None)
+
+
+@pytest.mark.parametrize(("each", "all_of_them"), [([None, None], None), ([None, True], True)])
+def test_of_several_policies_one_that_wants_it_is_enough(each: list[Any], all_of_them: Any) -> None:
+    policies = [ApprovalPolicy.model_validate({"signed": signs, "quorum": 1}) for signs in each]
+
+    assert strictest(policies).signed is all_of_them
+
+
+def test_a_token_on_a_call_is_none_on_whether_it_happened() -> None:
+    approved = decision("approve", token(id="id-1"))
+    lost = Unknown("it was begun, and its end was never heard of")
+    play = asks(
+        *(approved, decision("did_not_happen", token(decision="did_not_happen", id="id-2"))),
+        lambda question: decision(
+            "did_not_happen", token(decision="did_not_happen", digest=question.digest, id="id-3")
+        ),
+        policy=SIGNED,
+        outcomes={"pay": (lost, {"paid": 5})},
+        of={"idempotent": False},
+    ).to_end()
+
+    assert play.refusals == [
+        "invalid_decision: the token is for another call, or as it was before: look at it again,"
+        " then sign"
+    ]
+    assert play.results() == {"t1c1": '{"paid": 5}'}
