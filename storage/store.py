@@ -144,9 +144,9 @@ def is_for_store(context: StorageDriverSelectContext, payload: Payload) -> bool:
     """
     if names.FOR_STORE in payload.metadata:
         return True
-    target = context.target
+    target, marks = context.target, payload.metadata
     is_run = isinstance(target, StorageDriverWorkflowInfo) and target.type in names.WORKFLOWS
-    return is_run and payload.metadata.get("encoding") == b"binary/plain"
+    return is_run and (marks.get("encoding") == b"binary/plain" or names.BYTES in marks)
 
 
 def keeper(converter: DataConverter) -> Callable[[Payload], Awaitable[str]] | None:

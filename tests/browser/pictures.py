@@ -2,6 +2,7 @@
 
 waiting.png: the current details of a run that waits for a person.
 decided.png: the timeline of the same run, decided and done.
+encrypted.png, decrypted.png: an encrypted run, without the codec endpoint and with it.
 """
 
 import asyncio
@@ -11,8 +12,13 @@ from typing import Any
 
 from playwright.async_api import FloatRect, Locator
 
+from encryption.codec import EncryptionCodec
 from hosting.stopping import leave
+from hosting.temporal import data_converter, with_encryption
+from tests.browser.reader import reading
 from tests.browser.stage import Run, Visitor, staged
+from tests.encryption.keys import NEW, ring
+from tests.encryption.serving import served
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 # Somebody thinks for so long, or a wait is too short to be seen in the timeline.
@@ -23,7 +29,7 @@ _HEIGHT = 2000
 
 
 async def main() -> None:
-    """Take both."""
+    """Take them all."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         async with staged(Path(folder), scale=_SCALE) as stage:
@@ -31,6 +37,8 @@ async def main() -> None:
             async with stage.visitor(run) as visitor:
                 await _waiting(run, visitor)
                 await _decided(run, visitor)
+    with tempfile.TemporaryDirectory() as folder:
+        await _encrypted(Path(folder))
 
 
 async def _waiting(run: Run, visitor: Visitor) -> None:
@@ -63,6 +71,33 @@ async def _decided(run: Run, visitor: Visitor) -> None:
 async def _decide(run: Run, call: str, decision: str, **more: Any) -> None:
     said = {"callId": call, "decision": decision, "by": "grace", **more}
     await run.handle.execute_update("decide", said)
+
+
+async def _encrypted(folder: Path) -> None:
+    keys = ring(NEW)
+    converter = with_encryption(data_converter, keys)
+    async with (
+        staged(folder, scale=_SCALE, converter=converter) as stage,
+        served(EncryptionCodec(keys), origins=[stage.ui]) as endpoint,
+    ):
+        run = await stage.start("ada-1042", folder / "shop")
+        await run.waits_for("refund_order", "cancel_shipment")
+        async with stage.visitor(run) as visitor:
+            await visitor.opened("timeline")
+            await _overview(visitor, "encrypted.png")
+        async with reading(stage, endpoint), stage.visitor(run) as visitor:
+            await visitor.timeline()
+            await _overview(visitor, "decrypted.png")
+
+
+async def _overview(visitor: Visitor, name: str) -> None:
+    """The run's input and its timeline."""
+    await visitor.page.set_viewport_size({"width": 1200, "height": _HEIGHT})
+    begun = visitor.page.get_by_text("resolve_agent").first
+    await begun.wait_for()
+    await asyncio.sleep(_THINKING_SECONDS)  # the timeline grows into its new place
+    label = visitor.page.get_by_text("Input", exact=True).filter(visible=True).first
+    await _picture(visitor, name, label, await _top(begun) + 2 * _MARGIN)
 
 
 async def _picture(visitor: Visitor, name: str, first: Locator, bottom: float) -> None:

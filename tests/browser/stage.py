@@ -23,6 +23,7 @@ from playwright.async_api import (
 )
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
 
 from examples.support_desk import shop
 from examples.support_desk.casting import AGENT, HERE
@@ -68,9 +69,15 @@ class Stage:
     @asynccontextmanager
     async def visitor(self, run: "Run") -> AsyncIterator["Visitor"]:
         """Somebody who looks at the run, in a window of their own."""
+        async with self.page() as page:
+            yield Visitor(page, f"{self.ui}/namespaces/default/workflows", run)
+
+    @asynccontextmanager
+    async def page(self) -> AsyncIterator[Page]:
+        """A window. All of them are of one browser, and what one has set holds for the next."""
         page = await self._browser.new_page()
         try:
-            yield Visitor(page, f"{self.ui}/namespaces/default/workflows", run)
+            yield page
         finally:
             await page.close()
 
@@ -105,7 +112,7 @@ class Visitor:
 
     async def details(self) -> str:
         """What the tab "User Metadata" has under "Current Details"."""
-        await self._open("user-metadata")
+        await self.opened("user-metadata")
         frame = self.page.locator("iframe").last
         text = frame.content_frame.get_by_text("This run is the work of an AI agent")
         await text.wait_for()
@@ -113,14 +120,14 @@ class Visitor:
 
     async def timeline(self) -> list[str]:
         """The labels that the tab "Timeline" has of calls and waits, from the top."""
-        await self._open("timeline")
+        await self.opened("timeline")
         labels = self.page.get_by_text(re.compile(r"^(\w+ • )?Turn \d+: "))
         await labels.filter(has_text="Turn 1: the model decides").wait_for()
         return [label.strip() for label in await labels.all_inner_texts()]
 
     async def summary(self) -> str:
         """What the tab "User Metadata" has under "Summary"."""
-        await self._open("user-metadata")
+        await self.opened("user-metadata")
         return await self.page.locator("iframe").first.content_frame.locator("main").inner_text()
 
     async def dialog(self, action: str) -> Locator:
@@ -145,7 +152,8 @@ class Visitor:
         await dialog.get_by_role("button", name="Submit").click()
         return dialog
 
-    async def _open(self, tab: str) -> None:
+    async def opened(self, tab: str) -> None:
+        """Have one of its tabs open."""
         if "/workflows/" not in self.page.url:
             await self.page.goto(self._address)
             await self.page.wait_for_url("**/timeline")
@@ -158,15 +166,18 @@ def decisions(details: str) -> list[str]:
 
 
 @asynccontextmanager
-async def staged(folder: Path, *, scale: float = 1) -> AsyncIterator[Stage]:
-    """A stage, whose server keeps its file in `folder`. `scale` is of the pictures taken on it."""
+async def staged(
+    folder: Path, *, scale: float = 1, converter: DataConverter = pydantic_data_converter
+) -> AsyncIterator[Stage]:
+    """A stage, whose server keeps its file in `folder`. `scale` is of the pictures taken on it, and
+    `converter` is what the worker and whoever starts a run write with."""
     server = DevServer(folder / "temporal.db", port=0, ui_port=_free_port())
     settings = Settings(
         catalog=HERE, tools=[str(HERE / "tools.py")], endpoints=HERE / "endpoints.yaml"
     )
     async with AsyncExitStack() as stack:
         address = await stack.enter_async_context(serving(server))
-        client = await Client.connect(address, data_converter=pydantic_data_converter)
+        client = await Client.connect(address, data_converter=converter)
         await stack.enter_async_context(await build_worker(client, settings))
         playwright = await stack.enter_async_context(async_playwright())
         ui = f"http://{HOST}:{server.ui_port}"

@@ -13,10 +13,12 @@ from schemas.agent import Skill
 from schemas.decision import Decision
 from schemas.errors import ErrorCode
 from schemas.solution import WrittenCall
+from schemas.token import DecisionClaims
 from schemas.tool import ActivityBinding, ApprovalPolicy, Tool
 from tests.engine.driver import Play, call, says, tool
 from workflows.details import MAX_PAGE_BYTES, Details
 from workflows.engine.outcome import Succeeded, Unknown, failed
+from workflows.engine.signing import signed
 from workflows.engine.steps import AskPeople, CarryOut
 from workflows.engine.turn import Call
 from workflows.markdown import code, cost_bytes, prose, shown, visible, worded
@@ -157,6 +159,22 @@ def test_it_says_who_has_to_decide_and_how_far_that_is() -> None:
     assert "t1c1 approve --groups 'YOUR GROUP'`" in text
     (ready,) = data(text)
     assert (ready["by"], ready["groups"]) == ("YOUR NAME", ["YOUR GROUP"])
+
+
+def test_it_says_that_only_signed_decisions_count_and_who_has_signed() -> None:
+    policy = ApprovalPolicy(quorum=2, signed=True)
+    play = waiting(call("pay"), tools=(PAY.model_copy(update={"approval": policy}),))
+    (ready,) = data(page(play))
+    assert ready["token"] == "YOUR TOKEN"
+    decision = Decision.model_validate(ready)
+    claims = DecisionClaims(
+        sub="grace", digest=ready["digest"], workflow_id="ada-1042", exp=0, decision="approve"
+    )
+    play.run.decide(signed(decision, claims, "ada-1042"))
+    text = page(play)
+    assert "Only signed decisions count: with a `token` of whoever decides." in text
+    assert "grace said approve (signed)." in text
+    assert "t1c1 approve --key FILE`" in text
 
 
 def test_arguments_that_somebody_changed_are_said_to_be_changed() -> None:

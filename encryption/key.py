@@ -1,0 +1,78 @@
+"""One key of AES-256-GCM: how it is written, and what is done with it.
+
+What is sealed is twelve bytes of nonce and the ciphertext with its tag, as in the encryption
+samples of Temporal's SDKs.
+
+Nonces are random. Where equal data is to give equal bytes (`repeatable`), the nonce is made of the
+data instead, with HMAC-SHA256 under a key of its own: one nonce never serves two different texts,
+which is all that AES-GCM asks for. It shows whoever reads the bytes that two of them are equal, and
+nothing else: without the key, nobody can try out what they might say.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import re
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+TAG_BYTES = 16
+_NONCES = b"holdfast: nonces of equal data"
+_HEX = re.compile(r"[0-9A-Fa-f]{64}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{43}=?")
+
+
+class BrokenError(Exception):
+    """What was to be opened was not sealed with this key, or is damaged."""
+
+
+class Key:
+    """A key by its id. Nothing shows what it is."""
+
+    def __init__(self, id: str, secret: bytes) -> None:
+        self.id = id
+        self._cipher = AESGCM(secret)
+        self._nonces = hmac.digest(secret, _NONCES, hashlib.sha256)
+
+    def __repr__(self) -> str:
+        return f"Key({self.id!r})"
+
+    def seal(self, data: bytes, *, repeatable: bool = False) -> bytes:
+        """Encrypt the data; where that is `repeatable`, equal data gives equal bytes."""
+        nonce = self._nonce(data) if repeatable else os.urandom(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, data, None)
+
+    def open(self, sealed: bytes) -> bytes:
+        """Decrypt what was sealed.
+
+        Raises:
+            BrokenError: it is not as this key has left it.
+        """
+        if len(sealed) < NONCE_BYTES + TAG_BYTES:
+            raise BrokenError("it is too short")
+        try:
+            return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None)
+        except InvalidTag:
+            raise BrokenError("its tag is wrong") from None
+
+    def _nonce(self, data: bytes) -> bytes:
+        return hmac.digest(self._nonces, data, hashlib.sha256)[:NONCE_BYTES]
+
+
+def read_key(text: str) -> bytes | None:
+    """The bytes of a key as people write it: base64 (of either alphabet), or hexadecimal."""
+    written = text.strip()
+    if _HEX.fullmatch(written):
+        return bytes.fromhex(written)
+    if not _BASE64.fullmatch(written):
+        return None
+    plain = written.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(f"{plain}=", validate=True)
+    except binascii.Error:
+        return None

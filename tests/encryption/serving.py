@@ -1,0 +1,99 @@
+"""A codec endpoint on this machine, as a browser or a program finds it."""
+
+import asyncio
+import base64
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import httpx
+from google.protobuf.json_format import MessageToDict, ParseDict
+from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.converter import PayloadCodec
+
+from cli.serving import server
+from encryption.access import Access, Guard
+from encryption.endpoint import Endpoint
+from encryption.origins import own_origins
+from encryption.protocol import Protocol
+
+SECRET = "the-secret-of-a-codec-endpoint"
+UI = "http://127.0.0.1:8233"
+HOST = "127.0.0.1"
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def __call__(self) -> float:
+        """What it shows."""
+        return self.seconds
+
+
+@dataclass
+class Served:
+    """An endpoint at work, and somebody who asks it."""
+
+    http: httpx.AsyncClient
+    address: str
+    clock: Clock
+
+    async def ask(
+        self, verb: str, *payloads: Payload, secret: str = SECRET, **headers: str
+    ) -> httpx.Response:
+        """Ask as Temporal's command line does, or as `headers` say."""
+        sent = {"authorization": f"Bearer {secret}", **_dashed(headers)}
+        return await self.http.post(verb, json=written(payloads), headers=sent)
+
+    async def sign_in(self, secret: str = SECRET, **headers: str) -> httpx.Response:
+        """Send the form of the endpoint's page as a browser does."""
+        sent = {"origin": self.address, **_dashed(headers)}
+        return await self.http.post("/sign-in", data={"secret": secret}, headers=sent)
+
+
+def _dashed(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def written(payloads: Sequence[Payload]) -> dict[str, object]:
+    """Payloads as they are sent."""
+    return dict(MessageToDict(Payloads(payloads=payloads)))
+
+
+def read(answer: httpx.Response) -> list[Payload]:
+    """The payloads of an answer."""
+    assert answer.status_code == 200, answer.text
+    return list(ParseDict(answer.json(), Payloads()).payloads)
+
+
+def in_base64(payload: Payload) -> str:
+    """What a payload holds, as it stands in JSON."""
+    return base64.b64encode(payload.data).decode()
+
+
+@asynccontextmanager
+async def served(
+    codec: PayloadCodec,
+    stored: PayloadCodec | None = None,
+    *,
+    origins: Sequence[str] = (UI,),
+    url: str | None = None,
+) -> AsyncIterator[Served]:
+    """An endpoint at work."""
+    clock = Clock()
+    with socket.create_server((HOST, 0)) as listening:
+        port = listening.getsockname()[1]
+        access = Access(SECRET, frozenset(origins), own_origins(HOST, port, url))
+        serving = server(Endpoint(Protocol(codec, stored), access, Guard(access, clock)).app())
+        task = asyncio.create_task(serving.serve([listening]))
+        address = f"http://{HOST}:{port}"
+        try:
+            async with httpx.AsyncClient(base_url=address) as http:
+                yield Served(http, address, clock)
+        finally:
+            serving.should_exit = True
+            await task

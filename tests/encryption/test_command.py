@@ -1,0 +1,123 @@
+"""`holdfast` with `HOLDFAST_ENCRYPTION` (§13): as ever; without it, it says what to set."""
+
+import json
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from tests.encryption.conftest import Holdfast
+from tests.encryption.keys import NEW, OLD, key_file
+from tests.encryption.reader import Reader, plain
+from tests.support.house import OpenHouse, Run
+from tests.support.model_server import Answer, call
+
+AGENT = {"name": "till", "model": {"endpoint": "fake", "name": "fake"}, "tools": ["pay"]}
+SAYS = [Answer("I will.", calls=[call("pay", amount=5)]), Answer("Paid.")]
+UNSET = (
+    "this is encrypted with the key `2026-08`, and no keys are set here; set HOLDFAST_ENCRYPTION "
+    "to the file that names them"
+)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> str:
+    """An agent, as the command takes one."""
+    path = tmp_path / "till.json"
+    path.write_text(json.dumps(AGENT))
+    return f"@{path}"
+
+
+async def test_runs_are_started_listed_decided_and_shown_as_ever(
+    open_house: OpenHouse, holdfast: Holdfast, client: Client, agent: str
+) -> None:
+    house = await open_house(SAYS)
+    words = ("run", agent, "--input", "pay the florist", "--task-queue", house.task_queue)
+    run = (await holdfast(*words, "--detach")).out.strip()
+    reader = Reader(client)
+    assert not plain(await reader.described(run)), "the summary of a list says what a run is on"
+    assert not [place for event in await reader.history(run) for place in plain(event)]
+
+    await Run(house.client.get_workflow_handle(run)).waiting()
+    assert "pay the florist" in (await holdfast("list")).out
+    assert f"{run}  t1c1" in (await holdfast("approvals")).out
+    decided = await holdfast("decide", run, "t1c1", "approve", "--reason", "it is agreed")
+    assert (decided.code, decided.err) == (0, "")
+    watched = await holdfast("watch", run)
+    assert (watched.code, watched.err) == (0, "")
+    assert "output: Paid." in watched.out
+    shown = await holdfast("show", run)
+    assert "pay the florist" in shown.out
+    assert "it is agreed" in shown.out
+
+
+async def test_without_the_keys_each_command_says_what_to_set(
+    open_house: OpenHouse, holdfast: Holdfast, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = await open_house(SAYS)
+    started = ("run", agent, "--input", "pay", "--task-queue", house.task_queue, "--detach")
+    run = (await holdfast(*started)).out.strip()
+    waiting = Run(house.client.get_workflow_handle(run))
+    await waiting.waiting()
+    monkeypatch.delenv("HOLDFAST_ENCRYPTION")
+    tried: list[tuple[str, ...]] = [
+        ("watch", run),
+        ("show", run),
+        ("decide", run, "t1c1", "approve"),
+        ("send", run, "wait a moment", "--steer"),
+    ]
+    for words in tried:
+        said = await holdfast(*words)
+        assert (said.code, said.err) == (2, f"holdfast: {UNSET}\n")
+    assert [one["callId"] for one in await waiting.waiting()] == ["t1c1"], "nothing was decided"
+    assert "wait a moment" not in str(await waiting.context())
+    said = await holdfast("approvals")
+    assert (said.code, said.err) == (2, f"holdfast: {UNSET} (1 runs did not answer)\n")
+    said = await holdfast("list", "--status", "awaiting_approval")
+    assert (said.code, said.err) == (0, f"holdfast: {UNSET} (1 summaries)\n")
+    assert f"{run}  till   awaiting_approval" in said.out
+    await waiting.decide("t1c1", "deny")
+    await waiting.result()
+    said = await holdfast("watch", run)
+    assert (said.code, said.err) == (2, f"holdfast: {UNSET}\n")
+
+
+async def test_another_key_than_the_runs_is_told(
+    open_house: OpenHouse, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    house = await open_house([Answer(status=400, body={"error": {"message": "no such model"}})])
+    run = await house.start()
+    await run.failure()
+    assert "no such model" in (await holdfast("watch", run.id)).out
+    key_file(tmp_path, [OLD])
+    said = await holdfast("watch", run.id)
+    assert (said.code, said.err) == (
+        2,
+        "holdfast: this is encrypted with the key `2026-08`, which is not among those here; add it "
+        "to the file that HOLDFAST_ENCRYPTION or `--encryption` names\n",
+    )
+
+
+async def test_keys_that_cannot_be_read_are_told_before_anything_is_said(
+    holdfast: Holdfast, agent: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "encryption.yaml"
+    path.write_text("keys:\n- {id: a, env: NOT_SET_A}\n- {id: b, env: NOT_SET_B}\n")
+    said = await holdfast("run", agent, "--input", "go")
+    assert (said.code, said.out, said.err) == (
+        2,
+        "",
+        f"holdfast: HOLDFAST_ENCRYPTION: {path}:2: `keys[0].env`: the variable NOT_SET_A is not "
+        "set; set it to the key (and 1 more)\n",
+    )
+
+
+async def test_check_finds_what_is_wrong_with_the_keys(holdfast: Holdfast, tmp_path: Path) -> None:
+    path = tmp_path / "encryption.yaml"
+    assert (await holdfast("check", "--encryption", str(path))).code == 0
+    (tmp_path / f"{NEW}.key").unlink()
+    said = await holdfast("check")
+    assert (said.code, said.err) == (
+        2,
+        f"{path}:1: `keys[0].file`: {tmp_path / NEW}.key: there is no such file; check the path\n",
+    )

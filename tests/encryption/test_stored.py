@@ -1,0 +1,77 @@
+"""A store and keys (§12, §13): nothing of it can be read, and what is equal is kept once."""
+
+import json
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from encryption.codec import DecryptError
+from schemas.stored import Stored
+from storage.folder import FolderStore
+from storage.store import value_of
+from tests.encryption.conftest import Keyed
+from tests.encryption.keys import NEW
+from tests.encryption.reader import Reader, payloads
+from tests.support.house import OpenHouse, Run
+from tests.support.model_server import Answer, call
+
+WORD = "heliotrope "
+MANY = {"budget": {"maxTurns": 50, "maxIterations": 50, "maxCalls": 100}}
+TURNS = 8
+
+
+def kept(folder: Path) -> dict[str, bytes]:
+    """What a store holds, by its digest."""
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def references(reader: Reader, run: Run) -> list[str]:
+    """The digests that stand in the histories of a run, as often as they do."""
+    found = []
+    for one in await reader.runs(run.id):
+        for event in await reader.history(run.id, one.execution.run_id):
+            values = [payload for _, payload in payloads(event)]
+            found += [one.data for one in values if one.metadata["encoding"] == b"json/protobuf"]
+    return [json.loads(data)["claimData"]["sha256"] for data in found]
+
+
+async def test_the_pages_of_a_log_are_kept_once_however_often_a_run_goes_on(
+    open_house: OpenHouse, client: Client, tmp_path: Path
+) -> None:
+    says = [*[Answer(calls=[call("echo", text=WORD, times=400)])] * (TURNS - 1), Answer("done")]
+    house = await open_house(says, store=tmp_path / "store", continue_after=25)
+    run = await house.start(["echo"], agent=MANY)
+    assert (await run.result())["turns"] == TURNS
+    referred = await references(Reader(client), run)
+    assert set(referred) == set(kept(tmp_path / "store"))
+    assert len(referred) > 1.5 * len(set(referred)), "a page that is handed on is the same page"
+
+
+async def test_a_large_result_is_encrypted_in_the_store_kept_once_and_had_with_the_key(
+    open_house: OpenHouse, keyed: Keyed, client: Client, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    house = await open_house([], store=store)
+    arguments = {"text": WORD, "times": 300_000}
+    run, again = [await house.call("echo", arguments) for _ in range(2)]
+    stored = Stored.of((await run.result())["output"])
+    assert stored is not None
+    assert await again.result() == await run.result()
+    assert set(kept(store)) == {stored.sha256}
+    assert len(kept(store)[stored.sha256]) < 50_000, "it is compressed"
+    assert WORD.encode() not in kept(store)[stored.sha256]
+
+    value = await value_of(FolderStore(store), stored.sha256, keyed(NEW).data_converter)
+    assert value == WORD * 300_000
+    with pytest.raises(DecryptError, match="no keys are set here"):
+        await value_of(FolderStore(store), stored.sha256, client.data_converter)
+
+
+async def test_what_only_history_refers_to_is_the_result_as_ever(
+    open_house: OpenHouse, client: Client, tmp_path: Path
+) -> None:
+    house = await open_house([], store=tmp_path / "store")
+    run = await house.call("echo", {"text": WORD, "times": 100_000})
+    assert (await run.result())["output"] == WORD * 100_000
+    assert await references(Reader(client), run) == list(kept(tmp_path / "store"))
