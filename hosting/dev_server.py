@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -37,12 +38,14 @@ CONFIG_OPTIONS = tuple(
 
 @dataclass(frozen=True)
 class DevServer:
-    """What the embedded server is to be. A port of 0 is any free one."""
+    """What the embedded server is to be. A port of 0 is any free one; `encryption` names the keys
+    of what its UI is to show."""
 
     db: Path = DEV_DATABASE
     port: int = 7233
     ui_port: int = 8233
     namespace: str = "default"
+    encryption: Path | None = None
 
 
 _started: set[int] = set()
@@ -81,9 +84,17 @@ async def serving(wanted: DevServer) -> AsyncIterator[str]:
         address = f"{HOST}:{port}"
         await _wait_until_it_answers(process, address, wanted.namespace, log)
         print(f"temporal dev server: {address}, UI http://{HOST}:{ui_port}", flush=True)
+        if wanted.encryption is not None:
+            print(_how_to_read(wanted.encryption, ui_port), flush=True)
         yield address
     finally:
         await _stop(process)
+
+
+def _how_to_read(keys: Path, ui_port: int) -> str:
+    """The UI cannot be given a codec endpoint that asks who is there: a browser is told of it."""
+    words = ("holdfast", "codec", "--encryption", str(keys), "--origin", f"http://{HOST}:{ui_port}")
+    return f"what its UI shows is encrypted; to read it there: {shlex.join(words)}"
 
 
 def temporal_binary() -> Path:

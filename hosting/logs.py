@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+from collections.abc import Callable
 
 from temporalio.exceptions import ApplicationError
 from temporalio.runtime import (
@@ -17,13 +18,16 @@ from schemas import names
 from storage.store import StoreError
 
 
-def log_to_stderr() -> None:
-    """Have warnings and worse written to standard error, and what the worker itself tells."""
+def log_to_stderr(clean: Callable[[str], str] = str) -> None:
+    """Have warnings and worse written to standard error, and what the worker itself tells.
+
+    Args:
+        clean: takes out of a text what nobody is to read.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_Brief())
-    logging.basicConfig(
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[handler]
-    )
+    handler.setFormatter(_Discreet(clean))
+    logging.basicConfig(handlers=[handler])
     logging.getLogger("holdfast").setLevel(logging.INFO)
 
 
@@ -32,6 +36,18 @@ def core_runtime() -> Runtime:
     forwarding = LogForwardingConfig(logger=logging.getLogger("temporalio.core"))
     levels = TelemetryFilter(core_level="WARN", other_level="ERROR")
     return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(levels, forwarding)))
+
+
+class _Discreet(logging.Formatter):
+    """What is written, stacks included, once it is clean."""
+
+    def __init__(self, clean: Callable[[str], str]) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._clean = clean
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The lines of one record; logging calls this."""
+        return self._clean(super().format(record))
 
 
 # Also what is cut off when the worker stops.

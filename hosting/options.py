@@ -3,12 +3,13 @@
 import argparse
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from hosting.deployment import Version, build_id, deployment_name, version_of
 from hosting.dev_server import DevServer
 from hosting.errors import StartError, wrong_setup
 from schemas import names
@@ -21,12 +22,13 @@ _HELP = "see `python worker.py --help`"
 _PREFIX = "HOLDFAST_"
 # What can stand in the environment as well, as HOLDFAST_CATALOG, HOLDFAST_TASK_QUEUE, …
 _VARIABLES = (
-    *("catalog", "endpoints", "task-queue", "notify", "store"),
+    *("catalog", "endpoints", "task-queue", "notify", "store", "encryption", "keys"),
     *("heartbeat-timeout", "generate-timeout", "graceful-timeout"),
-    *("continue-after", "cached-runs", "knowledge-urls"),
+    *("continue-after", "cached-runs", "knowledge-urls", "knowledge-networks"),
+    *("deployment", "build"),
 )
 # Of these, a variable holds several, with white space between: by the option for one of them.
-_LISTS = {"knowledge-urls": "knowledge-url"}
+_LISTS = {"knowledge-urls": "knowledge-url", "knowledge-networks": "knowledge-network"}
 _NEARLY = 0.85
 # A turn takes some twelve events, and Temporal ends a run at 51,200.
 MIN_EVENTS, MAX_EVENTS = 20, 20_000
@@ -37,21 +39,30 @@ MAX_CACHED_RUNS = 100_000
 class Settings:
     """How a worker is to be. `graceful_timeout` is how long activities may go on once it stops;
     `continue_after` is the number of events after which a run goes on under a new history;
-    `knowledge_urls` is what addresses begin with that knowledge may be fetched from."""
+    `knowledge_urls` is what addresses begin with that knowledge may be fetched from, and
+    `knowledge_networks` where their names may lead besides public addresses; `keys` is the
+    file or the address of the keys that tokens are checked with; with `principal_tokens`, a run has
+    to say by a token on whose behalf it acts; with `catalog_only`, to name an agent or a tool."""
 
     catalog: Path | None = None
     tools: Sequence[str] = ()
     endpoints: Path | None = None
     task_queue: str = names.TASK_QUEUE
     knowledge_urls: Sequence[str] = ()
+    knowledge_networks: Sequence[str] = ()
     notify: str | None = None
     store: Place | None = None
+    encryption: Path | None = None
+    keys: str | None = None
+    principal_tokens: bool = False
+    catalog_only: bool = False
     # A third of it is how often a worker is heard of. Two seconds are missed by one that has far
     # more to do than two cores can: each time costs a request to a model.
     heartbeat_timeout: timedelta = timedelta(seconds=3)
     generate_timeout: timedelta = timedelta(hours=1)
     graceful_timeout: timedelta = timedelta(seconds=10)
     continue_after: int | None = None
+    version: Version | None = None
     # A run that waits holds about 140 KB. These are more than are ever at work at once; one that
     # was put out is read again when somebody looks at it, which costs some milliseconds.
     max_cached_workflows: int = 500
@@ -85,13 +96,16 @@ def options(arguments: Sequence[str]) -> Options:
     """
     given = _from_environment() | _parsed(arguments)
     dev = {name: given.pop(name) for name in ("db", "port", "ui_port") if name in given}
-    server = DevServer(**dev) if given.pop("dev", False) else None
+    keys = given.get("encryption")
+    server = DevServer(**dev, encryption=keys) if given.pop("dev", False) else None
     if server is not None:
         given.setdefault("store", beside(server.db))
     how = {name: given.pop(name) for name in ("json", "composed", "timeout") if name in given}
     check = Check(**how) if given.pop("check", False) else None
-    settings = Settings(**given)
-    if check and not (settings.catalog or settings.tools or settings.endpoints):
+    version = version_of(given.pop("deployment", None), given.pop("build", None))
+    settings = Settings(**given, version=version)
+    files = (settings.catalog, settings.endpoints, settings.encryption, settings.keys)
+    if check and not (settings.tools or any(files)):
         todo = "name it with `--catalog DIR`, `--tools MODULE` or `--endpoints FILE`"
         raise wrong_setup("there is nothing to check", todo)
     return Options(settings, server, check)
@@ -180,6 +194,14 @@ def _parser() -> _Parser:
         action="append",
         help="where agents may have knowledge fetched from; repeatable",
     )
+    add(
+        "--knowledge-network",
+        dest="knowledge_networks",
+        metavar="NETWORK",
+        type=_text,
+        action="append",
+        help="where their names may lead besides public addresses, as 10.0.0.0/8; repeatable",
+    )
     add("--notify", metavar="ACTIVITY", type=_text, help="tells people of a waiting call")
     add(
         "--store",
@@ -188,6 +210,14 @@ def _parser() -> _Parser:
         help="keeps what is too large for Temporal: a folder, s3://BUCKET/PREFIX, or none "
         "(default: none; with --dev, a folder beside its database)",
     )
+    keys = "the keys that everything is encrypted with (encryption.yaml)"
+    add("--encryption", metavar="FILE", type=_path, help=keys)
+    checking = "what tokens are checked with: keys.yaml, a JWK set, PEM, or where a set is served"
+    add("--keys", metavar="FILE|URL", type=_text, help=checking)
+    by_token = "a run has to say by a token on whose behalf it acts"
+    add("--principal-tokens", action="store_true", help=by_token)
+    named = "a run has to name an agent or a tool of the catalog, and writes none of its own"
+    add("--catalog-only", action="store_true", help=named)
     for name in ("heartbeat", "generate", "graceful"):
         default = format_duration(getattr(Settings, f"{name}_timeout"))
         add(f"--{name}-timeout", metavar="TIME", type=_duration, help=f"default: {default}")
@@ -202,6 +232,9 @@ def _parser() -> _Parser:
         help=f"the most open runs in memory, {_span(0, MAX_CACHED_RUNS)}; "
         f"default: {Settings.max_cached_workflows}",
     )
+    deployment = "with --build: what it is a build of, so that runs stay with the build they are on"
+    add("--deployment", metavar="NAME", type=_deployment, help=deployment)
+    add("--build", metavar="ID", type=_build, help="which build it is")
     _add_check(parser)
     _add_dev_server(parser)
     return parser
@@ -267,6 +300,21 @@ def _cached(text: str) -> int:
         return int(text)
     reason = f"{misfit(text)}; write a number {_span(0, MAX_CACHED_RUNS)}; with 0, none is kept"
     raise argparse.ArgumentTypeError(reason)
+
+
+def _deployment(text: str) -> str:
+    return _named(deployment_name, text)
+
+
+def _build(text: str) -> str:
+    return _named(build_id, text)
+
+
+def _named(read: Callable[[str], str], text: str) -> str:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
 
 
 def _span(least: int, most: int) -> str:

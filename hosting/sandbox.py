@@ -30,6 +30,7 @@ PASSED_THROUGH = (
     "jsonschema_specifications",
     "referencing",
     "rpds",
+    "re2",
     "attr",
     "attrs",
 )

@@ -25,6 +25,8 @@ from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from encryption.codec import DecryptError, EncryptionCodec, NoKeys
+from encryption.ring import KeyRing
 from hosting.errors import StartError, unreachable, wrong_setup
 from hosting.logs import core_runtime
 from schemas import names, reaching
@@ -60,8 +62,33 @@ class PlainFailureConverter(DefaultFailureConverter):
         super().to_failure(exception, payload_converter, failure)
         # What came from elsewhere is handed on as it came.
         is_own = isinstance(exception, ApplicationError) and exception.failure is None
-        if is_own or isinstance(exception, StoreError):
+        if is_own or isinstance(exception, StoreError | DecryptError):
             failure.stack_trace = ""
+
+
+class EncodedFailureConverter(PlainFailureConverter):
+    """Puts messages and stacks where they are encrypted as payloads are; types stay readable."""
+
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
+    ) -> None:
+        """Write down an exception; the SDK calls this, for causes too."""
+        super().to_failure(exception, payload_converter, failure)
+        _encode(failure, payload_converter)
+        # Of what came from elsewhere, the causes are as they came.
+        cause = failure
+        while cause.HasField("cause"):
+            cause = cause.cause
+            if not cause.HasField("encoded_attributes"):
+                _encode(cause, payload_converter)
+
+
+def _encode(failure: Failure, payload_converter: PayloadConverter) -> None:
+    said = {"message": failure.message, "stack_trace": failure.stack_trace}
+    failure.encoded_attributes.CopyFrom(payload_converter.to_payload(said))
+    # Temporal's own words for it.
+    failure.message = "Encoded failure"
+    failure.stack_trace = ""
 
 
 class SharedPayloadConverter(CompositePayloadConverter):
@@ -78,7 +105,9 @@ class SharedPayloadConverter(CompositePayloadConverter):
 
 # What a worker's client reads and writes with.
 data_converter = DataConverter(
-    payload_converter_class=SharedPayloadConverter, failure_converter_class=PlainFailureConverter
+    payload_converter_class=SharedPayloadConverter,
+    payload_codec=NoKeys(),
+    failure_converter_class=PlainFailureConverter,
 )
 
 
@@ -128,8 +157,22 @@ def with_store(converter: DataConverter, store: Store | None) -> DataConverter:
     return replace(converter, external_storage=kept)
 
 
-async def connect(settings: ClientConnectConfig, store: Store | None = None) -> Client:
-    """A client for the server and the namespace that the settings name, with this store.
+def with_encryption(converter: DataConverter, ring: KeyRing | None) -> DataConverter:
+    """The data converter, which encrypts with these keys, where there are some."""
+    if ring is None:
+        return converter
+    return replace(
+        converter,
+        payload_codec=EncryptionCodec(ring),
+        failure_converter_class=EncodedFailureConverter,
+    )
+
+
+async def connect(
+    settings: ClientConnectConfig, store: Store | None = None, ring: KeyRing | None = None
+) -> Client:
+    """A client for the server and the namespace that the settings name, with this store and these
+    keys.
 
     Raises:
         StartError: that is no address, no server answers there, or it does not have the namespace.
@@ -141,7 +184,7 @@ async def connect(settings: ClientConnectConfig, store: Store | None = None) -> 
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             client = await Client.connect(
                 **settings,
-                data_converter=with_store(data_converter, store),
+                data_converter=with_store(with_encryption(data_converter, ring), store),
                 runtime=core_runtime(),
             )
             await _check_namespace(client)

@@ -22,6 +22,7 @@ from temporalio.service import RPCError
 
 from activities.catalog.loading import Catalog, load_catalog
 from hosting.errors import UNREACHABLE, WRONG_SETUP, StartError
+from hosting.loading import load
 from hosting.options import options
 from hosting.temporal import usable_search_attributes, with_store
 from hosting.workers import Workers
@@ -29,7 +30,7 @@ from schemas import names
 from storage.folder import FolderStore
 from storage.places import Bucket, Folder
 from tests.support.eventually import eventually
-from worker import Settings, build_worker, load
+from worker import Settings, build_worker
 
 ROOT = Path(__file__).parents[1]
 NOBODY = "127.0.0.1:1"
@@ -226,6 +227,9 @@ async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) 
         notify="tell",
         heartbeat_timeout=timedelta(seconds=3),
         generate_timeout=timedelta(minutes=2),
+        keys="https://id.example/jwks.json",
+        principal_tokens=True,
+        catalog_only=True,
     )
     facts = facts_of(await build_worker(client, wanted))
     assert facts == {
@@ -236,6 +240,8 @@ async def test_settings_reach_the_runs_of_a_worker(client: Client, place: Path) 
         "continueAfter": None,
         "store": False,
         "requestQueues": {},
+        "principalTokens": True,
+        "catalogOnly": True,
     }
 
 
@@ -280,7 +286,7 @@ def test_what_changes_while_the_catalog_is_loaded_is_not_missed(
         (place / "agents/late.md").write_text(AGENT)
         return found
 
-    monkeypatch.setattr("worker.load_catalog", loading)
+    monkeypatch.setattr("hosting.loading.load_catalog", loading)
     house = load(settings(place))
     for _ in range(2):
         house.reloading.look()
@@ -361,7 +367,9 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HOLDFAST_HEARTBEAT_TIMEOUT", "7s")
     monkeypatch.setenv("HOLDFAST_CACHED_RUNS", "50")
     monkeypatch.setenv("HOLDFAST_KNOWLEDGE_URLS", "https://a.org/docs\n https://b.org")
+    monkeypatch.setenv("HOLDFAST_KNOWLEDGE_NETWORKS", "10.0.0.0/8 fd00::/8")
     monkeypatch.setenv("HOLDFAST_STORE", "s3://runs/kept")
+    monkeypatch.setenv("HOLDFAST_ENCRYPTION", "keys/encryption.yaml")
     given, dev, check = options(["--heartbeat-timeout", "2s", "--tools", "a", "--tools", "b.py"])
     assert (dev, check) == (None, None)
     assert given == Settings(
@@ -370,7 +378,9 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
         max_cached_workflows=50,
         tools=["a", "b.py"],
         knowledge_urls=["https://a.org/docs", "https://b.org"],
+        knowledge_networks=["10.0.0.0/8", "fd00::/8"],
         store=Bucket("runs", "kept"),
+        encryption=Path("keys/encryption.yaml"),
     )
 
 

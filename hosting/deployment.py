@@ -1,0 +1,107 @@
+"""Which build of which deployment a worker is, where it says so.
+
+Temporal then keeps a run on the build that it is on. A run moves to the one that is current, or
+that the deployment is ramping up, where it goes on as a new one: see `workflows.chain`. What
+begins, begins there, too: a build that is neither is given nothing that begins.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
+from temporalio.client import Client
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import WorkerDeploymentConfig
+
+from hosting.errors import wrong_setup
+
+MAX_NAME_CHARACTERS: Final = 200
+# What Temporal keeps for itself, and what it divides names by.
+_RESERVED: Final = "__"
+_DIVIDERS: Final = ".:"
+_SET_CURRENT: Final = "temporal worker deployment set-current-version"
+
+
+class Version(NamedTuple):
+    """A build of a deployment."""
+
+    deployment: str
+    build: str
+
+    def __str__(self) -> str:
+        """As the worker's log names it."""
+        return f"build {self.build} of deployment {self.deployment}"
+
+
+def name(dividers: str = "") -> Callable[[str], str]:
+    """What reads a name that Temporal takes, with none of these in it.
+
+    Raises:
+        ValueError: it does not take it; the message says what it takes.
+    """
+
+    def read(text: str) -> str:
+        fits = text.isprintable() and 0 < len(text.strip()) == len(text) <= MAX_NAME_CHARACTERS
+        if not fits or text.startswith(_RESERVED) or any(each in text for each in dividers):
+            without = "".join(f", `{each}`" for each in dividers)
+            raise ValueError(
+                f"write up to {MAX_NAME_CHARACTERS} characters without a space at either end"
+                f"{without}, and without `{_RESERVED}` at the beginning"
+            )
+        return text
+
+    return read
+
+
+deployment_name, build_id = name(_DIVIDERS), name()
+
+
+def version_of(deployment: str | None, build: str | None) -> Version | None:
+    """The version that is named, if one is.
+
+    Raises:
+        StartError: half of it is.
+    """
+    if deployment is not None and build is not None:
+        return Version(deployment, build)
+    if deployment is not None:
+        raise wrong_setup("`--deployment` is there, and `--build` is not", "say which build it is")
+    if build is not None:
+        raise wrong_setup("`--build` is there, and `--deployment` is not", "say of which it is one")
+    return None
+
+
+def config(version: Version | None) -> WorkerDeploymentConfig | None:
+    """What every worker of this process tells Temporal: its runs stay where they are."""
+    if version is None:
+        return None
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(version.deployment, version.build),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.PINNED,
+    )
+
+
+async def unrouted(client: Client, version: Version) -> str | None:
+    """What to do so that the worker is given runs, where it is not; None where it is, or where
+    nobody may know."""
+    asked = DescribeWorkerDeploymentRequest(
+        namespace=client.namespace, deployment_name=version.deployment
+    )
+    try:
+        answer = await client.workflow_service.describe_worker_deployment(asked)
+        routing = answer.worker_deployment_info.routing_config
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            return None
+        builds = []
+    else:
+        both = (routing.current_deployment_version, routing.ramping_deployment_version)
+        builds = [each.build_id for each in both]
+    if version.build in builds:
+        return None
+    return (
+        f"{version} is not current: it is given no runs that begin; to have it given them: "
+        f"{_SET_CURRENT} --deployment-name {version.deployment} --build-id {version.build}"
+    )

@@ -1,0 +1,156 @@
+"""What a worker works with, read and checked: its catalog, its models, its keys.
+
+Everything is checked before a worker starts, and every problem is told with file, line and mend.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from activities.addresses import AddressError, Prefix
+from activities.catalog.faults import Problem
+from activities.catalog.files import folder_signature
+from activities.catalog.loading import CatalogError, Shelf, load_catalog
+from activities.catalog.reloading import Reloading
+from activities.endpoints import EndpointsError, Models, http_client, load_models
+from activities.key_settings import load_keys
+from activities.keysets import Keys, KeysError
+from activities.pinned import knowledge_client, read_network
+from activities.providers.ollama.host import with_local_ollama
+from activities.secrets import Secrets, secrets_in
+from encryption.ring import KeyRing, RingError
+from hosting.errors import StartError
+from hosting.options import Settings
+from schemas.faults import nearest
+
+
+@dataclass(frozen=True)
+class House:
+    """What a worker works with, read and checked: its catalog, kept current, and its models.
+
+    `web` is what knowledge is fetched with, `http` all else; `secrets` are what never leaves it.
+    """
+
+    shelf: Shelf
+    models: Models
+    http: httpx.AsyncClient
+    web: httpx.AsyncClient
+    reloading: Reloading
+    secrets: Secrets
+    ring: KeyRing | None = None
+    keys: Sequence[Keys] = ()
+
+
+class LoadError(StartError):
+    """Something that the settings name does not load; with every problem, by file and line."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__([str(problem) for problem in problems])
+        self.problems = list(problems)
+
+
+def load(settings: Settings, secrets: Secrets | None = None) -> House:
+    """Read and check everything that the settings name.
+
+    Args:
+        settings: how the worker is to be.
+        secrets: those of its environment; it learns the others.
+
+    Raises:
+        LoadError: something does not load.
+    """
+    secrets = secrets or Secrets(secrets_in(os.environ))
+    http, web = _clients(settings)
+    models, problems = _models(settings, http)
+    ring, wrong_keys = _ring(settings)
+    keys, wrong_sets = _keys(settings, http)
+    problems += [*wrong_keys, *wrong_sets]
+    prefixes = _prefixes(settings)
+    # In full: a module, or a tool at work, may go to another folder.
+    folder = None if settings.catalog is None else settings.catalog.absolute()
+    endpoints = () if settings.endpoints is None else (str(settings.endpoints.absolute()),)
+    before = folder_signature(folder)
+    try:
+        catalog = load_catalog(
+            settings.catalog,
+            settings.tools,
+            endpoints=None if models is None else models.names,
+            task_queue=settings.task_queue,
+            knowledge_urls=prefixes,
+        )
+    except CatalogError as error:
+        raise LoadError([*problems, *error.problems]) from None
+    if models is None or problems:
+        raise LoadError(problems)
+    if settings.notify is not None and settings.notify not in catalog.world.activities:
+        todo = nearest(settings.notify, catalog.world.activities, "`--tools` gives it some")
+        reason = f"this worker has no activity `{settings.notify}`"
+        raise LoadError([Problem("--notify", None, reason, todo)])
+    shelf = Shelf(catalog)
+    modules = sorted({each.source.file for each in catalog.imported})
+    reloading = Reloading(shelf, folder, before, once=(*modules, *endpoints))
+    secrets.learn(models.secrets())
+    return House(shelf, models, http, web, reloading, secrets, ring, keys)
+
+
+def _clients(settings: Settings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+    """What is asked over HTTP: models and key sets, and knowledge."""
+    try:
+        networks = [read_network(text) for text in settings.knowledge_networks]
+    except AddressError as error:
+        raise LoadError([Problem("--knowledge-network", None, error.reason, error.mend)]) from None
+    try:
+        return http_client(), knowledge_client(networks)
+    except (ValueError, ImportError, httpx.InvalidURL):
+        # What it says may hold the proxy's password.
+        reason = "a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used"
+        mend = "write it like http://proxy.acme.org:3128 (SOCKS is not spoken)"
+        raise LoadError([Problem("the environment", None, reason, mend)]) from None
+
+
+def _prefixes(settings: Settings) -> list[Prefix]:
+    """The addresses that knowledge may be fetched from."""
+    try:
+        return [Prefix.read(text) for text in settings.knowledge_urls]
+    except AddressError as error:
+        raise LoadError([Problem("--knowledge-url", None, error.reason, error.mend)]) from None
+
+
+def _models(settings: Settings, http: httpx.AsyncClient) -> tuple[Models | None, list[Problem]]:
+    environ = os.environ if settings.endpoints else with_local_ollama(os.environ)
+    try:
+        return load_models(settings.endpoints, environ, http), []
+    except EndpointsError as error:
+        return None, error.problems
+
+
+def _ring(settings: Settings) -> tuple[KeyRing | None, list[Problem]]:
+    if settings.encryption is None:
+        return None, []
+    try:
+        return KeyRing.load(settings.encryption, os.environ), []
+    except RingError as error:
+        return None, error.problems
+
+
+def _keys(settings: Settings, http: httpx.AsyncClient) -> tuple[Sequence[Keys], list[Problem]]:
+    try:
+        return load_keys(settings.keys, http, for_principals=settings.principal_tokens), []
+    except KeysError as error:
+        return (), error.problems
+
+
+def holdings(house: House) -> str:
+    """What a worker has, in a line."""
+    catalog = house.shelf.catalog
+    tools, agents = len(catalog.world.tools), len(catalog.agents)
+    endpoints = [
+        name if limit is None else f"{name} ({limit} a minute)"
+        for name, limit in house.models.limits().items()
+    ]
+    return (
+        f"{tools} tool{'' if tools == 1 else 's'}, {agents} agent{'' if agents == 1 else 's'}, "
+        f"endpoints {', '.join(endpoints) or 'none'}"
+    )

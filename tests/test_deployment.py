@@ -1,0 +1,62 @@
+"""A worker says which build of which deployment it is, and is told what is wrong with that."""
+
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+from temporalio.common import VersioningBehavior
+
+from hosting.deployment import Version, unrouted
+from hosting.errors import StartError
+from hosting.options import options
+from worker import Settings, build_worker
+
+
+def test_a_build_is_named_by_options_or_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert options([]).settings.version is None
+    named = ["--deployment", "team/desk", "--build", "v1.2"]
+    assert options(named).settings.version == Version("team/desk", "v1.2")
+    monkeypatch.setenv("HOLDFAST_DEPLOYMENT", "desk")
+    monkeypatch.setenv("HOLDFAST_BUILD", "7")
+    assert options([]).settings.version == Version("desk", "7")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--deployment", "desk"], "`--deployment` is there, and `--build` is not; say which"),
+        (["--build", "1"], "`--build` is there, and `--deployment` is not; say of which"),
+        (["--deployment", "a.b", "--build", "1"], "`--deployment`: `a.b` does not fit; write up"),
+        (["--deployment", "a:b", "--build", "1"], "`--deployment`: `a:b` does not fit; write up"),
+        (["--deployment", "__a", "--build", "1"], "`--deployment`: `__a` does not fit; write up"),
+        (["--deployment", "d", "--build", " 1"], "`--build`: "),
+        (["--deployment", "d", "--build", "__1"], "`--build`: `__1` does not fit; write up to 20"),
+        (["--deployment", "d", "--build", "1\n2"], "`--build`: "),
+        (["--deployment", "d", "--build", "x" * 201], "`--build`: "),
+    ],
+)
+def test_what_temporal_does_not_take_is_refused(arguments: list[str], said: str) -> None:
+    with pytest.raises(StartError) as refused:
+        options(arguments)
+    [line] = refused.value.lines
+    assert line.startswith(f"holdfast: {said}")
+
+
+async def test_every_worker_of_a_process_is_of_its_build(client: Client, tmp_path: Path) -> None:
+    endpoints = tmp_path / "endpoints.yaml"
+    endpoints.write_text("fake: {provider: openai, baseUrl: 'http://127.0.0.1:1/v1'}\n")
+    settings = Settings(version=Version("desk", "1"), endpoints=endpoints)
+    workers = await build_worker(client, settings)
+    assert workers.others
+    for each in (workers.main, *workers.others):
+        deployment = each.config()["deployment_config"]
+        assert deployment is not None
+        assert deployment.default_versioning_behavior == VersioningBehavior.PINNED
+        assert (deployment.version.deployment_name, deployment.version.build_id) == ("desk", "1")
+
+
+async def test_a_build_that_nobody_has_heard_of_is_not_current(client: Client) -> None:
+    said = await unrouted(client, Version("nowhere", "1"))
+    assert said is not None
+    assert said.startswith("build 1 of deployment nowhere is not current")
+    assert said.endswith("--deployment-name nowhere --build-id 1")
