@@ -15,7 +15,7 @@ from typing import Any, NoReturn, get_args
 
 from temporalio.service import RPCError
 
-from cli import checking, deciding, listing, messages, running, showing, values
+from cli import checking, codec, deciding, listing, messages, running, showing, values
 from cli.errors import (
     INTERRUPTED,
     PIPE_CLOSED,
@@ -28,6 +28,7 @@ from schemas.decision import Verdict
 from schemas.run import RunStatus
 
 _DEFAULT_LIMIT_RUNS = 50
+_DEFAULT = "default: %(default)s"
 
 
 def main() -> NoReturn:
@@ -80,6 +81,7 @@ def _parser() -> Parser:
     _add_messages(commands)
     _add_list(commands)
     _add_check(commands)
+    _add_codec(commands)
     for one in commands.choices.values():
         one.set_defaults(parser=one)
     return parser
@@ -87,6 +89,8 @@ def _parser() -> Parser:
 
 # What `add_subparsers` returns has no public name.
 _Commands = Any
+# And neither has a group of options.
+_Options = Any
 
 
 def _add_run(commands: _Commands) -> None:
@@ -176,7 +180,9 @@ def _add_decide(commands: _Commands) -> None:
         help="approve a plan without this call, or these: t1c2,t1c3; repeatable",
     )
     add("--digest", metavar="HEX", help="decide only if the call is still the one with this digest")
-    _add_person(parser)
+    signing = _add_person(parser)
+    text = "the decision was signed elsewhere: a JWT, @FILE, or -"
+    signing.add_argument("--token", metavar="JWT", type=values.token, help=text)
     parser.set_defaults(command=deciding.decide)
 
 
@@ -223,6 +229,8 @@ def _add_check(commands: _Commands) -> None:
     add("--catalog", metavar="DIR", help="a folder with tools/ and agents/")
     add("--tools", metavar="MODULE", action="append", default=[], help="repeatable")
     add("--endpoints", metavar="FILE", help="where models are asked (endpoints.yaml)")
+    add("--keys", metavar="FILE|URL", help="what tokens are checked with (keys.yaml)")
+    add("--encryption", metavar="FILE", help="what everything is encrypted with (encryption.yaml)")
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
     add(
         "--knowledge-url",
@@ -248,13 +256,56 @@ def _add_check(commands: _Commands) -> None:
     parser.set_defaults(command=checking.check)
 
 
+def _add_codec(commands: _Commands) -> None:
+    text = "an endpoint with which Temporal's UI shows encrypted runs"
+    parser = commands.add_parser("codec", help=text, description=f"Serves {text}.")
+    add = parser.add_argument
+    add("--encryption", metavar="FILE", help="the worker's keys (default: HOLDFAST_ENCRYPTION)")
+    add(
+        "--origin",
+        dest="origins",
+        metavar="URL",
+        type=codec.origin,
+        action="append",
+        required=True,
+        help="where Temporal's UI is, such as http://127.0.0.1:8233; repeatable",
+    )
+    add("--host", metavar="IP", type=codec.address, default=codec.DEFAULT_HOST, help=_DEFAULT)
+    add("--port", metavar="N", type=codec.port, default=codec.DEFAULT_PORT, help=_DEFAULT)
+    add("--url", metavar="URL", type=codec.origin, help="where browsers find it behind a proxy")
+    add(
+        "--token-env",
+        metavar="NAME",
+        type=values.name,
+        default=codec.TOKEN_VARIABLE,
+        help="the variable that holds its secret (default: %(default)s)",
+    )
+    add(
+        "--store",
+        metavar="PLACE",
+        type=codec.place,
+        action="append",
+        default=[],
+        help="the worker's store (default: HOLDFAST_STORE, or that of --dev)",
+    )
+    parser.set_defaults(command=codec.codec)
+
+
 def _add_starting(parser: argparse.ArgumentParser, whose: str) -> None:
     add = parser.add_argument
-    add(
+    behalf = parser.add_mutually_exclusive_group().add_argument
+    behalf(
         "--principal",
         metavar="ID",
         type=values.principal,
         help='on whose behalf: id or {"id","scopes"}',
+    )
+    behalf(
+        "--principal-token",
+        metavar="JWT",
+        dest="principal",
+        type=values.principal_token,
+        help="the same, by a token that says it: a JWT, @FILE, or -",
     )
     add("--approvals", choices=["ask", "deny"], help="deny: never wait for a person")
     add(
@@ -280,7 +331,8 @@ def _add_following(parser: argparse.ArgumentParser) -> None:
     _add_person(parser)
 
 
-def _add_person(parser: argparse.ArgumentParser) -> None:
+def _add_person(parser: argparse.ArgumentParser) -> _Options:
+    """Who decides; the result takes other ways to sign than with a key."""
     parser.add_argument("--by", metavar="NAME", help="who decides (default: you)")
     parser.add_argument(
         "--groups",
@@ -289,6 +341,10 @@ def _add_person(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="the groups that you decide for",
     )
+    signing = parser.add_mutually_exclusive_group()
+    signing.add_argument("--key", metavar="FILE", help="sign decisions with this private key (PEM)")
+    parser.add_argument("--kid", metavar="ID", help="by which the worker's key set knows the key")
+    return signing
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import termios
 from collections.abc import Sequence
 from typing import Self
 
+from cli.signing import Signer
+
 _READ_BYTES = 65_536
 MAX_LINE_BYTES = 1_000_000
 
@@ -25,23 +27,35 @@ class Answers:
     """The lines of one input, and who gives them.
 
     `terminal` says whether a person types them: then an editor can be opened, and what was typed
-    before a question was seen is no answer to it.
+    before a question was seen is no answer to it. `signer` is the key that they sign with.
     """
 
     def __init__(
-        self, descriptor: int, *, by: str | None = None, groups: Sequence[str] = ()
+        self,
+        descriptor: int,
+        *,
+        by: str | None = None,
+        groups: Sequence[str] = (),
+        signer: Signer | None = None,
     ) -> None:
         self.by = by or user_name()
         self.groups = list(groups)
+        self.signer = signer
         self.terminal = os.isatty(descriptor)
         self._descriptor = descriptor
         self._kept = b""
         self._over = False
 
     @classmethod
-    def from_stdin(cls, *, by: str | None = None, groups: Sequence[str] = ()) -> Self:
+    def from_stdin(
+        cls,
+        *,
+        by: str | None = None,
+        groups: Sequence[str] = (),
+        signer: Signer | None = None,
+    ) -> Self:
         """The answers that come from standard input."""
-        return cls(sys.stdin.fileno(), by=by, groups=groups)
+        return cls(sys.stdin.fileno(), by=by, groups=groups, signer=signer)
 
     def forget_typed(self) -> None:
         """Drop what was typed on a terminal before now."""

@@ -1,15 +1,31 @@
-"""The way to Temporal: found as every Temporal program finds it, and given up in time."""
+"""The way to Temporal: found as every Temporal program finds it, and given up in time.
+
+What is said there is encrypted with the keys that `HOLDFAST_ENCRYPTION` names, as by the worker.
+"""
 
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 
-from cli.errors import UNREACHABLE, WRONG_COMMAND, CommandError
+from cli.errors import (
+    UNREACHABLE,
+    WRONG_COMMAND,
+    CommandError,
+    EncryptedError,
+    wrong_command,
+)
 from cli.text import one_line
+from encryption.codec import VARIABLE, DecryptError, EncryptionCodec, NoKeys
+from encryption.ring import KeyRing, RingError
 from schemas import reaching
 from schemas.reaching import Trouble
 
@@ -25,17 +41,61 @@ async def connect() -> Client:
     What is passed over in the settings is told on standard error.
 
     Raises:
-        CommandError: the settings cannot be read, or no server answers within 5 s.
+        CommandError: the settings or the keys cannot be read, or no server answers within 5 s.
     """
+    converter = _converter()
     settings = _settings()
     address = settings.setdefault("target_host", _DEFAULT_ADDRESS)
     if (trouble := reaching.of_address(address)) is not None:
         raise _command_error(trouble)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-            return await Client.connect(**settings, data_converter=pydantic_data_converter)
+            return await Client.connect(**settings, data_converter=converter)
     except (TimeoutError, RuntimeError, ValueError) as error:
         raise _command_error(reaching.of_connection(address, error, _START_ONE)) from error
+
+
+def _converter() -> DataConverter:
+    """How values are written and read: encrypted, where the environment names keys."""
+    return replace(pydantic_data_converter, payload_codec=_Told(_codec()))
+
+
+def _codec() -> PayloadCodec:
+    file = os.environ.get(VARIABLE)
+    return load_codec(file, VARIABLE) if file else NoKeys()
+
+
+def load_codec(file: str, named_by: str) -> EncryptionCodec:
+    """The codec with the keys that a file names; `named_by` is what names the file.
+
+    Raises:
+        CommandError: they cannot be used.
+    """
+    try:
+        return EncryptionCodec(KeyRing.load(Path(file), os.environ))
+    except RingError as error:
+        more = len(error.problems) - 1
+        said = f"{error.problems[0]}{f' (and {more} more)' if more else ''}"
+        wrong, _, todo = said.partition("; ")
+        raise wrong_command(f"{named_by}: {wrong}", todo) from None
+
+
+class _Told(PayloadCodec):
+    """A codec that ends the command where something cannot be decrypted, and says why."""
+
+    def __init__(self, inner: PayloadCodec) -> None:
+        self._inner = inner
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Encrypt what the command says; the SDK calls this."""
+        return await self._inner.encode(payloads)
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Decrypt what the command is told; the SDK calls this."""
+        try:
+            return await self._inner.decode(payloads)
+        except DecryptError as error:
+            raise EncryptedError(error.wrong, error.todo) from None
 
 
 def _settings() -> ClientConnectConfig:

@@ -19,10 +19,11 @@ from cli.errors import (
 )
 from cli.plan import CannotStrikeError, named, without
 from cli.remote import RemoteRun
+from cli.signing import signer_of
 from cli.story import DECIDED
 from cli.text import clean, command
 from schemas import names
-from schemas.decision import Decision
+from schemas.decision import Decision, Waiting
 from schemas.wording import quoted
 
 _REFUSALS = {
@@ -40,15 +41,21 @@ async def decide(
     by: str | None,
     groups: Sequence[str],
     strike: Sequence[str],
+    key: str | None,
+    kid: str | None,
     **said: Any,
 ) -> int:
     """Decide on a call; `said` are the fields of `Decision` that were given. `strike` are the calls
-    that are struck out of a plan, before it is approved.
+    that are struck out of a plan, before it is approved. With a `key` it is signed here; with a
+    token among what is said, it was signed elsewhere.
 
     Raises:
         CommandError: the decision is wrong or refused, or there is no such run or call.
     """
-    given = {"callId": call, "decision": decision, "by": by or user_name(), "groups": groups}
+    signer = signer_of(key, kid)
+    given: dict[str, Any] = {"callId": call, "decision": decision}
+    if said.get("token") is None:
+        given |= {"by": by or user_name(), "groups": groups}
     if strike and (decision != "approve" or said.get("arguments") is not None):
         raise wrong_command("--strike goes with approve alone", "say approve, or edit without it")
     meant = _decision({**given, **said})
@@ -57,6 +64,10 @@ async def decide(
     if strike:
         strike = [call for said in strike for call in named(said) or [said]]
         meant = await _without(remote, meant, strike)
+    if signer is not None:
+        waiting = await _waiting(remote, meant)
+        _check_seen(meant, waiting)
+        meant = signer.sign(meant, waiting, run)
     try:
         receipt = await remote.decide(meant)
     except ApplicationError as refusal:
@@ -71,16 +82,32 @@ async def decide(
 
 async def _without(remote: RemoteRun, meant: Decision, struck: Sequence[str]) -> Decision:
     """The approval of a plan, as it waits now, without some of its calls."""
-    found = [one for one in await remote.waiting() if one.call_id == meant.call_id]
-    if not found:
-        wrong = f"no call {quoted(meant.call_id)} of run {remote.id} waits for a decision"
-        raise CommandError(wrong, "holdfast approvals shows what waits", NO_SUCH)
+    waiting = await _waiting(remote, meant)
     try:
-        edit = {"decision": "edit", "arguments": without(found[0], struck)}
+        edit = {"decision": "edit", "arguments": without(waiting, struck)}
     except CannotStrikeError as error:
         raise wrong_command(error.wrong, error.todo) from error
-    digest = meant.digest or found[0].digest
+    digest = meant.digest or waiting.digest
     return meant.model_copy(update={**edit, "digest": digest})
+
+
+def _check_seen(meant: Decision, waiting: Waiting) -> None:
+    """Have nobody sign what others have made of a call since it was asked."""
+    changed = any(decided.decision == "edit" for decided in waiting.decisions)
+    if changed and meant.decision == "approve" and meant.digest is None:
+        raise wrong_command(
+            "the arguments were changed since this was asked",
+            f"look at it again ({command('approvals', '--json')} has its digest), then say --digest",
+        )
+
+
+async def _waiting(remote: RemoteRun, meant: Decision) -> Waiting:
+    """The call that is meant, as it waits now."""
+    for one in await remote.waiting():
+        if one.call_id == meant.call_id:
+            return one
+    wrong = f"no call {quoted(meant.call_id)} of run {remote.id} waits for a decision"
+    raise CommandError(wrong, "holdfast approvals shows what waits", NO_SUCH)
 
 
 def _decision(given: dict[str, Any]) -> Decision:

@@ -48,6 +48,13 @@ class NoWorkerError(CommandError):
         )
 
 
+class EncryptedError(CommandError):
+    """What was asked for is there, and this command has not the key that it is encrypted with."""
+
+    def __init__(self, wrong: str, todo: str) -> None:
+        super().__init__(wrong, todo, WRONG_COMMAND)
+
+
 def wrong_command(wrong: str, todo: str) -> CommandError:
     """The command itself is at fault: exit code 2."""
     return CommandError(wrong, todo, WRONG_COMMAND)

@@ -28,7 +28,7 @@ from typing import Any, Final
 from temporalio.client import Client
 
 from cli.answers import Answers
-from cli.errors import RUN_FAILED, UNREACHABLE, CommandError
+from cli.errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
 from cli.people import People
 from cli.remote import Look, RemoteRun, waiting_elsewhere
 from cli.screen import Screen
@@ -149,6 +149,8 @@ class _Follower:
         before = self._last
         try:
             await self._draw(look)
+        except EncryptedError:
+            raise  # no time mends it
         except CommandError as error:
             self._tell_silence(error)
         else:

@@ -10,7 +10,15 @@ from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from cli.connection import connect
-from cli.errors import DONE, NO_SUCH, CommandError, NoWorkerError, rpc_problem, wrong_command
+from cli.errors import (
+    DONE,
+    NO_SUCH,
+    CommandError,
+    EncryptedError,
+    NoWorkerError,
+    rpc_problem,
+    wrong_command,
+)
 from cli.question import how_to_decide, what
 from cli.remote import Beginning, RemoteRun
 from cli.table import print_table
@@ -73,13 +81,16 @@ async def list_runs(*, status: str | None, limit: int, json: bool) -> int:
         found = await _runs(client, _having(status), limit)
     except RPCError as error:
         raise _no_such_status(error) from error
-    rows = await _all(_row(client, run) for run in found)
+    encrypted: list[EncryptedError] = []
+    rows = await _all(_row(client, run, encrypted) for run in found)
     if json:
         print(as_json(rows))
     elif rows:
         print_table(["RUN", "AGENT", "STATUS", "STARTED", "SUMMARY"], map(_cells, rows), cut=True)
     else:
         print(f"There are no runs that are {status}." if status else "There are no runs.")
+    if encrypted:
+        print(f"{encrypted[0].line()} ({len(encrypted)} summaries)", file=sys.stderr)
     if len(found) == limit:
         print(f"holdfast: these are the newest {limit}; --limit shows more", file=sys.stderr)
     return DONE
@@ -165,10 +176,15 @@ def _no_such_status(error: RPCError) -> CommandError:
     return wrong_command(wrong, f"list without --status, or make it: {_CREATE}")
 
 
-async def _row(client: Client, run: WorkflowExecution) -> dict[str, Any]:
+async def _row(
+    client: Client, run: WorkflowExecution, encrypted: list[EncryptedError]
+) -> dict[str, Any]:
     """A run as it is listed. How it began is in no list."""
     try:
         began = await RemoteRun(client, run.id).beginning()
+    except EncryptedError as error:
+        encrypted.append(error)
+        began = Beginning(run.start_time, None)
     except CommandError:
         began = Beginning(run.start_time, None)  # it was deleted since it was listed
     return {

@@ -15,6 +15,7 @@ from cli.errors import CommandError, NoWorkerError
 from cli.question import how_to_decide, title
 from cli.remote import RemoteRun
 from cli.screen import Screen
+from cli.signing import Signer
 from cli.text import clean
 from schemas import names
 from schemas.decision import Decision, Waiting
@@ -40,7 +41,7 @@ class People:
         new = [one for one in waiting if _key(one) not in self._put]
         self._put.update(map(_key, new))
         for one in new:
-            if self._answers is None:
+            if self._answers is None or (one.signed and self._answers.signer is None):
                 self._screen.waiting(one, asked=False)
                 continue
             try:
@@ -77,7 +78,7 @@ class People:
             decision = asking.result()
         finally:
             await _stop(asking, watching)
-        await self._act_on(decision, waiting)
+        await self._act_on(decision, waiting, answers.signer)
 
     async def _until_decided(self, waiting: Waiting) -> None:
         """Return when a call waits no longer, or not as it was shown."""
@@ -94,18 +95,23 @@ class People:
                 continue  # nobody can be asked; the person's decision will meet the same
             seen = look.place
 
-    async def _act_on(self, decision: Decision | None, waiting: Waiting) -> None:
+    async def _act_on(
+        self, decision: Decision | None, waiting: Waiting, signer: Signer | None
+    ) -> None:
         if decision is None:
             self._screen.say(f"Put off. To decide: {how_to_decide(self._run.id, waiting)}")
             return
         try:
+            if signer is not None:
+                decision = signer.sign(decision, waiting, self._run.id)
             receipt = await self._run.decide(decision)
         except ApplicationError as refusal:
             self._refused(refusal, waiting)
         except NoWorkerError as error:
             self._screen.say(f"{clean(str(error))}, then {how_to_decide(self._run.id, waiting)}")
         except CommandError as error:
-            self._screen.say(clean(str(error)))  # it has ended: the next look draws how
+            # It cannot be signed; or the run has ended, and the next look draws how.
+            self._screen.say(clean(str(error)))
         else:
             if not receipt.decided:
                 self._screen.say(f"Counted: {receipt.missing} more must agree.")

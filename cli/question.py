@@ -134,6 +134,8 @@ def terms(waiting: Waiting) -> str:
     parts = [f"until {date(waiting.expires_at)} (asked {since(waiting.requested_at)} ago)"]
     if waiting.approvers:
         parts.append(f"decided by {one_line(', '.join(waiting.approvers), 200)}")
+    if waiting.signed:
+        parts.append("only signed decisions count")
     if waiting.quorum > 1:
         parts.append(f"{waiting.quorum} people must agree")
     parts += [_given(decided) for decided in waiting.decisions]
@@ -142,7 +144,8 @@ def terms(waiting: Waiting) -> str:
 
 def how_to_decide(run_id: str, waiting: Waiting) -> str:
     """The command that decides it, with its choices."""
-    return f"{command('decide', run_id, waiting.call_id)} {_COMMANDS[waiting.kind]}"
+    signed = " --key FILE" if waiting.signed else ""
+    return f"{command('decide', run_id, waiting.call_id)} {_COMMANDS[waiting.kind]}{signed}"
 
 
 def elsewhere(there: PendingThere) -> str:
@@ -157,7 +160,8 @@ def _whose(waiting: Waiting) -> str:
 
 
 def _given(decided: Decided) -> str:
-    return f"{one_line(decided.by or 'somebody', _LABEL_CHARS)} said {decided.decision}"
+    signed = " (signed)" if decided.signed else ""
+    return f"{one_line(decided.by or 'somebody', _LABEL_CHARS)} said {decided.decision}{signed}"
 
 
 def _bounded(text: str) -> str:

@@ -222,6 +222,8 @@ class RemoteRun:
         Raises:
             CommandError: there is no such run, or it has ended.
         """
+        if args:
+            await self._check_keys()
         try:
             await self._handle.signal(name, args=args)
         except RPCError as error:
@@ -251,7 +253,23 @@ class RemoteRun:
                     raise await self._unanswered(error) from error
         raise await self._silent()
 
+    async def _check_keys(self) -> None:
+        """See whether the run's own input can be read, before anything is said to it.
+
+        Without its keys, what is said would stand in history unencrypted, and its answer be lost.
+        """
+        try:
+            async for begun in self._handle.fetch_history_events(page_size=1):
+                given = begun.workflow_execution_started_event_attributes.input.payloads
+                codec = self._client.data_converter.payload_codec
+                if codec is not None:
+                    await codec.decode(given)
+                return
+        except RPCError as error:
+            raise rpc_problem(error, self.id) from error
+
     async def _update(self, name: str, argument: Any, stage: WorkflowUpdateStage) -> Any:
+        await self._check_keys()
         limit = timedelta(seconds=NO_WORKER_SECONDS)
         try:
             handle = await self._handle.start_update(

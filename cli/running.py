@@ -20,6 +20,7 @@ from cli.console import is_terminal
 from cli.errors import DONE, RUN_FAILED, CommandError, misunderstood, rpc_problem, wrong_command
 from cli.follow import follow
 from cli.screen import screen_for
+from cli.signing import Signer, signer_of
 from cli.text import arguments_line, as_json, clean, command, one_line, shorten
 from schemas import names
 from schemas.base import Strict
@@ -40,6 +41,19 @@ class _New:
     about: str
 
 
+@dataclass(frozen=True)
+class Person:
+    """Who is asked, if they sit at a terminal, and the key that they sign with."""
+
+    by: str | None
+    groups: Sequence[str]
+    signer: Signer | None
+
+    def answers(self) -> Answers:
+        """What they say."""
+        return Answers.from_stdin(by=self.by, groups=self.groups, signer=self.signer)
+
+
 async def run(
     *,
     run_id: str | None,
@@ -48,6 +62,8 @@ async def run(
     json: bool,
     by: str | None,
     groups: Sequence[str],
+    key: str | None,
+    kid: str | None,
     **request: Any,
 ) -> int:
     """Start a run, and follow it unless `detach`. The exit code is the run's.
@@ -57,6 +73,7 @@ async def run(
     Raises:
         CommandError: the request is wrong, a run of this id is open, or Temporal does not answer.
     """
+    person = Person(by, groups, signer_of(key, kid))
     asked = _given(request)
     checked = _checked(RunRequest, asked, "run")
     if checked.input is None and not checked.context:
@@ -68,7 +85,7 @@ async def run(
     run_id = await _start(
         client, _New(names.AGENT_WORKFLOW, asked, name, about), run_id, task_queue
     )
-    return await _started(client, run_id, detach=detach, json=json, by=by, groups=groups)
+    return await _started(client, run_id, detach=detach, json=json, person=person)
 
 
 async def call(
@@ -79,6 +96,8 @@ async def call(
     json: bool,
     by: str | None,
     groups: Sequence[str],
+    key: str | None,
+    kid: str | None,
     **request: Any,
 ) -> int:
     """Have one call of one tool carried out, and follow it unless `detach`, as `run` does.
@@ -88,6 +107,7 @@ async def call(
     Raises:
         CommandError: as `run`.
     """
+    person = Person(by, groups, signer_of(key, kid))
     asked = _given(request)
     checked = _checked(CallRequest, asked, "call")
     tool = checked.tool
@@ -95,40 +115,39 @@ async def call(
     about = arguments_line(checked.arguments)
     client = await connect()
     run_id = await _start(client, _New(names.CALL_WORKFLOW, asked, name, about), run_id, task_queue)
-    return await _started(client, run_id, detach=detach, json=json, by=by, groups=groups)
+    return await _started(client, run_id, detach=detach, json=json, person=person)
 
 
-async def watch(*, run: str, json: bool, by: str | None, groups: Sequence[str]) -> int:
+async def watch(
+    *,
+    run: str,
+    json: bool,
+    by: str | None,
+    groups: Sequence[str],
+    key: str | None,
+    kid: str | None,
+) -> int:
     """Follow a run to its end; for one that has ended, draw all of it. The exit code is the run's.
 
     Raises:
         CommandError: there is no such run, or Temporal does not answer.
     """
-    return await _follow(await connect(), run, json=json, by=by, groups=groups)
+    person = Person(by, groups, signer_of(key, kid))
+    return await _follow(await connect(), run, json=json, person=person)
 
 
-async def _started(
-    client: Client,
-    run_id: str,
-    *,
-    detach: bool,
-    json: bool,
-    by: str | None,
-    groups: Sequence[str],
-) -> int:
+async def _started(client: Client, run_id: str, *, detach: bool, json: bool, person: Person) -> int:
     """Say what was started, and follow it unless `detach`."""
     if detach:
         print(as_json({"type": "run", "run": run_id}) if json else run_id)
         return DONE
     print(as_json({"type": "run", "run": run_id}) if json else f"run {clean(run_id)}", flush=True)
-    return await _follow(client, run_id, json=json, by=by, groups=groups)
+    return await _follow(client, run_id, json=json, person=person)
 
 
-async def _follow(
-    client: Client, run_id: str, *, json: bool, by: str | None, groups: Sequence[str]
-) -> int:
-    person = not json and sys.stdin.isatty() and is_terminal(sys.stdout)
-    answers = Answers.from_stdin(by=by, groups=groups) if person else None
+async def _follow(client: Client, run_id: str, *, json: bool, person: Person) -> int:
+    is_there = not json and sys.stdin.isatty() and is_terminal(sys.stdout)
+    answers = person.answers() if is_there else None
     screen = screen_for(sys.stdout, run_id, as_json=json)
     try:
         return await follow(client, run_id, out=screen, ask=answers)

@@ -140,6 +140,7 @@ class Story:
         if planned is not None and decided["decision"] == "edit":
             verdict = "approved with changes"
         by = f" by {one_line(decided['by'], _NAME_CHARS)}" if decided.get("by") else ""
+        by += " (signed)" if decided.get("signed") else ""
         tone: Tone = "bad" if decided["decision"] in ("deny", "give_up") else "good"
         changed = _changed(entry, decided, planned)
         return [Line(at, "decided", f"{name}: {verdict}{by}", changed, tone)]

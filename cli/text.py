@@ -19,12 +19,15 @@ _ESCAPES = re.compile(
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|\x1b[ -/]*[0-~]"
 )
-# C0 but tab and newline, DEL, C1; marks that reorder or hide text; halves of characters.
-_UNSEEN = (
-    r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-    r"\ud800-\udfff\U000e0000-\U000e007f"
+# C0 but tab and newline, DEL, C1; marks that reorder or hide text, and letters without a shape;
+# halves of characters. Joiners and selectors, which scripts and emoji need, where they need none.
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e"
+    r"\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    r"|(?<![^\t\n -~\u200c\u200d])[\u200c\u200d]"
+    r"|(?<![^\t\n -~\u200c\u200d\ufe0e\ufe0f])[\ufe0e\ufe0f](?!\u20e3)"
 )
-_CONTROL = re.compile(f"[{_UNSEEN}]")
 _ARGUMENT_CHARS = 60
 _ARGUMENTS_CHARS = 200
 
@@ -67,10 +70,11 @@ def as_text(value: Any) -> str:
 
 
 def cell(value: Any) -> str:
-    """An argument as a person checks it: a text of one line is quoted where it could be taken for
-    another type, or begins or ends with white space."""
+    """An argument as a person checks it: a text is quoted where it could be taken for another type,
+    begins or ends with white space, or holds what could not be seen."""
     if isinstance(value, str):
-        return as_json(value) if _ambiguous(value) else clean(value)
+        unclear = _ambiguous(value) or _CONTROL.search(value.replace("\r\n", "\n"))
+        return as_json(value) if unclear else clean(value)
     short = as_json(value)
     return short if len(short) <= _ARGUMENT_CHARS else as_json(value, indent=2)
 

@@ -84,6 +84,19 @@ def principal(given: str) -> dict[str, Any]:
     return json_object(given) if given.lstrip().startswith(("{", "@")) else {"id": given}
 
 
+def token(given: str) -> str:
+    """A JWT: itself, the content of `@FILE`, or with `-` of standard input."""
+    said = text(given).strip()
+    if not said:
+        raise ArgumentTypeError("there is no token; write it, @FILE or -")
+    return said
+
+
+def principal_token(given: str) -> dict[str, Any]:
+    """A principal by the token that says who it is."""
+    return {"token": token(given)}
+
+
 def groups(given: str) -> list[str]:
     """Groups with commas between them."""
     return [name.strip() for name in given.split(",") if name.strip()]

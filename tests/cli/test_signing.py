@@ -1,0 +1,310 @@
+"""§7: decisions that are signed, with a key here or elsewhere; and runs on somebody's behalf."""
+
+import json
+import os
+import time
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+)
+from temporalio.client import Client
+
+from cli.answers import Answers
+from cli.errors import CommandError
+from cli.people import People
+from cli.plain import PlainScreen
+from cli.question import how_to_decide, terms
+from cli.remote import RemoteRun
+from cli.signing import Signer as Key
+from cli.signing import signer_of
+from schemas.base import canonical_json, sha256
+from schemas.decision import Decided, Decision, Waiting
+from tests.activities.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
+from tests.cli.conftest import Holdfast, Start
+from tests.support.house import House, OpenHouse, Run
+from tests.support.model_server import Answer, call
+
+PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
+
+
+def waiting(kind: str = "call", **more: Any) -> Waiting:
+    """A call as it waits, with the digest that the run gives it."""
+    arguments = more.pop("arguments", {"amount": 5})
+    again = {} if kind == "call" else {"kind": kind, "round": more.pop("round", 1)}
+    digest = sha256(canonical_json({"tool": "pay", "arguments": arguments, **again}))
+    said = {"callId": "t1c1", "kind": kind, "tool": "pay", "label": "Pay", "digest": digest}
+    at = {"requestedAt": "2026-01-02T03:04:05Z", "expiresAt": "2026-01-09T03:04:05Z"}
+    return Waiting.read({**said, **at, "arguments": arguments, **more})
+
+
+def claims(decision: str, signer: Signer = ADA, asked: Waiting | None = None, **said: Any) -> Any:
+    """What the token says that such a decision is signed with."""
+    person = {"by": "ada", "groups": ["finance"]}
+    meant = Decision.model_validate({"callId": "t1c1", "decision": decision, **person, **said})
+    signed = Key(signer.private, signer.key_id).sign(meant, asked or waiting(), "order-7")
+    assert signed.token is not None
+    assert jwt.get_unverified_header(signed.token)["kid"] == signer.key_id
+    assert signed.digest == said.get("digest", (asked or waiting()).digest)
+    public = signer.private.public_key()
+    return jwt.decode(signed.token, public, algorithms=[signer.algorithm])
+
+
+# What is signed.
+
+
+@pytest.mark.parametrize("signer", [ADA, rsa()], ids=["Ed25519", "RSA"])
+def test_a_token_says_who_decides_what_on_which_call_for_five_minutes(signer: Signer) -> None:
+    said = claims("approve", signer)
+    issued_at = said.pop("iat")
+    assert time.time() - 60 < issued_at <= time.time()
+    assert said == {
+        "sub": "ada",
+        "groups": ["finance"],
+        "workflowId": "order-7",
+        "callId": "t1c1",
+        "decision": "approve",
+        "digest": waiting().digest,
+        "exp": issued_at + 300,
+    }
+
+
+def test_what_goes_beyond_is_signed_too() -> None:
+    assert claims("approve", remember=True)["remember"] is True
+    result = claims("respond", result={"paid": 0})["resultDigest"]
+    assert result == sha256(b'{"paid":0}')
+    assert claims("respond", result=None)["resultDigest"] == sha256(b"null")
+    assert claims("approve", digest="a" * 64)["digest"] == "a" * 64
+
+
+def test_an_edit_is_signed_as_it_is_sent() -> None:
+    assert (
+        claims("edit", arguments={"amount": 3})["digest"] == waiting(arguments={"amount": 3}).digest
+    )
+
+
+@pytest.mark.parametrize(("kind", "round_"), [("budget", 1), ("budget", 3), ("plan", 1)])
+def test_an_edit_of_what_was_asked_again_is_of_that_time(kind: str, round_: int) -> None:
+    limit = {"maxCalls": 9}
+    edited = claims("edit", asked=waiting(kind, round=round_), arguments=limit)
+    assert edited["digest"] == waiting(kind, round=round_, arguments=limit).digest
+
+
+def test_what_is_not_shown_whole_cannot_be_edited_and_signed() -> None:
+    with pytest.raises(CommandError, match="too large to be shown whole, and so to be"):
+        claims("edit", asked=waiting("plan", digest="0" * 64), arguments={"calls": []})
+
+
+def test_who_signs_says_who_they_are() -> None:
+    with pytest.raises(CommandError, match="name yourself with --by"):
+        claims("approve", by=None)
+
+
+def locked(signer: Signer) -> bytes:
+    encryption = BestAvailableEncryption(b"secret")
+    pem: bytes = signer.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    return pem
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"", "holds no private key; name a PEM file"),
+        (ADA.pem().encode(), "holds no private key"),
+        (locked(ADA), "is locked with a password; write it without one, or sign elsewhere"),
+        (Signer(rsa_key(0, 1024)).private_pem().encode(), "is not one that is taken"),
+    ],
+)
+def test_what_is_no_key_is_told(tmp_path: Path, text: bytes | None, why: str) -> None:
+    file = tmp_path / "key.pem"
+    if text is not None:
+        file.write_bytes(text)
+    with pytest.raises(CommandError) as error:
+        signer_of(str(file), None)
+    assert why in error.value.line()
+    assert error.value.code == 2
+
+
+def test_an_id_without_a_key_is_told() -> None:
+    assert signer_of(None, None) is None
+    with pytest.raises(CommandError, match="name its file with --key FILE"):
+        signer_of(None, "k1")
+
+
+# What is shown.
+
+
+def test_it_is_said_that_only_signed_decisions_count_and_who_has_signed() -> None:
+    given = Decided(decision="approve", by="ada", at="", digest="", signed=True)
+    asked = waiting(signed=True, quorum=2, decisions=[given.to_json()])
+    assert "only signed decisions count" in terms(asked)
+    assert "ada said approve (signed)" in terms(asked)
+    assert how_to_decide("order-7", asked).endswith("deny|edit|respond --key FILE")
+    assert "signed" not in terms(waiting())
+    assert "--key" not in how_to_decide("order-7", waiting())
+
+
+# With a worker.
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """What tokens are checked with: Ada's and Bob's keys."""
+    file = tmp_path / "people.json"
+    file.write_text(jwks(ADA, BOB))
+    return file
+
+
+@pytest.fixture
+async def paying(open_house: OpenHouse, keys: Path) -> House:
+    """A house that knows their keys, and whose model wants to pay."""
+    return await open_house(PAYS, keys=str(keys))
+
+
+def key_file(folder: Path, signer: Signer) -> str:
+    """A file with their private key."""
+    file = folder / f"{signer.key_id}.pem"
+    file.write_text(signer.private_pem())
+    return str(file)
+
+
+async def asked(house: House, **approval: Any) -> Run:
+    """A run whose call waits for a signed decision."""
+    run = await house.start(["pay"], agent={"approval": {"signed": True, **approval}})
+    await run.waiting()
+    return run
+
+
+async def test_a_decision_is_signed_with_a_key_and_shown_so(
+    paying: House, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    run = await asked(paying, quorum=2)
+    words = ("decide", run.id, "t1c1", "approve", "--key")
+
+    ada = await holdfast(*words, key_file(tmp_path, ADA), "--kid", "k1", "--by", "ada")
+    listed = json.loads((await holdfast("approvals", "--json")).out)
+    bob = await holdfast(*words, key_file(tmp_path, BOB), "--kid", "k2", "--by", "bob")
+
+    assert (ada.err, ada.out) == ("", "t1c1: counted; 1 more must agree.\n")
+    assert (bob.err, bob.code) == ("", 0)
+    assert [one["signed"] for one in listed] == [True]
+    assert [(one["by"], one["signed"]) for one in listed[0]["decisions"]] == [("ada", True)]
+    await run.result()
+    shown = (await holdfast("show", run.id)).out
+    assert "approved by ada (signed)\n" in shown
+    assert "approved by bob (signed)\n" in shown
+
+
+async def test_an_edit_and_an_answer_are_signed(
+    open_house: OpenHouse, keys: Path, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    calls = [call("pay", amount=5), call("pay", amount=6)]
+    house = await open_house([Answer("", calls), Answer("Paid.")], keys=str(keys))
+    run = await asked(house)
+    signing = ("--key", key_file(tmp_path, ADA), "--by", "ada")
+
+    edit = ("edit", "--arguments", '{"amount": 3}')
+    edited = await holdfast("decide", run.id, "t1c1", *edit, *signing)
+    answer = ("respond", "--result", '{"paid": 0}')
+    answered = await holdfast("decide", run.id, "t1c2", *answer, *signing)
+
+    assert (edited.err, answered.err) == ("", "")
+    await run.result()
+    results = await run.results()
+    assert '{"paid": 3.0}' in results["t1c1"]
+    assert results["t1c2"] == '{"paid": 0}'
+
+
+async def test_what_is_not_signed_or_not_well_does_not_count(
+    paying: House, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    run = await asked(paying)
+    words = ("decide", run.id, "t1c1", "approve")
+    [one] = await run.waiting()
+    elsewhere = {"digest": one["digest"], "workflowId": "another-run"}
+    (tmp_path / "token").write_text(ADA.token(**elsewhere) + "\n")
+
+    said = [
+        await holdfast(*words),
+        await holdfast(*words, "--key", key_file(tmp_path, EVE), "--kid", "k1"),
+        await holdfast(*words, "--token", f"@{tmp_path / 'token'}"),
+    ]
+
+    assert [each.code for each in said] == [2, 2, 2]
+    assert "only a signed decision counts" in said[0].err
+    assert "the token's signature is wrong" in said[1].err
+    assert "the token is for another run" in said[2].err
+    assert all(each.err.count("\n") == 1 for each in said)
+    assert len(await run.waiting()) == 1
+
+
+async def test_a_token_from_elsewhere_decides(
+    paying: House, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    run = await asked(paying)
+    [one] = await run.waiting()
+    token = ADA.token(digest=one["digest"], workflowId=run.id, sub="ada")
+
+    said = await holdfast("decide", run.id, "t1c1", "approve", "--token", token)
+
+    assert (said.code, said.err) == (0, "")
+    await run.result()
+    [decision] = [entry for entry in await run.context() if entry["type"] == "decision"]
+    assert (decision["decided"]["by"], decision["decided"]["signed"]) == ("ada", True)
+    assert token not in json.dumps(await run.context())
+
+
+async def test_whoever_cannot_sign_is_told_how_and_not_asked(client: Client) -> None:
+    seen, answers = StringIO(), Answers(os.open(os.devnull, os.O_RDONLY))
+    people = People(RemoteRun(client, "order-7"), PlainScreen(seen, "order-7"), answers)
+    assert await people.put([waiting(signed=True)])
+    assert "holdfast decide order-7 t1c1 approve|deny|edit|respond --key FILE" in seen.getvalue()
+    assert "[a]pprove" not in seen.getvalue()
+
+
+async def test_whoever_watches_with_a_key_signs_what_they_answer(
+    paying: House, start: Start, tmp_path: Path
+) -> None:
+    run = await asked(paying)
+
+    signing = start("watch", run.id, "--key", key_file(tmp_path, ADA), terminal=True)
+    await signing.until("only signed decisions count")
+    await signing.until("[a]pprove")
+    signing.type("a\n")
+
+    await signing.until("(signed)")
+    assert await signing.ended() == 0
+
+
+async def test_a_run_acts_on_behalf_of_whom_a_token_names(
+    open_house: OpenHouse, keys: Path, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    house = await open_house([Answer("Done.")], keys=str(keys), principal_tokens=True)
+    agent = tmp_path / "agent.json"
+    model = {"endpoint": "fake", "name": "fake"}
+    agent.write_text(json.dumps({"name": "desk", "instructions": "Help.", "model": model}))
+    token = tmp_path / "token"
+    token.write_text(ADA.signed({"sub": "ada", "scope": "a b", "exp": time.time() + 60}))
+    words = ("run", f"@{agent}", "--input", "go", "--task-queue", house.task_queue)
+
+    plain = await holdfast(*words, "--principal", "ada")
+    signed = await holdfast(*words, "--principal-token", f"@{token}", "--json")
+    both = await holdfast(*words, "--principal", "ada", "--principal-token", f"@{token}")
+
+    assert plain.code == 1
+    assert "wants a token" in plain.out + plain.err
+    assert signed.code == 0, signed.err
+    assert (both.code, "not allowed with" in both.err) == (2, True)
+
+
+@pytest.mark.parametrize("given", ["", " ", "@/dev/null"])
+async def test_an_empty_token_is_told(holdfast: Holdfast, given: str) -> None:
+    said = await holdfast("decide", "r", "t1c1", "approve", "--token", given)
+    assert (said.code, "there is no token; write it, @FILE or -" in said.err) == (2, True)
