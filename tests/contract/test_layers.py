@@ -6,9 +6,11 @@ schemas  ◄── activities        what is done: one conversation with the wor
              ▲    │
          workflows/*.py        the durable shells
                   ▲
-              worker.py        settings, clients, registration; hosting: a server around it
+              worker.py        registration, graceful stop; hosting: its settings and their
+                               loading, its way to Temporal, a server around it
               client.py        a Temporal client like anybody else's; cli: its parts
                                storage: what is too large for Temporal, for both of these
+                               encryption: what nobody else is to read, for both of these
 """
 
 import ast
@@ -21,25 +23,45 @@ import pytest
 from hosting.sandbox import sandbox
 
 ROOT = Path(__file__).parents[2]
-ROOMS = {"schemas", "activities", "workflows", "hosting", "storage", "cli", "worker", "client"}
+ROOMS = {
+    *("schemas", "activities", "workflows", "hosting", "storage", "encryption"),
+    *("cli", "worker", "client"),
+}
 
 # Of each room: the rooms, and the packages of others, that it may import.
 MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
-    "schemas": (set(), {"pydantic", "pydantic_core"}),
+    "schemas": (set(), {"pydantic", "pydantic_core", "re2"}),
     "workflows/engine": ({"schemas"}, {"pydantic", "jsonschema", "referencing"}),
     "workflows": ({"schemas", "workflows/engine"}, {"pydantic", "temporalio"}),
     "activities": (
         {"schemas"},
-        {"pydantic", "pydantic_core", "temporalio", "httpx", "jsonschema", "referencing", "yaml"},
+        {
+            *("pydantic", "pydantic_core", "temporalio", "httpx", "jsonschema", "referencing"),
+            *("yaml", "jwt", "cryptography"),
+        },
     ),
     # What speaks with S3 is installed where it is wanted.
     "storage": ({"schemas"}, {"temporalio", "aioboto3"}),
-    "hosting": ({"schemas", "storage"}, {"temporalio"}),
-    "worker": (
-        {"schemas", "workflows", "activities", "hosting", "storage"},
+    # Settings are read as the catalog is.
+    "encryption": (
+        {"schemas", "activities"},
+        {"pydantic", "temporalio", "google", "cryptography", "starlette"},
+    ),
+    "hosting": (
+        {"schemas", "workflows", "activities", "storage", "encryption"},
         {"temporalio", "httpx"},
     ),
-    "cli": ({"schemas", "storage"}, {"pydantic", "temporalio", "rich"}),
+    "worker": (
+        {"schemas", "workflows", "activities", "hosting", "storage", "encryption"},
+        {"temporalio", "httpx"},
+    ),
+    "cli": (
+        {"schemas", "storage", "encryption"},
+        {
+            *("pydantic", "temporalio", "google", "rich", "jwt", "cryptography"),
+            *("starlette", "uvicorn"),
+        },
+    ),
     "client": ({"schemas", "cli"}, {"temporalio", "rich"}),
 }
 # A decision that asks one of these is none: it would be another when it is replayed.

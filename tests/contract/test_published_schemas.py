@@ -120,6 +120,8 @@ EXAMPLES: list[tuple[str, Any]] = [
     ("tool", {"properties": {"a": {"nullable": True, "example": 1, "deprecated": True}}}),
     ("agent", {"$schema": "../schemas/agent.schema.json", "model": {"endpoint": "m"}}),
     ("endpoints", {"$schema": "schemas/endpoints.schema.json"}),
+    ("keys", {"people": {"file": "people.jwks.json", "for": ["decisions"], "leeway": "5s"}}),
+    ("keys", {"id": {"url": "https://id.example/jwks.json", "audience": "holdfast"}}),
     ("page-request", {"after": 3}),
     ("event", event(ToolCall(turn=1, call_id="t1c1", tool="refund", arguments={"amount": 5}))),
     ("event", event(Done(status="completed", output="Done."))),
@@ -172,6 +174,9 @@ WRONG: list[tuple[str, Any]] = [
     ("decision", {**DECISION, "decision": "perhaps"}),
     ("message", {"content": "x", "delivery": "now"}),
     ("endpoints", {"openai": {"provider": "telepathy"}}),
+    ("keys", {}),
+    ("keys", {"people": {"issuer": "https://id.example"}}),
+    ("keys", {"people": {"file": "people.jwks.json", "url": "https://id.example/jwks.json"}}),
     ("event", {"n": 1, "at": "2026-01-02T03:04:05.678Z", "type": "no_such_event"}),
     ("event", Done(status="completed").to_json()),
 ]
@@ -260,7 +265,7 @@ def _is_described(key: str, schema: Any) -> bool:
     return said or key in ("n", "at", "type", "const")
 
 
-@pytest.mark.parametrize("name", ["tool", "agent", "endpoints"])
+@pytest.mark.parametrize("name", ["tool", "agent", "endpoints", "keys"])
 def test_a_schema_shows_an_example_that_fits_it(name: str) -> None:
     [example] = publish.schema_of(name)["examples"]
     assert [error.message for error in validator(name).iter_errors(example)] == []

@@ -18,16 +18,17 @@ from tests.contract.wrong_inputs.loading import ARGUMENTS, FILES, Files, Place, 
 from tests.contract.wrong_inputs.loading_agents import AGENTS
 from tests.contract.wrong_inputs.loading_endpoints import ENDPOINTS
 from tests.contract.wrong_inputs.loading_files import FILES as UNREADABLE
+from tests.contract.wrong_inputs.loading_keys import KEY_FILES, KEYS
 from tests.contract.wrong_inputs.loading_modules import MODULES
 from tests.contract.wrong_inputs.loading_settings import SETTINGS
 from tests.contract.wrong_inputs.loading_tools import TOOLS
 
-CONTENT: Sequence[Wrong] = (*TOOLS, *AGENTS, *ENDPOINTS)
-ROWS: Sequence[Wrong] = (*CONTENT, *UNREADABLE, *MODULES, *SETTINGS)
+CONTENT: Sequence[Wrong] = (*TOOLS, *AGENTS, *ENDPOINTS, *KEYS)
+ROWS: Sequence[Wrong] = (*CONTENT, *UNREADABLE, *MODULES, *SETTINGS, *KEY_FILES)
 # Some go through the command itself, in processes of their own.
 THROUGH_THE_COMMAND = (TOOLS[0], MODULES[4])
 ROOT = Path(__file__).parents[2]
-PUBLISHED = {"tools": "tool", "agents": "agent", "endpoints.yaml": "endpoints"}
+PUBLISHED = {"tools": "tool", "agents": "agent", "endpoints.yaml": "endpoints", "keys.yaml": "keys"}
 
 
 def put(folder: Path, files: Files) -> None:

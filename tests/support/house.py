@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ TOOLS = Path(__file__).with_name("tools.py")
 CATALOG = Path(__file__).with_name("catalog")
 # Settings for several runs at once: without room in the cache, one can hold up another for ten
 # seconds.
-SIDE_BY_SIDE = {"max_cached_workflows": 100}
+SIDE_BY_SIDE: dict[str, Any] = {"max_cached_workflows": 100}
 
 
 class House:
@@ -32,8 +32,9 @@ class House:
         self.model = model
 
     async def start(self, tools: list[Any] | None = None, **request: Any) -> "Run":
-        """Start a run of an inline agent with these tools; `agent` adds to its definition."""
-        more = request.pop("agent", {})
+        """Start a run of an inline agent with these tools; `agent` adds to its definition, and
+        `task_timeout` says how soon a lost workflow task is missed."""
+        more, task_timeout = request.pop("agent", {}), request.pop("task_timeout", None)
         agent = {
             "name": "tester",
             "instructions": "Test.",
@@ -46,6 +47,7 @@ class House:
             {"agent": agent, "input": "go", **request},
             id=f"run-{uuid.uuid4().hex[:12]}",
             task_queue=self.task_queue,
+            task_timeout=task_timeout,
         )
         return Run(handle, self.client)
 
@@ -154,27 +156,35 @@ class Run:
 
 Answers = list[Answer] | Callable[[int, dict[str, Any]], Answer]
 OpenHouse = Callable[..., Awaitable[House]]
+# What stands between the worker and the model at a URL: where it is.
+Before = Callable[[str], AbstractAsyncContextManager[str]]
+
+
+@asynccontextmanager
+async def _nothing(url: str) -> AsyncIterator[str]:
+    yield url
 
 
 @asynccontextmanager
 async def house(
-    client: Client, folder: Path, answers: Answers, **settings: Any
+    client: Client, folder: Path, answers: Answers, before: Before = _nothing, **settings: Any
 ) -> AsyncIterator[House]:
     """A worker with the tools of `tests/support/tools.py`, and a model that gives the answers."""
-    task_queue = f"queue-{uuid.uuid4().hex[:8]}"
+    task_queue = settings.pop("task_queue", None) or f"queue-{uuid.uuid4().hex[:8]}"
     with serve(answers) as model:
-        endpoints = folder / f"{task_queue}.yaml"
-        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}', timeout: 20s}}\n")
-        made = Settings(
-            endpoints=endpoints,
-            task_queue=task_queue,
-            heartbeat_timeout=timedelta(seconds=2),
-            **{
-                "tools": [str(TOOLS)],
-                "catalog": CATALOG,
-                "max_cached_workflows": 0,
-                **settings,
-            },
-        )
-        async with await build_worker(client, made):
-            yield House(client, task_queue, model)
+        async with before(model.url) as url:
+            endpoints = folder / f"{task_queue}.yaml"
+            endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{url}', timeout: 20s}}\n")
+            made = Settings(
+                endpoints=endpoints,
+                task_queue=task_queue,
+                **{
+                    "heartbeat_timeout": timedelta(seconds=2),
+                    "tools": [str(TOOLS)],
+                    "catalog": CATALOG,
+                    "max_cached_workflows": 0,
+                    **settings,
+                },
+            )
+            async with await build_worker(client, made):
+                yield House(client, task_queue, model)

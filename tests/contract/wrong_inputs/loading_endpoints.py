@@ -55,6 +55,19 @@ ENDPOINTS = [
         "1: `m.headers`: the value does not fit; write an object",
     ),
     endpoints(
+        "a password in an address",
+        "m: {provider: openai, baseUrl: 'https://ann:4711@gateway.acme.org/v1'}\n",
+        "1: `m.baseUrl`: the address holds a user's name or password; leave out what stands "
+        "before the `@`; `headersEnv: {authorization: VARIABLE}` has it sent, as `Basic …`, "
+        "from the environment",
+    ),
+    endpoints(
+        "a header's value in place of its variable",
+        "m: {provider: openai, baseUrl: 'http://localhost', headersEnv: {x-key: sk-proj-4711}}\n",
+        "1: `m.headersEnv.x-key`: this names no environment variable; write the name of the "
+        "environment variable that holds the value, never the value",
+    ),
+    endpoints(
         "a timeout with a space",
         "m: {provider: openai, baseUrl: 'http://localhost', timeout: 30 s}\n",
         "1: `m.timeout`: `30 s` does not fit; a duration is a number and a unit: "

@@ -232,6 +232,24 @@ SETTINGS = [
         environment={"HOLDFAST_GRACEFUL_TIMEOUT": "10 seconds"},
     ),
     Wrong(
+        "a network that is an address",
+        {},
+        [
+            "--knowledge-network: `10.1.2.3/8` is no network; write an address and how many of its "
+            "bits count, like 10.0.0.0/8",
+        ],
+        arguments=["--catalog", ".", "--knowledge-network", "10.1.2.3/8"],
+    ),
+    Wrong(
+        "a proxy of an unknown kind",
+        {},
+        [
+            "the environment: a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be "
+            "used; write it like http://proxy.acme.org:3128 (SOCKS is not spoken)",
+        ],
+        environment={"HTTPS_PROXY": "socks5://ann:4711@proxy.acme.org"},
+    ),
+    Wrong(
         "a variable that names no catalog",
         {},
         [

@@ -365,8 +365,16 @@ TOOLS = [
     tool(
         "a regular expression that is none",
         CHARGED + "properties:\n  order: {type: string, pattern: '('}\n",
-        "3: `properties.order.pattern`: `(` is no regular expression; mend it: missing "
-        "), unterminated subpattern at position 0",
+        "3: `properties.order.pattern`: `(` is no regular expression to check with: a group is "
+        "not closed; write `)`, or `\\(` for the character",
+        editor=False,
+    ),
+    tool(
+        "a regular expression that looks ahead in the middle",
+        CHARGED + "properties:\n  order: {type: string, pattern: 'A(?=-)'}\n",
+        "3: `properties.order.pattern`: `A(?=-)` is no regular expression to check with: a pattern "
+        "looks ahead or behind in the middle of a text; it may do so right after `^` or right "
+        'before `$`; else write `{"not": {"pattern": …}}`, or a second `pattern` in `allOf`',
         editor=False,
     ),
     tool(

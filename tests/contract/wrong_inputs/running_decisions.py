@@ -80,7 +80,7 @@ DECISIONS = [
         says=(
             "`decision` is missing; add it. `verdict`: unknown field `verdict`; known: "
             "`arguments`, `by`, `callId`, `decision`, `digest`, `groups`, `reason`, "
-            "`remember`, `result`"
+            "`remember`, `result`, `token`"
         ),
     ),
     decide(
@@ -210,11 +210,11 @@ DECISIONS = [
         says="call t1c3 is decided already: deny by ben",
     ),
     decide(
-        "a token, which no run reads yet",
+        "a token that is none",
         decision("t1c1", "approve", token="ey"),
         says=(
-            "`token`: unknown field `token`; known: `arguments`, `by`, `callId`, "
-            "`decision`, `digest`, `groups`, `reason`, `remember`, `result`"
+            "`token` is no signed decision: it is to be a JWT with `sub`, `groups`, `digest`,"
+            " `workflowId` and `exp`"
         ),
     ),
 ]

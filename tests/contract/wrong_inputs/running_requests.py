@@ -176,12 +176,9 @@ FIELDS = [
         ("`principal.scopes`: `orders:read` does not fit; write a list, like [orders:read]"),
     ),
     of(
-        "a token, which no run reads yet",
-        run(principal={"token": "ey"}),
-        (
-            "`principal`: `id` is missing; add it. `principal.token`: unknown field "
-            "`token`; known: `id`, `scopes`"
-        ),
+        "a token and an id",
+        run(principal={"token": "ey", "id": "anna"}),
+        "`principal.token`: unknown field `token`; known: `id`, `scopes`",
     ),
     of(
         "approvals: yes",

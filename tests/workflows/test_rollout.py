@@ -1,0 +1,309 @@
+"""A new build of the worker: a run stays on the one that it is on until its turn is over, and then
+goes on with the current one; nothing is done twice, and a bad build can be taken back."""
+
+import asyncio
+import uuid
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from cli import remote
+from hosting.deployment import Version, unrouted
+from hosting.dev_server import temporal_binary
+from schemas import names
+from tests.support import tools
+from tests.support.command import holdfast
+from tests.support.eventually import eventually
+from tests.support.house import House, Run
+from tests.support.model_server import Answer, call, serve
+from tests.support.worker_process import WorkerProcess
+from tests.workflows.test_delegates import ASK, ASKS, agents, by_agent
+from worker import Settings, build_worker
+
+# What a payment leaves behind: which build made it, how much, and the key to act once by.
+PAY = """
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+from temporalio import activity
+
+
+class Payment(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"_sideEffects": True})
+    amount: int
+
+
+@activity.defn
+def pay(payment: Payment) -> str:
+    line = f"build BUILD pays {payment.amount} {activity.info().activity_id}"
+    with Path(os.environ["HOLDFAST_TEST_LEDGER"]).open("a") as ledger:
+        print(line, file=ledger)
+    return "paid"
+"""
+PAYS = [Answer(calls=[call("pay", amount=n)]) for n in (1, 2, 3)]
+ANSWERS = by_agent(
+    Test=[*PAYS, Answer("done")],
+    Chief=[ASKS, PAYS[1], Answer("all done")],
+    helper=[*PAYS[:2], Answer("helped")],
+)
+
+
+class Rollout:
+    """A deployment; `house` starts runs on its task queue."""
+
+    def __init__(self, house: House, folder: Path, stack: AsyncExitStack) -> None:
+        self.house = house
+        self.name = house.task_queue
+        self.address = house.client.service_client.config.target_host
+        self._folder, self._stack = folder, stack
+
+    async def start(self, build: str) -> AsyncExitStack:
+        """Start a worker of a build in this process; it is stopped by closing what is given."""
+        settings = Settings(
+            endpoints=self._folder / "endpoints.yaml",
+            catalog=self._folder / "catalog",
+            tools=[str(self._module(build))],
+            task_queue=self.name,
+            version=Version(self.name, build),
+            max_cached_workflows=0,
+        )
+        worker = await build_worker(self.house.client, settings)
+        stopping = await self._stack.enter_async_context(AsyncExitStack())
+        await stopping.enter_async_context(worker)
+        return stopping
+
+    def start_process(self, build: str) -> WorkerProcess:
+        """Start a worker of a build as people do."""
+        paths = {"--endpoints": "endpoints.yaml", "--catalog": "catalog"}
+        options = {name: str(self._folder / path) for name, path in paths.items()} | {
+            "--task-queue": self.name,
+            "--tools": str(self._module(build)),
+            "--deployment": self.name,
+            "--build": build,
+        }
+        words = [word for option in options.items() for word in option]
+        return self._stack.enter_context(WorkerProcess(self.address, *words))
+
+    def _module(self, build: str) -> Path:
+        module = self._folder / f"build_{build}.py"
+        module.write_text(PAY.replace("BUILD", build))
+        return module
+
+    async def make_current(self, build: str) -> None:
+        """Have runs begin on a build, and move to it."""
+        set_current = ["worker", "deployment", "set-current-version", "--yes"]
+        version = ["--deployment-name", self.name, "--build-id", build]
+
+        async def done() -> bool:
+            # Its workers may not have been heard of yet.
+            return await self.temporal(*set_current, *version) == 0
+
+        await eventually(done)
+        await eventually(partial(self._is_current, build))
+
+    async def _is_current(self, build: str) -> bool:
+        """Whether the task queue has been told."""
+        client = self.house.client
+        asked = DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name=self.name)
+        )
+        found = (await client.workflow_service.describe_task_queue(asked)).versioning_info
+        return found.current_deployment_version.build_id == build
+
+    async def temporal(self, *words: str) -> int:
+        """Give Temporal's own command some words, as an operator does; its exit code."""
+        process = await asyncio.create_subprocess_exec(
+            temporal_binary(), *words, "--address", self.address, stdout=DEVNULL, stderr=DEVNULL
+        )
+        return await process.wait()
+
+    async def until_on(self, run: Run, build: str) -> None:
+        """Wait until a run has done something on a build."""
+
+        async def there() -> bool:
+            described = (await run.handle.describe()).raw_description
+            on = described.workflow_execution_info.versioning_info.deployment_version
+            return on.build_id == build
+
+        await eventually(there)
+
+    async def until_drained(self, build: str) -> None:
+        """Wait until no open run is on a build any more."""
+        on = f'TemporalWorkerDeploymentVersion = "{self.name}:{build}"'
+
+        async def nobody() -> bool:
+            found = await self.house.client.count_workflows(f'{on} AND ExecutionStatus = "Running"')
+            return found.count == 0
+
+        await eventually(nobody)
+
+
+@pytest.fixture
+async def rollout(client: Client, tmp_path: Path) -> AsyncIterator[Rollout]:
+    """A deployment of which nothing has been built yet."""
+    helper = {"tools": ["pay"], "budget": {"maxIterations": 10}}
+    agents(tmp_path / "catalog", helper=helper)
+    with serve(ANSWERS) as model:
+        endpoints = tmp_path / "endpoints.yaml"
+        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}', timeout: 60s}}\n")
+        house = House(client, f"rollout-{uuid.uuid4().hex[:8]}", model)
+        async with AsyncExitStack() as stack:
+            yield Rollout(house, tmp_path, stack)
+
+
+@pytest.fixture
+def impatient(rollout: Rollout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command finds the server, and does not wait long for a worker."""
+    monkeypatch.setattr(remote, "NO_WORKER_SECONDS", 1)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", rollout.address)
+
+
+async def waits(run: Run, call_id: str) -> None:
+    """Wait until a call waits for a decision."""
+
+    async def asked() -> bool:
+        try:
+            found = await run.handle.query("approvals")
+        except RPCError:
+            return False  # it has not begun yet, or is on its way to another build
+        return [one["callId"] for one in found] == [call_id]
+
+    await eventually(asked)
+
+
+async def test_a_run_lives_through_a_rollout(rollout: Rollout) -> None:
+    old = rollout.start_process("1")
+    await rollout.make_current("1")
+    run = await rollout.house.start(["pay"], state={"kept": 1})
+    await waits(run, "t1c1")
+    rollout.start_process("2")
+    await rollout.make_current("2")
+    new = await rollout.house.start(["pay"])
+    await rollout.until_on(new, "2")
+
+    await rollout.until_on(run, "1")
+    await run.decide("t1c1", "approve", by="ada", remember=True)
+    result = await run.result()
+
+    assert (result["output"], result["calls"], result["state"]) == ("done", 3, {"kept": 1})
+    await rollout.until_on(run, "2")
+    pays = [f"build {build} pays {n} t{n}c1" for n, build in ((1, 1), (2, 2), (3, 2))]
+    assert tools.read() == pays
+    assert [rollout.house.model.asked(turn) for turn in (2, 3, 4)] == [1, 1, 1]
+    await rollout.until_drained("1")
+    old.stop()
+    await waits(new, "t1c1")
+    await new.decide("t1c1", "approve", remember=True)
+    assert (await new.result())["output"] == "done"
+
+
+async def test_a_delegate_moves_by_itself_and_its_parent_after_it(rollout: Rollout) -> None:
+    old = await rollout.start("1")
+    await rollout.make_current("1")
+    run = await rollout.house.start(agent={"instructions": "Chief", "tools": [ASK, "pay"]})
+    helper = run.delegate("t1c1")
+    await waits(helper, "t1c1")
+    await rollout.start("2")
+    await rollout.make_current("2")
+
+    await helper.decide("t1c1", "approve")
+    await waits(helper, "t2c1")
+    await rollout.until_on(helper, "2")
+    await rollout.until_on(run, "1")
+    await helper.decide("t2c1", "approve")
+    await waits(run, "t2c1")
+    await rollout.until_on(run, "2")
+    await rollout.until_drained("1")
+    await old.aclose()
+    await run.decide("t2c1", "approve")
+
+    assert (await run.result())["output"] == "all done"
+    pays = ["build 1 pays 1 t1c1", "build 2 pays 2 t2c1", "build 2 pays 2 t2c1"]
+    assert tools.read() == pays
+
+
+async def test_a_build_that_does_not_work_is_taken_back(rollout: Rollout) -> None:
+    await rollout.start("1")
+    await rollout.make_current("1")
+    run = await rollout.house.start(["pay"])
+    await waits(run, "t1c1")
+    bad = await rollout.start("2")
+    await rollout.make_current("2")
+    await bad.aclose()
+    await run.decide("t1c1", "approve", remember=True)
+
+    async def gone_on() -> bool:
+        return (await run.handle.describe()).run_id != run.handle.first_execution_run_id
+
+    await eventually(gone_on)
+    await rollout.make_current("1")
+
+    assert (await run.result())["output"] == "done"
+    await rollout.until_on(run, "1")
+    assert tools.read() == [f"build 1 pays {n} t{n}c1" for n in (1, 2, 3)]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_run_is_moved_off_a_build_that_does_not_work(rollout: Rollout) -> None:
+    bad = await rollout.start("2")
+    await rollout.make_current("2")
+    run = await rollout.house.start(["pay"])
+    await waits(run, "t1c1")
+    await bad.aclose()
+    await rollout.start("1")
+    await rollout.make_current("1")
+
+    said = await holdfast("show", run.id)
+    told = f"holdfast: run {run.id} is on build 2 of deployment {rollout.name}, of which no worker"
+    assert (said.code, said.err[: len(told)]) == (3, told)
+    _, _, move = said.err.strip().partition("move the run to another build: temporal ")
+    assert await rollout.temporal(*move.replace("BUILD", "1").split()) == 0
+    await run.decide("t1c1", "approve", remember=True)
+
+    assert (await run.result())["output"] == "done"
+    assert tools.read() == [f"build 1 pays {n} t{n}c1" for n in (1, 2, 3)]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_nothing_begins_before_a_build_is_current(rollout: Rollout) -> None:
+    await rollout.start("1")
+    run = await rollout.house.start(["pay"])
+
+    said = await holdfast("show", run.id)
+    told = f"holdfast: the workers on task queue {rollout.name} are of no build that is current; "
+    assert (said.code, said.err[: len(told)]) == (3, told)
+    _, _, make = said.err.strip().partition("make one so: temporal ")
+    version = Version(rollout.name, "1")
+    assert await unrouted(rollout.house.client, version) is not None
+    assert await rollout.temporal(*make.split(), "--yes") == 0
+    await waits(run, "t1c1")
+    assert await unrouted(rollout.house.client, version) is None
+
+
+async def test_a_memory_has_no_build_wait_for_it(rollout: Rollout) -> None:
+    old = await rollout.start("1")
+    await rollout.make_current("1")
+    memory = await rollout.house.client.start_workflow(
+        names.MEMORY_WORKFLOW,
+        {"owner": {"agent": "tester"}, "writesARun": 100},
+        id=f"memory-{rollout.name}",
+        task_queue=rollout.name,
+    )
+    await memory.execute_update(names.WRITE, {"key": "a", "value": "1"})
+    await rollout.start("2")
+    await rollout.make_current("2")
+    await old.aclose()
+
+    await memory.execute_update(names.WRITE, {"key": "b", "value": "2"})
+    await rollout.until_on(Run(memory), "2")
+    assert (await memory.query(names.READ, {"key": "a"}))["value"] == "1"
+    await memory.terminate()

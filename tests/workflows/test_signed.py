@@ -1,0 +1,281 @@
+"""§7: calls that take signed decisions alone, on a real server with the workflow cache off."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+
+from schemas.base import canonical_json, sha256
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import House, OpenHouse, Run
+from tests.support.model_server import Answer, call
+from tests.support.signing import Signer, write_keys
+
+SIGNED_PAY = {
+    "_tool": "pay_out",
+    "_activity": "pay",
+    "_sideEffects": True,
+    "_approval": {"signed": True},
+    "properties": {"amount": {"type": "number"}},
+}
+PAYS = [Answer(calls=[call("pay_out", amount=5)]), Answer("paid")]
+PAYS_TWICE = [PAYS[0], Answer(calls=[call("pay_out", amount=5)]), Answer("paid")]
+
+MARKER = "marker_recorded_event_attributes"
+
+Opened = Callable[..., Awaitable[House]]
+
+
+@pytest.fixture
+def ann() -> Signer:
+    """Whose key the worker knows."""
+    return Signer()
+
+
+@pytest.fixture
+def keys(tmp_path: Path, ann: Signer) -> Path:
+    """The keys that the worker knows."""
+    return write_keys(tmp_path / "keys.json", ann)
+
+
+@pytest.fixture
+def open_signed(open_house: OpenHouse, keys: Path) -> Opened:
+    """Open a house whose worker has the keys."""
+
+    async def open_(answers: Any = PAYS, **settings: Any) -> House:
+        return await open_house(answers, **{"keys": str(keys), **settings})
+
+    return open_
+
+
+async def refusal(run: Run, decision: str, **more: Any) -> str:
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await run.decide("t1c1", decision, **more)
+    assert isinstance(refused.value.cause, ApplicationError)
+    assert refused.value.cause.type == "invalid_decision"
+    return refused.value.cause.message
+
+
+def paid(run: Run) -> list[str]:
+    return [f"pay 5 {run.id}/t1c1"]
+
+
+async def test_a_signed_approval_is_carried_out(open_signed: Opened, ann: Signer) -> None:
+    run = await (await open_signed()).start([SIGNED_PAY])
+    [waiting] = await run.waiting()
+    assert waiting["signed"] is True
+    receipt = await run.decide("t1c1", "approve", by="eve", token=ann.on(run.id, waiting))
+    assert receipt["decided"]
+    assert (await run.result())["output"] == "paid"
+
+    [decided] = [entry for entry in await run.context() if entry["type"] == "decision"]
+    assert (decided["decided"]["by"], decided["decided"]["signed"]) == ("ann", True)
+    assert tools.read() == paid(run)
+
+
+async def test_a_signal_with_a_token_counts_and_one_without_does_not(
+    open_signed: Opened, ann: Signer
+) -> None:
+    run = await (await open_signed()).start([SIGNED_PAY])
+    [waiting] = await run.waiting()
+    await run.signal("t1c1", "approve", by="ann", groups=["finance"], digest=waiting["digest"])
+    await run.signal("t1c1", "approve", token=ann.on("another", waiting))
+    await run.signal("t1c1", "approve", token=Signer().on(run.id, waiting))
+    await run.signal("t1c1", "approve", token=ann.on(run.id, waiting))
+    await run.result()
+
+    ignored = [entry["ignored"] for entry in await run.context() if "ignored" in entry]
+    assert [why.partition(":")[0] for why in ignored] == [
+        "only a signed decision counts on this call",
+        "the token is for another run",
+        "the token's signature is wrong",
+    ]
+    assert tools.read() == paid(run)
+    markers = [event for event in await run.history() if event.HasField(MARKER)]
+    assert len(markers) == 3, "the agent, and the two tokens that might have counted"
+
+
+async def test_what_cannot_count_is_refused_without_a_trace(
+    open_signed: Opened, ann: Signer
+) -> None:
+    run = await (await open_signed()).start([SIGNED_PAY])
+    [waiting] = await run.waiting()
+    before = len(await run.history())
+
+    assert (await refusal(run, "approve", by="ann")).startswith("only a signed decision")
+    for claims in ({"workflowId": "run-2"}, {"digest": "0" * 64}, {"callId": "t2c1"}):
+        token = ann.on(run.id, waiting, **claims)
+        assert (await refusal(run, "approve", token=token)).startswith("the token is for another")
+    assert len(await run.history()) == before
+    assert tools.read() == []
+
+
+async def test_a_wrong_signature_or_date_is_refused(open_signed: Opened, ann: Signer) -> None:
+    run = await (await open_signed()).start([SIGNED_PAY])
+    [waiting] = await run.waiting()
+
+    forged = Signer(ann.id).on(run.id, waiting)
+    assert "signature is wrong" in await refusal(run, "approve", token=forged)
+    late = ann.on(run.id, waiting, exp=int(time.time()) - 3600)
+    assert "exp" in await refusal(run, "approve", token=late)
+    old = ann.on(run.id, waiting, iat=int(time.time()) - 3600)
+    assert "older than the question" in await refusal(run, "approve", token=old)
+    assert tools.read() == []
+
+
+async def test_without_keys_no_decision_is_signed(open_house: OpenHouse, ann: Signer) -> None:
+    run = await (await open_house(PAYS)).start([SIGNED_PAY])
+    [waiting] = await run.waiting()
+
+    said = await refusal(run, "approve", token=ann.on(run.id, waiting))
+    assert "no keys" in said
+    assert "--keys" in said
+
+
+async def test_a_token_counts_once_also_where_the_same_is_asked_again(
+    open_signed: Opened, ann: Signer
+) -> None:
+    run = await (await open_signed(PAYS_TWICE)).start([SIGNED_PAY])
+    [waiting] = await run.waiting()
+    token = ann.on(run.id, waiting)
+    await run.decide("t1c1", "approve", token=token)
+
+    async def again() -> bool:
+        return [one["callId"] for one in await run.waiting()] == ["t2c1"]
+
+    await eventually(again)
+    [second] = await run.waiting()
+    assert second["digest"] == waiting["digest"]
+    with pytest.raises(WorkflowUpdateFailedError) as refused:
+        await run.decide("t2c1", "approve", token=token)
+    assert "the token was used already: t1c1 approve" in str(refused.value.cause)
+    await run.signal("t2c1", "approve", token=token)
+    await run.decide("t2c1", "deny", token=ann.on(run.id, second, callId="t2c1"))
+    await run.result()
+    assert tools.read() == paid(run)
+
+
+async def test_of_two_at_once_one_counts_and_the_other_is_told(
+    open_signed: Opened, ann: Signer
+) -> None:
+    run = await (await open_signed()).start([SIGNED_PAY])
+    [waiting] = await run.waiting()
+    both = (("ann", "approve"), ("bob", "deny"))
+    tokens = [ann.on(run.id, waiting, by, decision=what) for by, what in both]
+    said = await asyncio.gather(
+        run.decide("t1c1", "approve", token=tokens[0]),
+        run.decide("t1c1", "deny", token=tokens[1]),
+        return_exceptions=True,
+    )
+    receipts = [each for each in said if isinstance(each, dict)]
+    [refused] = [each for each in said if isinstance(each, WorkflowUpdateFailedError)]
+    assert isinstance(refused.cause, ApplicationError)
+    assert refused.cause.type == "already_decided"
+    await run.result()
+    assert tools.read() == (paid(run) if receipts[0]["decision"] == "approve" else [])
+
+
+async def test_an_early_decision_is_checked_when_the_call_waits(
+    open_signed: Opened, ann: Signer
+) -> None:
+    held = Answer(calls=[call("held", name="a")])
+    run = await (await open_signed([held, *PAYS])).start(["held", SIGNED_PAY])
+    digest = sha256(canonical_json({"tool": "pay_out", "arguments": {"amount": 5}}))
+    await run.signal("t2c1", "approve", by="ann")
+    await run.signal("t2c1", "approve", token=Signer(ann.id).on(run.id, {"digest": digest}))
+    await run.signal("t2c1", "approve", token=ann.on(run.id, {"digest": digest}))
+    tools.write("open a")
+    await run.result()
+
+    ignored = [entry["ignored"] for entry in await run.context() if "ignored" in entry]
+    assert len(ignored) == 2
+    assert [line for line in tools.read() if line.startswith("pay")] == [f"pay 5 {run.id}/t2c1"]
+
+
+async def test_a_key_that_is_new_counts_and_one_that_is_gone_does_not(
+    open_signed: Opened, ann: Signer, keys: Path
+) -> None:
+    run = await (await open_signed()).start([SIGNED_PAY])
+    [waiting] = await run.waiting()
+    late = Signer("key-2")
+    assert "kid" in await refusal(run, "approve", token=late.on(run.id, waiting))
+    write_keys(keys, late)
+    assert "kid" in await refusal(run, "approve", token=ann.on(run.id, waiting))
+    await run.decide("t1c1", "approve", token=late.on(run.id, waiting))
+    await run.result()
+    assert tools.read() == paid(run)
+
+
+NEEDS_SCOPE = {**SIGNED_PAY, "_approval": {"require": "never"}, "_requires": ["pay"]}
+
+
+@pytest.mark.parametrize(
+    "claims", [{"scopes": ["pay"]}, {"scope": "read pay"}], ids=["scopes", "scope"]
+)
+async def test_a_principal_holds_the_scopes_that_its_token_says(
+    open_signed: Opened, ann: Signer, claims: dict[str, Any]
+) -> None:
+    token = ann.token(sub="ada", **claims)
+    run = await (await open_signed()).start([NEEDS_SCOPE], principal={"token": token})
+    await run.result()
+    assert tools.read() == paid(run)
+    assert token not in str(await run.context())
+
+
+async def test_a_principal_whose_token_is_forged_begins_nothing(
+    open_signed: Opened, ann: Signer
+) -> None:
+    house = await open_signed()
+    for token in (Signer(ann.id).token(sub="ada", scopes=["pay"]), ann.token(scopes=["pay"])):
+        failure = await (await house.start([NEEDS_SCOPE], principal={"token": token})).failure()
+        assert failure.type == "invalid_request"
+        assert failure.message.startswith("`principal.token`: the token")
+        failure = await (
+            await house.call(NEEDS_SCOPE, {"amount": 5}, principal={"token": token})
+        ).failure()
+        assert failure.type == "invalid_request"
+    assert tools.read() == []
+
+
+ASK = {
+    "_tool": "ask",
+    "description": "Have it done.",
+    "_delegate": "anonymous",
+    "_output": {"type": "object", "properties": {"said": {"type": "string"}}},
+}
+
+
+async def test_a_worker_can_insist_on_tokens(open_signed: Opened, ann: Signer) -> None:
+    main = [Answer(calls=[("ask", {})]), Answer("thanks")]
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        return main[turn - 1] if "tools" in body else Answer('{"said": "done"}')
+
+    house = await open_signed(answer, principal_tokens=True)
+    for principal in (None, {"id": "ada", "scopes": ["pay"]}):
+        run = await house.start([NEEDS_SCOPE], principal=principal)
+        assert "wants a token of everybody" in (await run.failure()).message
+        single = await house.call(NEEDS_SCOPE, {"amount": 5}, principal=principal)
+        assert (await single.failure()).type == "invalid_request"
+
+    token = ann.token(sub="ada")
+    run = await house.start([ASK], principal={"token": token})
+    assert (await run.result())["output"] == "thanks"
+    assert await run.results() == {"t1c1": '{"said": "done"}'}, "its delegate needs none"
+
+
+async def test_a_worker_can_insist_on_its_catalog(open_signed: Opened) -> None:
+    house = await open_signed([], catalog_only=True)
+    assert "name one of its catalog" in (await (await house.start(["pay"])).failure()).message
+    assert (await (await house.call(SIGNED_PAY, {"amount": 5})).failure()).type == "invalid_request"
+
+    named = await house.call("pay", {"amount": 5})
+    await named.waiting()
+    await named.decide("t1c1", "approve")
+    assert (await named.result())["output"] == {"paid": 5}
