@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-model test-slow test-typescript lint types bench histories schemas lock clean
+.PHONY: help setup demo test test-faults test-fuzz test-model test-slow test-typescript lint types bench histories schemas lock clean
 
 PYTHON ?= python3
 # script, local, or any endpoint and model, such as openai:NAME
@@ -49,11 +49,17 @@ test: lint types $(VENV)/.test ## the linter, the type checker and the whole sui
 	@$(if $(CHROMIUM),:,echo "tests: no /usr/bin/chromium here, so the browser tests are left out (apt-get install chromium)")
 	@$(BIN)/python -m pytest $(SHARED) -m "$(MARKS)" $(ARGS)
 
+test-faults: $(VENV)/.test ## faults at every point of runs (ARGS="--for 1h --seed 6": by chance)
+	@$(BIN)/python -m tests.faults $(ARGS)
+
 test-model: $(VENV)/.test $(VENV)/.model ## the tests that talk to a real local model
 	@$(BIN)/python -m pytest -m model $(ARGS)
 
 test-slow: $(VENV)/.test ## the tests that take minutes
 	@$(BIN)/python -m pytest -m "slow and not model" $(ARGS)
+
+test-fuzz: $(VENV)/.test ## every parser, on thousands of spoilt texts (ARGS="-k patterns")
+	@$(BIN)/python -m pytest tests/fuzz --hypothesis-profile=long --timeout=3600 $(SHARED) $(ARGS)
 
 test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(AIMOCK)/node_modules/.made ## a tool and a client in TypeScript (Node 20 or newer)
 	@$(BIN)/python -m pytest -m typescript $(ARGS)

@@ -1,0 +1,78 @@
+"""`python -m tests.faults`: try faults on runs, and count what comes of it.
+
+Without options: the systematic pass. `--for 1h --seed 6`: what chance picks, for so long. `--only`:
+one plan, as a pass has named it. The exit code is 1 where anything is wrong.
+"""
+
+import argparse
+import asyncio
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from hosting.stopping import leave
+from schemas.base import parse_duration
+from tests.faults.stage.passes import Plan, by_chance, systematic
+from tests.faults.stage.scenarios import SCENARIOS
+from tests.faults.stage.tally import Tally
+from tests.faults.stage.trying import stage
+
+LANES = 8
+BETWEEN_SECONDS = 30
+
+
+def read(arguments: list[str]) -> argparse.Namespace:
+    """What is asked for."""
+    parser = argparse.ArgumentParser(prog="make test-faults ARGS=…", description=__doc__)
+    add = parser.add_argument
+    add("--scenario", action="append", choices=list(SCENARIOS), help="repeatable; default: all")
+    add("--for", dest="length", type=parse_duration, metavar="TIME", help="by chance, so long")
+    add("--seed", type=int, default=0, help="of chance")
+    add("--only", type=Plan.read, metavar="PLAN", help="this alone, as a pass has named it")
+    add("--times", type=int, default=1, help="how often")
+    add("--lanes", type=int, default=LANES, help=f"how many at a time; default: {LANES}")
+    add("--json", type=Path, metavar="FILE", help="where the counts are written")
+    return parser.parse_args(arguments)
+
+
+def plans(given: argparse.Namespace, points: dict[str, list[str]]) -> Iterator[Plan]:
+    """What is to be tried."""
+    if given.only is not None:
+        return itertools.repeat(given.only, given.times)
+    if given.length is not None:
+        return by_chance(points, given.seed)
+    return systematic(points)
+
+
+async def main(arguments: list[str]) -> int:
+    """A pass, from its begin to its counts."""
+    given = read(arguments)
+    names = [given.only.scenario] if given.only else given.scenario or list(SCENARIOS)
+    seconds = None if given.length is None else given.length.total_seconds()
+    async with stage(lambda text: print(text, flush=True)) as on:
+        points = await on.undisturbed(names)
+        keeping = asyncio.create_task(_keep(given, on.tally))
+        await on.side_by_side(plans(given, points), given.lanes, seconds)
+        keeping.cancel()
+    _write(given, on.tally)
+    print(on.tally.told())
+    return 0 if on.tally.clean else 1
+
+
+async def _keep(given: argparse.Namespace, tally: Tally) -> None:
+    """Write the counts down from time to time: a pass may be cut short."""
+    while True:
+        await asyncio.sleep(BETWEEN_SECONDS)
+        _write(given, tally)
+
+
+def _write(given: argparse.Namespace, tally: Tally) -> None:
+    if given.json is not None:
+        said = json.dumps({"seed": given.seed, **tally.to_json()}, indent=2, ensure_ascii=False)
+        given.json.write_text(said + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    leave(asyncio.run(main(sys.argv[1:])))

@@ -1,0 +1,60 @@
+"""The counts of the passes, as `docs/faults.md` shows them: `python -m tests.faults.page`.
+
+They are taken from `counts/*.json`, which `python -m tests.faults --json FILE` writes.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
+COUNTS = Path(__file__).with_name("counts")
+PASSES = ("systematic", "random")
+_MARKS = re.compile(r"(?<=<!-- counts: python -m tests\.faults\.page -->\n).*?(?=<!-- end)", re.S)
+_ROWS = {
+    "scenarios": "scenarios",
+    "points": "points",
+    "runs": "runs",
+    "faults": "faults",
+    "askedWhetherItHappened": "times somebody was asked whether it happened",
+    "lost": "lost",
+    "doubled": "doubled",
+    "stuck": "stuck",
+    "different": "different from undisturbed",
+    "outOfOrder": "out of order",
+    "unasked": "effects or decisions that nobody had asked for",
+    "broken": "failed workflow tasks, or workers that ended by themselves",
+    "pointsNotComeTo": "plans whose points were not come to",
+}
+
+
+def read() -> dict[str, dict[str, Any]]:
+    """The counts of each pass."""
+    return {name: json.loads((COUNTS / f"{name}.json").read_text()) for name in PASSES}
+
+
+def table(counts: dict[str, dict[str, Any]]) -> str:
+    """The counts side by side, then each kind of fault."""
+    kinds = sorted({kind for each in counts.values() for kind in each["kinds"]})
+    rows = [(words, [each[key] for each in counts.values()]) for key, words in _ROWS.items()]
+    rows += [
+        (f"`{kind}`", [each["kinds"].get(kind, 0) for each in counts.values()]) for kind in kinds
+    ]
+    lines = [f"| {words} | {' | '.join(f'{value:,}' for value in of)} |" for words, of in rows]
+    heads = [_head(name, each) for name, each in counts.items()]
+    return "\n".join([f"| | {' | '.join(heads)} |", "| --- | ---: | ---: |", *lines, ""])
+
+
+def written(page: str, counts: dict[str, dict[str, Any]]) -> str:
+    """The page with these counts."""
+    return _MARKS.sub(lambda _: table(counts), page)
+
+
+def _head(name: str, counts: dict[str, Any]) -> str:
+    minutes = f"{round(counts['seconds'] / 60)} minutes"
+    return f"{name}, {minutes}" + (f", seed {counts['seed']}" if name == "random" else "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), read()), encoding="utf-8")

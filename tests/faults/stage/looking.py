@@ -1,0 +1,76 @@
+"""What a workflow left behind: by its queries, and in the histories of its runs."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
+from temporalio.service import RPCError
+
+from tests.faults.stage.left import Part
+
+# A worker that has just died may have taken a question with it.
+_ANSWER_TIMEOUT = timedelta(seconds=5)
+_BETWEEN_SECONDS = 0.2
+_LAST = 6
+# The server's own: something came while the task was under way, and it is to be done anew.
+_ANEW = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
+
+
+async def look(client: Client, id: str) -> Part:
+    """What a workflow left behind; where nobody can say it at the moment, it is asked for again."""
+    while True:
+        try:
+            return await _looked(client, id)
+        except (RPCError, WorkflowQueryFailedError):
+            await asyncio.sleep(_BETWEEN_SECONDS)
+
+
+async def _looked(client: Client, id: str) -> Part:
+    handle = client.get_workflow_handle(id)
+    failures: list[str] = []
+    runs, run_id = 0, (await handle.describe()).run_id
+    while run_id:
+        runs += 1
+        one, run_id = client.get_workflow_handle(id, run_id=run_id), ""
+        async for event in one.fetch_history_events():
+            failures += _failure(event)
+            begun = event.workflow_execution_started_event_attributes
+            run_id = begun.continued_execution_run_id or run_id
+    return Part(
+        events=await _pages(handle, "events"),
+        context=await _pages(handle, "context"),
+        state=await handle.query("state", rpc_timeout=_ANSWER_TIMEOUT),
+        task_failures=failures,
+        runs=runs,
+    )
+
+
+async def where_it_stands(client: Client, id: str) -> str:
+    """The last that the history of a workflow says of it."""
+    kinds = [
+        EventType.Name(event.event_type).removeprefix("EVENT_TYPE_")
+        async for event in client.get_workflow_handle(id).fetch_history_events()
+    ]
+    return f"{len(kinds)} events, the last of them {', '.join(kinds[-_LAST:])}"
+
+
+def _failure(event: HistoryEvent) -> list[str]:
+    if event.event_type != EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+        return []
+    failed = event.workflow_task_failed_event_attributes
+    if failed.cause == _ANEW:
+        return []
+    return [f"{WorkflowTaskFailedCause.Name(failed.cause)} {failed.failure.message}"]
+
+
+async def _pages(handle: WorkflowHandle[Any, Any], query: str) -> list[dict[str, Any]]:
+    """All that a query gives page by page."""
+    found: list[dict[str, Any]] = []
+    while page := await handle.query(
+        query, {"after": len(found), "limit": 1000}, rpc_timeout=_ANSWER_TIMEOUT
+    ):
+        found += page
+    return found

@@ -1,0 +1,105 @@
+"""Runs that are each in the middle of something, and what they come to when they are let go on.
+
+One carries a call out, one waits for a person, one asks its model: wherever a fault of the way to
+Temporal may find a run.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowExecutionStatus
+
+from tests.faults.stage.table import outcome
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import House, Run
+from tests.support.model_server import Answer, call, turn_of
+
+# A model that waits in the middle of its answer.
+GATE = threading.Event()
+STORIES = {
+    "calls": [Answer(calls=[call("held", name="a"), call("look_up", id=1)]), Answer("called")],
+    "waits": [Answer(calls=[call("pay", amount=7)]), Answer("paid")],
+    "asks": [Answer(calls=[call("look_up", id=2)]), Answer("answered", hold=GATE)],
+    "pays": [Answer(calls=[call("held_payment", name="rent")]), Answer("paid")],
+}
+TOOLS = ["held", "look_up", "pay", "held_payment"]
+# A workflow task whose server died under it is missed after so long.
+TASK_TIMEOUT = timedelta(seconds=2)
+Runs = dict[str, Run]
+
+
+@contextmanager
+def ledger(folder: Path) -> Iterator[None]:
+    """What the tools do is written down in the folder; they and the model are held."""
+    GATE.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(tools.LEDGER, str(folder / "ledger"))
+        yield
+        let_go()
+
+
+def let_go() -> None:
+    """The tools and the model go on."""
+    GATE.set()
+    tools.write(tools.RELEASE)
+
+
+async def start(house: House, story: str) -> Run:
+    """A run of a story."""
+    return await house.start(TOOLS, input=story, task_timeout=TASK_TIMEOUT)
+
+
+async def in_the_middle(house: House, *stories: str) -> Runs:
+    """A run of each story, once all of them are in its middle."""
+    runs = {story: await start(house, story) for story in stories}
+
+    async def are_there() -> bool:
+        asked = [body for body in house.model.requests if body["messages"][1]["content"] == "asks"]
+        return (
+            ("calls" not in runs or "begun a" in tools.read())
+            and ("pays" not in runs or paid("paid rent", runs["pays"]) == 1)
+            and ("asks" not in runs or any(turn_of(body) == 2 for body in asked))
+        )
+
+    await eventually(are_there)
+    if "waits" in runs:
+        await runs["waits"].waiting()
+    return runs
+
+
+async def ended(runs: Runs) -> dict[str, Any]:
+    """What the runs come to, let go on: the person of `waits` approves, and the person of `pays`
+    looks into the ledger where the run does not know whether it paid."""
+    let_go()
+    if "waits" in runs:
+        await runs["waits"].decide("t1c1", "approve", by="ada")
+    if "pays" in runs:
+        await reconciled(runs["pays"])
+    return {story: await outcome(run) for story, run in runs.items()}
+
+
+async def reconciled(run: Run) -> None:
+    """A run that asks about its payment is told that it happened."""
+
+    async def asks_or_is_over() -> bool:
+        described = await run.handle.describe()
+        if described.status != WorkflowExecutionStatus.RUNNING:
+            return True
+        waiting: list[dict[str, Any]] = await run.handle.query("approvals")
+        if waiting:
+            assert [each["kind"] for each in waiting] == ["reconcile"]
+            await run.decide("t1c1", "happened", result="rent")
+        return bool(waiting)
+
+    await eventually(asks_or_is_over)
+
+
+def paid(what: str, run: Run) -> int:
+    """How often a run paid something, in the ledger's words: `pay 7`, `paid rent`."""
+    return tools.read().count(f"{what} {run.id}/t1c1")

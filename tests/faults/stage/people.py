@@ -1,0 +1,217 @@
+"""The people of the harness: they decide on what waits, and look into the ledger where they are
+asked whether something happened.
+
+A person looks only once it is settled: as long as a worker that lives has the activity in hand, it
+may still happen. They say the same again where they cannot know whether they were heard.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from temporalio.client import (
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import SearchAttributeKey
+from temporalio.service import RPCError, RPCStatusCode
+
+from tests.faults.stage.kinds import BACKWARDS, CONTRADICT, EARLY, REPEAT
+from tests.faults.stage.points import RUN, recorded
+from tests.faults.stage.tools import effects
+
+if TYPE_CHECKING:
+    from tests.faults.stage.case import Case
+
+T = TypeVar("T")
+
+STATUS = SearchAttributeKey.for_keyword("AgentStatus")
+WAITS = "awaiting_approval"
+BETWEEN_SECONDS = 0.1
+PEOPLE = ("ada", "bob")
+GROUPS = ["finance"]
+# An activity that the server has begun can still be on the wire: it is not looked for at once.
+SETTLED_SECONDS = 3.0
+_CONTRARY = {"approve": "deny", "happened": "give_up", "did_not_happen": "give_up"}
+# What is said to a call that is decided, or to a run that has ended, changes nothing.
+_TOO_LATE = ("already_decided", "no_such_call")
+
+
+class Person:
+    """Everybody who has to do with one case."""
+
+    def __init__(self, case: "Case") -> None:
+        self._case = case
+        self._answered: set[tuple[str, str, str]] = set()
+        self._latest: tuple[str, dict[str, Any]] | None = None
+        self._decided_early: set[tuple[str, str]] = set()
+        self._backwards = False
+        self._by_update = False
+
+    # What they say.
+
+    async def until(self, status: str) -> None:
+        """Wait until the run stands so."""
+        while await self._tried(self.status) != status:
+            await asyncio.sleep(BETWEEN_SECONDS)
+
+    async def answered(self, count: int) -> None:
+        """Wait until a conversation has given so many answers, and waits for the next message."""
+        while True:
+            await self.until("awaiting_message")
+            if len(await self._tried(self._texts)) >= count:
+                return
+            await asyncio.sleep(BETWEEN_SECONDS)
+
+    async def send(self, text: str) -> Any:
+        """Say something, and get the answer; it is asked for until it is given."""
+        await self._case.reach(f"person sends {text}")
+        sending = self._run().execute_update
+        answer = await self._tried(lambda: sending("send", text, id=text))
+        await self._case.reach(f"person sends {text} done")
+        return answer
+
+    async def message(self, text: str) -> None:
+        """Say something once, and find out whether it was heard where that is not known."""
+        await self._case.reach(f"person says {text}")
+        await self._tried(lambda: self._said_once(text))
+        await self._case.reach(f"person says {text} done")
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._case.reach("person closes")
+        await self._tried(lambda: self._run().signal("close"))
+        await self._case.reach("person closes done")
+
+    async def _said_once(self, text: str) -> None:
+        if text not in await self._texts("user"):
+            await self._run().signal("message", {"content": text})
+
+    async def _texts(self, role: str = "assistant") -> list[str]:
+        context = await self._run().query("context", {"after": 0, "limit": 1000})
+        said = [entry["message"] for entry in context if entry["type"] == "message"]
+        return [one["content"] for one in said if one["role"] == role and one.get("content")]
+
+    async def _tried(self, doing: Callable[[], Awaitable[T]]) -> T:
+        """What it gives, once the server and a worker are there."""
+        while True:
+            try:
+                return await doing()
+            except (RPCError, WorkflowQueryFailedError):
+                await asyncio.sleep(BETWEEN_SECONDS)
+
+    # What they decide.
+
+    async def attend(self) -> None:
+        """Decide on whatever waits, until cancelled."""
+        while True:
+            for part in self._case.scenario.parts:
+                # Nobody may answer at the moment: it is looked at again.
+                with suppress(RPCError, WorkflowQueryFailedError):
+                    await self._look(part)
+            await asyncio.sleep(BETWEEN_SECONDS)
+
+    async def status(self, part: str = "") -> str | None:
+        """How a run stands in lists, as long as it goes on."""
+        try:
+            described = await self._run(part).describe()
+        except RPCError as error:
+            if error.status == RPCStatusCode.NOT_FOUND:
+                return None
+            raise
+        if described.status != WorkflowExecutionStatus.RUNNING:
+            return None
+        return described.typed_search_attributes.get(STATUS)
+
+    def _run(self, part: str = "") -> WorkflowHandle[Any, Any]:
+        return self._case.ground.client.get_workflow_handle(self._case.id + part)
+
+    async def _look(self, part: str) -> None:
+        if await self.status(part) != WAITS:
+            return
+        waiting: list[dict[str, Any]] = await self._run(part).query("approvals")
+        for question in reversed(waiting) if self._backwards else waiting:
+            key = part, question["callId"], question["digest"]
+            if key not in self._answered and await self._decide(part, question):
+                self._answered.add(key)
+
+    async def _decide(self, part: str, question: dict[str, Any]) -> bool:
+        """Decide on a question; whether it can be answered yet."""
+        decision = self._decision(part, question)
+        if decision is None:
+            return False
+        name = f"person decides {RUN}{part}/{question['callId']} {question['kind']}"
+        for by in PEOPLE[: question["quorum"]]:
+            await self._case.reach(f"{name} {by}")
+            self._by_update = not self._by_update
+            said: dict[str, Any] = {"callId": question["callId"], "digest": question["digest"]}
+            said |= {**decision, "by": by, "groups": question["approvers"]}
+            self._latest = part, said
+            await (self._update if self._by_update else self._signal)(part, said)
+            await self._case.reach(f"{name} {by} done")
+        await self._case.reach(f"{name} all")
+        return True
+
+    async def _signal(self, part: str, decision: dict[str, Any]) -> None:
+        await self._run(part).signal("approve", decision)
+
+    async def _update(self, part: str, decision: dict[str, Any]) -> None:
+        try:
+            await self._run(part).execute_update("decide", decision)
+        except WorkflowUpdateFailedError as error:
+            if getattr(error.cause, "type", None) not in _TOO_LATE:
+                raise
+
+    def _decision(self, part: str, question: dict[str, Any]) -> dict[str, Any] | None:
+        call_id = question["callId"]
+        if question["kind"] != "reconcile":
+            # It was said already, and is kept.
+            early = (part, call_id) in self._decided_early
+            return None if early else {"decision": "approve"}
+        if self._case.calm_for_seconds < SETTLED_SECONDS or not self._is_settled(part, call_id):
+            return None
+        for effect in effects(self._case.folder / "ledger"):
+            if effect["key"] == f"{self._case.id}{part}/{call_id}":
+                return {"decision": "happened", "result": effect["result"]}
+        return {"decision": "did_not_happen"}
+
+    def _is_settled(self, part: str, call_id: str) -> bool:
+        """Whether no worker that lives has the activity in hand."""
+        held: dict[int, int] = {}
+        for line in recorded(self._case.folder):
+            kind, *words = line["point"].split(" #")[0].split()
+            if kind == "activity" and words[1] == f"{RUN}{part}/{call_id}":
+                change = {"comes": 1, "returned": -1}.get(words[2], 0)
+                held[line["pid"]] = held.get(line["pid"], 0) + change
+        return not any(count and self._case.lives(pid) for pid, count in held.items())
+
+    # What they should not.
+
+    async def misbehave(self, how: str) -> None:
+        """Say what has been said again, or its contrary; or all before anybody asks; or decide on
+        what waits in another order."""
+        if how == BACKWARDS:
+            self._backwards = True
+        elif how == EARLY:
+            for part, call_id in self._case.scenario.asks:
+                with suppress(RPCError):  # a delegate is not there yet
+                    await self._decide_early(part, call_id)
+        elif self._latest is not None:
+            part, said = self._latest
+            assert how in (REPEAT, CONTRADICT)
+            if how == CONTRADICT:
+                said = {**said, "decision": _CONTRARY[said["decision"]], "by": "eve"}
+            # A run that has ended, or goes on as a new one, may say no in other words.
+            with suppress(RPCError):
+                both = (self._signal, self._update)
+                await asyncio.gather(*(say(part, said) for say in (*both, *both)))
+
+    async def _decide_early(self, part: str, call_id: str) -> None:
+        """Approve of what nobody has asked about yet, and leave it at that."""
+        for by in PEOPLE:
+            said = {"callId": call_id, "decision": "approve", "by": by, "groups": GROUPS}
+            await self._signal(part, said)
+        self._decided_early.add((part, call_id))

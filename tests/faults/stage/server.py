@@ -1,0 +1,123 @@
+"""A Temporal server that can die: its data in a file, on a port that it keeps.
+
+Killed and started again it has what it had, as a real one does whose database lives on.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from temporalio.client import Client
+
+import hosting.leash
+from hosting.dev_server import CONFIG_OPTIONS, HOST, temporal_binary
+from hosting.temporal import data_converter, usable_search_attributes
+from tests.support.eventually import eventually
+
+NAMESPACE = "default"
+START_TIMEOUT_SECONDS = 30
+_ANSWER_TIMEOUT_SECONDS = 2
+_PORTS = range(20_000, 30_000)
+_LEASH = hosting.leash.__file__
+
+
+class Server:
+    """Temporal's dev server, in a process group of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._database = folder / "temporal.db"
+        self._log = folder / "temporal.log"
+        self._port = _free_port()
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it is, whether it runs or not."""
+        return f"{HOST}:{self._port}"
+
+    @property
+    def port(self) -> int:
+        """Its port."""
+        return self._port
+
+    async def start(self) -> None:
+        """Start it, and wait until it answers.
+
+        Raises:
+            RuntimeError: it ended instead.
+        """
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", str(_LEASH), str(temporal_binary())),
+                *("server", "start-dev", "--headless"),
+                *("--ip", HOST, "--port", str(self._port), "--namespace", NAMESPACE),
+                *("--db-filename", str(self._database), "--log-level", "error", *CONFIG_OPTIONS),
+                stdin=asyncio.subprocess.PIPE,  # Its end, when this process dies, ends the server.
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        await eventually(self._answers, START_TIMEOUT_SECONDS)
+
+    async def kill(self) -> None:
+        """End it as a power cut does, as far as a process can: at once, with nothing finished."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):  # it ended by itself
+                os.killpg(self._process.pid, signal.SIGKILL)
+            await self._process.wait()
+            self._process = None
+            # That was the leash: the server itself may take a moment longer.
+            await eventually(self._is_gone)
+
+    async def client(self) -> Client:
+        """A client that writes and reads as the worker does, of a server that runs."""
+        client = await Client.connect(self.address, data_converter=data_converter)
+        await usable_search_attributes(client)
+        return client
+
+    async def _is_gone(self) -> bool:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind((HOST, self._port))
+                return True
+        return False
+
+    async def _answers(self) -> bool:
+        if self._process is None or self._process.returncode is not None:
+            raise RuntimeError(f"the server ended: {self._log.read_text(errors='replace')}")
+        try:
+            async with asyncio.timeout(_ANSWER_TIMEOUT_SECONDS):
+                await Client.connect(self.address)
+        except (TimeoutError, RuntimeError):
+            return False
+        return True
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        await self.kill()
+
+
+def _free_port() -> int:
+    """A port below those that connections go out from: one that tries to reach a dead server there
+    could be given its port, and the server could not come back."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((HOST, port))
+            return port
+    raise RuntimeError(f"no port of {_PORTS} is free")

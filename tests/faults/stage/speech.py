@@ -1,0 +1,131 @@
+"""What goes over a connection in the place of a good answer, and what the worker is to make of it.
+
+What is demanded is §12 of the contract: the request is made again (and when), or the run fails with
+the server's words, or the answer is read as it is.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Act(Enum):
+    """What a server does with a connection: it ends it, breaks it, or says nothing more."""
+
+    CLOSE = auto()
+    RESET = auto()
+    SILENCE = auto()
+
+
+Speech = Iterator[bytes | float | Act]
+"""Bytes, pauses in seconds, and acts, one after the other; all may be without end."""
+
+
+@dataclass(frozen=True)
+class Polite:
+    """What the server would have said: the body of a good answer, and an event of it with text."""
+
+    kind: str
+    good: bytes
+    piece: bytes
+
+    def event(self, data: str) -> bytes:
+        """An event of a stream in the server's format."""
+        return f"{data}\n".encode() if self.kind == "ollama" else f"data: {data}\n\n".encode()
+
+
+@dataclass(frozen=True)
+class Again:
+    """The request is made again: after so many seconds, at least and at most, or when Temporal sees
+    fit. `doubtful`: a few times only. `told` stands in the error."""
+
+    told: str
+    after_seconds: tuple[float, float] | None = None
+    doubtful: bool = False
+
+
+@dataclass(frozen=True)
+class Final:
+    """The request is not made again, and the run fails with what is `told`."""
+
+    told: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """It is the good answer. `more`: behind other text; `cut`: up to a bound, and says so."""
+
+    more: bool = False
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to misbehave. `silent`: it takes as long as the endpoint's `timeout`."""
+
+    name: str
+    speak: Callable[[Polite], Speech]
+    demands: Again | Final | Read
+    silent: bool = False
+
+
+async def say(speech: Speech, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Say it all, for as long as the other side listens."""
+    try:
+        for step in speech:
+            await _do(step, reader, writer)
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+async def _do(
+    step: bytes | float | Act, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    match step:
+        case bytes():
+            writer.write(step)
+            await writer.drain()
+        case float():
+            await asyncio.sleep(step)
+        case Act.CLOSE:
+            writer.close()
+        case Act.RESET:
+            writer.transport.abort()
+        case Act.SILENCE:
+            await reader.read()
+
+
+# What an HTTP response is made of.
+
+
+def head(status: str = "200 OK", *headers: str) -> bytes:
+    """The beginning of a response. Without a length it ends with its connection."""
+    return "\r\n".join([f"HTTP/1.1 {status}", *headers, "connection: close", "\r\n"]).encode()
+
+
+def whole(status: str, body: bytes, *headers: str) -> bytes:
+    """A response with its length."""
+    return head(status, f"content-length: {len(body)}", *headers) + body
+
+
+def in_chunks(body: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
+    """A response in chunks, with its end or what stands for it."""
+    return head("200 OK", "transfer-encoding: chunked") + b"%x\r\n%b\r\n" % (len(body), body) + end
+
+
+def half(polite: Polite) -> bytes:
+    """The answer up to the middle of an event."""
+    return polite.good[: len(polite.good) // 3]
+
+
+def says(*steps: bytes | float | Act) -> Callable[[Polite], Speech]:
+    """What does not depend on the good answer."""
+    return lambda _: iter(steps)
+
+
+def answers(spoil: Callable[[Polite], bytes], *then: Act) -> Callable[[Polite], Speech]:
+    """What is made of the good answer, and what comes behind it."""
+    return lambda polite: iter((spoil(polite), *then))

@@ -1,0 +1,22 @@
+"""`docs/faults.md` shows the counts that stand in `counts/`, and these are what they have to be."""
+
+import pytest
+
+from tests.faults.page import PAGE, PASSES, read, written
+from tests.faults.stage.checks import KINDS
+from tests.faults.stage.scenarios import SCENARIOS
+from tests.faults.stage.tally import camel
+
+
+def test_the_page_shows_the_counts() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert written(page, read()) == page
+    assert written(page, {**read(), "random": {**read()["random"], "lost": 7}}) != page
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_nothing_was_wrong_in_a_pass_of_all_scenarios(name: str) -> None:
+    counts = read()[name]
+    assert {kind: counts[camel(kind)] for kind in KINDS} == dict.fromkeys(KINDS, 0)
+    assert counts["scenarios"] == len(SCENARIOS)
+    assert counts["faults"] >= counts["points"]
