@@ -97,7 +97,7 @@ def _check_seen(meant: Decision, waiting: Waiting) -> None:
     if changed and meant.decision == "approve" and meant.digest is None:
         raise wrong_command(
             "the arguments were changed since this was asked",
-            f"look at it again ({command('approvals', '--json')} has its digest), then say --digest",
+            f"look at it again: {command('approvals', '--json')} has the digest for --digest",
         )
 
 

@@ -202,6 +202,23 @@ async def test_a_decision_is_signed_with_a_key_and_shown_so(
     assert "approved by bob (signed)\n" in shown
 
 
+async def test_nobody_signs_what_another_has_made_of_it_without_having_seen_it(
+    paying: House, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    run = await asked(paying, quorum=2)
+    bob = ("--key", key_file(tmp_path, BOB), "--by", "bob")
+    ada = ("--key", key_file(tmp_path, ADA), "--by", "ada")
+    await holdfast("decide", run.id, "t1c1", "edit", "--arguments", '{"amount": 9}', *ada)
+    [waiting] = await run.waiting()
+
+    unseen = await holdfast("decide", run.id, "t1c1", "approve", *bob)
+    assert unseen.code == 2
+    assert "the arguments were changed since this was asked" in unseen.err
+    digest = ("--digest", waiting["digest"])
+    assert (await holdfast("decide", run.id, "t1c1", "approve", *bob, *digest)).code == 0
+    await run.result()
+
+
 async def test_an_edit_and_an_answer_are_signed(
     open_house: OpenHouse, keys: Path, holdfast: Holdfast, tmp_path: Path
 ) -> None:

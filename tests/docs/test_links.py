@@ -8,7 +8,10 @@ import pytest
 
 from tests.support.worker_process import ROOT
 
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *ROOT.glob("examples/*/README.md")]
+PAGES = [
+    *(ROOT / "README.md", ROOT / "SECURITY.md"),
+    *(*sorted(ROOT.glob("docs/*.md")), *ROOT.glob("examples/*/README.md")),
+]
 _BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)

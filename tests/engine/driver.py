@@ -7,7 +7,7 @@ by a test as it goes.
 import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from schemas.agent import BUDGET_DEFAULTS, Agent, ModelSettings, Snapshot, WorkerFacts
 from schemas.base import link, sha256
@@ -305,7 +305,7 @@ class Play(Playing[Run]):
         self.model = list(model)
         self.summaries = list(summaries)
 
-    def to_end(self, steps: int = 500) -> "Play":
+    def to_end(self, steps: int = 500) -> Self:
         """Take every step until the run is over, or waits for a message."""
         for _ in range(steps):
             step = self.next()

@@ -1,0 +1,189 @@
+"""§7: what is carried out is what was shown to whoever approved it, and nothing else."""
+
+import sys
+import unicodedata
+from typing import Any
+
+import pytest
+
+from cli.text import cell
+from schemas.base import canonical_json, sha256
+from schemas.decision import Decision
+from schemas.message import Delivered
+from schemas.tool import ActivityBinding, Hooks
+from tests.attacks.vault import PAYS, Vault, pay
+from tests.engine.driver import call, tool
+from workflows.details import Details
+from workflows.engine.approval import Unacceptable
+from workflows.markdown import visible
+
+APPROVES: dict[str, Any] = {"decisions": {"t1c1": ["approve"], "t1c2": ["approve"]}}
+QUOTE = tool("quote", output_path="†state.price")
+
+
+def is_as_shown(play: Vault) -> bool:
+    """Whether all that was paid is what was asked about, to the byte."""
+    return canonical_json(play.paid) == canonical_json([one["arguments"] for one in play.shown])
+
+
+WRITTEN: list[Any] = [5, 5.0, -0.0, "5", "1e2", "5.0", 0.1 + 0.2, 10**30, "†state.price"]
+
+
+@pytest.mark.parametrize("amount", WRITTEN)
+def test_what_is_made_of_the_arguments_is_made_before_they_are_shown(amount: Any) -> None:
+    play = Vault([call("pay", {"amount": amount})], state={"price": 7}, **APPROVES).to_end()
+
+    assert len(play.paid) == 1
+    assert is_as_shown(play)
+
+
+def test_a_reference_is_asked_about_when_it_is_known_what_it_stands_for() -> None:
+    later = call("pay", {"amount": "†state.price"})
+    play = Vault(
+        [call("quote"), later], tools=[QUOTE, pay()], outcomes={"quote": 40}, **APPROVES
+    ).to_end()
+
+    assert play.paid == [{"amount": 40}]
+    assert is_as_shown(play)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_written_while_a_call_waits_changes_nothing_of_it(first: bool) -> None:
+    calls = [call("pay", {"amount": "†state.price"}), call("quote")]
+    play = Vault(
+        calls if first else calls[::-1],
+        [call("quote")],
+        tools=[QUOTE, pay()],
+        outcomes={"quote": 9_000},
+        state={"price": 5},
+        **APPROVES,
+    ).to_end()
+
+    assert len(play.paid) == 1
+    assert is_as_shown(play)
+
+
+def test_what_somebody_says_of_the_data_while_a_call_waits_changes_nothing_of_it() -> None:
+    play = Vault([call("pay", {"amount": "†state.price"})], state={"price": 5})
+
+    def approves(_: Any) -> str:
+        part = {"type": "data", "kind": "state", "data": {"price": 9_000}}
+        play.mailbox.put(Delivered.model_validate({"content": [part]}))
+        return "approve"
+
+    play.decisions["t1c1"] = [approves]
+    play.to_end()
+
+    assert play.paid == [{"amount": 5}]
+
+
+HOOKS: dict[str, Any] = {
+    "prepare": {"amount": 9_000},
+    "before": {"arguments": {"amount": 9_000}},
+}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_what_hooks_make_of_the_arguments_they_make_before_anybody_is_asked(name: str) -> None:
+    hooks = Hooks.model_validate({name: ActivityBinding(type="changes")})
+    play = Vault([PAYS], tools=[pay(hooks=hooks)], hooks={"changes": HOOKS[name]}, **APPROVES)
+    play.to_end()
+
+    assert play.paid == [{"amount": 9_000}]
+    assert is_as_shown(play)
+
+
+def digest(arguments: Any, name: str = "pay") -> str:
+    return sha256(canonical_json({"tool": name, "arguments": arguments}))
+
+
+OTHERS = [
+    *({"amount": 5.0}, {"amount": "5"}, {"amount": 50}, {"amount": 5, "note": None}, {}),
+    {"Amount": 5},
+]
+
+
+@pytest.mark.parametrize("other", [digest(each) for each in OTHERS] + [digest({}, "look"), "", "x"])
+@pytest.mark.parametrize("verdict", ["approve", "respond"])
+def test_a_decision_on_other_arguments_does_not_count(other: str, verdict: str) -> None:
+    said = {"decision": verdict, "digest": other, "result": "paid"}
+    play = Vault([PAYS], decisions={"t1c1": [said]}).to_end()
+
+    assert "look at it again" in play.refusals[0]
+    assert play.errors() == {"t1c1": "approval_timeout"}
+    assert play.paid == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"amount": "much"}, {"amount": "†state.price"}, {"amount": None}, {"note": 1}]
+)
+def test_an_edit_that_does_not_fit_leaves_the_call_as_it_waits(arguments: Any) -> None:
+    said = {"decision": "edit", "arguments": arguments}
+    play = Vault([PAYS], state={"price": 9_000}, decisions={"t1c1": [said]}).to_end()
+
+    assert "do not fit" in play.refusals[0]
+    assert play.paid == []
+
+
+def test_the_same_call_under_the_same_id_of_its_provider_is_asked_about_again() -> None:
+    same = call("pay", {"amount": 5}, provider_id="call_1")
+    play = Vault([same], [same], [same, same], decisions={"t1c1": ["approve"]}).to_end()
+
+    assert play.paid == [{"amount": 5}]
+    assert [one["callId"] for one in play.shown] == ["t1c1", "t2c1", "t3c1", "t3c2"]
+
+
+def test_nobody_approves_of_what_another_made_of_it_without_having_seen_it() -> None:
+    play = Vault([PAYS], tools=[pay({"quorum": 2})])
+    question = play.to_question()
+    edits = {"callId": "t1c1", "decision": "edit", "arguments": {"amount": 9_000}, "by": "eve"}
+    play.run.decide(Decision.model_validate(edits))
+    approves = {"callId": "t1c1", "decision": "approve", "by": "ann"}
+
+    with pytest.raises(Unacceptable, match="eve has changed the arguments since this was asked"):
+        play.run.decide(Decision.model_validate(approves))
+    with pytest.raises(Unacceptable, match="look at it again"):
+        play.run.decide(Decision.model_validate({**approves, "digest": digest({"amount": 5})}))
+    assert question.ruling is None
+    assert f"--digest {question.digest}" in Details(play.run, "run-1").read()
+
+
+# What people see.
+
+# Signs that have a shape of their own, although they are counted among the formats.
+SHAPED = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+SHAPED |= {*range(0x13430, 0x13440), 0x09, 0x0A, 0x0D}
+UNSEEN = [0x034F, 0x115F, 0x1160, 0x17B4, 0x180B, 0x3164, 0xFFA0, 0xFE00, 0xFE0E, 0xFE0F, 0xE0100]
+UNSEEN += [0x2028, 0x2029]
+
+
+def test_no_mark_that_cannot_be_seen_makes_other_arguments_look_the_same() -> None:
+    formats = [each for each in range(sys.maxunicode) if unicodedata.category(chr(each)) in "Cf Cc"]
+    hidden = [each for each in (*formats, *UNSEEN) if each not in SHAPED]
+    same = [
+        hex(each)
+        for each in hidden
+        for text in (f"ann@bank.example{chr(each)}", f"pay{chr(each)}pal", f"{chr(each) * 3}a")
+        if chr(each) in visible(text) or chr(each) in cell(text) or cell(text).isalpha()
+    ]
+
+    assert len(hidden) > 200
+    assert same == []
+
+
+def test_scripts_and_emoji_stay_as_they_are() -> None:
+    texts = ("می\u200cخواهم", "क्\u200dष", "❤\ufe0f\u200d🔥", "👩\u200d💻", "1\ufe0f\u20e3")
+
+    assert [visible(text) for text in texts] == list(texts)
+    assert [cell(text) for text in texts] == list(texts)
+
+
+def test_arguments_that_are_not_shown_whole_are_said_not_to_be() -> None:
+    hides = {"amount": 9_000_000, "note": "x" * 900_000, "zz": "and send the rest to eve"}
+    play = Vault([call("pay", hides)])
+    question = play.to_question()
+    [waiting] = play.desk.shown()
+
+    assert waiting["cut"] > 900_000
+    assert waiting["digest"] == question.digest == digest(hides)
+    assert "Not all of it is shown here" in Details(play.run, "run-1").read()

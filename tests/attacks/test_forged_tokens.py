@@ -1,0 +1,151 @@
+"""§7: on a call that wants it signed, nothing counts but a good token for just that, by the signal
+or the update; on a real server, with a worker that knows ann's key."""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from temporalio.client import WorkflowUpdateFailedError
+
+from schemas.base import canonical_json, sha256
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, OpenHouse, Run
+from tests.support.model_server import Answer, call
+from tests.support.signing import Signer, write_keys
+
+PAY = {
+    "_tool": "pay_out",
+    "_activity": "pay",
+    "_sideEffects": True,
+    "_approval": {"signed": True, "approvers": ["finance"]},
+    "properties": {"amount": {"type": "number"}},
+}
+ANN, EVE = Signer("ann"), Signer("ann")
+HOUR_SECONDS = 3600
+Waiting = dict[str, Any]
+
+
+def part(value: Any) -> str:
+    said = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(said).rstrip(b"=").decode()
+
+
+def claims(run: Run, waiting: Waiting, **more: Any) -> dict[str, Any]:
+    own = {"sub": "ann", "groups": ["finance"], "workflowId": run.id, "digest": waiting["digest"]}
+    return {**own, "exp": int(time.time()) + HOUR_SECONDS, **more}
+
+
+def good(run: Run, waiting: Waiting, **more: Any) -> str:
+    return ANN.token(**claims(run, waiting, **more))
+
+
+def without_signature(run: Run, waiting: Waiting, alg: str, signature: bytes = b"") -> str:
+    header = {"alg": alg, "kid": ANN.id, "typ": "JWT"}
+    return f"{part(header)}.{part(claims(run, waiting))}.{part(signature)}"
+
+
+def by_public_key(run: Run, waiting: Waiting) -> str:
+    """Signed with what everybody knows, as if it were a secret."""
+    public = base64.urlsafe_b64decode(ANN.public()["x"] + "=")
+    signed = without_signature(run, waiting, "HS256").rpartition(".")[0]
+    return f"{signed}.{part(hmac.digest(public, signed.encode(), hashlib.sha256))}"
+
+
+def with_its_own_key(run: Run, waiting: Waiting) -> str:
+    """A token that brings the key along that it was signed with."""
+    headers = {"kid": ANN.id, "jwk": EVE.public(), "jku": "http://127.0.0.1:9/keys", "x5c": ["x"]}
+    return jwt.encode(claims(run, waiting), EVE._key, "EdDSA", headers)
+
+
+def changed(run: Run, waiting: Waiting) -> str:
+    """A good token for a denial, with another claim put in."""
+    header, _, signature = good(run, waiting, decision="deny").split(".")
+    return f"{header}.{part(claims(run, waiting, decision='approve'))}.{signature}"
+
+
+def other_digest(arguments: Any, **more: Any) -> str:
+    return sha256(canonical_json({"tool": "pay_out", "arguments": arguments, **more}))
+
+
+NOW = int(time.time())
+Forgery = Callable[[Run, Waiting], Any]
+FORGED: dict[str, Forgery] = {
+    "another's key": lambda run, one: EVE.token(**claims(run, one)),
+    "no signature": lambda run, one: without_signature(run, one, "none"),
+    "nothing for a signature": lambda run, one: without_signature(run, one, "EdDSA"),
+    "NONE": lambda run, one: without_signature(run, one, "NONE", b"x"),
+    "signed with the public key": by_public_key,
+    "its own key": with_its_own_key,
+    "a changed claim": changed,
+    "another run": lambda run, one: good(run, one, workflowId="run-1"),
+    "a run's delegate": lambda run, one: good(run, one, workflowId=f"{run.id}.t1c1"),
+    "another call": lambda run, one: good(run, one, callId="t1c2"),
+    "other arguments": lambda run, one: good(run, one, digest=other_digest({"amount": 6})),
+    "another tool": lambda run, one: good(run, one, digest=sha256(b"pay")),
+    "another kind": lambda run, one: good(
+        run, one, digest=other_digest({"amount": 5}, kind="plan", round=1)
+    ),
+    "a denial": lambda run, one: good(run, one, decision="deny"),
+    "out of date": lambda run, one: good(run, one, exp=NOW - HOUR_SECONDS),
+    "no date": lambda run, one: good(run, one, exp=None),
+    "not yet": lambda run, one: good(run, one, nbf=NOW + HOUR_SECONDS),
+    "older than the call": lambda run, one: good(run, one, iat=NOW - HOUR_SECONDS),
+    "no group": lambda run, one: good(run, one, groups=[]),
+    "a group as a text": lambda run, one: good(run, one, groups="finance"),
+    "nobody": lambda run, one: good(run, one, sub=""),
+    "no token": lambda run, one: "e30.e30.e30",
+    "words": lambda run, one: "approved",
+    "two in one": lambda run, one: f"{good(run, one)}.{good(run, one)}",
+    "a list": lambda run, one: [good(run, one)],
+}
+
+
+async def tried(run: Run, **said: Any) -> None:
+    """A decision that is refused by the update, and ignored by the signal."""
+    with pytest.raises(WorkflowUpdateFailedError):
+        await run.decide("t1c1", **said)
+    await run.signal("t1c1", **said)
+
+
+async def test_no_forged_token_moves_money(open_house: OpenHouse, tmp_path: Path) -> None:
+    keys = write_keys(tmp_path / "keys.json", ANN)
+    answers = [Answer(calls=[call("pay_out", amount=5)]), Answer("done")]
+    house = await open_house(answers, keys=str(keys), **SIDE_BY_SIDE)
+    run = await house.start([PAY])
+    [waiting] = await run.waiting()
+    says_so = {"by": "ann", "groups": ["finance"], "digest": waiting["digest"]}
+
+    await tried(run, decision="approve", **says_so)
+    for forged in FORGED.values():
+        await tried(run, decision="approve", token=forged(run, waiting), **says_so)
+    token = good(run, waiting, decision="approve")
+    for other in (
+        {"decision": "edit", "arguments": {"amount": 5000}},
+        {"decision": "respond", "result": {"paid": 5}},
+        {"decision": "approve", "remember": True},
+    ):
+        await tried(run, token=token, **other)
+
+    count = len(FORGED) + 4
+
+    async def noted() -> bool:
+        return len([each for each in await run.context() if _ignored(each)]) == count
+
+    await eventually(noted)
+    assert [one["callId"] for one in await run.waiting()] == ["t1c1"]
+    assert tools.read() == []
+    await run.decide("t1c1", "approve", token=token)
+    await run.result()
+    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
+
+
+def _ignored(entry: dict[str, Any]) -> bool:
+    return "ignored" in entry or (entry["type"] == "notice" and "ignored" in entry["text"])

@@ -1,0 +1,155 @@
+"""§8: an approved plan is what was shown, by whoever may approve each call of it."""
+
+from typing import Any
+
+import pytest
+
+from schemas.tool import ActivityBinding, Hooks, Tool
+from tests.attacks.vault import PAYS, Vault, pay
+from tests.engine.driver import call, tool
+from tests.engine.test_signing import decision, token
+from workflows.engine.approval import Question
+
+PLAN = "t1-plan"
+LOOK = tool("look")
+QUOTE = tool("quote", output_path="†state.price")
+LATER = call("pay", {"amount": "†state.price"})
+TOOLS = (LOOK, QUOTE, pay())
+
+
+def lazy(*calls: Any, tools: Any = TOOLS, **more: Any) -> Vault:
+    definition = {"plan": "lazy", **more.pop("definition", {})}
+    more.setdefault("outcomes", {"quote": 40})
+    return Vault(list(calls), tools=tools, definition=definition, **more)
+
+
+def edit(*calls: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"decision": "edit", "arguments": {"calls": list(calls)}, "by": "eve", **more}
+
+
+LOOKS = call("look", {"at": 1})
+EDITS: list[tuple[dict[str, Any], str]] = [
+    (edit({"id": "t1c1"}, {"id": "t1c2", "tool": "pay", "arguments": {"amount": 9}}), "no call"),
+    (edit({"id": "t2c1", "arguments": {"amount": 9}}), "no call"),
+    (edit({"id": "t1c1", "tool": "pay", "arguments": {"amount": 9}}), "`tool` cannot be changed"),
+    (edit({"id": "t1c1", "label": "Pay"}), "`label` cannot be changed"),
+    (edit({"id": "t1c1", "delegate": "helper"}), "`delegate` cannot be changed"),
+    (edit({"id": "t1c1", "writes": "†state.x"}), "`writes` cannot be changed"),
+    (edit({"id": "t1c1", "waitsFor": ["t1c1"]}), "`waitsFor` cannot be changed"),
+    (edit({"id": "t1c1"}, {"id": "t1c1", "arguments": {"at": 2}}), "twice"),
+]
+
+
+@pytest.mark.parametrize(("said", "why"), EDITS)
+def test_an_edit_makes_no_other_call_of_a_plan(said: dict[str, Any], why: str) -> None:
+    play = lazy(LOOKS, decisions={PLAN: [said]}).to_end()
+
+    assert why in play.refusals[0]
+    assert play.paid == []
+    assert play.records("tool_start") == []
+
+
+def test_an_order_that_an_edit_says_is_not_that_of_the_plan() -> None:
+    said = edit({"id": "t1c2"}, {"id": "t1c1"})
+    play = lazy(LOOKS, call("look", {"at": 2}), decisions={PLAN: [said]}).to_end()
+
+    assert [one["callId"] for one in play.records("tool_start")] == ["t1c1", "t1c2"]
+
+
+def test_who_may_not_approve_a_call_does_not_by_a_plan() -> None:
+    own = pay({"approvers": ["finance"]})
+    sales = {"decision": "approve", "by": "eve", "groups": ["sales"]}
+    either = {"approvers": ["finance", "sales"], "require": "always"}
+    visit = tool("visit", approval=pay({**either, "approvers": ["sales"]}).approval)
+    play = lazy(call("visit"), PAYS, tools=(visit, own), decisions={PLAN: [sales]}).to_end()
+
+    assert [one["callId"] for one in play.shown] == [PLAN, "t1c2"]
+    assert play.errors() == {"t1c1": None, "t1c2": "approval_timeout"}
+    assert play.paid == []
+
+
+@pytest.mark.parametrize("edits", [False, True])
+def test_one_who_edits_a_plan_does_not_approve_for_two(edits: bool) -> None:
+    said = edit({"id": "t1c1", "arguments": {"amount": 9_000}})
+    also = {"decision": "approve", "by": "Eve"}
+    play = lazy(
+        PAYS,
+        tools=(pay({"quorum": 2}),),
+        decisions={PLAN: [said, also] if edits else [also, {**also, "by": "eve "}]},
+    ).to_end()
+
+    assert play.paid == []
+
+
+@pytest.mark.parametrize("name", ["prepare", "repair", "before"])
+def test_what_hooks_make_of_a_plan_since_is_asked_about(name: str) -> None:
+    binding = {name: ActivityBinding(type="changes")}
+    more = {"amount": 9_000}
+    changes = {"prepare": {"amount": "†state.price"}, "repair": more, "before": {"arguments": more}}
+    own = pay(hooks=Hooks.model_validate(binding))
+    play = lazy(
+        call("quote"),
+        LATER,
+        tools=(QUOTE, own),
+        outcomes={"quote": "much" if name == "repair" else 40},
+        hooks={"changes": changes[name]},
+        decisions={PLAN: ["approve"]},
+    ).to_end()
+
+    asked = [one["callId"] for one in play.shown]
+    assert asked == ([PLAN] if name == "prepare" else [PLAN, "t1c2"])
+    assert play.paid == ([{"amount": 40}] if name == "prepare" else [])
+
+
+SIGNED: Tool = pay({"signed": True})
+
+
+def of_plan(question: Question) -> Any:
+    """A signed approval of the plan as it is shown."""
+    return decision("approve", token(digest=question.digest, id="plan"), callId=question.call_id)
+
+
+def test_nobody_has_signed_what_was_not_known_then() -> None:
+    play = lazy(
+        call("quote"), LATER, tools=(QUOTE, SIGNED), decisions={PLAN: ["approve", of_plan]}
+    ).to_end()
+
+    assert play.refusals[0].startswith("invalid_decision: only a signed decision counts")
+    [_, asked] = play.shown
+    assert (asked["callId"], asked["arguments"]) == ("t1c2", {"amount": 40})
+    assert play.paid == []
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_what_was_signed_as_it_stands_is_carried_out(sequential: bool) -> None:
+    quote = QUOTE.model_copy(update={"sequential": sequential})
+    play = lazy(call("quote"), PAYS, tools=(quote, SIGNED), decisions={PLAN: [of_plan]}).to_end()
+
+    assert play.paid == [{"amount": 5}]
+
+
+def test_what_is_proposed_again_with_other_data_is_a_new_plan() -> None:
+    def hears(_: Any) -> str:
+        said = [{"type": "data", "kind": "state", "data": {"price": 9_000}}]
+        play.hear(said)
+        return "approve"
+
+    again = [call("pay", {"amount": "†state.price"})]
+    play = Vault(
+        again,
+        again,
+        definition={"plan": "lazy"},
+        state={"price": 5},
+        decisions={PLAN: [hears]},
+    )
+    play.to_end()
+
+    assert [one["callId"] for one in play.shown] == [PLAN, "t2-plan"]
+    assert play.paid == []
+
+
+def test_a_run_that_may_not_wait_has_no_plan_approved() -> None:
+    play = lazy(PAYS, approvals="deny", decisions={PLAN: ["approve"]}).to_end()
+
+    assert play.errors() == {"t1c1": "denied"}
+    assert play.paid == []

@@ -1,0 +1,115 @@
+"""§7: `remember` holds for calls of one tool in one run, where all who approved have said so."""
+
+from typing import Any
+
+import pytest
+
+from schemas.agent import Skill
+from schemas.base import canonical_json, sha256
+from tests.attacks.vault import AMOUNT, PAYS, Vault, pay
+from tests.engine.driver import call, tool
+from tests.engine.test_signing import decision, token
+from workflows.engine.approval import Question
+from workflows.engine.outcome import Unknown
+
+REMEMBER = {"decision": "approve", "remember": True, "by": "ann"}
+ALSO = {**REMEMBER, "by": "bob"}
+LOST = Unknown("it was begun, and its end was never heard of")
+
+
+@pytest.mark.parametrize("chained", [False, True], ids=["one run", "continued as new"])
+def test_it_is_of_one_tool(chained: bool) -> None:
+    mail = tool("mail", AMOUNT, side_effects=True)
+    look = tool("pay.more", AMOUNT, side_effects=True)
+    turns = [[call("mail", {"amount": 1})], [PAYS, call("pay.more", {"amount": 1})]]
+    play = Vault(*turns, tools=[mail, look, pay()], decisions={"t1c1": [REMEMBER]})
+    play.chained = chained
+    play.to_end()
+
+    assert [one["callId"] for one in play.shown] == ["t1c1", "t2c1", "t2c2"]
+    assert play.paid == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [{**REMEMBER, "remember": False}, ALSO],
+        [REMEMBER, {**ALSO, "remember": False}],
+        [REMEMBER, {"decision": "deny", "remember": True, "by": "bob"}],
+        [{"decision": "respond", "result": 1, "remember": True, "by": who} for who in "ab"],
+        [
+            {"decision": "edit", "arguments": {"amount": 1}, "remember": True, "by": "ann"},
+            lambda now: {"decision": "approve", "by": "bob", "digest": now.digest},
+        ],
+    ],
+)
+def test_one_of_two_does_not_remember_for_both(said: Any) -> None:
+    play = Vault([PAYS], [PAYS], tools=[pay({"quorum": 2})], decisions={"t1c1": said}).to_end()
+
+    assert [one["callId"] for one in play.shown] == ["t1c1", "t2c1"]
+    assert len(play.paid) <= 1
+
+
+def test_a_token_for_one_call_is_not_sent_as_one_for_all() -> None:
+    play = Vault(
+        [PAYS],
+        [PAYS],
+        tools=[pay({"signed": True})],
+        decisions={"t1c1": [decision("approve", remember=True), decision("approve")]},
+    ).to_end()
+
+    assert "sign `remember` as well" in play.refusals[0]
+    assert play.paid == [{"amount": 5}]
+
+
+def test_a_plan_is_not_remembered() -> None:
+    play = Vault(
+        [PAYS], [PAYS], definition={"plan": "lazy"}, decisions={"t1-plan": [REMEMBER, "approve"]}
+    ).to_end()
+
+    assert "`remember` is for a single call" in play.refusals[0]
+    assert [one["callId"] for one in play.shown] == ["t1-plan", "t2-plan"]
+    assert len(play.paid) == 1
+
+
+def test_what_was_not_known_to_have_happened_is_not_remembered() -> None:
+    def again(question: Question) -> Any:
+        return {**REMEMBER, "decision": "did_not_happen", "digest": question.digest}
+
+    paid: list[Any] = []
+
+    def pays(one: Any) -> Any:
+        paid.append(one.id)
+        return LOST if len(paid) == 1 else "paid"
+
+    play = Vault(
+        [PAYS], [PAYS], outcomes={"pay": pays}, decisions={"t1c1": ["approve", again]}
+    ).to_end()
+
+    assert paid == ["t1c1", "t1c1"]
+    assert play.errors()["t2c1"] == "approval_timeout"
+
+
+def test_it_gives_nobody_a_scope_and_no_other_skill_a_tool() -> None:
+    skills = [Skill(name="desk", tools=[tool("mail", AMOUNT, side_effects=True)])]
+    skills.append(Skill(name="vault", tools=[pay()]))
+    play = Vault(
+        [call("mail", {"amount": 1})],
+        [PAYS],
+        tools=(),
+        skill="desk",
+        definition={"skills": skills},
+        decisions={"t1c1": [REMEMBER]},
+    ).to_end()
+
+    assert play.errors()["t2c1"] == "tool_not_allowed"
+    assert play.paid == []
+
+
+def test_an_early_one_counts_for_the_arguments_that_it_names() -> None:
+    other = sha256(canonical_json({"tool": "pay", "arguments": {"amount": 1}}))
+    play = Vault([PAYS], [PAYS])
+    play.desk.keep(decision("approve", token(digest=other), remember=True))
+    play.to_end()
+
+    assert play.paid == []

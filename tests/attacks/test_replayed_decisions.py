@@ -1,0 +1,102 @@
+"""§7: a decision counts once, on the one call that it was given on."""
+
+from typing import Any
+
+import pytest
+
+from schemas.base import canonical_json, sha256
+from tests.attacks.vault import PAYS, Vault, pay
+from tests.engine.test_signing import decision, token
+from workflows.engine.approval import Question
+from workflows.engine.outcome import Unknown
+
+DIGEST = sha256(canonical_json({"arguments": {"amount": 5}, "tool": "pay"}))
+APPROVES = {"callId": "t1c1", "decision": "approve", "by": "ann", "digest": DIGEST}
+LOST = Unknown("it was begun, and its end was never heard of")
+
+
+@pytest.mark.parametrize("chained", [False, True], ids=["one run", "continued as new"])
+def test_a_decision_is_none_of_the_same_call_later(chained: bool) -> None:
+    again = [APPROVES, {**APPROVES, "callId": "t1c1", "by": "eve"}]
+    play = Vault([PAYS], [PAYS], decisions={"t1c1": [APPROVES], "t2c1": again})
+    play.chained = chained
+    play.to_end()
+
+    assert [why.split(":")[0] for why in play.refusals] == ["already_decided"] * 2
+    assert play.errors()["t2c1"] == "approval_timeout"
+    assert play.paid == [{"amount": 5}]
+
+
+def test_one_that_is_caught_and_sent_again_is_not_kept_for_later() -> None:
+    play = Vault([PAYS], [PAYS], decisions={"t1c1": ["approve"]})
+    play.take(play.next())
+    play.take(play.next())
+
+    for call_id in ("t1c1", "t1c1"):
+        early = decision("approve", token(), callId=call_id)
+        assert not play.desk.keep(early), "its call is decided"
+    assert play.to_end().paid == [{"amount": 5}]
+
+
+@pytest.mark.parametrize("late", ["approve", "edit", "respond"])
+def test_one_that_comes_when_the_time_is_up_changes_nothing(late: str) -> None:
+    said = {**APPROVES, "decision": late, "arguments": {"amount": 5}, "result": "paid"}
+    play = Vault([PAYS], [PAYS], decisions={"t1c1": ["expire"], "t2c1": [said]}).to_end()
+
+    assert play.refusals == ["already_decided: call t1c1 is decided already: expired"]
+    assert play.paid == []
+
+
+@pytest.mark.parametrize("chained", [False, True], ids=["one run", "continued as new"])
+def test_a_token_is_good_for_no_second_call(chained: bool) -> None:
+    caught = [decision("approve", callId="t2c1"), decision("approve", callId="t2c1", by="eve")]
+    play = Vault(
+        [PAYS],
+        [PAYS],
+        tools=[pay({"signed": True})],
+        decisions={"t1c1": [decision("approve")], "t2c1": caught},
+    )
+    play.chained = chained
+    play.to_end()
+
+    assert play.refusals == ["invalid_decision: the token was used already: t1c1 approve"] * 2
+    assert play.paid == [{"amount": 5}]
+
+
+def test_a_token_is_not_used_again_when_its_signer_has_changed_their_mind() -> None:
+    def edits(who: str, amount: int) -> Any:
+        changed = sha256(canonical_json({"arguments": {"amount": amount}, "tool": "pay"}))
+        claims = token(sub=who, digest=changed, id=f"{who} {amount}")
+        return decision("edit", claims, arguments={"amount": amount})
+
+    ann = decision("approve", token(sub="ann", id="caught"))
+    play = Vault(
+        [PAYS],
+        tools=[pay({"signed": True, "quorum": 2})],
+        decisions={"t1c1": [ann, edits("ann", 1), edits("bob", 5), ann]},
+    ).to_end()
+
+    assert play.refusals == ["already_decided: the token was used already: t1c1 approve"]
+    assert play.errors() == {"t1c1": "approval_timeout"}
+    assert play.paid == []
+
+
+def again(question: Question) -> Any:
+    """That it did not happen: what was said when it was asked for the first time."""
+    first = {"tool": "pay", "arguments": {"amount": 5}, "kind": "reconcile", "round": 1}
+    return {"decision": "did_not_happen", "digest": sha256(canonical_json(first))}
+
+
+def test_leave_to_carry_a_call_out_again_holds_for_once() -> None:
+    tries = {"t1c1": [APPROVES, "approve", APPROVES, again, again, "did_not_happen", "approve"]}
+    paid: list[Any] = []
+
+    def lost(one: Any) -> Unknown:
+        paid.append(one.arguments)
+        return LOST
+
+    play = Vault([PAYS], outcomes={"pay": lost}, decisions=tries).to_end()
+
+    assert len(paid) == 2, "once by its approval, once because it had not happened"
+    assert len(play.refusals) == 5
+    assert play.errors() == {"t1c1": "outcome_unknown"}

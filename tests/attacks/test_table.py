@@ -1,0 +1,26 @@
+"""The README's table of attacks: each line names a test that is there, and none is missing."""
+
+import re
+
+from tests.support.house import ROOT
+
+DEMANDED = [
+    *("wrong tool", "changed arguments", "replayed decision", "forged token", "injected text"),
+    *("delegate", "plan edit", "`remember`", "hook", "quorum by one person", "self-approval"),
+    *("early decision for a guessed id", "race of two decisions"),
+]
+ROW = re.compile(
+    r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| \[`(test_\w+)`\]\((tests/attacks/\w+\.py)\) \|$",
+    re.MULTILINE,
+)
+
+
+def test_each_line_names_a_test_that_is_there() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("## What was tried against it")[2].partition("\n## ")[0]
+    rows = ROW.findall(table)
+
+    assert len(rows) == table.count("\n| ") - 2
+    assert [name for name in DEMANDED if name not in [row[0] for row in rows]] == []
+    for _, name, file in rows:
+        assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text(), re.MULTILINE), name

@@ -1,0 +1,71 @@
+"""A run that pays with a person's leave alone, and the ledger of what it paid."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from schemas.solution import Solution, WrittenCall
+from schemas.tool import ApprovalPolicy, Tool
+from tests.engine.driver import Play, call, says, tool
+from workflows.engine.approval import Question
+from workflows.engine.steps import CarryOut
+from workflows.engine.turn import Call
+
+NUMBER = {"type": "number"}
+AMOUNT = {"type": "object", "properties": {"amount": NUMBER, "note": {}}, "required": ["amount"]}
+
+
+def pay(policy: dict[str, Any] | None = None, **more: Any) -> Tool:
+    """The tool that is attacked."""
+    own = ApprovalPolicy.model_validate(policy or {})
+    given = {"side_effects": True, "idempotent": False, "label": "Pay", **more}
+    return tool("pay", AMOUNT, approval=own, **given)
+
+
+PAYS = call("pay", {"amount": 5})
+
+
+class Vault(Play):
+    """A run whose model makes these calls, answer by answer.
+
+    `paid` is the ledger: what `pay` was carried out with. `shown` is what people were asked.
+    Nobody decides but who is named in `decisions`.
+    """
+
+    def __init__(
+        self,
+        *answers: Sequence[WrittenCall] | Solution,
+        tools: Sequence[Tool] = (pay(),),
+        outcomes: dict[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
+        self.paid: list[Any] = []
+        model = [each if isinstance(each, Solution) else says("", *each) for each in answers]
+        done = more.pop("done", says("done"))
+        ends = {"pay": self._pay, **(outcomes or {})}
+        people = {one: list(said) for one, said in more.pop("decisions", {}).items()}
+        super().__init__(*tools, model=[*model, done], outcomes=ends, decisions=people, **more)
+
+    def _pay(self, one: Call) -> Any:
+        self.paid.append(one.arguments)
+        return {"paid": one.arguments}
+
+    def ask(self, question: Question) -> None:
+        """Let those decide who are there; then the time runs out."""
+        said = self.decisions.get(question.call_id, [])
+        while question.ruling is None and not self.run.lets_go(question):
+            self.decide(said.pop(0) if said else "expire", question)
+
+    @property
+    def shown(self) -> list[dict[str, Any]]:
+        """What people were asked, in order."""
+        return [entry["approval"] for entry in self.records("confirmation_required")]
+
+    def to_question(self) -> Question:
+        """Go on until somebody is asked about a call."""
+        while not self.desk.open():
+            step = self.next()
+            if isinstance(step, CarryOut):
+                self.decided(self.run.calls.open(step.turn.number, step.turn.calls))
+            else:
+                self.take(step)
+        return self.desk.open()[0]
