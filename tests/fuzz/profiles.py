@@ -1,0 +1,58 @@
+"""How much is made up for a parser: a little in `make test`, as much as one likes beside it."""
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+LONG = "long"
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+# Where no profile is asked for: the same few each time.
+short = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=SLOW)
+
+
+def fuzzed() -> settings:
+    """The settings of one test of a parser."""
+    is_long = settings.get_current_profile_name() == LONG
+    return settings.get_profile(LONG) if is_long else short
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([10**400, -(10**4_000), 1e308, 2**63, "\x00", "\u202e", "\x1b[2J"])
+    | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, whole: bytes) -> bytes:
+    """Bytes that were good, with a few of them cut out, doubled, put in or replaced."""
+    data = bytearray(whole)
+    for _ in range(draw(st.integers(0, 4))):
+        begin = draw(st.integers(0, len(data)))
+        end = min(begin + draw(st.integers(0, 40)), len(data))
+        with_ = draw(
+            st.binary(max_size=8)
+            | st.just(bytes(data[begin:end]) * 2)
+            | st.sampled_from(
+                [b"null", b"[]", b"{}", b"-1", b"1e999", b'"\\ud800"', b"\n", b"\n\n"]
+            )
+            | st.sampled_from(
+                [b"[" * 2_000, b"9" * 5_000, b'{"error":', b"data: ", b"\xff", b"true"]
+            )
+        )
+        data[begin:end] = with_
+    return bytes(data)
+
+
+@st.composite
+def pieces(draw: st.DrawFn, data: bytes) -> list[bytes]:
+    """The bytes as a network may bring them."""
+    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=6)))
+    return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
