@@ -43,9 +43,7 @@ class Endpoint(Strict):
     """The format that the server speaks; `script` answers from a file."""
     base_url: Annotated[str | None, Field(json_schema_extra={"pattern": _ADDRESS})] = None
     """Where it is, such as https://api.openai.com/v1."""
-    api_key_env: Annotated[
-        str | None, Field(json_schema_extra={"pattern": _VARIABLE})
-    ] = None
+    api_key_env: Annotated[str | None, Field(json_schema_extra={"pattern": _VARIABLE})] = None
     """The environment variable that holds the key; never the key."""
     headers: dict[str, str] = {}
     """Headers of every request, none of them secret."""
