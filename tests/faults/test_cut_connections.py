@@ -37,6 +37,8 @@ DELAY_SECONDS = 0.05
 PEOPLE = 6
 # However busy the machine, nothing is taken for lost that only takes its time.
 UNMISSED = timedelta(seconds=30)
+# Half a minute alone, and more where others are at work.
+pytestmark = pytest.mark.timeout(300)
 UNTOUCHED = ("calls", "waits", "asks")
 
 
