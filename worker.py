@@ -38,6 +38,7 @@ from hosting.logs import log_to_stderr
 from hosting.options import Settings as Settings  # whoever builds a worker begins with these
 from hosting.options import options
 from hosting.sandbox import sandbox
+from hosting.steady import SteadyRunner
 from hosting.stopping import leave, until_stopped
 from hosting.temporal import connect, connect_settings, open_store, usable_search_attributes
 from hosting.workers import Workers
@@ -97,6 +98,7 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
     # Room for as many activities and local activities at once as the worker takes, and for looking
     # at the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
+    runner = SteadyRunner(sandbox())
     main = Worker(
         client,
         task_queue=settings.task_queue,
@@ -106,7 +108,7 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
             *house.shelf.catalog.activities,
         ],
         activity_executor=threads,
-        workflow_runner=sandbox(),
+        workflow_runner=runner,
         interceptors=_interceptors(client, house, handing, settings),
         max_cached_workflows=settings.max_cached_workflows,
         max_concurrent_activities=MAX_ACTIVITIES,
@@ -117,6 +119,7 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
         graceful_shutdown_timeout=settings.graceful_timeout,
         deployment_config=deployment.config(settings.version),
     )
+    runner.serve(main)
     asking = [
         _asking(client, settings, generate, house.secrets, name, limit)
         for name, limit in house.models.limits().items()

@@ -31,6 +31,8 @@ from temporalio.worker.workflow_sandbox._importer import Importer
 from temporalio.worker.workflow_sandbox._in_sandbox import InSandbox
 from temporalio.worker.workflow_sandbox._restrictions import RestrictionContext
 
+from hosting.ahead import Ahead
+
 
 class _Context(RestrictionContext):
     """Work, but for the thread that reads modules."""
@@ -98,6 +100,7 @@ class _Run(WorkflowInstance):
         self._sandbox = sandbox
         self._info = details.info
         self._thread_id: int | None = None
+        self._ahead = Ahead()
         class_ = sandbox.inside(details.defn.cls)
         with sandbox.entered():
             self._inside = InSandbox(details, UnsandboxedWorkflowRunner, class_)
@@ -105,8 +108,11 @@ class _Run(WorkflowInstance):
     def activate(self, act: Any) -> Any:
         self._thread_id = get_ident()
         try:
+            self._ahead.check(act)
             with self._sandbox.entered():
-                return self._inside.activate(act)
+                completion = self._inside.activate(act)
+            self._ahead.note(act, completion)
+            return completion
         finally:
             self._thread_id = None
 

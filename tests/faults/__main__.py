@@ -17,7 +17,7 @@ from schemas.base import parse_duration
 from tests.faults.stage.passes import Plan, by_chance, systematic
 from tests.faults.stage.scenarios import SCENARIOS
 from tests.faults.stage.tally import Tally
-from tests.faults.stage.trying import stage
+from tests.faults.stage.trying import Unfit, stage
 
 LANES = 8
 BETWEEN_SECONDS = 30
@@ -52,7 +52,11 @@ async def main(arguments: list[str]) -> int:
     names = [given.only.scenario] if given.only else given.scenario or list(SCENARIOS)
     seconds = None if given.length is None else given.length.total_seconds()
     async with stage(lambda text: print(text, flush=True)) as on:
-        points = await on.undisturbed(names)
+        try:
+            points = await on.undisturbed(names)
+        except Unfit as error:
+            print(error, file=sys.stderr)
+            return 1
         keeping = asyncio.create_task(_keep(given, on.tally))
         await on.side_by_side(plans(given, points), given.lanes, seconds)
         keeping.cancel()

@@ -10,7 +10,7 @@ from typing import Any
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 COUNTS = Path(__file__).with_name("counts")
-PASSES = ("systematic", "random")
+PASSES = ("systematic", "random", "random again")
 _MARKS = re.compile(r"(?<=<!-- counts: python -m tests\.faults\.page -->\n).*?(?=<!-- end)", re.S)
 _ROWS = {
     "scenarios": "scenarios",
@@ -31,7 +31,11 @@ _ROWS = {
 
 def read() -> dict[str, dict[str, Any]]:
     """The counts of each pass."""
-    return {name: json.loads((COUNTS / f"{name}.json").read_text()) for name in PASSES}
+    return {name: json.loads(_file(name).read_text(encoding="utf-8")) for name in PASSES}
+
+
+def _file(name: str) -> Path:
+    return COUNTS / f"{name.replace(' ', '-')}.json"
 
 
 def table(counts: dict[str, dict[str, Any]]) -> str:
@@ -43,7 +47,8 @@ def table(counts: dict[str, dict[str, Any]]) -> str:
     ]
     lines = [f"| {words} | {' | '.join(f'{value:,}' for value in of)} |" for words, of in rows]
     heads = [_head(name, each) for name, each in counts.items()]
-    return "\n".join([f"| | {' | '.join(heads)} |", "| --- | ---: | ---: |", *lines, ""])
+    rule = f"| --- |{' ---: |' * len(heads)}"
+    return "\n".join([f"| | {' | '.join(heads)} |", rule, *lines, ""])
 
 
 def written(page: str, counts: dict[str, dict[str, Any]]) -> str:
@@ -53,7 +58,7 @@ def written(page: str, counts: dict[str, dict[str, Any]]) -> str:
 
 def _head(name: str, counts: dict[str, Any]) -> str:
     minutes = f"{round(counts['seconds'] / 60)} minutes"
-    return f"{name}, {minutes}" + (f", seed {counts['seed']}" if name == "random" else "")
+    return f"{name}, {minutes}" + (f", seed {counts['seed']}" if "random" in name else "")
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ class Case:
         self._seen: Counter[str] = Counter()
         self._killed: set[int] = set()
         self._later: list[asyncio.Task[None]] = []
+        self._striking = 0
         self._undone_at = self._troubled_at = 0.0
 
     # Faults.
@@ -95,7 +96,7 @@ class Case:
     @property
     def calm_for_seconds(self) -> float:
         """For how long nothing has been wrong any more, but what may be wrong with workers."""
-        if any(not task.done() for task in self._later):
+        if self._striking or any(not task.done() for task in self._later):
             return 0.0
         return self._loop.time() - self._undone_at
 
@@ -127,7 +128,11 @@ class Case:
         return fault
 
     async def _strike(self) -> None:
-        later = await inflict(self._struck().kind, self)
+        self._striking += 1
+        try:
+            later = await inflict(self._struck().kind, self)
+        finally:
+            self._striking -= 1
         if later is not None:
             self._later.append(asyncio.create_task(self._undo(later())))
 

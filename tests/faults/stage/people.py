@@ -204,10 +204,13 @@ class Person:
             assert how in (REPEAT, CONTRADICT)
             if how == CONTRADICT:
                 said = {**said, "decision": _CONTRARY[said["decision"]], "by": "eve"}
-            # A run that has ended, or goes on as a new one, may say no in other words.
-            with suppress(RPCError):
-                both = (self._signal, self._update)
-                await asyncio.gather(*(say(part, said) for say in (*both, *both)))
+            both = (self._signal, self._update)
+            await asyncio.gather(*(self._in_vain(say(part, said)) for say in (*both, *both)))
+
+    async def _in_vain(self, saying: Awaitable[None]) -> None:
+        """Say what is not to count: a run may refuse it in any words, or have ended."""
+        with suppress(RPCError, WorkflowUpdateFailedError):
+            await saying
 
     async def _decide_early(self, part: str, call_id: str) -> None:
         """Approve of what nobody has asked about yet, and leave it at that."""

@@ -24,6 +24,10 @@ TOLD_EVERY = 50
 Tell = Callable[[str], None]
 
 
+class Unfit(Exception):
+    """A scenario that does not come to what it says, though nothing befalls it."""
+
+
 @dataclass
 class Stage:
     """Where cases are lived through. On each frail ground there is one at a time."""
@@ -37,14 +41,18 @@ class Stage:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     async def undisturbed(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """The points of scenarios; each has to come to what it says that it comes to."""
+        """The points of scenarios; each has to come to what it says that it comes to.
+
+        Raises:
+            Unfit: one does not.
+        """
         for name in names:
             scenario, left = SCENARIOS[name], await self._live(name, (), self.ground)
             came_to = {line["key"].replace(left.id, RUN): line["tool"] for line in left.effects}
             problems = [f"{one.kind}: {one.words}" for one in judge(left, left)]
             as_said = left.result and left.result.get("output") == scenario.output
             if problems or not as_said or came_to != scenario.effects:
-                raise RuntimeError(f"{name}, undisturbed: {left.result}, {came_to}, {problems}")
+                raise Unfit(f"{name} is wrong undisturbed: {left.result}, {came_to}, {problems}")
             self.calm[name] = left
             self.tally.scenarios += 1
             self.tally.points += len(left.points)
