@@ -16,13 +16,13 @@ from typing import Any, NoReturn, get_args
 from temporalio.service import RPCError
 
 from cli import checking, codec, deciding, listing, messages, running, showing, values
-from cli.errors import (
+from cli.parser import Parser
+from remote.errors import (
     INTERRUPTED,
     PIPE_CLOSED,
     CommandError,
     rpc_problem,
 )
-from cli.parser import Parser
 from schemas import names
 from schemas.decision import Verdict
 from schemas.run import RunStatus
@@ -42,7 +42,7 @@ def main() -> NoReturn:
 
 
 def command_line(arguments: Sequence[str] | None = None) -> int:
-    """Carry out one command; the result is the exit code (see `cli.errors`)."""
+    """Carry out one command; the result is the exit code (see `remote.errors`)."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cli.composing import told
-from cli.remote import Streaming
-from cli.text import clean, one_line, shorten
+from remote.composing import told
+from remote.run import Streaming
+from remote.text import clean, one_line, shorten
 
 _NAME_CHARS = 40
 _CALL_CHARS = 2_000

@@ -13,7 +13,7 @@ import termios
 from collections.abc import Sequence
 from typing import Self
 
-from cli.signing import Signer
+from remote.signing import Signer
 
 _READ_BYTES = 65_536
 MAX_LINE_BYTES = 1_000_000

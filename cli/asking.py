@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cli import question
 from cli.answers import Answers, InputEndedError
-from cli.plan import CannotStrikeError, named, without
-from cli.question import Choice
 from cli.screen import Screen
-from cli.text import as_json, clean, one_line
+from remote import question
+from remote.plan import CannotStrikeError, named, without
+from remote.question import Choice
+from remote.text import as_json, clean, one_line
 from schemas.decision import Decision, Verdict, Waiting
 from schemas.faults import faults_of, told
 

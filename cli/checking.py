@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-from cli.errors import DONE, WRONG_COMMAND, CommandError, wrong_command
+from remote.errors import DONE, WRONG_COMMAND, CommandError, wrong_command
 from schemas.base import format_duration, parse_duration
 from schemas.wording import misfit
 

@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import Final
 
-from cli.connection import load_codec
-from cli.errors import DONE, wrong_command
 from cli.references import References
 from encryption.access import MIN_SECRET_CHARS, Access, check_secret
 from encryption.codec import VARIABLE
 from encryption.origins import is_loopback, own_origins, read_origin
+from remote.connection import load_codec
+from remote.errors import DONE, wrong_command
 from schemas.wording import misfit
 from storage.places import Place, of_reader, opened, read_place
 from storage.store import StoreError

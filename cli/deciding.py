@@ -7,8 +7,8 @@ from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 
 from cli.answers import user_name
-from cli.connection import connect
-from cli.errors import (
+from remote.connection import connect
+from remote.errors import (
     DONE,
     NO_SUCH,
     RUN_FAILED,
@@ -17,11 +17,11 @@ from cli.errors import (
     misunderstood,
     wrong_command,
 )
-from cli.plan import CannotStrikeError, named, without
-from cli.remote import RemoteRun
-from cli.signing import signer_of
-from cli.story import DECIDED
-from cli.text import clean, command
+from remote.plan import CannotStrikeError, named, without
+from remote.run import RemoteRun
+from remote.signing import signer_of
+from remote.story import DECIDED
+from remote.text import clean, command
 from schemas import names
 from schemas.decision import Decision, Waiting
 from schemas.wording import quoted

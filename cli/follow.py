@@ -28,11 +28,11 @@ from typing import Any, Final
 from temporalio.client import Client
 
 from cli.answers import Answers
-from cli.errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
 from cli.people import People
-from cli.remote import Look, RemoteRun, waiting_elsewhere
 from cli.screen import Screen
-from cli.text import clean, command
+from remote.errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
+from remote.run import Look, RemoteRun, waiting_elsewhere
+from remote.text import clean, command
 from schemas.decision import Waiting
 
 _FASTEST_SECONDS: Final = 0.15

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from cli.ending import Ending
-from cli.remote import Streaming
-from cli.text import as_json
-from cli.tokens import Tokens
+from remote.ending import Ending
+from remote.run import Streaming
+from remote.text import as_json
+from remote.tokens import Tokens
 from schemas import names
 from schemas.decision import Waiting
 from schemas.delegate import PendingThere

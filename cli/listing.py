@@ -9,8 +9,9 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from cli.connection import connect
-from cli.errors import (
+from cli.table import print_table
+from remote.connection import connect
+from remote.errors import (
     DONE,
     NO_SUCH,
     CommandError,
@@ -19,10 +20,9 @@ from cli.errors import (
     rpc_problem,
     wrong_command,
 )
-from cli.question import how_to_decide, what
-from cli.remote import Beginning, RemoteRun
-from cli.table import print_table
-from cli.text import arguments_line, as_json, clean, command, date, one_line, since
+from remote.question import how_to_decide, what
+from remote.run import Beginning, RemoteRun
+from remote.text import arguments_line, as_json, clean, command, date, one_line, since
 from schemas import names
 from schemas.decision import Waiting
 from schemas.plan import in_brief

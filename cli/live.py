@@ -15,15 +15,15 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from cli import question
 from cli.activity import Activity
 from cli.console import console_for
-from cli.ending import Ending
 from cli.keyboard import echoed, unechoed
-from cli.remote import Streaming
-from cli.story import IN_LINE, Line, Story, Tone
-from cli.summary import ending_lines
-from cli.text import shorten
+from remote import question
+from remote.ending import Ending
+from remote.run import Streaming
+from remote.story import IN_LINE, Line, Story, Tone
+from remote.summary import ending_lines
+from remote.text import shorten
 from schemas import names
 from schemas.decision import Waiting
 from schemas.delegate import PendingThere

@@ -5,10 +5,10 @@ import sys
 
 from temporalio.exceptions import ApplicationError
 
-from cli.connection import connect
-from cli.errors import DONE, RUN_FAILED, CommandError, wrong_command
-from cli.remote import RemoteRun
-from cli.text import as_text, clean, command
+from remote.connection import connect
+from remote.errors import DONE, RUN_FAILED, CommandError, wrong_command
+from remote.run import RemoteRun
+from remote.text import as_text, clean, command
 from schemas import names
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from cli.errors import WRONG_COMMAND, wrong_command
+from remote.errors import WRONG_COMMAND, wrong_command
 from schemas.faults import closest, nearest
 from schemas.wording import quoted
 

@@ -11,12 +11,12 @@ from temporalio.exceptions import ApplicationError
 
 from cli.answers import Answers, InputEndedError
 from cli.asking import ask
-from cli.errors import CommandError, NoWorkerError
-from cli.question import how_to_decide, title
-from cli.remote import RemoteRun
 from cli.screen import Screen
-from cli.signing import Signer
-from cli.text import clean
+from remote.errors import CommandError, NoWorkerError
+from remote.question import how_to_decide, title
+from remote.run import RemoteRun
+from remote.signing import Signer
+from remote.text import clean
 from schemas import names
 from schemas.decision import Decision, Waiting
 from schemas.delegate import PendingThere

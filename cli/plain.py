@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from cli import question
-from cli.ending import Ending
-from cli.remote import Streaming
-from cli.story import IN_LINE, Line, Story
-from cli.summary import ending_lines
-from cli.text import clock, one_line
+from remote import question
+from remote.ending import Ending
+from remote.run import Streaming
+from remote.story import IN_LINE, Line, Story
+from remote.summary import ending_lines
+from remote.text import clock, one_line
 from schemas import names
 from schemas.decision import Waiting
 from schemas.delegate import PendingThere

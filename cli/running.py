@@ -15,13 +15,13 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from cli.answers import Answers
-from cli.connection import connect
 from cli.console import is_terminal
-from cli.errors import DONE, RUN_FAILED, CommandError, misunderstood, rpc_problem, wrong_command
 from cli.follow import follow
 from cli.screen import screen_for
-from cli.signing import Signer, signer_of
-from cli.text import arguments_line, as_json, clean, command, one_line, shorten
+from remote.connection import connect
+from remote.errors import DONE, RUN_FAILED, CommandError, misunderstood, rpc_problem, wrong_command
+from remote.signing import Signer, signer_of
+from remote.text import arguments_line, as_json, clean, command, one_line, shorten
 from schemas import names
 from schemas.base import Strict
 from schemas.run import CallRequest, RunRequest

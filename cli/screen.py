@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TextIO
 
 from cli.console import is_terminal
-from cli.ending import Ending
 from cli.jsonlines import JsonScreen
 from cli.live import LiveScreen
 from cli.plain import PlainScreen
-from cli.remote import Streaming
+from remote.ending import Ending
+from remote.run import Streaming
 from schemas.decision import Waiting
 from schemas.delegate import PendingThere
 

@@ -7,16 +7,16 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from cli.connection import connect
 from cli.console import console_for
-from cli.ending import Ending
-from cli.errors import DONE
 from cli.live import drawn
-from cli.question import elsewhere
-from cli.remote import Entry, RemoteRun, waiting_elsewhere
-from cli.story import Line, Story
-from cli.summary import ending_lines, tokens
-from cli.text import as_json, as_text, clean, command, date, one_line
+from remote.connection import connect
+from remote.ending import Ending
+from remote.errors import DONE
+from remote.question import elsewhere
+from remote.run import Entry, RemoteRun, waiting_elsewhere
+from remote.story import Line, Story
+from remote.summary import ending_lines, tokens
+from remote.text import as_json, as_text, clean, command, date, one_line
 from schemas import names
 from schemas.solution import Usage
 

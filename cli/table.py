@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from cli.console import is_terminal
-from cli.text import clean, shorten
+from remote.text import clean, shorten
 
 _GAP = "  "
 _LEAST_COLUMNS = 20

@@ -22,7 +22,6 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
 from cli.answers import Answers
-from cli.errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
 from cli.follow import follow
 from cli.screen import Screen, screen_for
 from examples.support_desk import shop
@@ -32,6 +31,7 @@ from examples.support_desk.place import OccupiedError, Place, opened, short
 from hosting.dev_server import HOST, DevServer, serving
 from hosting.errors import StartError
 from hosting.stopping import leave
+from remote.errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
 from schemas import names
 
 HERE = Path(__file__).resolve().parent

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.text import cell
+from remote.text import cell
 from schemas.base import canonical_json, sha256
 from schemas.decision import Decision
 from schemas.message import Delivered

@@ -12,7 +12,7 @@ import pytest
 from cli.answers import Answers, InputEndedError
 from cli.asking import ask
 from cli.plain import PlainScreen
-from cli.question import title
+from remote.question import title
 from schemas.base import canonical_json, sha256
 from schemas.decision import Decision, Waiting
 

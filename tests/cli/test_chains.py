@@ -13,8 +13,8 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from cli.remote import Beginning, RemoteRun
-from cli.text import date
+from remote.run import Beginning, RemoteRun
+from remote.text import date
 from tests.cli.conftest import Holdfast, Start
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from cli.activity import Activity
-from cli.composing import told
-from cli.remote import Streaming
+from remote.composing import told
+from remote.run import Streaming
 
 ANSWER = json.dumps(
     {

@@ -3,7 +3,7 @@
 import pytest
 from temporalio.client import Client
 
-from cli import remote
+from remote import run as remote_run
 from schemas.decision import Decision
 from tests.cli.conftest import Holdfast
 from tests.support.house import House, OpenHouse, Run
@@ -139,7 +139,7 @@ async def test_a_run_that_has_ended_takes_no_decision(
 async def test_a_decision_without_a_worker_says_that_one_is_needed(
     client: Client, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "NO_WORKER_SECONDS", 0.2)
+    monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 0.2)
     await client.start_workflow("AgentWorkflow", {}, id="no-worker", task_queue="empty")
 
     said = await holdfast("decide", "no-worker", "t1c1", "approve")

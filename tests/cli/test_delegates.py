@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from cli import question
 from cli.activity import Activity
 from cli.people import People
 from cli.plain import PlainScreen
-from cli.remote import RemoteRun
+from remote import question
+from remote.run import RemoteRun
 from schemas.delegate import PendingThere
 from tests.cli.conftest import Holdfast, Start
 from tests.support.eventually import eventually

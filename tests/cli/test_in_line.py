@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 from cli import follow
 from cli.follow import Line
 from cli.plain import PlainScreen
-from cli.remote import RemoteRun
+from remote.run import RemoteRun
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer
 from tests.workflows.test_request_queues import houses

@@ -5,7 +5,7 @@ import json
 import pytest
 from temporalio.client import Client
 
-from cli import remote
+from remote import run as remote_run
 from tests.cli.conftest import Holdfast
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse
@@ -15,7 +15,7 @@ from tests.support.model_server import Answer, call
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs that other tests have left have no worker: they are not waited for as long."""
-    monkeypatch.setattr(remote, "NO_WORKER_SECONDS", 2)
+    monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 2)
 
 
 PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
@@ -54,7 +54,7 @@ async def test_an_ended_run_waits_for_nobody_though_it_could_not_say_so(
     run = await house.start(["pay"])
     await run.waiting()
     await run.handle.terminate()
-    assert await remote.RemoteRun(house.client, run.id).waiting() == []
+    assert await remote_run.RemoteRun(house.client, run.id).waiting() == []
 
     async def gone() -> bool:
         said = await holdfast("approvals", "--json")

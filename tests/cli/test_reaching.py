@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import connection
+from remote import connection
 from tests.cli.conftest import Holdfast
 from tests.cli.program import ROOT
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from temporalio.client import Client
 
-from cli import remote
+from remote import run as remote_run
 from tests.cli.conftest import Holdfast
 from tests.support.house import OpenHouse
 from tests.support.model_server import Answer, call
@@ -131,7 +131,7 @@ async def test_what_a_model_and_a_tool_wrote_cannot_move_the_terminal(
 async def test_without_a_worker_it_says_that_one_is_needed(
     client: Client, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "NO_WORKER_SECONDS", 0.2)
+    monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 0.2)
     await client.start_workflow("AgentWorkflow", {}, id="unshown", task_queue="empty")
 
     said = await holdfast("show", "unshown")

@@ -17,13 +17,13 @@ from cryptography.hazmat.primitives.serialization import (
 from temporalio.client import Client
 
 from cli.answers import Answers
-from cli.errors import CommandError
 from cli.people import People
 from cli.plain import PlainScreen
-from cli.question import how_to_decide, terms
-from cli.remote import RemoteRun
-from cli.signing import Signer as Key
-from cli.signing import signer_of
+from remote.errors import CommandError
+from remote.question import how_to_decide, terms
+from remote.run import RemoteRun
+from remote.signing import Signer as Key
+from remote.signing import signer_of
 from schemas.base import canonical_json, sha256
 from schemas.decision import Decided, Decision, Waiting
 from tests.activities.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from cli.ending import Ending
-from cli.stored import with_output
 from hosting.temporal import with_store
+from remote.ending import Ending
+from remote.stored import with_output
 from schemas.run import RunResult
 from schemas.solution import Usage
 from schemas.stored import Stored

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cli.story import Story
+from remote.story import Story
 
 LONG = "x" * 300
 

@@ -12,7 +12,7 @@ from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from cli import remote
+from remote import run as remote_run
 from tests.cli.conftest import Holdfast
 from tests.support.eventually import eventually
 
@@ -37,7 +37,7 @@ class Stuck:
 @pytest.fixture
 async def stuck(client: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     """A run that has failed its first task, and is failing the next ones."""
-    monkeypatch.setattr(remote, "NO_WORKER_SECONDS", 1)
+    monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 1)
     runner = UnsandboxedWorkflowRunner()
     async with Worker(client, task_queue="stuck", workflows=[Stuck], workflow_runner=runner):
         run = await client.start_workflow(
@@ -79,7 +79,7 @@ async def test_it_is_said_that_its_worker_cannot_go_on_and_why(
 async def test_a_worker_that_died_at_its_task_is_no_worker(
     client: Client, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "NO_WORKER_SECONDS", 1)
+    monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 1)
     second = timedelta(seconds=1)
     run = await client.start_workflow(
         "AgentWorkflow", {}, id="left", task_queue="died", task_timeout=second

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cli.live import LiveScreen
-from cli.remote import Streaming
+from remote.run import Streaming
 from tests.cli.conftest import Start
 from tests.cli.program import COLUMNS, CURSOR_UP, HIDE_CURSOR, ROOT, SHOW_CURSOR
 from tests.support.house import OpenHouse

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli import text
+from remote import text
 
 
 @pytest.mark.parametrize(

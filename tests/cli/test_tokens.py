@@ -3,8 +3,8 @@
 from typing import Any
 
 from cli.activity import Activity
-from cli.remote import Streaming
-from cli.tokens import Tokens
+from remote.run import Streaming
+from remote.tokens import Tokens
 
 
 def said(text: str, offset: int = 0, key: str = "7/1", calls: list[Any] | None = None) -> Streaming:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 from temporalio.client import Client
 
-from cli import remote
 from cli.answers import Answers
 from cli.follow import follow
 from cli.plain import PlainScreen
+from remote import run as remote_run
 from tests.cli.conftest import Holdfast, Start
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse
@@ -129,7 +129,7 @@ async def test_a_terminated_run_ends_the_watch_though_it_could_not_say_so(
 async def test_without_a_worker_the_end_of_a_run_is_told_still(
     client: Client, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "NO_WORKER_SECONDS", 0.2)
+    monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 0.2)
     handle = await client.start_workflow("AgentWorkflow", {}, id="unheard", task_queue="empty")
     await handle.terminate(reason="enough")
 
@@ -143,7 +143,7 @@ async def test_without_a_worker_the_end_of_a_run_is_told_still(
 async def test_a_run_that_nobody_works_on_is_watched_all_the_same(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "NO_WORKER_SECONDS", 0.2)
+    monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 0.2)
     run = await client.start_workflow("AgentWorkflow", {}, id="alone", task_queue="empty")
     out = io.StringIO()
 

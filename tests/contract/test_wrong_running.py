@@ -14,7 +14,7 @@ import pytest
 from temporalio.client import Client, WorkflowQueryFailedError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from cli import remote
+from remote import run as remote_run
 from tests.contract.wrong_inputs.running import Command, Query, Request, Signal, Update, filled
 from tests.contract.wrong_inputs.running_agents import AGENTS
 from tests.contract.wrong_inputs.running_commands import COMMANDS
@@ -85,7 +85,7 @@ def environment(client: Client, monkeypatch: pytest.MonkeyPatch) -> pytest.Monke
         monkeypatch.delenv(name)
     monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
     monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
-    monkeypatch.setattr(remote, "NO_WORKER_SECONDS", 0.5)
+    monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 0.5)
     return monkeypatch
 
 

@@ -11,8 +11,8 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from cli import remote
 from encryption.codec import DecryptError
+from remote import run as remote_run
 from tests.encryption.conftest import Holdfast, Keyed
 from tests.encryption.keys import NEW, OLD, key_file
 from tests.encryption.reader import Reader, payloads, plain
@@ -102,7 +102,7 @@ async def test_a_run_waits_for_a_missing_key_and_goes_on_once_it_is_there(
     async with working(after):
         await seen_by(after, run).signal("t1c1", "approve")
         await eventually(lambda: has_failed_a_task(run))
-        monkeypatch.setattr(remote, "NO_WORKER_SECONDS", 1)
+        monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 1)
         key_file(tmp_path, [NEW, OLD])
         said = await holdfast("show", run.id)
     assert (said.code, said.err) == (

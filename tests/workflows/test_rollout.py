@@ -15,9 +15,9 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from cli import remote
 from hosting.deployment import Version, unrouted
 from hosting.dev_server import temporal_binary
+from remote import run as remote_run
 from schemas import names
 from tests.support import tools
 from tests.support.command import holdfast
@@ -163,7 +163,7 @@ async def rollout(client: Client, tmp_path: Path) -> AsyncIterator[Rollout]:
 @pytest.fixture
 def impatient(rollout: Rollout, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command finds the server, and does not wait long for a worker."""
-    monkeypatch.setattr(remote, "NO_WORKER_SECONDS", 1)
+    monkeypatch.setattr(remote_run, "NO_WORKER_SECONDS", 1)
     monkeypatch.setenv("TEMPORAL_ADDRESS", rollout.address)
 
 

@@ -1,7 +1,7 @@
 """A run's log told to a person: each entry in the words of somebody who was there.
 
 A `Line` is one thing that happened. The screens draw lines in their own ways and decide on nothing
-else. Every text in a line is clean: see `cli.text`.
+else. Every text in a line is clean: see `remote.text`.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from cli.text import arguments_line, as_json, as_text, beside, clean, clock, command, one_line
+from remote.text import arguments_line, as_json, as_text, beside, clean, clock, command, one_line
 from schemas import names
 from schemas.plan import calls_shown
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from temporalio.converter import DataConverter
 
-from cli.ending import Ending
-from cli.errors import RUN_FAILED, CommandError
-from cli.text import command
+from remote.ending import Ending
+from remote.errors import RUN_FAILED, CommandError
+from remote.text import command
 from schemas.stored import Stored
 from storage.places import VARIABLE, of_reader, opened
 from storage.store import StoreError, value_of

@@ -6,7 +6,7 @@ faster than the looks. A new request or a new attempt starts anew.
 
 from typing import Any
 
-from cli.remote import Streaming
+from remote.run import Streaming
 
 
 class Tokens:

@@ -6,8 +6,8 @@ A terminal shows the keys of the choices; away from it the same choices are `hol
 from dataclasses import dataclass
 from typing import Final
 
-from cli import plan
-from cli.text import cell, clean, command, date, one_line, since
+from remote import plan
+from remote.text import cell, clean, command, date, one_line, since
 from schemas.decision import Decided, Kind, Verdict, Waiting
 from schemas.delegate import PendingThere
 

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from cli.errors import wrong_command
-from cli.text import clean
+from remote.errors import wrong_command
+from remote.text import clean
 from schemas.base import canonical_json, sha256
 from schemas.decision import Decision, Waiting
 

@@ -16,16 +16,16 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 
-from cli.errors import (
+from encryption.codec import VARIABLE, DecryptError, EncryptionCodec, NoKeys
+from encryption.ring import KeyRing, RingError
+from remote.errors import (
     UNREACHABLE,
     WRONG_COMMAND,
     CommandError,
     EncryptedError,
     wrong_command,
 )
-from cli.text import one_line
-from encryption.codec import VARIABLE, DecryptError, EncryptionCodec, NoKeys
-from encryption.ring import KeyRing, RingError
+from remote.text import one_line
 from schemas import reaching
 from schemas.reaching import Trouble
 

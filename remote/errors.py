@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from cli.text import one_line
+from remote.text import one_line
 from schemas.faults import faults_of
 
 DONE: Final = 0

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from cli.text import arguments_line, one_line
+from remote.text import arguments_line, one_line
 
 _NAME_CHARS = 80
 _CALLS = re.compile(r'\s*\{\s*"calls"\s*:\s*\[')

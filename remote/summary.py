@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from cli.ending import Ending
-from cli.text import as_json, as_text, beside, clean
+from remote.ending import Ending
+from remote.text import as_json, as_text, beside, clean
 from schemas.run import RunResult
 from schemas.solution import Usage
 

@@ -9,7 +9,7 @@ from temporalio import exceptions
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
-from cli.errors import DONE, RUN_FAILED, CommandError
+from remote.errors import DONE, RUN_FAILED, CommandError
 from schemas.run import RunResult
 from schemas.stored import Stored
 

@@ -30,18 +30,18 @@ from temporalio.common import QueryRejectCondition
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from cli import ending
-from cli.ending import Ending
-from cli.errors import (
+from remote import ending
+from remote.ending import Ending
+from remote.errors import (
     NO_SUCH,
     RUN_FAILED,
     CommandError,
     rpc_problem,
     wrong_command,
 )
-from cli.stored import with_output
-from cli.stuck import unanswered
-from cli.text import command
+from remote.stored import with_output
+from remote.stuck import unanswered
+from remote.text import command
 from schemas import names
 from schemas.decision import Decision, Receipt, Waiting
 from schemas.delegate import DelegateView, PendingThere

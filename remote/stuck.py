@@ -21,8 +21,8 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.exceptions import FailureError
 from temporalio.service import RPCError
 
-from cli.errors import UNREACHABLE, CommandError, NoWorkerError, rpc_problem
-from cli.text import one_line
+from remote.errors import UNREACHABLE, CommandError, NoWorkerError, rpc_problem
+from remote.text import one_line
 
 _CAUSE_CHARS: Final = 500
 # What stands after the failure is what others sent the run since.

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from cli.text import as_json, cell, clean, one_line, shorten
+from remote.text import as_json, cell, clean, one_line, shorten
 from schemas.base import canonical_json, sha256
 from schemas.decision import Waiting
 from schemas.plan import calls_shown, example_edit, no_call
