@@ -41,9 +41,12 @@ _BETWEEN_SECONDS = 0.1
 _START_ONE = "start one, set TEMPORAL_ADDRESS, or add `--dev` for a server of its own"
 
 _KEYWORD = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+_KEYWORD_LIST = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST
+_DATETIME = IndexedValueType.INDEXED_VALUE_TYPE_DATETIME
 _TYPES: dict[str, IndexedValueType.ValueType] = {
-    **dict.fromkeys(names.SEARCH_ATTRIBUTES, _KEYWORD),
-    names.PENDING_TOOLS: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+    **dict.fromkeys((names.AGENT_NAME, names.AGENT_STATUS, names.AGENT_PRINCIPAL), _KEYWORD),
+    **dict.fromkeys((names.PENDING_TOOLS, names.PENDING_FOR), _KEYWORD_LIST),
+    **dict.fromkeys((names.PENDING_SINCE, names.PENDING_UNTIL), _DATETIME),
 }
 
 logger = logging.getLogger("holdfast")
@@ -210,21 +213,23 @@ async def _check_namespace(client: Client) -> None:
 async def usable_search_attributes(client: Client) -> list[str]:
     """Which of `names.SEARCH_ATTRIBUTES` the namespace has, once the missing are registered.
 
-    Where they may not be registered, a warning says so: runs go on without.
+    Where they may not be registered, or there is no room for them, a warning says so: runs go on
+    without.
     """
     present: dict[str, int] = {}
     try:
         present = await _listed(client)
-        missing = {name: kind for name, kind in _TYPES.items() if name not in present}
-        if missing:
-            present = await _register(client, missing)
+        for wanted in (names.NEEDED_ATTRIBUTES, names.WAITING_ATTRIBUTES):
+            missing = {name: _TYPES[name] for name in wanted if name not in present}
+            if missing:
+                present = await _register(client, missing)
     except (RPCError, TimeoutError) as error:
         logger.warning(
             "search attributes could not be registered (%s); runs are listed without them. An "
             "operator can: temporal operator search-attribute create",
             error,
         )
-    usable = [name for name, kind in _TYPES.items() if present.get(name) == kind]
+    usable = [name for name in names.SEARCH_ATTRIBUTES if present.get(name) == _TYPES[name]]
     for name in [name for name in _TYPES if name in present and name not in usable]:
         logger.warning("the search attribute %s has another type here; it is not used", name)
     return usable

@@ -67,16 +67,26 @@ APPROVALS: Final = "approvals"
 STATE: Final = "state"
 CONTEXT: Final = "context"
 EVENTS: Final = "events"
+TOOL: Final = "tool"
 REQUEST: Final = "request"
 READ: Final = "read"
 SEARCH: Final = "search"
 
-# Search attributes: the first three are of type Keyword, the last is a KeywordList.
+# Search attributes: the first three are of type Keyword, the fourth is a KeywordList.
 AGENT_NAME: Final = "AgentName"
 AGENT_STATUS: Final = "AgentStatus"
 AGENT_PRINCIPAL: Final = "AgentPrincipal"
 PENDING_TOOLS: Final = "PendingTools"
-SEARCH_ATTRIBUTES: Final = (AGENT_NAME, AGENT_STATUS, AGENT_PRINCIPAL, PENDING_TOOLS)
+# By these, what waits is put in order where there is much of it: when it was last asked for, when
+# the first of it expires (Datetime), and the groups that decide, `*` for anybody (KeywordList).
+PENDING_SINCE: Final = "PendingSince"
+PENDING_UNTIL: Final = "PendingUntil"
+PENDING_FOR: Final = "PendingFor"
+FOR_ANYBODY: Final = "*"
+# A namespace may have no room for the latter: runs and lists do without, and are slower to search.
+NEEDED_ATTRIBUTES: Final = (AGENT_NAME, AGENT_STATUS, AGENT_PRINCIPAL, PENDING_TOOLS)
+WAITING_ATTRIBUTES: Final = (PENDING_SINCE, PENDING_UNTIL, PENDING_FOR)
+SEARCH_ATTRIBUTES: Final = (*NEEDED_ATTRIBUTES, *WAITING_ATTRIBUTES)
 
 # Types of application errors that are not the error of one call (those are `errors.ErrorCode`).
 INVALID_REQUEST: Final = "invalid_request"

@@ -26,7 +26,7 @@ from schemas.keys import KeySets
 from schemas.message import Delivered
 from schemas.plan import Plan
 from schemas.run import CallRequest, PageRequest, RunRequest, RunResult
-from schemas.tool import Envelope, ToolDefinition
+from schemas.tool import Envelope, ShownTool, ToolDefinition
 
 FOLDER = Path(__file__).parent
 
@@ -71,6 +71,7 @@ PUBLISHED = {
     "plan": Published("Plan", Plan, "validation"),
     "receipt": Published("Receipt", Receipt, "serialization"),
     "waiting": Published("Waiting call", Waiting, "serialization"),
+    "shown-tool": Published("Shown tool", ShownTool, "serialization"),
     "page-request": Published("Page request", PageRequest, "validation"),
     "event": Published("Event", reduce(or_, EVENTS), "validation"),
     "result-envelope": Published("Result envelope", Envelope, "validation"),

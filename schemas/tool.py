@@ -303,6 +303,34 @@ class Tool(Lenient):
         return self.activity is None and self.delegate is None
 
 
+class ShownTool(Lenient):
+    """A tool of a run, as people's screens are shown it beside a call that waits."""
+
+    name: str
+    """Its name."""
+    label: str | None = None
+    """Its name for people."""
+    description: str = ""
+    """What it does."""
+    parameters: Schema
+    """The schema of its arguments."""
+    output: Schema | bool | None = None
+    """The schema of its result."""
+    side_effects: bool = False
+    """Whether it changes the world."""
+    idempotent: bool = True
+    """Whether carrying a call out twice is as good as once."""
+    delegate: str | None = None
+    """The agent whose run carries its calls out, where one does."""
+    approval: ApprovalPolicy
+    """When its calls wait for people, for whom, how long, and what comes of it when nobody decides:
+    with its agent's defaults, and those of all tools."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, whether or not it is at its default: people's screens read this."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
 class Envelope(Lenient):
     """What an activity may return in place of a bare result, under the key `_result`."""
 

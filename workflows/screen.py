@@ -3,6 +3,7 @@
 Temporal's UI does not show event groups yet, so a summary begins with the turn, where it is in one.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from temporalio import workflow
@@ -22,7 +23,7 @@ from workflows.engine.work import Work
 from workflows.markdown import arguments_line, one_line
 
 # The server ends a run one of whose search attributes takes more than 2 KB.
-MAX_PENDING_BYTES = 1_900
+MAX_LIST_BYTES = 1_900
 # A longer one is cut at its beginning where the timeline has no room after its bar.
 MAX_SUMMARY_CHARACTERS = 80
 
@@ -30,17 +31,27 @@ _KEYWORD = {
     name: SearchAttributeKey.for_keyword(name)
     for name in (names.AGENT_NAME, names.AGENT_STATUS, names.AGENT_PRINCIPAL)
 }
-_PENDING = SearchAttributeKey.for_keyword_list(names.PENDING_TOOLS)
+_KEYS: dict[str, SearchAttributeKey[Any]] = {
+    **_KEYWORD,
+    names.PENDING_TOOLS: SearchAttributeKey.for_keyword_list(names.PENDING_TOOLS),
+    names.PENDING_FOR: SearchAttributeKey.for_keyword_list(names.PENDING_FOR),
+    names.PENDING_SINCE: SearchAttributeKey.for_datetime(names.PENDING_SINCE),
+    names.PENDING_UNTIL: SearchAttributeKey.for_datetime(names.PENDING_UNTIL),
+}
 
 
 def attributes(work: Work) -> dict[str, Any]:
     """The values by which runs and calls are found; names and states alone, no content."""
-    principal = work.kept.principal
+    principal, questions = work.kept.principal, work.kept.desk.open()
     return {
         names.AGENT_NAME: work.agent_name,
         names.AGENT_STATUS: work.status,
         names.AGENT_PRINCIPAL: principal.id if principal is not None else None,
-        names.PENDING_TOOLS: _pending(work.kept.desk.open()) or None,
+        names.PENDING_TOOLS: _fitting(tool for each in questions for tool in each.tools) or None,
+        names.PENDING_SINCE: max((each.requested_at for each in questions), default=None),
+        names.PENDING_UNTIL: min((each.expires_at for each in questions), default=None),
+        names.PENDING_FOR: _fitting(group for each in questions for group in _deciding(each))
+        or None,
     }
 
 
@@ -115,16 +126,21 @@ def _line(turn: int, said: str, arguments: dict[str, Any]) -> str:
     return summary(": ".join(part for part in (where, said, with_) if part))
 
 
-def _pending(questions: list[Question]) -> list[str]:
-    """The tools that wait, each once: as many of the first as have room."""
-    tools: list[str] = []
-    for tool in dict.fromkeys(tool for question in questions for tool in question.tools):
-        if json_size([*tools, tool]) > MAX_PENDING_BYTES:
+def _deciding(question: Question) -> list[str]:
+    """The groups that decide on a question."""
+    return question.policy.approvers or [names.FOR_ANYBODY]
+
+
+def _fitting(found: Iterable[str]) -> list[str]:
+    """The names, each once: as many of the first as have room."""
+    fitting: list[str] = []
+    for name in dict.fromkeys(found):
+        if json_size([*fitting, name]) > MAX_LIST_BYTES:
             break
-        tools.append(tool)
-    return tools
+        fitting.append(name)
+    return fitting
 
 
 def _update(name: str, value: Any) -> SearchAttributeUpdate[Any]:
-    key: SearchAttributeKey[Any] = _PENDING if name == names.PENDING_TOOLS else _KEYWORD[name]
+    key = _KEYS[name]
     return key.value_unset() if value is None else key.value_set(value)

@@ -28,11 +28,13 @@ with workflow.unsafe.imports_passed_through():
     from schemas.wording import quoted
 
 from workflows import carrying, tokens
+from workflows.engine import toolbox
 from workflows.engine.approval import Unacceptable
 from workflows.engine.desk import Desk
 from workflows.engine.instances import known
 from workflows.engine.state import Data
 from workflows.engine.steps import Fail, Finish, Step
+from workflows.engine.toolbox import NoSuchTool
 from workflows.engine.work import Work
 from workflows.hands import Hands
 from workflows.requests import NOTHING, NotUnderstoodError, fail, lone, received, understood
@@ -214,6 +216,14 @@ class Shell(ABC, Generic[WorkT]):
         if name is not None:
             known(name, data)
         return data.seen("state", name) or {}
+
+    @workflow.query(name=names.TOOL, description="A tool of the run, by its name")
+    @lone
+    def tool(self, name: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
+        """What a person has to know of a tool whose call waits; see `schemas.tool.ShownTool`."""
+        if self._work is None:
+            raise NoSuchTool("the run has not begun; ask again in a moment")
+        return toolbox.shown(received(name), self._work.kept).to_json()
 
     @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")
     @lone

@@ -1,0 +1,81 @@
+"""§11: what waits is found, and put in order, without asking any run (`PendingSince`, …)."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowQueryFailedError
+from temporalio.common import SearchAttributeKey
+
+from tests.support.eventually import eventually
+from tests.support.house import OpenHouse, Run
+from tests.support.model_server import Answer, call
+
+SINCE = SearchAttributeKey.for_datetime("PendingSince")
+UNTIL = SearchAttributeKey.for_datetime("PendingUntil")
+FOR = SearchAttributeKey.for_keyword_list("PendingFor")
+MILLISECOND = timedelta(milliseconds=1)
+TOOLS: list[dict[str, Any]] = [
+    {"_tool": "soon", "_activity": "pay", "_sideEffects": True, "_approval": {"timeout": "1h"}},
+    {
+        "_tool": "late",
+        "_activity": "pay",
+        "_sideEffects": True,
+        "_approval": {"timeout": "7d", "approvers": ["finance", "board"], "notBy": "principal"},
+        "description": "Pays late.",
+        "properties": {"name": {"type": "string"}},
+    },
+]
+ASKS = [Answer(calls=[call("soon"), call("late", name="rent")]), Answer("done")]
+
+
+async def attributes(run: Run) -> tuple[Any, Any, Any]:
+    found = (await run.handle.describe()).typed_search_attributes
+    return found.get(SINCE), found.get(UNTIL), found.get(FOR)
+
+
+async def test_lists_know_since_when_until_when_and_for_whom_it_waits(
+    open_house: OpenHouse,
+) -> None:
+    house = await open_house(ASKS)
+    run = await house.start(TOOLS)
+    waiting = await run.waiting(2)
+    since, until, groups = await attributes(run)
+    assert since - max(moment(one["requestedAt"]) for one in waiting) < MILLISECOND
+    assert until - min(moment(one["expiresAt"]) for one in waiting) < MILLISECOND
+    assert groups == ["*", "finance", "board"]
+
+    terms = 'PendingFor = "finance" AND PendingUntil > "2026-01-01T00:00:00Z"'
+    found = f'{terms} AND WorkflowId = "{run.id}"'
+
+    async def listed() -> bool:
+        return [one.id async for one in house.client.list_workflows(found)] == [run.id]
+
+    await eventually(listed)
+
+    await run.decide("t1c1", "deny")
+    since, until, groups = await attributes(run)
+    assert until - moment(waiting[1]["expiresAt"]) < MILLISECOND
+    assert groups == ["finance", "board"]
+
+    await run.decide("t1c2", "deny", groups=["board"], by="ada")
+    await run.result()
+    assert await attributes(run) == (None, None, None)
+
+
+def moment(text: str) -> datetime:
+    """A time of a waiting call, which is cut to milliseconds."""
+    return datetime.fromisoformat(text)
+
+
+async def test_a_tool_is_shown_with_its_schema_and_terms(open_house: OpenHouse) -> None:
+    run = await (await open_house(ASKS)).start(TOOLS, agent={"approval": {"onTimeout": "fail"}})
+    await run.waiting(2)
+    shown = await run.handle.query("tool", "late")
+    assert shown["description"] == "Pays late."
+    assert shown["parameters"]["properties"] == {"name": {"type": "string"}}
+    assert shown["sideEffects"] is True
+    terms = shown["approval"]
+    assert (terms["notBy"], terms["onTimeout"]) == ("principal", "fail")
+    with pytest.raises(WorkflowQueryFailedError, match="has no tool `layt`; did you mean `late`"):
+        await run.handle.query("tool", "layt")
