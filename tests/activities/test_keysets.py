@@ -33,7 +33,7 @@ from activities.keysets import (
 from activities.public_keys import MAX_KEYS, Key, keys_in
 from activities.tokens import CheckToken
 from schemas.keys import KeySet
-from tests.activities.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
+from tests.support.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
 
 # What is read when the worker starts.
 

@@ -26,7 +26,7 @@ from activities.tokens import MAX_KEYS_TRIED, CheckToken
 from schemas.base import rfc3339
 from schemas.keys import KeySet
 from schemas.token import MAX_TOKEN_CHARACTERS, DecisionClaims, Purpose
-from tests.activities.signers import (
+from tests.support.signers import (
     ADA,
     BOB,
     DIGEST,

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jwt
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
@@ -62,7 +61,7 @@ def by_public_key(run: Run, waiting: Waiting) -> str:
 def with_its_own_key(run: Run, waiting: Waiting) -> str:
     """A token that brings the key along that it was signed with."""
     headers = {"kid": ANN.id, "jwk": EVE.public(), "jku": "http://127.0.0.1:9/keys", "x5c": ["x"]}
-    return jwt.encode(claims(run, waiting), EVE._key, "EdDSA", headers)
+    return EVE.token(headers, **claims(run, waiting))
 
 
 def changed(run: Run, waiting: Waiting) -> str:

@@ -26,10 +26,10 @@ from remote.signing import Signer as Key
 from remote.signing import signer_of
 from schemas.base import canonical_json, sha256
 from schemas.decision import Decided, Decision, Waiting
-from tests.activities.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
 from tests.cli.conftest import Holdfast, Start
 from tests.support.house import House, OpenHouse, Run
 from tests.support.model_server import Answer, call
+from tests.support.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
 
 PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 

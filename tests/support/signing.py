@@ -1,33 +1,31 @@
-"""Somebody who signs: a key of their own, the key set that a worker checks it with, and tokens."""
+"""Somebody who decides with a key of their own, and the key set that a worker checks it with."""
 
 import json
 import time
 from pathlib import Path
 from typing import Any
 
-import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from jwt.algorithms import OKPAlgorithm
+
+from tests.support import signers
 
 GOOD_FOR_SECONDS = 300
 
 
 class Signer:
-    """A key by its id."""
+    """A new key, by its id."""
 
     def __init__(self, key_id: str = "key-1") -> None:
         self.id = key_id
-        self._key = Ed25519PrivateKey.generate()
+        self._signer = signers.Signer(Ed25519PrivateKey.generate(), key_id)
 
     def public(self) -> dict[str, Any]:
         """The public key, as a JWK."""
-        jwk = json.loads(OKPAlgorithm.to_jwk(self._key.public_key()))
-        return {**jwk, "kid": self.id, "alg": "EdDSA", "use": "sig"}
+        return self._signer.jwk(alg="EdDSA", use="sig")
 
-    def token(self, **claims: Any) -> str:
+    def token(self, header: dict[str, Any] | None = None, **claims: Any) -> str:
         """A token that is good for some minutes, unless it says otherwise."""
-        said = {"exp": int(time.time()) + GOOD_FOR_SECONDS, **claims}
-        return jwt.encode(said, self._key, algorithm="EdDSA", headers={"kid": self.id})
+        return self._signer.signed({"exp": int(time.time()) + GOOD_FOR_SECONDS, **claims}, header)
 
     def on(self, run: str, waiting: dict[str, Any], by: str = "ann", **claims: Any) -> str:
         """A token on a waiting call, as it is shown."""
@@ -35,7 +33,7 @@ class Signer:
         return self.token(**{**said, **claims})
 
 
-def write_keys(file: Path, *signers: Signer) -> Path:
+def write_keys(file: Path, *people: Signer) -> Path:
     """Write the key set of these people into a file, which a worker is given by `--keys`."""
-    file.write_text(json.dumps({"keys": [signer.public() for signer in signers]}))
+    file.write_text(json.dumps({"keys": [person.public() for person in people]}))
     return file
