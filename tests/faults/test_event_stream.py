@@ -1,0 +1,139 @@
+"""`kill -9` of the inbox and of the worker in the middle of a stream of events: a client that comes
+back with the id of its last frame has in the end what one has that nothing cut off.
+
+The model is held in the middle of its second answer, and every part is killed while it is: the
+inbox, then the worker, so that the answer is begun anew, and the inbox once more.
+"""
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from temporalio.client import Client
+
+from tests.inbox.stage import inbox
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import TOOLS, House, Run
+from tests.support.inbox_process import InboxProcess
+from tests.support.model_server import Answer, call, serve
+from tests.support.sse import Sent, answers, events, sent
+from tests.support.worker_process import WorkerProcess
+
+FIRST, SECOND = "I look it up. ", "It was there all along. " * 20
+# The client asks again for so long, as a browser does.
+RECONNECT_SECONDS = 30
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the tools write down what they did."""
+    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
+
+
+class Scene:
+    """Everything that is killed, and the gate that holds the model."""
+
+    def __init__(
+        self, house: House, worker: WorkerProcess, desk: InboxProcess, gate: threading.Event
+    ) -> None:
+        self.house, self.worker, self.inbox, self.gate = house, worker, desk, gate
+
+
+@pytest.fixture
+def scene(client: Client, tmp_path: Path) -> Iterator[Scene]:
+    """The worker and the inbox are processes."""
+    queue, gate = f"stream-{uuid.uuid4().hex[:8]}", threading.Event()
+    said = [Answer(FIRST, calls=[call("look_up", id=1)]), Answer(SECOND, hold=gate)]
+    address = client.service_client.config.target_host
+    with serve(said) as model:
+        endpoints = tmp_path / "endpoints.yaml"
+        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}', timeout: 60s}}\n")
+        options = ["--tools", str(TOOLS), "--endpoints", str(endpoints), "--task-queue", queue]
+        beats = ["--heartbeat-timeout", "2s"]
+        with WorkerProcess(address, *options, *beats) as worker, InboxProcess(address) as desk:
+            yield Scene(House(client, queue, model), worker, desk, gate)
+            gate.set()
+
+
+class Reader:
+    """A client that comes back, for as long as it takes, with the id of the last frame it has."""
+
+    def __init__(self, http: httpx.AsyncClient, run: Run) -> None:
+        self._http, self._path = http, f"/runs/{run.id}/events"
+        self.frames: list[Sent] = []
+        self.connected = 0
+
+    async def read(self) -> None:
+        """Read to the end of the run."""
+        async with asyncio.timeout(RECONNECT_SECONDS * 3):
+            while not self._is_over:
+                try:
+                    await self._connect()
+                except httpx.TransportError:
+                    await asyncio.sleep(0.1)
+
+    @property
+    def _is_over(self) -> bool:
+        return bool(self.frames) and self.frames[-1].event in ("done", "error")
+
+    async def _connect(self) -> None:
+        last = {"Last-Event-ID": self.frames[-1].id} if self.frames else {}
+        async with self._http.stream("GET", self._path, headers=last) as response:
+            assert response.status_code == 200
+            self.connected += 1
+            async for each in sent(response):
+                if each.event:
+                    self.frames.append(each)
+
+    async def attempt(self, number: int) -> None:
+        """Wait until it has some of that attempt at the second answer."""
+
+        async def is_there() -> bool:
+            tokens = [one.data for one in self.frames if one.event == "token"]
+            return any((one["turn"], one["attempt"]) == (2, number) for one in tokens)
+
+        await eventually(is_there)
+
+    async def again(self, times: int) -> None:
+        """Wait until it has been let in so often."""
+
+        async def is_in() -> bool:
+            return self.connected >= times
+
+        await eventually(is_in)
+
+
+async def test_a_client_that_is_cut_off_again_and_again_has_all_of_it(
+    scene: Scene, client: Client
+) -> None:
+    run = await scene.house.start(["look_up"])
+    async with inbox(client) as stage, httpx.AsyncClient(base_url=scene.inbox.url) as http:
+        assert (await http.get(scene.inbox.link)).status_code in (200, 303)
+        cut_off, undisturbed = Reader(http, run), Reader(stage.http, run)
+        reading = asyncio.gather(cut_off.read(), undisturbed.read())
+
+        await cut_off.attempt(1)
+        scene.inbox.kill()
+        scene.inbox.start()
+        await cut_off.again(2)
+
+        scene.worker.kill()
+        scene.worker.start()
+        await cut_off.attempt(2)
+
+        scene.inbox.kill()
+        scene.gate.set()
+        await run.result()
+        scene.inbox.start()
+        await reading
+
+    assert (cut_off.connected, undisturbed.connected) == (3, 1)
+    assert events(cut_off.frames) == events(undisturbed.frames) == await run.events()
+    assert answers(cut_off.frames) == answers(undisturbed.frames) == {1: FIRST, 2: SECOND}
+    ends = [one.event for one in cut_off.frames if one.event in ("done", "error")]
+    assert ends == ["done"]
