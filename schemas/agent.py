@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from schemas.base import Duration, Lenient, Strict
+from schemas.notify import Listener
 from schemas.tool import (
     ActivityBinding,
     ActivityRef,
@@ -15,6 +16,7 @@ from schemas.tool import (
     Tool,
     ToolDefinition,
 )
+from schemas.tracing import Tracing
 from schemas.wording import NAME_PATTERN
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -270,7 +272,9 @@ class WorkerFacts(Lenient):
     has set one; `store` says that payloads of any size are kept outside of Temporal;
     `request_queues` names the task queue of each endpoint whose requests are limited in number;
     `principal_tokens` says that a run has to say by a token on whose behalf it acts;
-    `catalog_only`, that it names an agent or a tool, and writes none of its own.
+    `catalog_only`, that it names an agent or a tool, and writes none of its own; `notifiers` are
+    the channels in which people are told of what waits; `tracing` says how the run is traced, if it
+    is.
     """
 
     search_attributes: list[str] = []
@@ -282,14 +286,18 @@ class WorkerFacts(Lenient):
     request_queues: dict[str, str] = {}
     principal_tokens: bool = False
     catalog_only: bool = False
+    notifiers: list[Listener] = []
+    tracing: Tracing | None = None
 
 
 class _Taken(Lenient):
     worker: WorkerFacts
 
     def to_json(self) -> dict[str, Any]:
-        """Every field: a run keeps its defaults too, whatever they will be in a later version."""
-        return self.model_dump(mode="json", by_alias=True)
+        """Every field: a run keeps its defaults too, whatever they will be in a later version; of
+        notifiers and tracing nothing where there are none, as before there were any."""
+        without = {name for name in ("notifiers", "tracing") if not getattr(self.worker, name)}
+        return self.model_dump(mode="json", by_alias=True, exclude={"worker": without})
 
 
 class Snapshot(_Taken):

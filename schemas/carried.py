@@ -192,14 +192,24 @@ class CarriedRun(Lenient):
     ending: Ended | None = None
 
 
+class CarriedSpans(Lenient):
+    """How far the log has been told as spans, when the run began, and what it was asked, where
+    that is told."""
+
+    upto: int = 0
+    began: str = ""
+    asked: list[JsonValue] = []
+
+
 class Carried(Lenient):
     """All of it. The request is without what the log holds of it; `notes` counts what was noted as
-    ignored."""
+    ignored; `spans` is there where the run is traced."""
 
     request: RunRequest
     snapshot: Snapshot
     run: CarriedRun
     notes: int = 0
+    spans: CarriedSpans | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Every field: what is at its default now is to be so after an update, too."""

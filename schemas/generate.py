@@ -36,6 +36,11 @@ class Pointer(Lenient):
     summary: bool = False
     upto: int = 0
 
+    def about(self) -> dict[str, Any]:
+        """Which request it is, for whoever watches it being answered."""
+        call = {} if self.call is None else {"call": self.call}
+        return {"turn": self.turn, **call, **({"summary": True} if self.summary else {})}
+
 
 class PageOf(Lenient):
     """Which part of the log is wanted: the entries after `after`, up to `upto`.

@@ -5,6 +5,7 @@ It may be added to and is never changed.
 """
 
 import hashlib
+import re
 from typing import Final
 from urllib.parse import quote
 
@@ -26,10 +27,12 @@ MEMORY_READ: Final = "memory_read"
 MEMORY_WRITE: Final = "memory_write"
 MEMORY_SEARCH: Final = "memory_search"
 CHECK_TOKEN: Final = "check_token"
+RECORD_SPANS: Final = "record_spans"
+TELL_PEOPLE: Final = "tell_people"
 RESERVED_ACTIVITIES: Final = (
     *(GENERATE, RESOLVE_AGENT, RESOLVE_TOOL, FETCH_KNOWLEDGE),
     *(MEMORY_READ, MEMORY_WRITE, MEMORY_SEARCH),
-    CHECK_TOKEN,
+    *(CHECK_TOKEN, TELL_PEOPLE, RECORD_SPANS),
 )
 
 # A header of an activity that says itself how long it may be silent: no worker beats for it.
@@ -98,6 +101,8 @@ RESULT_TOO_LARGE: Final = "result_too_large"
 INVALID_TOKEN: Final = "invalid_token"
 # The keys that a token would be checked with cannot be had now.
 KEYS_UNAVAILABLE: Final = "keys_unavailable"
+# People could not be told of something.
+TELLING_FAILED: Final = "telling_failed"
 # What Temporal's SDKs call an activity type that the worker does not have.
 ACTIVITY_NOT_FOUND: Final = "NotFoundError"
 
@@ -112,6 +117,8 @@ CONTINUED: Final = "continued"
 MEMORY_FULL: Final = "memory_full"
 
 
+# What the activities for a call begin with: the call's id, and perhaps what else they are.
+_CALL = re.compile(r"t(\d+)c\d+(?=-|$)")
 # Temporal takes ids of a thousand bytes.
 _MAX_ID_PART_CHARS = 200
 # A longer one fails the workflow task that has it.
@@ -145,6 +152,18 @@ def delegate_id(workflow: str, call: str) -> str:
 def answer_id(call: str, n: int) -> str:
     """The activity id of the `n`-th request, from 1, that has a model answer a call."""
     return f"{call}-again{n - 1 if n > 2 else ''}" if n > 1 else call
+
+
+def call_of(activity: str) -> str:
+    """The call that an activity of this id is for; empty where it is for none."""
+    found = _CALL.match(activity)
+    return found[0] if found else ""
+
+
+def turn_of(call: str) -> int:
+    """The turn of a call; 0 where it is none."""
+    found = _CALL.match(call)
+    return int(found[1]) if found else 0
 
 
 def budget_id(turn: int, budget: str) -> str:

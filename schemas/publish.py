@@ -21,9 +21,11 @@ from schemas.base import format_duration
 from schemas.decision import Decision, Receipt, Waiting
 from schemas.encryption import Encryption
 from schemas.endpoint import Endpoints
+from schemas.inbox import InboxSettings
 from schemas.json_schema import DEFINITION, DRAFT, IS_JSON_SCHEMA, JSON_SCHEMA, KEYWORDS
 from schemas.keys import KeySets
 from schemas.message import Delivered
+from schemas.notify import News, Notifiers
 from schemas.plan import Plan
 from schemas.run import CallRequest, PageRequest, RunRequest, RunResult
 from schemas.tool import Envelope, ShownTool, ToolDefinition
@@ -63,6 +65,9 @@ PUBLISHED = {
     "endpoints": Published("Endpoints", Endpoints, "validation"),
     "keys": Published("Key sets", KeySets, "validation"),
     "encryption": Published("Encryption", Encryption, "validation"),
+    "inbox": Published("Inbox", InboxSettings, "validation"),
+    "notify": Published("Notifiers", Notifiers, "validation"),
+    "news": Published("News", News, "serialization"),
     "run-request": Published("Run request", RunRequest, "validation"),
     "run-result": Published("Run result", RunResult, "serialization"),
     "call-request": Published("Call request", CallRequest, "validation"),
@@ -103,6 +108,22 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "keys": [
         {"people": {"file": "people.jwks.json", "for": ["decisions"]}},
     ],
+    "inbox": [
+        {
+            "url": "https://inbox.example.com",
+            "oidc": {
+                "issuer": "https://login.example.com",
+                "clientId": "holdfast-inbox",
+                "clientSecretEnv": "INBOX_CLIENT_SECRET",
+            },
+        }
+    ],
+    "notify": [
+        {
+            "inbox": "https://inbox.example",
+            "channels": {"desk": {"slack": {"urlEnv": "SLACK_URL"}, "on": ["asked", "reminder"]}},
+        },
+    ],
     "endpoints": [
         {"local": {"provider": "openai", "baseUrl": "http://localhost:8080/v1", "timeout": "5m"}}
     ],
@@ -112,12 +133,17 @@ _EXAMPLES: dict[str, list[dict[str, Any]]] = {
 def schema_of(name: str) -> dict[str, Any]:
     """The published schema of that name."""
     title, kind, mode = PUBLISHED[name]
-    made = TypeAdapter(kind).json_schema(mode=mode, schema_generator=_Untitled)
-    made = _with_json_schemas(made)
+    made = described(kind, mode)
     if name == "event":
         made = {**_NUMBERED, **made}
     examples = {"examples": _EXAMPLES[name]} if name in _EXAMPLES else {}
     return {"$schema": DRAFT, "$id": f"urn:holdfast:{name}", **made, "title": title, **examples}
+
+
+def described(kind: Any, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
+    """The schema of a type, as those who write or read its values see it."""
+    made = TypeAdapter(kind).json_schema(mode=mode, schema_generator=_Untitled)
+    return _with_json_schemas(made)
 
 
 def _with_json_schemas(made: dict[str, Any]) -> dict[str, Any]:

@@ -7,15 +7,16 @@ import pytest
 from activities import interceptor
 from activities.catalog import agent, faults, files, knowledge, schema, source
 from activities.providers import answer, bounds, http
-from schemas import base, memory, pattern
+from schemas import base, memory, notify, pattern
 from worker import MAX_ACTIVITIES
-from workflows import carrying, shell, thinking
+from workflows import carrying, notifying, shell, thinking
 from workflows.engine import (
     allowance,
     approval,
     continuing,
     desk,
     kept,
+    news,
     proposal,
     reading,
     references,
@@ -92,6 +93,12 @@ LIMITS: dict[str, list[str]] = {
         f"{memory.MAX_ENTRIES:,} entries",
         kb(memory.MAX_VALUE_BYTES),
         kb(memory.MAX_MEMORY_BYTES),
+    ],
+    "channels in which people are told": [str(notify.MAX_CHANNELS)],
+    "what [people are told](notifiers.md)": [
+        kb(news.ARGUMENTS_BYTES),
+        f"{notifying.MAX_AT_ONCE} messages",
+        f"{notifying.MAX_UNDER_WAY:,} under way",
     ],
     "activities at a time": [str(MAX_ACTIVITIES)],
     "a file of settings, a tool, an agent": [

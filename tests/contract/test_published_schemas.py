@@ -20,6 +20,7 @@ from schemas.run import CallRequest, RunRequest, RunResult
 from schemas.solution import Usage
 from schemas.tool import META_PROPERTIES, ToolDefinition
 from tests.contract.test_readme import FILES
+from tests.support.told import news
 
 TOOL = {
     "_tool": "refund",
@@ -70,6 +71,15 @@ REQUEST = {
     "conversation": {"idleTimeout": "7d"},
 }
 CALL = {"tool": TOOL, "arguments": {"order_id": "A-1"}, "principal": {"id": "ada"}}
+NOTIFIERS = {
+    "$schema": "schemas/notify.schema.json",
+    "inbox": "https://acme.org/holdfast",
+    "channels": {
+        "program": {"webhook": {"url": "http://ops:8080/x", "secretEnv": "S"}, "content": "full"},
+        "people": {"mail": {"host": "h", "from": "a@b.org", "toGroups": {"finance": ["c@b.org"]}}},
+        "chat": {"slack": {"urlEnv": "SLACK_URL"}, "groups": ["finance"], "on": ["asked"]},
+    },
+}
 DECISION = {"callId": "t1c1", "decision": "edit", "arguments": {"amount": 5}, "by": "ada"}
 WAITING = Waiting(
     call_id="t1c1",
@@ -122,6 +132,9 @@ EXAMPLES: list[tuple[str, Any]] = [
     ("endpoints", {"$schema": "schemas/endpoints.schema.json"}),
     ("keys", {"people": {"file": "people.jwks.json", "for": ["decisions"], "leeway": "5s"}}),
     ("keys", {"id": {"url": "https://id.example/jwks.json", "audience": "holdfast"}}),
+    ("notify", NOTIFIERS),
+    ("news", news("decided").to_json()),
+    ("news", news(agent=None, principal=None, link="https://inbox.x/waiting/a/t1c1").to_json()),
     ("page-request", {"after": 3}),
     ("event", event(ToolCall(turn=1, call_id="t1c1", tool="refund", arguments={"amount": 5}))),
     ("event", event(Done(status="completed", output="Done."))),
@@ -177,6 +190,9 @@ WRONG: list[tuple[str, Any]] = [
     ("keys", {}),
     ("keys", {"people": {"issuer": "https://id.example"}}),
     ("keys", {"people": {"file": "people.jwks.json", "url": "https://id.example/jwks.json"}}),
+    ("notify", {"inbox": "https://inbox.x"}),
+    ("notify", {**NOTIFIERS, "inbox": "inbox.x"}),
+    ("notify", {**NOTIFIERS, "channels": {}}),
     ("event", {"n": 1, "at": "2026-01-02T03:04:05.678Z", "type": "no_such_event"}),
     ("event", Done(status="completed").to_json()),
 ]
