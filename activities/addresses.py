@@ -4,6 +4,7 @@ An address is compared as it will be requested, parsed: scheme, host and port wh
 by step. What a server might read otherwise than it is compared here is refused.
 """
 
+import ipaddress
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Self
@@ -92,6 +93,16 @@ def parsed(text: str) -> httpx.URL:
     if "\\" in url.path or steps & {".", ".."}:
         raise AddressError(f"{quoted(text)} leads in a roundabout way", "write its path plainly")
     return url
+
+
+def is_here(host: str) -> bool:
+    """Whether the host is this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def shown(url: httpx.URL) -> str:

@@ -4,7 +4,6 @@ Everything is checked when the worker starts, and told with file, line and mend.
 not asked before a token comes: a provider that is down keeps no worker from starting.
 """
 
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import httpx
 from pydantic import ValidationError
 
-from activities.addresses import AddressError, parsed
+from activities.addresses import AddressError, is_here, parsed
 from activities.catalog.faults import Problem, UnreadableError
 from activities.catalog.source import MAX_FILE_BYTES, Source, read_source, read_text
 from activities.keysets import FileKeys, Keys, KeysError, UrlKeys
@@ -113,20 +112,10 @@ def _from_url(name: str, settings: KeySet, source: Source | None, http: httpx.As
     """The set that is served there; without a source, the option itself has named it."""
     try:
         url = parsed(settings.url or "")
-        if url.scheme == "http" and not _is_here(url.host):
+        if url.scheme == "http" and not is_here(url.host):
             raise AddressError("keys that come over `http` may be anybody's", "write https://…")
     except AddressError as error:
         fault = Fault((name, "url"), error.reason, error.mend)
         problem = Problem(OPTION, None, error.reason, error.mend)
         raise KeysError([problem if source is None else source.problem(fault)]) from None
     return UrlKeys(name, settings, url, http)
-
-
-def _is_here(host: str) -> bool:
-    """Whether the host is this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

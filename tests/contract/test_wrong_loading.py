@@ -20,15 +20,25 @@ from tests.contract.wrong_inputs.loading_endpoints import ENDPOINTS
 from tests.contract.wrong_inputs.loading_files import FILES as UNREADABLE
 from tests.contract.wrong_inputs.loading_keys import KEY_FILES, KEYS
 from tests.contract.wrong_inputs.loading_modules import MODULES
+from tests.contract.wrong_inputs.loading_notifiers import NOTIFIER_FILES, NOTIFIERS
 from tests.contract.wrong_inputs.loading_settings import SETTINGS
 from tests.contract.wrong_inputs.loading_tools import TOOLS
 
-CONTENT: Sequence[Wrong] = (*TOOLS, *AGENTS, *ENDPOINTS, *KEYS)
-ROWS: Sequence[Wrong] = (*CONTENT, *UNREADABLE, *MODULES, *SETTINGS, *KEY_FILES)
+CONTENT: Sequence[Wrong] = (*TOOLS, *AGENTS, *ENDPOINTS, *KEYS, *NOTIFIERS)
+ROWS: Sequence[Wrong] = (
+    *(*CONTENT, *UNREADABLE, *MODULES, *SETTINGS),
+    *(*KEY_FILES, *NOTIFIER_FILES),
+)
 # Some go through the command itself, in processes of their own.
 THROUGH_THE_COMMAND = (TOOLS[0], MODULES[4])
 ROOT = Path(__file__).parents[2]
-PUBLISHED = {"tools": "tool", "agents": "agent", "endpoints.yaml": "endpoints", "keys.yaml": "keys"}
+PUBLISHED = {
+    "tools": "tool",
+    "agents": "agent",
+    "endpoints.yaml": "endpoints",
+    "keys.yaml": "keys",
+    "notify.yaml": "notify",
+}
 
 
 def put(folder: Path, files: Files) -> None:

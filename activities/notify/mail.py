@@ -1,0 +1,183 @@
+"""Telling people by mail: SMTP, by the standard library, in a thread.
+
+A message has the id of its news, so that one that is sent twice is one; and refers to its question,
+so that programs show all that is told of it together.
+"""
+
+import asyncio
+import html
+import logging
+import smtplib
+import ssl
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from typing import NoReturn
+
+from temporalio.exceptions import ApplicationError
+
+from activities.notify.base import ATTEMPT_SECONDS, Hidden, telling_failed
+from activities.notify.words import Words, one_line, unlinked, words_of
+from schemas.notify import Mail, News, Tls
+
+_PORTS: dict[Tls, int] = {"starttls": 587, "tls": 465, "none": 25}
+ANSWER_CHARACTERS = 200
+_FOOT = "Nothing is decided by an answer to this message: the inbox asks who you are."
+_HTML = """\
+<!doctype html>
+<html lang="en"><body>
+<h1 style="font-size:1.2em">{title}</h1>
+<table style="border-spacing:0 .3em">{rows}</table>
+<p><a href="{link}">{action}</a></p>
+<p><small>{foot}</small></p>
+</body></html>
+"""
+_ROW = '<tr><th align="left" valign="top" style="padding-right:1em">{}</th><td>{}</td></tr>'
+
+logger = logging.getLogger("holdfast")
+
+
+def message(news: News, mail: Mail, recipients: Iterable[str]) -> EmailMessage:
+    """The message, as it is sent."""
+    words = words_of(news)
+    domain = Address(addr_spec=mail.from_).domain
+    made = EmailMessage(policy=SMTP)
+    made["Subject"] = unlinked(words.title)
+    made["From"] = mail.from_
+    made["To"] = ", ".join(recipients)
+    made["Date"] = format_datetime(datetime.fromisoformat(news.at))
+    made["Message-ID"] = f"<{news.id}@{domain}>"
+    made["References"] = f"<{news.about}@{domain}>"
+    # No out-of-office answer is wanted.
+    made["Auto-Submitted"] = "auto-generated"
+    made.set_content(_plain(words))
+    made.add_alternative(_html(words), subtype="html")
+    return made
+
+
+@dataclass(frozen=True)
+class MailNotifier:
+    """People who are told by mail, and the server that takes it to them."""
+
+    mail: Mail
+    password: Hidden | None
+
+    @property
+    def hidden(self) -> Iterator[Hidden]:
+        """What it needs of the environment."""
+        if self.password is not None:
+            yield self.password
+
+    def recipients(self, news: News) -> list[str]:
+        """Who gets it: those of the groups that decide, or of every one where anybody does."""
+        deciding = news.waiting.approvers
+        chosen = [
+            address
+            for group, addresses in self.mail.to_groups.items()
+            if not deciding or group in deciding
+            for address in addresses
+        ]
+        return list(dict.fromkeys([*self.mail.to, *chosen]))
+
+    async def tell(self, news: News) -> None:
+        """Send the news; where there is nobody to send it to, nothing.
+
+        Raises:
+            ApplicationError: the server did not take it.
+        """
+        recipients = self.recipients(news)
+        if recipients:
+            await asyncio.to_thread(self._send, message(news, self.mail, recipients))
+
+    def _send(self, made: EmailMessage) -> None:
+        try:
+            server = self._connected()
+            try:
+                refused = server.send_message(made)
+            finally:
+                # It has taken the message, or said why not: how it says goodbye is nothing to us.
+                with suppress(smtplib.SMTPException, OSError):
+                    server.quit()
+        except (smtplib.SMTPException, OSError) as error:
+            self._failed(error)
+        if refused:
+            logger.warning("%s refused %d of the recipients", self.mail.host, len(refused))
+
+    def _connected(self) -> smtplib.SMTP:
+        mail = self.mail
+        port = mail.port or _PORTS[mail.tls]
+        if mail.tls == "tls":
+            context = ssl.create_default_context()
+            server: smtplib.SMTP = smtplib.SMTP_SSL(
+                mail.host, port, timeout=ATTEMPT_SECONDS, context=context
+            )
+        else:
+            server = smtplib.SMTP(mail.host, port, timeout=ATTEMPT_SECONDS)
+        try:
+            if mail.tls == "starttls":
+                server.starttls(context=ssl.create_default_context())
+            if mail.username is not None and self.password is not None:
+                server.login(mail.username, self.password.value())
+        except (smtplib.SMTPException, OSError, ApplicationError):
+            server.close()
+            raise
+        return server
+
+    def _failed(self, error: smtplib.SMTPException | OSError) -> NoReturn:
+        host = self.mail.host
+        match error:
+            case smtplib.SMTPAuthenticationError():
+                said = f"{host} refused the login ({_answer(error)}). Check `username` and password"
+                raise telling_failed(said, retried=error.smtp_code < 500) from None
+            case smtplib.SMTPRecipientsRefused():
+                codes = [code for code, _ in error.recipients.values()]
+                said = f"{host} takes mail for none of the recipients ({_codes(codes)})"
+                raise telling_failed(said, retried=any(code < 500 for code in codes)) from None
+            case smtplib.SMTPResponseException():
+                said = f"{host} refused the message ({_answer(error)})"
+                raise telling_failed(said, retried=error.smtp_code < 500) from None
+            case smtplib.SMTPNotSupportedError():
+                said = f"{host} cannot do what `tls` or `username` ask for: {error}"
+                raise telling_failed(said) from None
+            case ssl.SSLCertVerificationError():
+                said = f"the certificate of {host} is not good: {error.verify_message}"
+                raise telling_failed(said, retried=True) from None
+            case _:
+                said = f"{host} could not be reached: {one_line(str(error), ANSWER_CHARACTERS)}"
+                raise telling_failed(said, retried=True) from None
+
+
+def _plain(words: Words) -> str:
+    lines = [f"{unlinked(name)}: {unlinked(value)}" for name, value in words.lines]
+    parts = [unlinked(words.title), "\n".join(lines), f"{words.action}:\n{words.link}", _FOOT]
+    return "\n\n".join(parts) + "\n"
+
+
+def _html(words: Words) -> str:
+    rows = [_ROW.format(_escaped(name), _escaped(value)) for name, value in words.lines]
+    return _HTML.format(
+        title=_escaped(words.title),
+        rows="\n".join(rows),
+        link=html.escape(words.link),
+        action=words.action,
+        foot=_FOOT,
+    )
+
+
+def _escaped(text: str) -> str:
+    return html.escape(unlinked(text))
+
+
+def _answer(error: smtplib.SMTPResponseException) -> str:
+    said = error.smtp_error
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    return f"{error.smtp_code} {one_line(text, ANSWER_CHARACTERS)}"
+
+
+def _codes(codes: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(set(codes))))

@@ -1,0 +1,94 @@
+"""Telling a program: JSON over HTTP, signed by the rules of Standard Webhooks.
+
+Who has the secret knows by the signature that nobody else has sent it, and by id and time that it
+is not sent again by somebody who has listened.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from activities.notify.base import Hidden
+from activities.notify.http import post
+from schemas.notify import News
+
+LEAST_SECRET_BYTES, MOST_SECRET_BYTES = 24, 64
+MAX_SECRETS = 4
+_PREFIX = "whsec_"
+
+
+class BadSecret(ValueError):
+    """A secret that cannot be signed with; the message says what to do, and not the secret."""
+
+
+def secrets_of(text: str) -> list[bytes]:
+    """The secrets that a variable holds, the newest first.
+
+    Raises:
+        BadSecret: one of them is none.
+    """
+    found = [_secret(each) for each in text.split()]
+    if not 1 <= len(found) <= MAX_SECRETS:
+        raise BadSecret(f"write one `{_PREFIX}…`, or up to {MAX_SECRETS} with spaces between")
+    return found
+
+
+def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
+    """What a receiver checks with one of the secrets."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    digests = (hmac.new(secret, signed, hashlib.sha256).digest() for secret in secrets)
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+@dataclass(frozen=True)
+class WebhookNotifier:
+    """A program that listens at an address."""
+
+    url: str | Hidden
+    secret: Hidden
+    http: httpx.AsyncClient
+    clock: Callable[[], float] = time.time
+
+    @property
+    def hidden(self) -> Iterator[Hidden]:
+        """What it needs of the environment."""
+        yield self.secret
+        if isinstance(self.url, Hidden):
+            yield self.url
+
+    async def tell(self, news: News) -> None:
+        """Send the news.
+
+        Raises:
+            ApplicationError: it did not arrive, or was not taken.
+        """
+        said = {"type": f"approval.{news.kind}", "timestamp": news.at, "data": news.to_json()}
+        body = json.dumps(said, separators=(",", ":")).encode()
+        now = int(self.clock())
+        headers = {
+            "webhook-id": news.id,
+            "webhook-timestamp": str(now),
+            "webhook-signature": signature(secrets_of(self.secret.value()), news.id, now, body),
+        }
+        url = self.url.value() if isinstance(self.url, Hidden) else self.url
+        await post(self.http, url, body, headers)
+
+
+def _secret(text: str) -> bytes:
+    if not text.startswith(_PREFIX):
+        raise BadSecret(f"it begins with `{_PREFIX}`, and goes on in base64")
+    try:
+        secret = base64.b64decode(text.removeprefix(_PREFIX), validate=True)
+    except binascii.Error:
+        raise BadSecret(f"what follows `{_PREFIX}` is no base64") from None
+    if not LEAST_SECRET_BYTES <= len(secret) <= MOST_SECRET_BYTES:
+        bounds = f"{LEAST_SECRET_BYTES} to {MOST_SECRET_BYTES} random bytes"
+        raise BadSecret(f"it holds {len(secret)} bytes; make one of {bounds}")
+    return secret

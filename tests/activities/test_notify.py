@@ -1,0 +1,385 @@
+"""§13: programs and Slack are told over HTTP: signed, once, and where the operator said."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from starlette.responses import RedirectResponse, Response
+from temporalio.exceptions import ApplicationError
+
+from activities.endpoints import http_client
+from activities.notify import http as sending
+from activities.notify.base import Hidden
+from activities.notify.channels import Channels
+from activities.notify.settings import NotifiersError, load_notifiers
+from activities.notify.webhook import WebhookNotifier, secrets_of, signature
+from activities.notify.words import words_of
+from activities.secrets import REPLACED, Secrets
+from schemas.publish import FOLDER
+from tests.docs.page import File, steps
+from tests.support.told import SECRET, Listening, listening, news
+from tests.support.worker_process import ROOT
+
+Make = Callable[..., Channels]
+OLD_SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+
+
+@pytest.fixture(scope="module")
+async def server() -> AsyncIterator[Listening]:
+    """A program that listens, for all of these tests."""
+    async with listening() as found:
+        yield found
+
+
+@pytest.fixture
+def program(server: Listening) -> Listening:
+    """A program that listens, has heard nothing, and is content with everything."""
+    server.heard, server.answer = [], Listening.answer
+    return server
+
+
+@pytest.fixture(scope="module")
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    """The HTTP client of a worker."""
+    async with http_client() as found:
+        yield found
+
+
+@pytest.fixture
+def channels(tmp_path: Path, http: httpx.AsyncClient) -> Make:
+    """Makes the channels of a worker whose file has this one, `desk`."""
+
+    def make(
+        channel: dict[str, Any], environ: dict[str, str], inbox: str = "https://inbox.x/"
+    ) -> Channels:
+        file = tmp_path / "notify.yaml"
+        file.write_text(yaml.safe_dump({"inbox": inbox, "channels": {"desk": channel}}))
+        return load_notifiers(file, environ, http)
+
+    return make
+
+
+def hook(program: Listening, **more: Any) -> dict[str, Any]:
+    return {"webhook": {"url": program.url, "secretEnv": "SECRET"}, **more}
+
+
+async def tell(told: Channels, kind: str = "asked", **more: Any) -> None:
+    """Have people told as a run has it."""
+    await told.tell_people({"channel": "desk", "news": news(kind, **more).to_json()})
+
+
+async def failure(told: Channels) -> ApplicationError:
+    with pytest.raises(ApplicationError) as failed:
+        await tell(told)
+    assert failed.value.type == "telling_failed"
+    return failed.value
+
+
+# A program.
+
+
+async def test_a_program_knows_by_the_signature_who_sent_it(
+    program: Listening, channels: Make
+) -> None:
+    told = channels(hook(program), {"SECRET": f"{SECRET} {OLD_SECRET}"})
+    await tell(told)
+    [heard] = program.heard
+    headers = heard.headers
+    assert headers["content-type"] == "application/json"
+    assert headers["webhook-id"] == "question-asked"
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + heard.body
+    found = headers["webhook-signature"].split(" ")
+    for secret, one in zip((SECRET, OLD_SECRET), found, strict=True):
+        key = base64.b64decode(secret.removeprefix("whsec_"))
+        digest = hmac.new(key, signed, hashlib.sha256).digest()
+        assert one == f"v1,{base64.b64encode(digest).decode()}"
+
+
+def test_the_signature_is_that_of_the_standard() -> None:
+    found = signature(
+        secrets_of(SECRET), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
+    )
+    assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+async def test_the_receiver_of_the_docs_takes_what_is_signed_and_nothing_else(
+    program: Listening, channels: Make
+) -> None:
+    [text] = [
+        step.text
+        for step in steps(ROOT / "docs" / "notifiers.md")
+        if isinstance(step, File) and step.name == "receive.py"
+    ]
+    receiver: dict[str, Any] = {}
+    exec(text, receiver)
+    verified = receiver["verified"]
+    await tell(channels(hook(program), {"SECRET": f"{OLD_SECRET} {SECRET}"}))
+    [heard] = program.heard
+    assert verified(heard.headers, heard.body, SECRET)
+    assert not verified(heard.headers, heard.body + b" ", SECRET)
+    assert not verified({**heard.headers, "webhook-id": "another"}, heard.body, SECRET)
+    assert not verified({**heard.headers, "webhook-timestamp": "1614265330"}, heard.body, SECRET)
+
+
+async def test_the_time_of_the_attempt_is_signed(
+    program: Listening, http: httpx.AsyncClient
+) -> None:
+    hidden = Hidden("SECRET", {"SECRET": SECRET})
+    await WebhookNotifier(program.url, hidden, http, clock=lambda: 1614265330.9).tell(news())
+    assert program.heard[0].headers["webhook-timestamp"] == "1614265330"
+
+
+async def test_what_a_program_is_told_is_the_published_news(
+    program: Listening, channels: Make
+) -> None:
+    told = channels(hook(program, content="full"), {"SECRET": SECRET})
+    await tell(told, "decided")
+    said = program.heard[0].json
+    assert said["type"] == "approval.decided"
+    assert said["timestamp"] == "2026-01-02T03:04:05.678Z"
+    schema = json.loads((FOLDER / "news.schema.json").read_text())
+    Draft202012Validator(schema).validate(said["data"])
+    assert said["data"]["waiting"]["arguments"] == {"order_id": "A-7", "amount": 120}
+    assert said["data"]["decided"]["by"] == "bob"
+    assert said["data"]["link"] == "https://inbox.x/run/order%2F7"
+
+
+async def test_a_link_leads_to_the_waiting_call_whatever_its_runs_id_holds(
+    program: Listening, channels: Make
+) -> None:
+    told = channels(hook(program), {"SECRET": SECRET}, "https://acme.org/holdfast/")
+    await tell(told, workflow_id="a/b ?#%ä")
+    link = program.heard[0].json["data"]["link"]
+    assert link == "https://acme.org/holdfast/waiting/a%2Fb%20%3F%23%25%C3%A4/t2c1"
+
+
+@pytest.mark.parametrize("content", ["brief", "none"])
+async def test_a_channel_is_told_no_more_than_it_is_to_be(
+    program: Listening, channels: Make, content: str
+) -> None:
+    told = channels(hook(program, content=content), {"SECRET": SECRET})
+    await tell(told, "decided", waiting={"question": "Refund A-7?"})
+    body = program.heard[0].body.decode()
+    for hidden in ("A-7", "120", "broken", "too much"):
+        assert hidden not in body
+    for shown in ("Refund an order", "desk", "bob"):
+        assert (shown in body) is (content == "brief")
+    assert "order%2F7" in body
+
+
+@pytest.mark.parametrize("status", [400, 404, 410, 409])
+async def test_a_program_that_wants_none_of_it_is_not_told_again(
+    program: Listening, channels: Make, status: int
+) -> None:
+    program.answer = lambda _: Response("no such\nhook", status_code=status)
+    failed = await failure(channels(hook(program), {"SECRET": SECRET}))
+    assert failed.non_retryable
+    assert failed.message.startswith(f"127.0.0.1 answered {status}: no such hook. Check")
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+async def test_a_program_that_is_busy_is_told_again_when_it_says(
+    program: Listening, channels: Make, status: int
+) -> None:
+    program.answer = lambda _: Response(status_code=status, headers={"retry-after": "7"})
+    failed = await failure(channels(hook(program), {"SECRET": SECRET}))
+    assert not failed.non_retryable
+    assert failed.next_retry_delay == timedelta(seconds=7)
+
+
+async def test_nobody_is_told_whom_the_operator_has_not_named(
+    program: Listening, channels: Make
+) -> None:
+    program.answer = lambda _: RedirectResponse("/elsewhere", 307)
+    failed = await failure(channels(hook(program), {"SECRET": SECRET}))
+    assert failed.non_retryable
+    assert "redirects are not followed" in failed.message
+    assert len(program.heard) == 1
+
+
+async def test_a_program_that_cannot_be_reached_is_tried_again(channels: Make) -> None:
+    nobody = Listening(url="http://127.0.0.1:1/hook")
+    failed = await failure(channels(hook(nobody), {"SECRET": SECRET}))
+    assert not failed.non_retryable
+    assert failed.message == "127.0.0.1 could not be told: ConnectError"
+
+
+async def test_a_program_that_never_answers_is_given_up_for_now(
+    channels: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 0.1)
+
+    left = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        left.set()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        nobody = Listening(url=f"http://127.0.0.1:{port}/")
+        failed = await failure(channels(hook(nobody), {"SECRET": SECRET}))
+        await left.wait()
+    assert failed.message == "127.0.0.1 did not answer within 0.1 s"
+    assert not failed.non_retryable
+
+
+async def test_half_a_character_stops_nobody_from_being_told(
+    program: Listening, channels: Make
+) -> None:
+    told = channels(hook(program, content="full"), {"SECRET": SECRET})
+    await tell(told, waiting={"arguments": {"text": "\ud800"}})
+    assert program.heard[0].json["data"]["waiting"]["arguments"] == {"text": "\ud800"}
+
+
+# Slack.
+
+
+def slack(**more: Any) -> dict[str, Any]:
+    return {"slack": {"urlEnv": "SLACK_URL"}, **more}
+
+
+async def test_slack_is_told_what_would_happen_and_where_to_decide(
+    program: Listening, channels: Make
+) -> None:
+    told = channels(slack(content="full"), {"SLACK_URL": program.url})
+    await tell(told)
+    said = program.heard[0].json
+    blocks = "\n".join(block["text"]["text"] for block in said["blocks"])
+    for shown in (
+        "*Shall this be done: Refund an order?*",
+        "*Agent:* desk",
+        "*With amount:* 120",
+        "*Why:* It arrived broken.",
+        "*Who decides:* members of finance, legal; 2 of them must agree",
+        "*Until:* 2026-01-09 03:04 UTC; if nobody decides, it is denied",
+        "<https://inbox.x/waiting/order%2F7/t2c1|Look at it and decide>",
+    ):
+        assert shown in blocks
+        assert shown in f"*{said['text'].partition(chr(10))[0]}*\n{said['text']}"
+
+
+async def test_a_models_words_make_no_link_no_mention_and_no_line_of_their_own(
+    program: Listening, channels: Make
+) -> None:
+    told = channels(slack(content="full"), {"SLACK_URL": program.url})
+    evil = "<!channel> <https://evil.example|Approve> @here https://evil.example `x` &lt; [a](b)\n*"
+    await tell(told, waiting={"label": evil, "reasoning": evil, "arguments": {evil: evil}})
+    said = program.heard[0].json
+    link = "<https://inbox.x/waiting/order%2F7/t2c1|Look at it and decide>"
+    texts = [said["text"], *(block["text"]["text"] for block in said["blocks"])]
+    assert "&lt;!channel&gt;" in texts[0]
+    for text in (each.replace(link, "") for each in texts):
+        assert not {"<", ">", "`"} & set(text)
+        for live in ("://", "@here", "evil.example", "](", "& "):
+            assert live not in text
+        assert all(line.startswith(("Shall", "*")) or not line for line in text.split("\n"))
+    assert all(block["text"]["verbatim"] for block in said["blocks"])
+
+
+async def test_slack_takes_a_message_however_long_the_arguments_are(
+    program: Listening, channels: Make
+) -> None:
+    told = channels(slack(content="full"), {"SLACK_URL": program.url})
+    await tell(told, waiting={"arguments": {f"a{n}": "&" * 10_000 for n in range(50)}})
+    assert all(len(block["text"]["text"]) < 3_000 for block in program.heard[0].json["blocks"])
+
+
+def test_an_argument_is_not_taken_for_what_we_say() -> None:
+    told = words_of(news(waiting={"arguments": {"Who decides": "nobody", "Until": "never"}}))
+    said = [name for name, _ in told.lines]
+    assert (said.count("Who decides"), said.count("Until")) == (1, 1)
+
+
+# What is secret.
+
+
+async def test_what_the_environment_holds_is_kept_secret(channels: Make) -> None:
+    url = "https://hooks.slack.com/services/T0/B0/Xy9zzzzzzzzzzzzzzz"
+    found = Secrets(channels(slack(), {"SLACK_URL": url}).secrets())
+    assert found.clean(f"POST {url}") == f"POST {REPLACED}"
+    assert found.clean("/services/T0/B0/Xy9zzzzzzzzzzzzzzz") == f"/{REPLACED}"
+    webhook = {"webhook": {"url": "https://x.example", "secretEnv": "SECRET"}}
+    both = Secrets(channels(webhook, {"SECRET": f"{SECRET} {OLD_SECRET}"}).secrets())
+    assert both.clean(f"{OLD_SECRET[6:]} {SECRET}") == f"{REPLACED} {REPLACED}"
+
+
+async def test_a_secret_that_is_not_there_is_told_at_start_and_when_it_is_needed(
+    channels: Make,
+) -> None:
+    told = channels(slack(), {})
+    assert told.warnings() == [
+        "channel `desk`: the environment variable SLACK_URL is not set; nobody is told in it"
+    ]
+    failed = await failure(told)
+    assert failed.non_retryable
+    assert failed.message == "the environment variable SLACK_URL is not set"
+
+
+async def test_another_worker_may_have_a_channel_that_this_one_has_not() -> None:
+    failed = await failure(Channels())
+    assert not failed.non_retryable
+    assert "no channel `desk`" in failed.message
+
+
+# What is read when the worker starts.
+
+
+def refused(folder: Path, http: httpx.AsyncClient, text: str, environ: dict[str, str]) -> str:
+    """Why such a file does not load."""
+    file = folder / "notify.yaml"
+    file.write_text(text)
+    with pytest.raises(NotifiersError) as error:
+        load_notifiers(file, environ, http)
+    assert all(problem.mend for problem in error.value.problems)
+    return str(error.value).replace(f"{folder}/", "")
+
+
+@pytest.mark.parametrize(
+    ("said", "environ", "says"),
+    [
+        ("slack: {urlEnv: U}", {"U": "hooks"}, "6: `channels.desk.slack.urlEnv`: the variable U"),
+        (
+            "slack: {urlEnv: U}",
+            {"U": "http://hooks.slack.com/x"},
+            "the variable U holds no address",
+        ),
+        ("slack: {urlEnv: 'https://x.y'}", {}, "this names no environment variable; write the"),
+        ("webhook: {url: 'https://x', secretEnv: S}", {"S": "hush"}, "it begins with `whsec_`"),
+        (
+            "webhook: {url: 'https://x', secretEnv: S}",
+            {"S": "whsec_YQ=="},
+            "it holds 1 bytes; make",
+        ),
+        ("webhook: {url: 'https://x', secretEnv: S}", {"S": "whsec_?"}, "is no base64"),
+        ("webhook: {url: 'ftp://x', secretEnv: S}", {}, "`ftp://x` is no web address"),
+        ("webhook: {secretEnv: S}", {}, "write either `url` or `urlEnv`"),
+    ],
+)
+def test_what_does_not_load_is_told_by_its_line(
+    tmp_path: Path, http: httpx.AsyncClient, said: str, environ: dict[str, str], says: str
+) -> None:
+    text = (
+        f"inbox: https://inbox.x\nchannels:\n  desk:\n    on: [asked]\n    groups: []\n    {said}\n"
+    )
+    told = refused(tmp_path, http, text, environ)
+    assert told.startswith("notify.yaml:6: ")
+    assert says in told
+    assert "\n" not in told
+    for value in environ.values():
+        assert value not in told
+
+
+def test_without_a_file_there_are_no_channels(http: httpx.AsyncClient) -> None:
+    assert load_notifiers(None, {}, http).listeners() == []

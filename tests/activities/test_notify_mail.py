@@ -1,0 +1,260 @@
+"""§13: people are told by mail: a real server, STARTTLS and a login."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import default
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from temporalio.exceptions import ApplicationError
+
+from activities.notify import mail as mailing
+from activities.notify.base import Hidden
+from activities.notify.channels import Channels, Served
+from activities.notify.mail import MailNotifier, message
+from schemas.notify import Channel, Mail
+from tests.support.told import news
+
+LOGIN, PASSWORD = "holdfast", "correct horse 9"
+
+
+@dataclass
+class Post:
+    """A mail server: what it took, and what it says to each command."""
+
+    port: int = 0
+    taken: list[tuple[list[str], EmailMessage, bool]] = field(default_factory=list)
+    to_recipient: str = "250 OK"
+    to_data: str = "250 OK"
+
+    async def handle_RCPT(  # noqa: N802
+        self, _: SMTP, __: Session, envelope: Envelope, address: str, ___: list[str]
+    ) -> str:
+        if self.to_recipient.startswith("250"):
+            envelope.rcpt_tos.append(address)
+        return self.to_recipient
+
+    async def handle_DATA(  # noqa: N802
+        self, _: SMTP, session: Session, envelope: Envelope
+    ) -> str:
+        assert isinstance(envelope.content, bytes)
+        said = message_from_bytes(envelope.content, policy=default)
+        assert isinstance(said, EmailMessage)
+        self.taken.append((list(envelope.rcpt_tos), said, session.ssl is not None))
+        return self.to_data
+
+
+def certificate(folder: Path) -> ssl.SSLContext:
+    """A certificate for this machine, `cert.pem` in the folder; the server's side of it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mail")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(pem))
+    (folder / "key.pem").write_bytes(private)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return context
+
+
+def _known(_: Any, __: Any, ___: Any, ____: str, said: Any) -> AuthResult:
+    good = isinstance(said, LoginPassword) and said.login == LOGIN.encode()
+    return AuthResult(success=good and said.password == PASSWORD.encode(), handled=False)
+
+
+@asynccontextmanager
+async def serving(post: Post, **how: Any) -> AsyncIterator[Post]:
+    """The server, on this machine; `over_tls` speaks TLS from the first byte."""
+    over_tls = how.pop("over_tls", None)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: SMTP(post, hostname="mail.test", **how), "127.0.0.1", 0, ssl=over_tls
+    )
+    async with server:
+        post.port = server.sockets[0].getsockname()[1]
+        yield post
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """A server's side of a certificate that this process trusts."""
+    made = certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    monkeypatch.setattr(mailing, "ATTEMPT_SECONDS", 10.0)
+    return made
+
+
+def secured(post: Post, context: ssl.SSLContext) -> Any:
+    return serving(post, tls_context=context, auth_required=True, authenticator=_known)
+
+
+def mail(post: Post, **more: Any) -> Mail:
+    said = {"host": "127.0.0.1", "port": post.port, "from": "holdfast@acme.org"}
+    return Mail.model_validate({**said, "to": ["ada@acme.org"], **more})
+
+
+def login(post: Post, **more: Any) -> Mail:
+    return mail(post, username=LOGIN, passwordEnv="PASSWORD", **more)
+
+
+async def tell(settings: Mail, kind: str = "asked", password: str = PASSWORD, **more: Any) -> None:
+    """Have people told as a run has it."""
+    hidden = Hidden("PASSWORD", {"PASSWORD": password})
+    notifier = MailNotifier(settings, hidden if settings.password_env else None)
+    served = Served(Channel(mail=settings, content="full"), notifier)
+    told = {"channel": "desk", "news": news(kind, **more).to_json()}
+    await Channels("https://inbox.x", {"desk": served}).tell_people(told)
+
+
+def parts(said: EmailMessage) -> list[str]:
+    """A message as a text and as a page."""
+    return [part.get_content().replace("\r\n", "\n") for part in said.iter_parts()]
+
+
+async def failure(settings: Mail, **more: Any) -> ApplicationError:
+    with pytest.raises(ApplicationError) as failed:
+        await tell(settings, **more)
+    assert failed.value.type == "telling_failed"
+    assert PASSWORD not in failed.value.message
+    return failed.value
+
+
+async def test_a_mail_goes_over_a_secured_connection_by_one_who_logged_in(
+    context: ssl.SSLContext,
+) -> None:
+    async with secured(Post(), context) as post:
+        await tell(login(post))
+        [(recipients, said, is_secured)] = post.taken
+    assert (recipients, is_secured) == (["ada@acme.org"], True)
+    assert said["subject"] == "Shall this be done: Refund an order?"
+    assert (said["from"], said["to"]) == ("holdfast@acme.org", "ada@acme.org")
+    assert said["message-id"] == "<question-asked@acme.org>"
+    assert said["references"] == "<question@acme.org>"
+    assert said["auto-submitted"] == "auto-generated"
+    plain, page = parts(said)
+    assert "With amount: 120\n" in plain
+    assert "Until: 2026-01-09 03:04 UTC; if nobody decides, it is denied\n" in plain
+    assert "https://inbox.x/waiting/order%2F7/t2c1\n" in plain
+    assert '<a href="https://inbox.x/waiting/order%2F7/t2c1">Look at it and decide</a>' in page
+
+
+async def test_tls_from_the_first_byte(context: ssl.SSLContext) -> None:
+    async with serving(Post(), over_tls=context) as post:
+        await tell(mail(post, tls="tls"))
+        assert len(post.taken) == 1
+
+
+async def test_on_this_machine_mail_may_go_in_the_open() -> None:
+    async with serving(Post()) as post:
+        await tell(mail(post, tls="none"))
+        assert [is_secured for _, _, is_secured in post.taken] == [False]
+
+
+async def test_nothing_is_said_to_a_server_that_is_not_the_one(
+    context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    async with secured(Post(), context) as post:
+        failed = await failure(login(post))
+        assert "the certificate of 127.0.0.1 is not good" in failed.message
+        assert post.taken == []
+
+
+async def test_a_server_that_cannot_secure_the_connection_gets_no_mail() -> None:
+    async with serving(Post()) as post:
+        failed = await failure(mail(post))
+        assert (failed.non_retryable, post.taken) == (True, [])
+        assert "cannot do what `tls` or `username` ask for" in failed.message
+
+
+async def test_a_wrong_password_is_not_tried_again(context: ssl.SSLContext) -> None:
+    async with secured(Post(), context) as post:
+        failed = await failure(login(post), password="wrong")
+        assert failed.non_retryable
+        assert "refused the login (535" in failed.message
+
+
+@pytest.mark.parametrize(
+    ("to_recipient", "to_data", "is_final"),
+    [
+        ("450 busy", "250 OK", False),
+        ("550 nobody here", "250 OK", True),
+        ("250 OK", "451 later", False),
+        ("250 OK", "554 spam", True),
+    ],
+)
+async def test_what_may_pass_is_tried_again(
+    to_recipient: str, to_data: str, is_final: bool
+) -> None:
+    async with serving(Post(to_recipient=to_recipient, to_data=to_data)) as post:
+        failed = await failure(mail(post, tls="none"))
+        assert failed.non_retryable is is_final
+
+
+async def test_a_server_that_cannot_be_reached_is_tried_again() -> None:
+    failed = await failure(mail(Post(port=1), tls="none"))
+    assert not failed.non_retryable
+    assert "127.0.0.1 could not be reached" in failed.message
+
+
+@pytest.mark.parametrize(
+    ("approvers", "recipients"),
+    [
+        (["finance"], ["ada@acme.org", "fin@acme.org"]),
+        (["legal"], ["ada@acme.org", "law@acme.org"]),
+        (["board"], ["ada@acme.org"]),
+        ([], ["ada@acme.org", "fin@acme.org", "law@acme.org"]),
+    ],
+)
+def test_a_group_is_told_of_what_it_decides_on(approvers: list[str], recipients: list[str]) -> None:
+    groups = {"finance": ["fin@acme.org", "ada@acme.org"], "legal": ["law@acme.org"]}
+    notifier = MailNotifier(mail(Post(port=1), toGroups=groups), None)
+    assert notifier.recipients(news(waiting={"approvers": approvers})) == recipients
+
+
+async def test_where_there_is_nobody_to_tell_no_server_is_asked() -> None:
+    await tell(mail(Post(port=1), to=[], toGroups={"board": ["b@acme.org"]}))
+
+
+def test_a_models_words_make_no_header_no_link_and_no_markup() -> None:
+    evil = "x\r\nBcc: eve@evil.example\r\n\r\n<a href='https://evil.example'>Approve</a>"
+    told = news(waiting={"label": evil, "reasoning": evil, "arguments": {evil: evil}})
+    linked = told.model_copy(update={"link": "https://inbox.x/waiting/order%2F7/t2c1"})
+    said = message(linked, mail(Post(port=1)), ["ada@acme.org"])
+    assert said["bcc"] is None
+    plain, page = parts(said)
+    assert "\nBcc" not in plain
+    for text in (plain, page, str(said["subject"])):
+        assert "https://evil" not in text
+        assert "evil.example" not in text
+    assert page.count("<a ") == 1
+    assert "&lt;a href" in page

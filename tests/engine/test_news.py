@@ -1,0 +1,175 @@
+"""§7, §13: what people are told of a question, how often, and in which channels."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from schemas.base import json_size
+from schemas.decision import Decision
+from schemas.notify import Listener, News, NewsKind
+from tests.engine.asking import ANN, BOB, approve, asks, decides, deny, edit, open_question
+from tests.engine.driver import Play
+from workflows.engine.approval import Question
+from workflows.engine.news import Followed, Origin, concerns, news_of
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+ORIGIN = Origin("order/7", "first-history", "desk", "ada")
+ALL: list[NewsKind] = ["asked", "reminder", "expired", "decided"]
+
+
+def kinds(followed: Followed, play: Play) -> list[NewsKind | None]:
+    """What there is to tell now."""
+    return [kind for _, kind in followed.next(play.desk.open())]
+
+
+def listener(**more: Any) -> Listener:
+    return Listener(name="desk", **{"on": ALL, **more})
+
+
+def told(question: Question, kind: NewsKind = "asked", origin: Origin = ORIGIN) -> News:
+    return news_of(question, kind, origin, NOW)
+
+
+def test_a_question_is_told_of_once_and_again_with_each_reminder() -> None:
+    play, followed = asks(policy={"remind": "1h"}), Followed()
+    question = open_question(play)
+    assert kinds(followed, play) == ["asked"]
+    assert kinds(followed, play) == []
+    play.run.calls.remind(1, question)
+    assert kinds(followed, play) == ["reminder"]
+    assert kinds(followed, play) == []
+
+
+def test_people_are_told_that_somebody_decided() -> None:
+    play, followed = asks(policy={"quorum": 2}), Followed()
+    question = open_question(play)
+    kinds(followed, play)
+    decides(play, approve(**ANN))
+    assert kinds(followed, play) == []  # one of two: it still waits
+    decides(play, deny(reason="too much", **BOB))
+    assert kinds(followed, play) == ["decided"]
+    assert kinds(followed, play) == []
+    decided = told(question, "decided").decided
+    assert decided is not None
+    assert (decided.by, decided.decision, decided.reason) == ("bob", "deny", "too much")
+
+
+def test_people_are_told_that_nobody_decided_and_what_became_of_it() -> None:
+    play, followed = asks(policy={"onTimeout": "fail"}), Followed()
+    question = open_question(play)
+    kinds(followed, play)
+    play.desk.expire(question)
+    assert kinds(followed, play) == ["expired"]
+    assert told(question, "expired").lapse == "fail"
+    assert told(question, "expired").decided is None
+
+
+def test_of_what_need_not_be_decided_any_more_nothing_is_told() -> None:
+    play, followed = asks(), Followed()
+    open_question(play)
+    kinds(followed, play)
+    play.run.cancelled()
+    assert kinds(followed, play) == [None]
+    assert kinds(followed, play) == []
+
+
+def test_what_is_decided_before_anybody_could_be_told_is_not_told() -> None:
+    play, followed = asks(), Followed()
+    open_question(play)
+    decides(play, approve())
+    assert kinds(followed, play) == []
+
+
+def test_a_further_question_under_the_same_id_is_another() -> None:
+    play, followed = asks(), Followed()
+    first = open_question(play)
+    kinds(followed, play)
+    play.desk.expire(first)
+    again = Question(**{**vars(first), "ruling": None, "round": 2})
+    play.desk.ask(again)
+    assert kinds(followed, play) == ["expired", "asked"]
+    assert told(first).about != told(again).about
+
+
+@pytest.mark.parametrize(
+    ("groups", "approvers", "is_told"),
+    [
+        ([], [], True),
+        ([], ["finance"], True),
+        (["finance"], [], True),
+        (["finance", "legal"], ["board", "legal"], True),
+        (["finance"], ["legal"], False),
+    ],
+)
+def test_a_channel_is_told_of_what_its_groups_decide_on(
+    groups: list[str], approvers: list[str], is_told: bool
+) -> None:
+    question = open_question(asks(policy={"approvers": approvers}))
+    assert concerns(listener(groups=groups), "asked", question) is is_told
+
+
+def test_a_channel_is_told_of_what_it_is_for() -> None:
+    question = open_question(asks())
+    only = listener(on=["reminder"])
+    assert [kind for kind in ALL if concerns(only, kind, question)] == ["reminder"]
+
+
+def test_news_has_its_id_by_its_position() -> None:
+    play = asks(policy={"remind": "1h"})
+    question = open_question(play)
+    asked = told(question)
+    assert told(question) == asked
+    play.run.calls.remind(1, question)
+    first = told(question, "reminder")
+    play.run.calls.remind(1, question)
+    ids = [asked.id, first.id, told(question, "reminder").id, told(question, "expired").id]
+    assert len(set(ids)) == 4
+    assert not any("." in each or len(each) > 100 for each in ids)
+    assert first.about == asked.about
+    begun_anew = Origin("order/7", "second-history", "desk", "ada")
+    assert told(question, origin=begun_anew).id != asked.id
+
+
+def test_news_says_of_which_run_it_is_and_what_waits() -> None:
+    news = told(open_question(asks()))
+    assert (news.workflow_id, news.agent, news.principal) == ("order/7", "desk", "ada")
+    assert (news.kind, news.at, news.lapse) == ("asked", "2026-01-02T03:04:05.000Z", "deny")
+    assert news.waiting.arguments == {"amount": 5}
+    assert News.read(news.to_json()) == news
+
+
+def test_after_an_edit_it_says_what_was_decided_on() -> None:
+    play = asks(policy={"quorum": 2})
+    question = open_question(play)
+    decides(play, edit(7, **ANN))
+    assert told(question).waiting.arguments == {"amount": 7}
+
+
+def test_news_of_something_large_is_small() -> None:
+    large = "x" * 1_000_000
+    question = open_question(asks())
+    question.arguments = {"text": large, "list": [large] * 10, "amount": 5}
+    question.reasoning = question.text = question.label = large
+    for _ in range(50):
+        decided, effect = question.count(_deny(large), NOW), b""
+        question.counted.append((decided, effect))
+    news = told(question, "decided")
+    assert json_size(news.to_json()) < 40_000
+    assert news.waiting.arguments["amount"] == 5
+    question.arguments = {large: 1}
+    assert told(question).waiting.arguments == {}
+
+
+def _deny(reason: str) -> Any:
+    return Decision.model_construct(
+        call_id="t1c1", decision="deny", reason=reason, groups=[reason] * 100, by="ann"
+    )
+
+
+def test_a_budget_and_a_call_in_doubt_say_what_becomes_of_them() -> None:
+    question = open_question(asks())
+    question.kind = "budget"
+    assert told(question).lapse == "end"
+    question.kind = "reconcile"
+    assert told(question).lapse == "give_up"

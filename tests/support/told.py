@@ -1,0 +1,97 @@
+"""News to tell, and the three places where it arrives: a program, a mail server, Slack."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from schemas.decision import Decided, Waiting
+from schemas.notify import News
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+WAITING = Waiting(
+    call_id="t2c1",
+    kind="call",
+    tool="refund",
+    label="Refund an order",
+    arguments={"order_id": "A-7", "amount": 120},
+    reasoning="It arrived broken.",
+    digest="d" * 64,
+    requested_at="2026-01-02T03:04:05.678Z",
+    expires_at="2026-01-09T03:04:05.678Z",
+    approvers=["finance", "legal"],
+    quorum=2,
+)
+DECIDED = Decided(
+    decision="deny", by="bob", at="2026-01-02T04:00:00.000Z", digest="d" * 64, reason="too much"
+)
+
+
+def news(kind: Any = "asked", waiting: dict[str, Any] | None = None, **more: Any) -> News:
+    """News of a refund that waits, with this said otherwise."""
+    said: dict[str, Any] = {
+        "id": f"question-{kind}",
+        "about": "question",
+        "at": "2026-01-02T03:04:05.678Z",
+        "workflow_id": "order/7",
+        "agent": "desk",
+        "principal": "ada",
+        "lapse": "deny",
+        "decided": DECIDED if kind == "decided" else None,
+        **more,
+    }
+    return News(kind=kind, waiting=WAITING.model_copy(update=waiting or {}), **said)
+
+
+@dataclass
+class Heard:
+    """One request as it arrived."""
+
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """What it says."""
+        return json.loads(self.body)
+
+
+@dataclass
+class Listening:
+    """A program that listens: what it heard, and what it answers."""
+
+    url: str = ""
+    heard: list[Heard] = field(default_factory=list)
+    answer: Callable[[int], Response] = lambda _: Response(status_code=204)
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[Listening]:
+    """A program that listens on this machine; `answer` is given how many requests there were."""
+    program = Listening()
+
+    async def hear(request: Request) -> Response:
+        program.heard.append(Heard(dict(request.headers), await request.body()))
+        return program.answer(len(program.heard))
+
+    application = Starlette(routes=[Route("/{path:path}", hear, methods=["POST", "GET"])])
+    config = uvicorn.Config(application, host="127.0.0.1", port=0, log_config=None, lifespan="off")
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    program.url = f"http://127.0.0.1:{port}/hook"
+    try:
+        yield program
+    finally:
+        server.should_exit = True
+        await serving

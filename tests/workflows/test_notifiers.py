@@ -1,0 +1,155 @@
+"""§7, §13: who is told of a waiting call in channels of the worker; nothing waits for it."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.responses import Response
+
+from tests.support.eventually import eventually
+from tests.support.house import OpenHouse, Run
+from tests.support.model_server import Answer, call
+from tests.support.told import SECRET, Listening, listening
+
+PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("paid")]
+TELL = "tell_people"
+
+
+@pytest.fixture
+async def program(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Listening]:
+    """A program that listens."""
+    monkeypatch.setenv("SECRET", SECRET)
+    async with listening() as found:
+        yield found
+
+
+def notifiers(folder: Path, **channels: Any) -> Path:
+    """A worker's file of channels, by their names."""
+    file = folder / "notify.json"
+    file.write_text(json.dumps({"inbox": "https://inbox.x", "channels": channels}))
+    return file
+
+
+def hook(program: Listening, place: str = "", **more: Any) -> dict[str, Any]:
+    return {"webhook": {"url": program.url + place, "secretEnv": "SECRET"}, **more}
+
+
+def told(program: Listening) -> list[str]:
+    """What a program was told, in order."""
+    return [heard.json["type"].removeprefix("approval.") for heard in program.heard]
+
+
+async def until_told(program: Listening, *kinds: str) -> None:
+    async def all_of_it() -> bool:
+        return told(program)[: len(kinds)] == list(kinds)
+
+    await eventually(all_of_it)
+
+
+async def began(run: Run) -> list[str]:
+    """What the run's history has of telling people."""
+    found = await run.history()
+    return [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        for event in found
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+
+
+async def test_people_are_told_that_it_waits_that_it_still_does_and_who_decided(
+    open_house: OpenHouse, program: Listening, tmp_path: Path
+) -> None:
+    file = notifiers(tmp_path, desk=hook(program), legal=hook(program, groups=["legal"]))
+    policy = {"remind": "200ms", "approvers": ["finance"]}
+    run = await (await open_house(PAYS, notifiers=file)).start(
+        ["pay"], agent={"approval": policy}, principal={"id": "ada"}
+    )
+    await until_told(program, "asked", "reminder")
+    await run.decide("t1c1", "approve", by="bob", groups=["finance"])
+    assert (await run.result())["output"] == "paid"
+    kinds = told(program)
+    assert (kinds[0], kinds[-1], set(kinds[1:-1])) == ("asked", "decided", {"reminder"})
+    first, last = program.heard[0].json["data"], program.heard[-1].json["data"]
+    assert (first["workflowId"], first["agent"], first["principal"]) == (run.id, "tester", "ada")
+    assert first["waiting"]["label"] == "Pay"
+    assert first["link"] == f"https://inbox.x/waiting/{run.id}/t1c1"
+    assert (last["decided"]["by"], last["decided"]["decision"]) == ("bob", "approve")
+    assert last["link"] == f"https://inbox.x/run/{run.id}"
+    ids = [heard.headers["webhook-id"] for heard in program.heard]
+    assert len(set(ids)) == len(ids)
+    assert {heard.json["data"]["about"] for heard in program.heard} == {first["about"]}
+
+
+async def test_people_are_told_that_nobody_decided(
+    open_house: OpenHouse, program: Listening, tmp_path: Path
+) -> None:
+    file = notifiers(tmp_path, desk=hook(program, on=["expired", "decided"]))
+    policy = {"timeout": "100ms", "onTimeout": "fail"}
+    run = await (await open_house(PAYS, notifiers=file)).start(["pay"], agent={"approval": policy})
+    assert (await run.failure()).type == "approval_timeout"
+    assert told(program) == ["expired"]
+    assert program.heard[0].json["data"]["lapse"] == "fail"
+
+
+async def test_a_single_call_ends_once_those_are_told_who_can_be_soon(
+    open_house: OpenHouse, program: Listening, tmp_path: Path
+) -> None:
+    def answer(heard: int) -> Response:
+        late = told(program)[-1] == "decided" and heard < 3
+        return Response(status_code=503 if late else 204, headers={"retry-after-ms": "200"})
+
+    program.answer = answer
+    house = await open_house([], notifiers=notifiers(tmp_path, desk=hook(program)))
+    run = await house.call("pay", {"amount": 5})
+    await until_told(program, "asked")
+    await run.decide("t1c1", "approve")
+    await run.result()
+    assert told(program) == ["asked", "decided", "decided"]
+    again = [heard.headers["webhook-id"] for heard in program.heard[1:]]
+    assert again[0] == again[1]
+    assert "agent" not in program.heard[0].json["data"]
+
+
+async def test_who_cannot_be_told_holds_nobody_up(
+    open_house: OpenHouse, program: Listening, tmp_path: Path
+) -> None:
+    def answer(_: int) -> Response:
+        return Response(status_code=503 if program.heard[-1].json["type"] else 204)
+
+    program.answer = answer
+    async with listening() as other:
+        file = notifiers(tmp_path, lost=hook(program), desk=hook(other))
+        run = await (await open_house(PAYS, notifiers=file)).start(["pay"])
+        await until_told(program, "asked", "asked")  # tried again
+        await until_told(other, "asked")
+        await run.decide("t1c1", "approve")
+        assert (await run.result())["output"] == "paid"
+        assert told(other) == ["asked", "decided"]  # each once, whatever becomes of the others
+    # What waits no more is told no more: the next that was tried is the decision.
+    assert told(program)[told(program).index("decided") :].count("asked") == 0
+    called_off = [
+        event
+        for event in await run.history()
+        if event.HasField("activity_task_cancel_requested_event_attributes")
+    ]
+    assert len(called_off) == 1
+
+
+async def test_the_last_that_people_are_told_is_not_lost_when_a_run_goes_on_as_a_new_one(
+    open_house: OpenHouse, program: Listening, tmp_path: Path
+) -> None:
+    def answer(_: int) -> Response:
+        late = told(program).count("decided") == 1
+        return Response(status_code=503 if late else 204, headers={"retry-after-ms": "200"})
+
+    program.answer = answer
+    file = notifiers(tmp_path, desk=hook(program, on=["decided"]))
+    house = await open_house(PAYS, notifiers=file, continue_after=20)
+    run = await house.start(["pay"])
+    await run.waiting()
+    await run.decide("t1c1", "approve")
+    assert (await run.result())["output"] == "paid"
+    assert told(program) == ["decided", "decided"]
+    assert TELL not in await began(run)  # the last of the chain: it was told before that began
