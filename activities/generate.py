@@ -22,6 +22,7 @@ from activities.progress import Discreet, Progress, beating
 from activities.providers.base import Provider, ProviderError, Request, TooLong
 from activities.providers.window import window_of, with_window
 from activities.secrets import Secrets
+from activities.telemetry.chat import Chats
 from schemas.base import sha256
 from schemas.endpoint import Price
 from schemas.generate import Ask, Pointer
@@ -42,8 +43,10 @@ class Generate:
         handing: Handing | None = None,
         longest: timedelta = timedelta.max,
         secrets: Secrets | None = None,
+        chats: Chats | None = None,
     ) -> None:
         self._models = models
+        self._chats = chats
         self._secrets = secrets or Secrets()
         self._longest = longest
         self._reader = Reader(pages, conversations, handing)
@@ -66,8 +69,10 @@ class Generate:
         progress = Progress(info.attempt, patience.waited_seconds, patience.doubtful_attempts)
         async with beating(progress, info.heartbeat_timeout):
             try:
-                request = await self._request(Pointer.read(pointer))
-                solution = await self._solve(request, progress)
+                asked = Pointer.read(pointer)
+                progress.about = asked.about()
+                request = await self._request(asked)
+                solution = await self._solve(request, asked, progress)
             except ApplicationError as error:
                 raise patience.judge(error) from None
         return solution.to_json()
@@ -82,11 +87,11 @@ class Generate:
         # Not the id itself: people write what they like into it, and it would go to the provider.
         return Request(ask, fragments, cache_key=sha256(run.workflow_id.encode()))
 
-    async def _solve(self, request: Request, progress: Progress) -> Solution:
+    async def _solve(self, request: Request, pointer: Pointer, progress: Progress) -> Solution:
         served = self._served(request.ask)
         progress.composed = request.ask.calling == "composed"
         try:
-            solution = await served.provider.solve(request, Discreet(progress, self._secrets))
+            solution = await self._answer(served, request, pointer, progress)
         except TooLong as error:
             said = failures.too_long(error, served.target)
             return Solution(too_long=True, window=error.window, notices=[said])
@@ -94,9 +99,19 @@ class Generate:
             progress.doubtful_attempts += failures.is_doubtful(error)
             name, doubtful = request.ask.model.name, progress.doubtful_attempts
             raise failures.of_provider(error, served.target, name, doubtful) from None
-        endpoint = served.target.endpoint
-        window = window_of(endpoint, request.ask.model)
-        return with_window(priced(solution, endpoint.price), window)
+        return with_window(solution, window_of(served.target.endpoint, request.ask.model))
+
+    async def _answer(
+        self, served: Served, request: Request, pointer: Pointer, progress: Progress
+    ) -> Solution:
+        """What the model says, and its price."""
+        sink, price = Discreet(progress, self._secrets), served.target.endpoint.price
+        if self._chats is None:
+            return priced(await served.provider.solve(request, sink), price)
+        attempt = activity.info().attempt
+        with self._chats.asked(request.ask, served.target, pointer, attempt) as chat:
+            solution = await served.provider.solve(request, chat.heard(sink))
+            return chat.answered(priced(solution, price))
 
     def _provider(self, ask: Ask) -> Provider:
         return self._served(ask).provider

@@ -6,7 +6,7 @@ the worker is alive, and brings back that the run was cancelled.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -27,8 +27,9 @@ DEFAULT_PAUSE_SECONDS = 10.0
 
 class Progress:
     """A sink that keeps the end of what was said. `composed`: the text is an answer in composed
-    calling, calls and all. `waited_seconds` is how long it took until there was leave to ask, and
-    `doubtful_attempts` how many attempts may have been in vain."""
+    calling, calls and all; `about` says which request it is. `waited_seconds` is how long it took
+    until there was leave to ask, and `doubtful_attempts` how many attempts may have been in vain.
+    """
 
     def __init__(
         self, attempt: int, waited_seconds: float = 0.0, doubtful_attempts: int = 0
@@ -37,6 +38,7 @@ class Progress:
         self._waited_seconds = waited_seconds
         self.doubtful_attempts = doubtful_attempts
         self.composed = False
+        self.about: Mapping[str, Any] = {}
         self._text = ""
         self._offset = 0
         self._calls: dict[int, tuple[str, str]] = {}
@@ -69,6 +71,7 @@ class Progress:
             "calls": calls,
             "attempt": self._attempt,
             "composed": self.composed,
+            **self.about,
             WAITED_SECONDS: round(self._waited_seconds, 3),
             DOUBTFUL_ATTEMPTS: self.doubtful_attempts,
         }

@@ -1,5 +1,6 @@
 """The definition that a run or a call takes when it starts and keeps until it ends."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,20 +18,25 @@ from schemas.base import Strict
 from schemas.faults import Fault, faults_of, nearest, told
 from schemas.run import CallRequest, RunRequest
 from schemas.tool import ANONYMOUS
+from schemas.tracing import Tracing
 
 # The name of an agent that is written in a request and says none.
 UNNAMED_AGENT = "inline"
 
 
 class AgentResolver:
-    """The catalog, as runs ask it for their agent and calls for their tool.
+    """The catalog, as runs ask it for their agent and calls for their tool; `tracing` says how the
+    run is to be traced that asks.
 
     Each answer takes the catalog off its shelf once, since another may stand there a moment later.
     """
 
-    def __init__(self, shelf: Shelf, facts: WorkerFacts) -> None:
+    def __init__(
+        self, shelf: Shelf, facts: WorkerFacts, tracing: Callable[[], Tracing] | None = None
+    ) -> None:
         self._shelf = shelf
         self._facts = facts
+        self._tracing = tracing
 
     # No coroutine: a large inline definition takes a while to check, and must not hold up the loop.
     @activity.defn(name=names.RESOLVE_AGENT)
@@ -71,7 +77,7 @@ class AgentResolver:
 
     def _snapshot(self, request: dict[str, Any]) -> Snapshot:
         _check(request, RunRequest)
-        return Snapshot(agent=self._agent(request["agent"]), worker=self._facts)
+        return Snapshot(agent=self._agent(request["agent"]), worker=self._of_worker())
 
     def _tool_snapshot(self, request: dict[str, Any]) -> ToolSnapshot:
         _check(request, CallRequest)
@@ -82,7 +88,13 @@ class AgentResolver:
                 raise RefusedError([Fault((), reason, "name a tool with an activity")])
         except RefusedError as refused:
             raise RefusedError(fault.under("tool") for fault in refused.faults) from None
-        return ToolSnapshot(tool=tool, worker=self._facts)
+        return ToolSnapshot(tool=tool, worker=self._of_worker())
+
+    def _of_worker(self) -> WorkerFacts:
+        """What the run is to know of the worker; how it is traced is decided for each."""
+        if self._tracing is None:
+            return self._facts
+        return self._facts.model_copy(update={"tracing": self._tracing()})
 
     def _agent(self, asked: str | dict[str, Any]) -> Agent:
         if isinstance(asked, str):

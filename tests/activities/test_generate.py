@@ -148,6 +148,7 @@ async def test_it_beats_soon_after_its_begin_and_shows_what_was_said() -> None:
     speaker.go_on.set()
     await running
     assert setting.heartbeats[0] == {
+        "turn": 1,
         "text": "Guten Tag",
         "offset": 0,
         "calls": [{"tool": "refund", "arguments": '{"n": '}],

@@ -1,0 +1,46 @@
+"""What a worker tells a collector: begun before its first run, sent off when it stops.
+
+The core of Temporal's SDK measures by itself (queues, pollers, latencies), and tells the same
+collector. A collector that is away is nobody's emergency: it is logged now and then, and all goes
+on.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+from temporalio.runtime import OpenTelemetryConfig
+
+from activities.telemetry.settings import TelemetrySettings, secrets_of_telemetry
+from activities.telemetry.starting import start
+from hosting.loading import House
+
+SERVICE: Final = "holdfast-worker"
+
+
+@asynccontextmanager
+async def telling(house: House) -> AsyncIterator[House]:
+    """The house with what tells the collector of it, for as long as this stands."""
+    house.secrets.learn(secrets_of_telemetry(os.environ))
+    telemetry = start(house.telling, SERVICE, os.environ, house.secrets)
+    try:
+        yield replace(house, telemetry=telemetry)
+    finally:
+        if telemetry is not None:
+            await asyncio.to_thread(telemetry.close)
+
+
+def core_metrics(settings: TelemetrySettings) -> OpenTelemetryConfig | None:
+    """How the core of Temporal's SDK tells what it measures; None where nothing is measured."""
+    if not settings.metrics:
+        return None
+    return OpenTelemetryConfig(
+        url=settings.metrics_url,
+        headers=settings.headers,
+        metric_periodicity=settings.interval,
+        durations_as_seconds=True,
+        http=True,
+    )

@@ -1,0 +1,221 @@
+"""What a process tells: by the conventions' names, within bounds, and never in anybody's way."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import monotonic
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
+
+from activities.secrets import Secrets
+from activities.telemetry.metrics import MAX_VALUES_OF_LABEL, OTHERS
+from activities.telemetry.settings import read_telemetry
+from activities.telemetry.starting import BETWEEN_TROUBLES_SECONDS, Seldom, start
+from activities.telemetry.telemetry import FLUSH_SECONDS, Telemetry
+from schemas.solution import Usage
+from schemas.tracing import Origin, Place, SpanRecord, Told, read_header
+from tests.support.traces import Recorder
+
+LABELS = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def test_a_place_travels_as_the_w3c_writes_it() -> None:
+    place = read_header({"traceparent": PARENT, "tracestate": "a=1", "baggage": "team=desk"})
+    assert place is not None
+    assert place.header() == {"traceparent": PARENT, "tracestate": "a=1", "baggage": "team=desk"}
+    assert place.at("1" * 16, "00").header()["traceparent"].endswith(f"-{'1' * 16}-00")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        {},
+        {"traceparent": "00-xyz"},
+        {"traceparent": PARENT.replace("4bf92f3577b34da6a3ce929d0e0e4736", "0" * 32)},
+        {"traceparent": PARENT.replace("00f067aa0ba902b7", "0" * 16)},
+        {"traceparent": PARENT, "baggage": 7},
+        {"traceparent": PARENT, "baggage": "x" * 9_000},
+    ],
+)
+def test_what_is_no_place_is_none(said: Any) -> None:
+    assert read_header(said) is None
+
+
+def test_ids_follow_from_what_they_name_and_from_nothing_else() -> None:
+    run = Origin("default", "run-1", "first")
+    assert run == Origin("default", "run-1", "first")
+    others = [Origin("default", "run-1", "second"), Origin("other", "run-1", "first")]
+    ids = [run.span_id(), run.span_id("t1c1"), run.span_id("t1c2")]
+    ids += [other.span_id("t1c1") for other in others]
+    assert len({*ids, *(each.span_id("t1c1") for each in others)}) == len(ids)
+    assert (len(run.trace_id()), len(run.span_id())) == (32, 16)
+
+
+def test_spans_of_a_trace_that_is_not_wanted_are_not_made_and_are_counted() -> None:
+    recorder = Recorder()
+    span = SpanRecord(
+        kind="tool",
+        name="execute_tool pay",
+        span_id="1" * 16,
+        error="denied",
+        start="2026-01-01T00:00:00.000Z",
+        end="2026-01-01T00:00:00.000Z",
+        attributes={"gen_ai.tool.name": "pay"},
+    )
+    recorder.telemetry.record(span, Told(trace_id="a" * 32, flags="00"))
+    assert recorder.seen() == []
+    labels = {"gen_ai.tool.name": "pay", "error.type": "denied"}
+    assert recorder.measured()["holdfast.calls"] == [(labels, 1)]
+    of = {"error.type": "denied", "holdfast.of": "tool"}
+    assert recorder.measured()["holdfast.errors"] == [(of, 1)]
+
+
+def test_the_sampler_decides_by_the_trace_or_as_the_starter_has() -> None:
+    telemetry = Recorder().telemetry
+    telemetry.spans.sampler = TraceIdRatioBased(0.5)
+    low, high = f"{1:032x}", "f" * 32
+    assert telemetry.flags(low, None) == "01"
+    assert telemetry.flags(high, None) == "00"
+    theirs = Recorder().telemetry
+    assert theirs.flags(high, Place(low, "1" * 16, "00")) == "00"
+    assert theirs.flags(high, Place(low, "1" * 16, "01")) == "01"
+    assert Telemetry().flags(low, None) == "00", "there is nowhere to send spans to"
+
+
+def test_labels_that_people_can_make_up_take_so_many_values_and_no_more() -> None:
+    recorder = Recorder()
+    for number in range(MAX_VALUES_OF_LABEL + 5):
+        labels = {**LABELS, "gen_ai.request.model": f"model {number}"}
+        recorder.telemetry.metrics.answered(labels, Usage(cost=1), 1.0, None, turn=True)
+    amounts = {
+        labels["gen_ai.request.model"]: amount
+        for labels, amount in recorder.measured()["holdfast.cost"]
+    }
+    assert len(amounts) == MAX_VALUES_OF_LABEL + 1
+    assert amounts[OTHERS] == 5
+
+
+def test_an_answer_is_measured_by_the_names_of_the_conventions() -> None:
+    recorder = Recorder()
+    usage = Usage(input_tokens=10, output_tokens=5, cost=0.25)
+    recorder.telemetry.metrics.answered(LABELS, usage, 2.0, 0.5, turn=True)
+    recorder.telemetry.metrics.unanswered(LABELS, 3.0, "503")
+    measured = recorder.measured()
+    failed = {**LABELS, "error.type": "503"}
+    assert measured["gen_ai.client.operation.duration"] == [(LABELS, (1, 2.0)), (failed, (1, 3.0))]
+    assert measured["gen_ai.client.operation.time_to_first_chunk"] == [(LABELS, (1, 0.5))]
+    assert measured["gen_ai.client.token.usage"] == [
+        ({**LABELS, "gen_ai.token.type": "input"}, (1, 10)),
+        ({**LABELS, "gen_ai.token.type": "output"}, (1, 5)),
+    ]
+    assert measured["holdfast.cost"] == [(LABELS, 0.25)]
+    assert measured["holdfast.turns"] == [(LABELS, 1)]
+    assert measured["holdfast.errors"] == [({"error.type": "503", "holdfast.of": "model"}, 1)]
+
+
+class Collector(ThreadingHTTPServer):
+    """What it was sent, by path; one that is `stuck` never answers."""
+
+    # What it is in the middle of is let go with it.
+    block_on_close = False
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Request)
+        self.stuck: threading.Event | None = None
+        self.sent: dict[str, list[bytes]] = {}
+
+
+class _Request(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.sent.setdefault(self.path, []).append(body)
+        if self.server.stuck is not None:
+            self.server.stuck.wait(60)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    """One that takes what it is sent; a test may have it get stuck."""
+    with Collector() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def stuck() -> Iterator[threading.Event]:
+    """Lets a stuck collector go when the test is over."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def started(monkeypatch: pytest.MonkeyPatch, collector: Collector, **more: str) -> Telemetry:
+    """A process that tells this collector."""
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}", **more}
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    telemetry = start(read_telemetry(environ), "desk", environ, Secrets(["sk-Sesame-42"]))
+    assert telemetry is not None
+    return telemetry
+
+
+def test_a_line_is_sent_with_its_place_and_without_secrets(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    before = list(logging.getLogger().handlers)
+    telemetry = started(monkeypatch, collector, OTEL_LOGS_EXPORTER="otlp")
+    place = read_header({"traceparent": PARENT})
+    assert place is not None
+    span = telemetry.begin("chat m", place, {})
+    with trace.use_span(span, end_on_exit=True):
+        logging.getLogger("holdfast").warning("the key is %s", "sk-Sesame-42")
+    telemetry.close()
+    logging.getLogger().handlers[:] = before
+    assert set(collector.sent) >= {"/v1/logs", "/v1/traces"}
+    sent = ExportLogsServiceRequest.FromString(collector.sent["/v1/logs"][0])
+    [line] = sent.resource_logs[0].scope_logs[0].log_records
+    assert line.body.string_value == "the key is [secret]"
+    assert line.trace_id.hex() == place.trace_id
+    about = {one.key: one.value.string_value for one in sent.resource_logs[0].resource.attributes}
+    assert about["service.name"] == "desk"
+
+
+def test_a_trouble_of_the_sending_is_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    telling = Seldom()
+    for number, seconds in enumerate((0, 1, BETWEEN_TROUBLES_SECONDS)):
+        said = {"msg": "no answer, try %s", "args": (number,), "levelno": logging.WARNING}
+        record = logging.makeLogRecord(said)
+        record.created = 1_000_000_000.0 + seconds
+        telling.handle(record)
+    assert caplog.messages == ["no answer, try 0", "no answer, try 2"]
+
+
+def test_a_collector_that_never_answers_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, stuck: threading.Event
+) -> None:
+    collector.stuck = stuck
+    telemetry = started(monkeypatch, collector, OTEL_BSP_SCHEDULE_DELAY="10")
+    place = read_header({"traceparent": PARENT})
+    assert place is not None
+    began = monotonic()
+    for _ in range(5_000):  # more than the queue holds
+        telemetry.begin("chat m", place, {}).end()
+    assert monotonic() - began < FLUSH_SECONDS
+    began = monotonic()
+    telemetry.close()
+    assert monotonic() - began < FLUSH_SECONDS + 2

@@ -1,0 +1,202 @@
+"""A worker as a command, with a collector, and with one that is away; and the dashboard's names."""
+
+import asyncio
+import json
+import re
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from temporalio.client import Client
+
+from hosting.loading import LoadError, load
+from hosting.options import Settings
+from tests.support import tools
+from tests.support.model_server import Answer, call, serve
+from tests.support.traces import Recorder
+
+ROOT = Path(__file__).parents[1]
+DASHBOARD = ROOT / "deploy" / "grafana" / "holdfast.json"
+# How a collector names what Prometheus reads: by its unit, and what it is.
+UNITS = {"s": "_seconds", "By": "_bytes", "ms": "_milliseconds"}
+KINDS = {"sum": ["_total"], "histogram": ["_bucket", "_count", "_sum"], "gauge": [""]}
+
+
+class Collector(ThreadingHTTPServer):
+    """What it was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Request)
+        self.sent: list[tuple[str, bytes]] = []
+
+    def spans(self) -> list[str]:
+        """The names of the spans."""
+        requests = [ExportTraceServiceRequest.FromString(body) for body in self._of("/v1/traces")]
+        return [
+            span.name
+            for request in requests
+            for of in request.resource_spans
+            for scope in of.scope_spans
+            for span in scope.spans
+        ]
+
+    def series(self) -> set[str]:
+        """The metrics, as Prometheus knows them."""
+        requests = [ExportMetricsServiceRequest.FromString(b) for b in self._of("/v1/metrics")]
+        return {
+            name
+            for request in requests
+            for of in request.resource_metrics
+            for scope in of.scope_metrics
+            for metric in scope.metrics
+            for name in in_prometheus(metric.name, metric.unit, metric.WhichOneof("data"))
+        }
+
+    def _of(self, path: str) -> list[bytes]:
+        return [body for at, body in list(self.sent) if at == path]
+
+
+class _Request(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        self.server.sent.append((self.path, self.rfile.read(length)))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    """A collector on loopback."""
+    server = Collector()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def in_prometheus(name: str, unit: str, kind: str | None) -> list[str]:
+    """The series of a metric, behind a collector."""
+    base = re.sub(r"[^A-Za-z0-9_]", "_", name) + UNITS.get(unit, "")
+    return [base + ending for ending in KINDS[kind or "gauge"]]
+
+
+async def at_work(
+    client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch, port: int
+) -> tuple[str, float]:
+    """A worker that tells a collector at this port, from its start over a run to its stop: what it
+    logs, and how long it took to stop."""
+    monkeypatch.setenv(tools.LEDGER, str(folder / "ledger"))
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "500")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+    monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
+    queue = f"queue-{uuid.uuid4().hex[:8]}"
+    endpoints = folder / "endpoints.yaml"
+    with serve([Answer(calls=[call("raises")]), Answer("done")]) as model:
+        endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
+        options = ["--tools", str(ROOT / "tests/support/tools.py"), "--task-queue", queue]
+        with (folder / "log").open("w+") as log:
+            worker = await asyncio.create_subprocess_exec(
+                *(sys.executable, "worker.py", "--endpoints", str(endpoints), *options),
+                cwd=ROOT,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+            )
+            try:
+                assert worker.stdout is not None
+                assert (await worker.stdout.readline()).startswith(b"holdfast worker ready")
+                agent = {"name": "desk", "model": {"endpoint": "fake", "name": "m"}}
+                request = {"agent": {**agent, "tools": ["raises"]}, "input": "go"}
+                await client.execute_workflow(
+                    "AgentWorkflow", request, id=f"told-{queue}", task_queue=queue
+                )
+                began = monotonic()
+                worker.terminate()
+                await asyncio.wait_for(worker.wait(), 30)
+                seconds = monotonic() - began
+            finally:
+                if worker.returncode is None:
+                    worker.kill()
+                    await worker.wait()
+            return (folder / "log").read_text(), seconds
+
+
+async def test_what_a_worker_does_is_told_until_it_stops_and_the_log_says_where(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collector: Collector
+) -> None:
+    log, _ = await at_work(client, tmp_path, monkeypatch, collector.server_port)
+    assert sorted(collector.spans()) == [
+        "RunActivity:raises",
+        "RunActivity:raises",
+        *("chat m", "chat m", "execute_tool raises", "invoke_agent desk"),
+    ]
+    told = collector.series()
+    assert {"gen_ai_client_token_usage_sum", "holdfast_runs_ended_total"} <= told
+    known = told | own_series()
+    assert series_of_dashboard() <= known, "a panel of the dashboard stays empty"
+    line = next(line for line in log.splitlines() if "Completing activity as failed" in line)
+    assert re.search(r"\[run=told-\S+ turn=1 call=t1c1 trace_id=[0-9a-f]{32} span_id=", line)
+
+
+def test_a_variable_that_cannot_be_meant_so_keeps_a_worker_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")
+    with pytest.raises(LoadError) as refused:
+        load(Settings())
+    [line] = refused.value.lines
+    assert "the variable OTEL_EXPORTER_OTLP_ENDPOINT holds no address; write it like" in line
+
+
+async def test_a_collector_that_is_away_is_told_of_and_holds_up_nothing(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Request) as nobody:
+        port = nobody.server_port
+    log, seconds = await at_work(client, tmp_path, monkeypatch, port)
+    assert seconds < 12
+    assert "WARNING opentelemetry." in log
+
+
+def own_series() -> set[str]:
+    """All that this house measures, whether or not it has happened."""
+    recorder = Recorder()
+    found = {
+        name
+        for instrument in vars(recorder.telemetry.metrics).values()
+        if hasattr(instrument, "name")
+        for name in in_prometheus(
+            instrument.name,
+            instrument.unit,
+            "histogram" if "Histogram" in type(instrument).__name__ else "sum",
+        )
+    }
+    return found | {"holdfast_approvals_waiting", "holdfast_approvals_oldest_seconds"}
+
+
+def series_of_dashboard() -> set[str]:
+    """Every series that a panel of the dashboard asks for."""
+    panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+    asked = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    return set(re.findall(r"\b(?:gen_ai|holdfast|temporal)_\w+(?=[{\[])", " ".join(asked)))
+
+
+def test_the_dashboard_asks_for_each_of_our_metrics() -> None:
+    asked = series_of_dashboard()
+    families = {re.sub(r"(_total|_bucket|_count|_sum)$", "", name) for name in own_series()}
+    assert families <= {re.sub(r"(_total|_bucket|_count|_sum)$", "", name) for name in asked}

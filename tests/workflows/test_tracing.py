@@ -1,0 +1,259 @@
+"""A run is one trace: nothing twice, no orphan, whoever did the work and however long it took."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from temporalio import activity
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.contrib.opentelemetry import TracingInterceptor
+from temporalio.worker import Worker
+
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
+from tests.support.model_server import Answer, call
+from tests.support.traces import Recorder, Seen, seen, traced, tree
+from tests.workflows.test_chain import MANY, OFTEN, looking, runs_of
+from tests.workflows.test_delegates import ASK, agents, by_agent
+
+
+def failing_once(answers: Any) -> Any:
+    """A model whose first answer is that it is busy."""
+    asked: list[int] = []
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        asked.append(turn)
+        busy = Answer(status=503, body={"error": {"message": "busy"}})
+        found: Answer = answers(turn, body)
+        return busy if len(asked) == 1 else found
+
+    return answer
+
+
+def others() -> tuple[TracingInterceptor, Callable[[], list[Seen]]]:
+    """Temporal's own tracing, as programs of others have it, and the spans that it has made."""
+    kept, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+
+    def told() -> list[Seen]:
+        spans = [seen(one) for one in kept.get_finished_spans()]
+        return [one for one in spans if not one.name.startswith("QueryWorkflow")]
+
+    return TracingInterceptor(provider.get_tracer("others")), told
+
+
+def names(spans: list[Seen]) -> list[str]:
+    """What they are, in no order."""
+    return sorted(one.name for one in spans)
+
+
+def the(spans: list[Seen], name: str) -> Seen:
+    """The one span of this name."""
+    [found] = [one for one in spans if one.name == name]
+    return found
+
+
+async def over(recorder: Recorder, name: str) -> Seen:
+    """The first span of this name, once it is there."""
+
+    async def found() -> Seen | None:
+        return next((one for one in recorder.seen() if one.name == name), None)
+
+    return await eventually(found)
+
+
+async def has_ended(run: Run, call_id: str) -> bool:
+    """Whether a call of the turn under way has ended."""
+    calls = (await run.status())["calls"]
+    return any(one["callId"] == call_id and one["stage"] == "ended" for one in calls)
+
+
+async def test_a_run_is_one_trace_with_its_retries_approvals_and_delegates(
+    open_house: OpenHouse, tmp_path: Path
+) -> None:
+    # Its cache is off: each of its workflow tasks is a replay of all before it.
+    recorder, calls = Recorder(), [call("pay", amount=7), call("ask", task="help"), call("raises")]
+    answers = by_agent(
+        Test=[Answer(calls=calls), Answer("done")],
+        Help=[Answer(calls=[call("echo", text="x")]), Answer("helped")],
+    )
+    catalog = agents(tmp_path / "catalog", helper={"instructions": "Help", "tools": ["echo"]})
+    house = await open_house(failing_once(answers), telemetry=recorder.telemetry, catalog=catalog)
+    run = await house.start(["pay", ASK, "raises"])
+    await run.waiting()
+    helper = await over(recorder, "invoke_agent helper")
+    await eventually(lambda: has_ended(run, "t1c2"))
+    assert "invoke_agent tester" not in names(recorder.seen()), "it is not over"
+    await run.decide("t1c1", "approve", by="ada@acme.org")
+    await run.result()
+
+    spans = recorder.seen()
+    assert tree(spans) == [
+        "RunActivity:echo < execute_tool echo",
+        "RunActivity:pay < execute_tool pay",
+        "RunActivity:raises ValueError! < execute_tool raises tool_error!",
+        "RunActivity:raises again (2) ValueError! < execute_tool raises tool_error!",
+        "approval pay < invoke_agent tester",
+        "chat fake 503! < invoke_agent tester",
+        "chat fake < invoke_agent helper",
+        "chat fake < invoke_agent helper",
+        "chat fake < invoke_agent tester",
+        "chat fake again (2) < invoke_agent tester",
+        "execute_tool ask < invoke_agent tester",
+        "execute_tool echo < invoke_agent helper",
+        "execute_tool pay < invoke_agent tester",
+        "execute_tool raises tool_error! < invoke_agent tester",
+        "invoke_agent helper < execute_tool ask",
+        "invoke_agent tester",
+    ]
+    agent = the(spans, "invoke_agent tester")
+    assert agent.attributes["gen_ai.conversation.id"] == run.id
+    assert agent.attributes["gen_ai.provider.name"] == "openai"
+    assert agent.attributes["holdfast.status"] == "completed"
+    assert agent.attributes["gen_ai.usage.input_tokens"] == 40
+    wait, paid = the(spans, "approval pay"), the(spans, "execute_tool pay")
+    assert wait.attributes["holdfast.approval.verdict"] == "approve"
+    assert agent.start <= wait.start < wait.end <= paid.start <= paid.end <= agent.end
+    asked = the(spans, "execute_tool ask")
+    assert asked.end < wait.end, "a call ends when it ended, not with its turn"
+    assert helper.attributes["gen_ai.conversation.id"] == f"{run.id}.t1c2"
+    assert "ada@acme.org" not in str(spans), "who decides is content"
+
+
+async def test_a_run_that_goes_on_as_a_new_one_stays_one_trace(
+    open_house: OpenHouse, client: Client
+) -> None:
+    recorder, (tracing, theirs) = Recorder(), others()
+    house = await open_house(looking(8), telemetry=recorder.telemetry, **OFTEN)
+    shop = House(traced(client, tracing), house.task_queue, house.model)
+    run = await shop.start(["look_up"], agent=MANY)
+    await run.result()
+    assert len(await runs_of(run)) > 1
+    spans = recorder.seen()
+    tree([*spans, *theirs()])
+    assert names(spans).count("execute_tool look_up") == 7
+    agent = the(spans, "invoke_agent tester")
+    assert agent.start <= min(one.start for one in spans)
+    assert agent.attributes["holdfast.turns"] == 8
+    assert [agent.parent_id] == [one.span_id for one in theirs() if one.parent_id is None]
+
+
+async def test_a_run_that_is_cancelled_or_fails_has_a_last_word(open_house: OpenHouse) -> None:
+    recorder = Recorder()
+    house = await open_house([Answer(calls=[call("pay", amount=7)])], telemetry=recorder.telemetry)
+    run = await house.start(["pay"])
+    await run.waiting()
+    await run.handle.cancel()
+    with pytest.raises(WorkflowFailureError):
+        await run.result()
+    assert tree(recorder.seen()) == [
+        "approval pay < invoke_agent tester cancelled!",
+        "chat fake < invoke_agent tester cancelled!",
+        "execute_tool pay cancelled! < invoke_agent tester cancelled!",
+        "invoke_agent tester cancelled!",
+    ]
+    spans = recorder.seen()
+    assert the(spans, "approval pay").attributes["holdfast.approval.verdict"] == "withdrawn"
+    assert the(spans, "execute_tool pay").attributes["holdfast.carried_out"] is False
+
+    recorder.exporter.clear()
+    broken = await house.start(agent={"model": {"endpoint": "nowhere", "name": "fake"}})
+    assert (await broken.failure()).type in ("invalid_request", "model_error")
+    assert len(recorder.seen(broken.id)) == len(recorder.seen())
+
+
+async def test_it_hangs_under_whoever_started_it_and_so_do_workers_of_others(
+    open_house: OpenHouse, client: Client
+) -> None:
+    # As Temporal's own tracing writes and reads it, in every language.
+    recorder, queue, (tracing, told) = Recorder(), "others", others()
+    house = await open_house(
+        [Answer(calls=[call("ship", to="Ada")]), Answer("done")], telemetry=recorder.telemetry
+    )
+    starter = traced(client, tracing)
+    ship = {"_tool": "ship", "_activity": {"type": "Ship", "taskQueue": queue}, "properties": {}}
+
+    @activity.defn(name="Ship")
+    async def carry_out(arguments: dict[str, Any]) -> str:
+        return "shipped"
+
+    theirs = Worker(client, task_queue=queue, activities=[carry_out], interceptors=[tracing])
+    async with theirs:
+        run = await House(starter, house.task_queue, house.model).start([ship])
+        await run.result()
+    assert tree([*recorder.seen(), *told()]) == [
+        "RunActivity:Ship < execute_tool ship",
+        "StartWorkflow:AgentWorkflow",
+        "chat fake < invoke_agent tester",
+        "chat fake < invoke_agent tester",
+        "execute_tool ship < invoke_agent tester",
+        "invoke_agent tester < StartWorkflow:AgentWorkflow",
+    ]
+
+
+async def test_a_single_call_is_a_trace_too(open_house: OpenHouse) -> None:
+    recorder = Recorder()
+    house = await open_house([], telemetry=recorder.telemetry)
+    run = await house.call("pay", {"amount": 7})
+    await run.waiting()
+    await run.decide("t1c1", "deny", reason="no")
+    assert (await run.failure()).type == "denied"
+    assert tree(recorder.seen()) == [
+        "approval pay < invoke_workflow CallWorkflow denied!",
+        "execute_tool pay denied! < invoke_workflow CallWorkflow denied!",
+        "invoke_workflow CallWorkflow denied!",
+    ]
+
+
+async def test_content_is_told_only_where_it_is_asked_for_and_never_a_secret(
+    open_house: OpenHouse,
+) -> None:
+    said = [Answer(calls=[call("echo", text="the plan: sk-Sesame-42")]), Answer("the end")]
+    quiet, open_ = Recorder(), Recorder(content=True, secrets=["sk-Sesame-42"])
+    for recorder in (quiet, open_):
+        house = await open_house(said, telemetry=recorder.telemetry)
+        await (await house.start(["echo"], input="the task")).result()
+    assert not any(word in str(quiet.seen()) for word in ("the plan", "the end", "the task"))
+    call_ = the(open_.seen(), "execute_tool echo").attributes
+    assert call_["gen_ai.tool.call.arguments"] == '{"text": "the plan: [secret]"}'
+    assert call_["gen_ai.tool.call.result"] == "the plan: [secret]"
+    agent = the(open_.seen(), "invoke_agent tester").attributes
+    assert "the task" in agent["gen_ai.input.messages"]
+    assert "the end" in agent["gen_ai.output.messages"]
+    assert "sk-Sesame-42" not in str(open_.seen())
+
+
+async def test_without_it_nothing_is_passed_on_and_history_is_as_before(
+    open_house: OpenHouse,
+) -> None:
+    house = await open_house(looking(3))
+    run = await house.start(["look_up"])
+    await run.result()
+    assert not any(names_of_headers(event) for event in await run.history())
+    assert "tracing" not in str(await run.history())
+    assert "record_spans" not in str(await run.history())
+
+
+async def test_a_run_whose_starter_wants_no_spans_is_counted_alone(
+    open_house: OpenHouse, client: Client
+) -> None:
+    unsampled = TracerProvider(ALWAYS_OFF, shutdown_on_exit=False)
+    tracing = TracingInterceptor(unsampled.get_tracer("others"))
+    recorder = Recorder()
+    house = await open_house(looking(3), telemetry=recorder.telemetry, **SIDE_BY_SIDE)
+    starter = traced(client, tracing)
+    await (await House(starter, house.task_queue, house.model).start(["look_up"])).result()
+    assert recorder.seen() == []
+    measured = recorder.measured()
+    assert measured["holdfast.calls"] == [({"gen_ai.tool.name": "look_up"}, 2)]
+    assert [amount for _, amount in measured["holdfast.turns"]] == [3]
+
+
+def names_of_headers(event: Any) -> list[str]:
+    """The headers that an activity was scheduled with."""
+    return list(event.activity_task_scheduled_event_attributes.header.fields)
