@@ -1,0 +1,233 @@
+"""A worker's probes: what they say while it starts, works, stops, and while Temporal is away.
+
+And what a rollout relies on: a worker that is asked to stop lets its activities finish, once.
+"""
+
+import asyncio
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, nullcontext
+from pathlib import Path
+
+import httpx
+import pytest
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from hosting.errors import StartError
+from hosting.health import MAX_CONNECTIONS, Health, Probes, Where, probed
+from hosting.options import options
+from hosting.workers import Workers
+from tests.faults.stage.proxy import Proxy
+from tests.support.eventually import eventually
+from tests.support.tools import echo
+from tests.support.worker_command import command
+
+HERE = "127.0.0.1"
+TOOLS = """
+import asyncio
+from pathlib import Path
+from pydantic import BaseModel
+from temporalio import activity
+
+class Slow(BaseModel):
+    folder: Path
+
+@activity.defn
+async def slow(slow: Slow) -> str:
+    "Note each beginning, wait until there is a file `go`, and note the end."
+    with (slow.folder / "ledger").open("a") as ledger:
+        ledger.write("begun\\n")
+    while not (slow.folder / "go").exists():
+        await asyncio.sleep(0.02)
+    with (slow.folder / "ledger").open("a") as ledger:
+        ledger.write("ended\\n")
+    return "slowly"
+"""
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    """What a test opens, and is closed behind it."""
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+async def answers(health: Health, stack: AsyncExitStack) -> httpx.AsyncClient:
+    """Who asks the probes of a worker that is so."""
+    probes = await stack.enter_async_context(Probes(health))
+    port = await probes.listen(Where(HERE, 0))
+    return await stack.enter_async_context(httpx.AsyncClient(base_url=f"http://{HERE}:{port}"))
+
+
+async def said(asking: httpx.AsyncClient, path: str = "/ready") -> tuple[int, str]:
+    """The status of a probe, and its line."""
+    answer = await asking.get(path)
+    return answer.status_code, answer.text.strip()
+
+
+async def working(client: Client, stack: AsyncExitStack) -> Workers:
+    """A worker that does little, and polls."""
+    queue = f"queue-{uuid.uuid4().hex[:8]}"
+    workers = Workers(Worker(client, task_queue=queue, activities=[echo]), [], nullcontext())
+    await stack.enter_async_context(workers)
+
+    async def up() -> bool:
+        return workers.is_running
+
+    await eventually(up)
+    return workers
+
+
+async def test_a_worker_is_ready_from_its_start_to_its_stop(
+    client: Client, stack: AsyncExitStack
+) -> None:
+    health = Health()
+    asking = await answers(health, stack)
+    assert await said(asking) == (503, "the worker is starting")
+    async with AsyncExitStack() as work:
+        workers = await working(client, work)
+        health.started(workers, client)
+        assert await said(asking) == (200, "the worker takes work")
+        assert await said(asking, "/live") == (200, "the worker lives")
+    assert await said(asking) == (503, "the worker has stopped")
+    health.stopping()
+    assert await said(asking) == (503, "the worker is stopping")
+    assert await said(asking, "/live") == (200, "the worker lives")
+
+
+async def test_a_worker_that_temporal_does_not_serve_is_alive_and_not_ready(
+    client: Client, stack: AsyncExitStack
+) -> None:
+    workers = await working(client, stack)
+    address, port = client.service_client.config.target_host.split(":")
+    proxy = await stack.enter_async_context(Proxy(address, int(port)))
+    cut = await Client.connect(proxy.address)
+    gone = Health()
+    gone.started(workers, cut)
+    asking = await answers(gone, stack)
+    assert await said(asking) == (200, "the worker takes work")
+    proxy.refuse()
+    proxy.cut()
+    status, line = await said(asking)
+    assert status == 503
+    assert line.startswith("Temporal does not serve the worker: ")
+    assert (await said(asking, "/live"))[0] == 200
+
+    lost = Health()
+    lost.started(workers, await Client.connect(f"{address}:{port}", namespace="no-such-namespace"))
+    said_of_it = await said(await answers(lost, stack))
+    assert said_of_it == (503, "Temporal does not serve the worker: NOT_FOUND")
+
+
+async def test_a_strange_question_is_answered_in_a_line_and_holds_nothing_up(
+    stack: AsyncExitStack,
+) -> None:
+    asking = await answers(Health(), stack)
+    assert await said(asking, "/") == (404, "ask for /live or /ready")
+    assert await said(asking, "/live?a=b") == (200, "the worker lives")
+    assert (await asking.post("/live")).status_code == 405
+    assert (await asking.head("/live")).text == ""
+    assert (await asking.get("/live", headers={"x": "y" * 10_000})).status_code == 431
+    host, port = asking.base_url.host, asking.base_url.port
+    assert port is not None
+    idle = [await asyncio.open_connection(host, port) for _ in range(MAX_CONNECTIONS)]
+    reader, writer = await asyncio.open_connection(host, port)
+    assert await reader.read() == b""
+    assert not idle[0][0].at_eof(), "one more is not kept, and those before it are"
+    for each in (writer, *(writer for _, writer in idle)):
+        each.close()
+
+    async def answered() -> bool:
+        try:
+            return (await said(asking, "/live"))[0] == 200
+        except httpx.TransportError:
+            return False
+
+    await eventually(answered)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("8236", Where(HERE, 8236)),
+        ("0.0.0.0:8236", Where("0.0.0.0", 8236)),
+        ("[::]:0", Where("::", 0)),
+    ],
+)
+def test_where_probes_are_answered(
+    text: str, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert options(["--health", text]).settings.health == where
+    monkeypatch.setenv("HOLDFAST_HEALTH", text)
+    assert options([]).settings.health == where
+
+
+@pytest.mark.parametrize("text", ["here:1", "0.0.0.0", "65536", "-1", "[::]", "²"])
+def test_what_is_no_place_for_probes_is_refused(text: str) -> None:
+    with pytest.raises(StartError, match=r"--health.*; write a port, as 8236, or an address"):
+        options([f"--health={text}"])
+
+
+async def test_a_port_that_is_taken_stops_the_start() -> None:
+    with socket.create_server((HERE, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StartError, match=f"{HERE} port {port} cannot be had: Address already"):
+            async with probed(Where(HERE, port), Health()):
+                pass
+
+
+async def test_a_worker_that_is_stopped_finishes_its_activity_once_and_the_next_goes_on(
+    client: Client, tmp_path: Path
+) -> None:
+    for name, text in {
+        "agents/sloth.md": "---\nmodel: {endpoint: scripted}\ntools: [slow]\n---\nBe slow.\n",
+        "tools.py": TOOLS,
+        "endpoints.yaml": "scripted: {provider: script, file: script.yaml}\n",
+        "script.yaml": f"- calls: [{{tool: slow, arguments: {{folder: '{tmp_path}'}}}}]\n"
+        "- text: Done.\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with socket.create_server((HERE, 0)) as probe:
+        port = probe.getsockname()[1]
+    queue = f"queue-{uuid.uuid4().hex[:8]}"
+    worker = [
+        *("--catalog", str(tmp_path), "--tools", str(tmp_path / "tools.py")),
+        *("--endpoints", str(tmp_path / "endpoints.yaml"), "--task-queue", queue),
+    ]
+    address = client.service_client.config.target_host
+    ledger = tmp_path / "ledger"
+    async with (
+        command(*worker, "--health", str(port), address=address) as first,
+        httpx.AsyncClient(base_url=f"http://{HERE}:{port}") as asking,
+    ):
+        await first.until("holdfast worker ready")
+        assert (await said(asking))[0] == 200
+        run = await client.start_workflow(
+            "AgentWorkflow",
+            {"agent": "sloth", "input": "go"},
+            id=f"run-{uuid.uuid4().hex[:8]}",
+            task_queue=queue,
+        )
+
+        async def begun() -> bool:
+            return ledger.exists()
+
+        await eventually(begun)
+        first.signal()
+
+        async def stopping() -> bool:
+            return await said(asking) == (503, "the worker is stopping")
+
+        await eventually(stopping)
+        assert await said(asking, "/live") == (200, "the worker lives")
+        (tmp_path / "go").touch()
+        assert (await first.end())[0] == 0
+    async with command(*worker, address=address) as second:
+        await second.until("holdfast worker ready")
+        assert (await run.result())["output"] == "Done."
+        second.signal()
+        assert (await second.end())[0] == 0
+    assert ledger.read_text() == "begun\nended\n", "carried out once, to its end"
