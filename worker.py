@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from temporalio.client import Client
@@ -28,11 +29,15 @@ from activities.pulse import PulseInterceptor
 from activities.querying import QueriedPages, Queries
 from activities.resolve import AgentResolver
 from activities.secrets import Secrets, secrets_in
+from activities.telemetry.attempts import TelemetryInterceptor, tracing_here
+from activities.telemetry.chat import Chats
+from activities.telemetry.recording import SpanRecorder
 from activities.tokens import CheckToken
 from hosting import deployment
 from hosting.checking import check
 from hosting.dev_server import DevServer, abandon, serving
 from hosting.errors import STOPPED, StartError
+from hosting.health import Health, probed
 from hosting.loading import House, holdings, load
 from hosting.logs import log_to_stderr
 from hosting.options import Settings as Settings  # whoever builds a worker begins with these
@@ -40,6 +45,7 @@ from hosting.options import options
 from hosting.sandbox import sandbox
 from hosting.steady import SteadyRunner
 from hosting.stopping import leave, until_stopped
+from hosting.telemetry import core_metrics, telling
 from hosting.temporal import connect, connect_settings, open_store, usable_search_attributes
 from hosting.workers import Workers
 from schemas import names
@@ -49,6 +55,7 @@ from workflows.agent import AgentWorkflow
 from workflows.call import CallWorkflow
 from workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
 from workflows.metadata import DetailsInterceptor
+from workflows.tracing import TracingInterceptor
 from workflows.watched import WatchInterceptor
 
 # What a model has said so far is in its activity's heartbeat: it must not be held back for long.
@@ -77,6 +84,7 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
     facts = WorkerFacts(
         search_attributes=await usable_search_attributes(client),
         notify=settings.notify,
+        notifiers=house.channels.listeners(),
         generate_timeout=settings.generate_timeout,
         heartbeat_timeout=settings.heartbeat_timeout,
         continue_after=settings.continue_after,
@@ -94,6 +102,7 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
     generate = Generate(
         *(house.models, pages, handing.conversations, handing),
         *(settings.generate_timeout, house.secrets),
+        None if house.telemetry is None else Chats(house.telemetry),
     )
     # Room for as many activities and local activities at once as the worker takes, and for looking
     # at the catalog.
@@ -121,7 +130,7 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
     )
     runner.serve(main)
     asking = [
-        _asking(client, settings, generate, house.secrets, name, limit)
+        _asking(client, settings, generate, house, name, limit)
         for name, limit in house.models.limits().items()
     ]
     return Workers(main, asking, _living(house, threads, settings))
@@ -131,7 +140,7 @@ def _asking(
     client: Client,
     settings: Settings,
     generate: Generate,
-    secrets: Secrets,
+    house: House,
     endpoint: str,
     limit: int | None,
 ) -> Worker:
@@ -143,7 +152,10 @@ def _asking(
         client,
         task_queue=names.request_queue(settings.task_queue, endpoint),
         activities=[generate.generate],
-        interceptors=[SizeInterceptor(keeper(client.data_converter), secrets)],
+        interceptors=[
+            TelemetryInterceptor(house.telemetry),
+            SizeInterceptor(keeper(client.data_converter), house.secrets),
+        ],
         max_task_queue_activities_per_second=None if limit is None else limit / 60,
         max_concurrent_activities=MAX_ACTIVITIES,
         max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
@@ -169,18 +181,24 @@ def _interceptors(
     watch = WatchInterceptor(carried, settings.heartbeat_timeout)
     size = SizeInterceptor(keeper(client.data_converter), house.secrets)
     handed = HandingInterceptor(handing)
-    return [PulseInterceptor(carried), size, watch, handed, DetailsInterceptor()]
+    told = TelemetryInterceptor(house.telemetry)
+    traced = TracingInterceptor()
+    return [told, PulseInterceptor(carried), size, watch, handed, traced, DetailsInterceptor()]
 
 
 def _own_activities(client: Client, house: House, facts: WorkerFacts) -> list[Callable[..., Any]]:
     """What the worker itself does for runs, beside asking models and the tools of its catalog."""
-    resolver = AgentResolver(house.shelf, facts)
+    told = house.telemetry
+    tracing = None if told is None else partial(tracing_here, told)
+    resolver = AgentResolver(house.shelf, facts, tracing)
     memories = Memories(client, Queries(client))
     world = house.shelf.catalog.world
     knowledge = FetchKnowledge(house.web, world.folder, world.knowledge_urls)
     return [
         knowledge.fetch_knowledge,
         CheckToken(house.keys).check_token,
+        house.channels.tell_people,
+        SpanRecorder(told, house.models).record_spans,
         *(resolver.resolve_agent, resolver.resolve_tool),
         *(memories.memory_read, memories.memory_search, memories.memory_write),
     ]
@@ -212,20 +230,26 @@ async def serve(settings: Settings, dev: DevServer | None, secrets: Secrets) -> 
         StartError: the worker cannot start.
     """
     house = load(settings, secrets)
-    for warning in house.models.warnings():
+    for warning in [*house.models.warnings(), *house.channels.warnings()]:
         logger.warning("%s", warning)
     async with AsyncExitStack() as stack:
+        house = await stack.enter_async_context(telling(house))
+        health = Health()
+        await stack.enter_async_context(probed(settings.health, health))
         where = connect_settings()
         if dev is not None:
             dev = replace(dev, namespace=where.get("namespace", "default"))
             where = {"target_host": await stack.enter_async_context(serving(dev))}
             where["namespace"] = dev.namespace
-        client = await connect(where, await open_store(settings.store, stack), house.ring)
+        store, metrics = await open_store(settings.store, stack), core_metrics(house.telling)
+        client = await connect(where, store, house.ring, metrics)
         worker = await stack.enter_async_context(await build_worker(client, settings, house))
         while not worker.is_running:
             await asyncio.sleep(0.01)
         ready = f"holdfast worker ready: task queue {settings.task_queue}, {holdings(house)}"
         print(ready, flush=True)
+        health.started(worker, client)
+        stack.callback(health.stopping)
         if settings.version and (todo := await deployment.unrouted(client, settings.version)):
             logger.info("%s", todo)
         await asyncio.Event().wait()

@@ -5,7 +5,7 @@ Everything is checked before a worker starts, and every problem is told with fil
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httpx
 
@@ -17,9 +17,13 @@ from activities.catalog.reloading import Reloading
 from activities.endpoints import EndpointsError, Models, http_client, load_models
 from activities.key_settings import load_keys
 from activities.keysets import Keys, KeysError
+from activities.notify.channels import Channels
+from activities.notify.settings import NotifiersError, load_notifiers
 from activities.pinned import knowledge_client, read_network
 from activities.providers.ollama.host import with_local_ollama
 from activities.secrets import Secrets, secrets_in
+from activities.telemetry.settings import TelemetryError, TelemetrySettings, read_telemetry
+from activities.telemetry.telemetry import Telemetry
 from encryption.ring import KeyRing, RingError
 from hosting.errors import StartError
 from hosting.options import Settings
@@ -30,7 +34,8 @@ from schemas.faults import nearest
 class House:
     """What a worker works with, read and checked: its catalog, kept current, and its models.
 
-    `web` is what knowledge is fetched with, `http` all else; `secrets` are what never leaves it.
+    `web` is what knowledge is fetched with, `http` all else; `secrets` are what never leaves it,
+    `telling` is what a collector is told of it, and `telemetry` what tells it so.
     """
 
     shelf: Shelf
@@ -41,6 +46,9 @@ class House:
     secrets: Secrets
     ring: KeyRing | None = None
     keys: Sequence[Keys] = ()
+    channels: Channels = field(default_factory=Channels)
+    telling: TelemetrySettings = field(default_factory=TelemetrySettings)
+    telemetry: Telemetry | None = None
 
 
 class LoadError(StartError):
@@ -66,11 +74,13 @@ def load(settings: Settings, secrets: Secrets | None = None) -> House:
     models, problems = _models(settings, http)
     ring, wrong_keys = _ring(settings)
     keys, wrong_sets = _keys(settings, http)
-    problems += [*wrong_keys, *wrong_sets]
+    channels, wrong_channels = _channels(settings, http)
+    telling, wrong_telling = _telling()
+    problems += [*wrong_keys, *wrong_sets, *wrong_channels, *wrong_telling]
     prefixes = _prefixes(settings)
     # In full: a module, or a tool at work, may go to another folder.
     folder = None if settings.catalog is None else settings.catalog.absolute()
-    endpoints = () if settings.endpoints is None else (str(settings.endpoints.absolute()),)
+    files = [str(each.absolute()) for each in (settings.endpoints, settings.notifiers) if each]
     before = folder_signature(folder)
     try:
         catalog = load_catalog(
@@ -90,9 +100,9 @@ def load(settings: Settings, secrets: Secrets | None = None) -> House:
         raise LoadError([Problem("--notify", None, reason, todo)])
     shelf = Shelf(catalog)
     modules = sorted({each.source.file for each in catalog.imported})
-    reloading = Reloading(shelf, folder, before, once=(*modules, *endpoints))
-    secrets.learn(models.secrets())
-    return House(shelf, models, http, web, reloading, secrets, ring, keys)
+    reloading = Reloading(shelf, folder, before, once=(*modules, *files))
+    secrets.learn([*models.secrets(), *channels.secrets()])
+    return House(shelf, models, http, web, reloading, secrets, ring, keys, channels, telling)
 
 
 def _clients(settings: Settings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
@@ -140,6 +150,20 @@ def _keys(settings: Settings, http: httpx.AsyncClient) -> tuple[Sequence[Keys], 
         return load_keys(settings.keys, http, for_principals=settings.principal_tokens), []
     except KeysError as error:
         return (), error.problems
+
+
+def _channels(settings: Settings, http: httpx.AsyncClient) -> tuple[Channels, list[Problem]]:
+    try:
+        return load_notifiers(settings.notifiers, os.environ, http), []
+    except NotifiersError as error:
+        return Channels(), error.problems
+
+
+def _telling() -> tuple[TelemetrySettings, list[Problem]]:
+    try:
+        return read_telemetry(os.environ), []
+    except TelemetryError as error:
+        return TelemetrySettings(), [Problem("the environment", None, error.wrong, error.todo)]
 
 
 def holdings(house: House) -> str:

@@ -9,11 +9,13 @@ from temporalio.exceptions import ApplicationError
 from temporalio.runtime import (
     LogForwardingConfig,
     LoggingConfig,
+    OpenTelemetryConfig,
     Runtime,
     TelemetryConfig,
     TelemetryFilter,
 )
 
+from activities.telemetry.places import Placed
 from schemas import names
 from storage.store import StoreError
 
@@ -25,24 +27,26 @@ def log_to_stderr(clean: Callable[[str], str] = str) -> None:
         clean: takes out of a text what nobody is to read.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(_Brief())
+    for each in (_Brief(), Placed()):
+        handler.addFilter(each)
     handler.setFormatter(_Discreet(clean))
     logging.basicConfig(handlers=[handler])
     logging.getLogger("holdfast").setLevel(logging.INFO)
 
 
-def core_runtime() -> Runtime:
+def core_runtime(metrics: OpenTelemetryConfig | None = None) -> Runtime:
     """The SDK's core with its log in Python's: by itself it would write on standard output."""
     forwarding = LogForwardingConfig(logger=logging.getLogger("temporalio.core"))
     levels = TelemetryFilter(core_level="WARN", other_level="ERROR")
-    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(levels, forwarding)))
+    logging_ = LoggingConfig(levels, forwarding)
+    return Runtime(telemetry=TelemetryConfig(logging=logging_, metrics=metrics))
 
 
 class _Discreet(logging.Formatter):
     """What is written, stacks included, once it is clean."""
 
     def __init__(self, clean: Callable[[str], str]) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s%(place)s")
         self._clean = clean
 
     def format(self, record: logging.LogRecord) -> str:

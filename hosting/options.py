@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 from hosting.deployment import Version, build_id, deployment_name, version_of
 from hosting.dev_server import DevServer
 from hosting.errors import StartError, wrong_setup
+from hosting.health import Where, read_where
 from schemas import names
 from schemas.base import format_duration, parse_duration
 from schemas.faults import closest, nearest
@@ -22,10 +23,11 @@ _HELP = "see `python worker.py --help`"
 _PREFIX = "HOLDFAST_"
 # What can stand in the environment as well, as HOLDFAST_CATALOG, HOLDFAST_TASK_QUEUE, …
 _VARIABLES = (
-    *("catalog", "endpoints", "task-queue", "notify", "store", "encryption", "keys"),
+    *("catalog", "endpoints", "task-queue", "notify", "notifiers"),
+    *("store", "encryption", "keys"),
     *("heartbeat-timeout", "generate-timeout", "graceful-timeout"),
     *("continue-after", "cached-runs", "knowledge-urls", "knowledge-networks"),
-    *("deployment", "build"),
+    *("deployment", "build", "health"),
 )
 # Of these, a variable holds several, with white space between: by the option for one of them.
 _LISTS = {"knowledge-urls": "knowledge-url", "knowledge-networks": "knowledge-network"}
@@ -41,8 +43,9 @@ class Settings:
     `continue_after` is the number of events after which a run goes on under a new history;
     `knowledge_urls` is what addresses begin with that knowledge may be fetched from, and
     `knowledge_networks` where their names may lead besides public addresses; `keys` is the
-    file or the address of the keys that tokens are checked with; with `principal_tokens`, a run has
-    to say by a token on whose behalf it acts; with `catalog_only`, to name an agent or a tool."""
+    file or the address of the keys that tokens are checked with; `notifiers` is the file of the
+    channels in which people are told of waiting calls; with `principal_tokens`, a run has to say by
+    a token on whose behalf it acts; with `catalog_only`, to name an agent or a tool."""
 
     catalog: Path | None = None
     tools: Sequence[str] = ()
@@ -51,6 +54,7 @@ class Settings:
     knowledge_urls: Sequence[str] = ()
     knowledge_networks: Sequence[str] = ()
     notify: str | None = None
+    notifiers: Path | None = None
     store: Place | None = None
     encryption: Path | None = None
     keys: str | None = None
@@ -63,6 +67,8 @@ class Settings:
     graceful_timeout: timedelta = timedelta(seconds=10)
     continue_after: int | None = None
     version: Version | None = None
+    # Where probes are answered.
+    health: Where | None = None
     # A run that waits holds about 140 KB. These are more than are ever at work at once; one that
     # was put out is read again when somebody looks at it, which costs some milliseconds.
     max_cached_workflows: int = 500
@@ -105,7 +111,7 @@ def options(arguments: Sequence[str]) -> Options:
     version = version_of(given.pop("deployment", None), given.pop("build", None))
     settings = Settings(**given, version=version)
     files = (settings.catalog, settings.endpoints, settings.encryption, settings.keys)
-    if check and not (settings.tools or any(files)):
+    if check and not (settings.tools or settings.notifiers or any(files)):
         todo = "name it with `--catalog DIR`, `--tools MODULE` or `--endpoints FILE`"
         raise wrong_setup("there is nothing to check", todo)
     return Options(settings, server, check)
@@ -203,6 +209,8 @@ def _parser() -> _Parser:
         help="where their names may lead besides public addresses, as 10.0.0.0/8; repeatable",
     )
     add("--notify", metavar="ACTIVITY", type=_text, help="tells people of a waiting call")
+    channels = "the channels in which people are told of waiting calls (notify.yaml)"
+    add("--notifiers", metavar="FILE", type=_path, help=channels)
     add(
         "--store",
         metavar="PLACE",
@@ -235,6 +243,8 @@ def _parser() -> _Parser:
     deployment = "with --build: what it is a build of, so that runs stay with the build they are on"
     add("--deployment", metavar="NAME", type=_deployment, help=deployment)
     add("--build", metavar="ID", type=_build, help="which build it is")
+    probes = "answers probes, /live and /ready, on this machine or at that address; default: none"
+    add("--health", metavar="[ADDRESS:]PORT", type=_where, help=probes)
     _add_check(parser)
     _add_dev_server(parser)
     return parser
@@ -277,6 +287,13 @@ def _path(text: str) -> Path:
 def _place(text: str) -> Place | None:
     try:
         return read_place(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
+
+
+def _where(text: str) -> Where:
+    try:
+        return read_where(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
 

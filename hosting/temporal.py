@@ -23,6 +23,7 @@ from temporalio.converter import (
 )
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.exceptions import ApplicationError
+from temporalio.runtime import OpenTelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from encryption.codec import DecryptError, EncryptionCodec, NoKeys
@@ -172,10 +173,13 @@ def with_encryption(converter: DataConverter, ring: KeyRing | None) -> DataConve
 
 
 async def connect(
-    settings: ClientConnectConfig, store: Store | None = None, ring: KeyRing | None = None
+    settings: ClientConnectConfig,
+    store: Store | None = None,
+    ring: KeyRing | None = None,
+    metrics: OpenTelemetryConfig | None = None,
 ) -> Client:
     """A client for the server and the namespace that the settings name, with this store and these
-    keys.
+    keys; `metrics`: where what the SDK measures is told.
 
     Raises:
         StartError: that is no address, no server answers there, or it does not have the namespace.
@@ -188,7 +192,7 @@ async def connect(
             client = await Client.connect(
                 **settings,
                 data_converter=with_store(with_encryption(data_converter, ring), store),
-                runtime=core_runtime(),
+                runtime=core_runtime(metrics),
             )
             await _check_namespace(client)
     except (TimeoutError, RuntimeError, ValueError, RPCError) as error:

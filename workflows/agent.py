@@ -56,6 +56,7 @@ class AgentWorkflow(Shell[Run]):
             carried = self._left.carried
             self._mailbox = Mailbox.resumed(carried.run.mailbox)
             self._desk, self._notes = Desk.resumed(carried.run.kept.desk), carried.notes
+            self._spans_left = carried.spans
 
     @workflow.run
     @lone
@@ -175,15 +176,16 @@ class AgentWorkflow(Shell[Run]):
         if workflow.all_handlers_finished():
             await self._settle()
         if workflow.all_handlers_finished():
-            leave(work, self._asked.request, self._snapshot, self._notes)
+            leave(work, self._asked.request, self._snapshot, self._notes, self.trace)
 
     async def _settle(self) -> None:
-        """See that nothing stays behind that is on its way: what a parent is told; and, where
-        people said something in this very workflow task, a cancellation that came with it. The SDK
-        hands that on only when what was said has had its effect."""
+        """See that nothing stays behind that is on its way: what a parent is told, and for a moment
+        what people are; and, where people said something in this very workflow task, a cancellation
+        that came with it. The SDK hands that on only when what was said has had its effect."""
         showing = self._showing
         assert showing is not None  # the run has begun
         await workflow.wait_condition(lambda: showing.settled)
+        await showing.last_word()
         if self._heard_at == workflow.info().get_current_history_length():
             await workflow.sleep(_A_MOMENT, summary="Sees whether it is cancelled as well")
             await workflow.wait_condition(lambda: True)

@@ -31,6 +31,8 @@ SCHEDULE_TO_CLOSE = parse_duration("24h")
 TURN_TO_COME = parse_duration("24h")
 # All of its turn waits for a hook.
 HOOK_TO_CLOSE = parse_duration("10m")
+# Who is told of something an hour late can be asked again.
+TELL_TO_CLOSE = parse_duration("1h")
 MAX_INPUT_BYTES = 1_500_000
 MAX_REASON_CHARACTERS = 300
 # An activity may outlast its run's time by so much: that time is up is told by the run's own timer.
@@ -156,6 +158,18 @@ def notify(line: str) -> ActivityConfig:
         summary=line,
         start_to_close_timeout=START_TO_CLOSE,
         retry_policy=RetryPolicy(maximum_attempts=5),
+    )
+
+
+def tell(line: str) -> ActivityConfig:
+    """How people are told of something in a channel: until it arrives, within bounds."""
+    return ActivityConfig(
+        summary=line,
+        start_to_close_timeout=START_TO_CLOSE,
+        schedule_to_close_timeout=TELL_TO_CLOSE,
+        retry_policy=RetryPolicy(
+            initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=5)
+        ),
     )
 
 

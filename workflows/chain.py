@@ -26,6 +26,7 @@ from workflows.engine.desk import Desk
 from workflows.engine.mailbox import Mailbox
 from workflows.engine.run import Run
 from workflows.requests import Asked, begins_again, read
+from workflows.tracing import Trace
 
 _EXAMPLE = '{"agent": …, "input": …}'
 # On which build a run that moves begins: on the one that runs are to be on now.
@@ -79,7 +80,7 @@ def is_to_go_on(run: Run, facts: WorkerFacts) -> bool:
     return run.at_rest and (moves(now, run) or is_due(now, run.kept.log, stored=facts.store))
 
 
-def leave(run: Run, request: RunRequest, snapshot: Snapshot, notes: int) -> None:
+def leave(run: Run, request: RunRequest, snapshot: Snapshot, notes: int, trace: Trace) -> None:
     """Go on as a new run, if what is to be taken along can be.
 
     Nothing may be awaited in here: what arrived meanwhile would stay behind.
@@ -87,7 +88,7 @@ def leave(run: Run, request: RunRequest, snapshot: Snapshot, notes: int) -> None
     Raises:
         ContinueAsNewError: it goes on as a new one.
     """
-    carried = carried_from(run, request, snapshot, notes=notes)
+    carried = carried_from(run, request, snapshot, notes=notes, spans=trace.carried())
     stored = snapshot.worker.store
     values = parcel(carried, run.kept.log, stored=stored, forgettable=run.forgettable)
     if values is not None:

@@ -35,6 +35,7 @@ from workflows.engine.turn import Call, Stage, Turn
 from workflows.engine.work import Work
 from workflows.handing import hand_over
 from workflows.showing import Showing
+from workflows.tracing import Trace
 
 # What one workflow task may schedule stays far under the server's bound of four megabytes.
 MAX_BYTES_IN_FLIGHT = 2_000_000
@@ -52,10 +53,11 @@ async def in_time(condition: Callable[[], bool], longest: timedelta | None, line
 class Hands:
     """The doing of one workflow."""
 
-    def __init__(self, work: Work, facts: WorkerFacts, showing: Showing) -> None:
+    def __init__(self, work: Work, facts: WorkerFacts, showing: Showing, trace: Trace) -> None:
         self._work = work
         self._facts = facts
         self._showing = showing
+        self._trace = trace
         self._bytes_in_flight = 0
         self._timer: asyncio.Task[None] | None = None
         self._groups: tuple[int, EventGroup] | None = None
@@ -124,6 +126,7 @@ class Hands:
         while call.stage is not Stage.ENDED:
             await self._see_on(turn, call, slots)
             self._showing.update()
+        self._trace.ended(call.id)
         if call.awaited and not call.handed_on:
             await self._decide(self._work.calls.hand_on(call))
 

@@ -19,6 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from schemas import names
     from schemas.agent import WorkerFacts
     from schemas.base import parse_duration
+    from schemas.carried import CarriedSpans
     from schemas.decision import Decision
     from schemas.delegate import DelegateNews
     from schemas.entry import NoticeEntry
@@ -40,6 +41,7 @@ from workflows.hands import Hands
 from workflows.requests import NOTHING, NotUnderstoodError, fail, lone, received, understood
 from workflows.showing import Showing
 from workflows.thinking import Thinking
+from workflows.tracing import Trace
 
 MAX_UNHEARD = 256
 MAX_NOTES = 256
@@ -71,6 +73,7 @@ class Shell(ABC, Generic[WorkT]):
     def __init__(self) -> None:
         self._desk = Desk()
         self._thinking = Thinking()
+        self.trace = Trace()
         # What came before the work was made: decisions, and notes on what was no good.
         self._unheard: list[RawValue] = []
         self._unnoted: list[str] = []
@@ -87,6 +90,8 @@ class Shell(ABC, Generic[WorkT]):
         # random numbers than the one that was there before.
         workflow.register_random_seed_callback(self._was_reset)
         self._showing: Showing | None = None
+        # How far the run before this one has been told as spans.
+        self._spans_left: CarriedSpans | None = None
 
     @abstractmethod
     async def _begin(self) -> WorkT:
@@ -243,6 +248,11 @@ class Shell(ABC, Generic[WorkT]):
         """What Temporal's UI shows as current details; `workflows.metadata` asks for it."""
         return self._beginning if self._showing is None else self._showing.details()
 
+    @property
+    def turn(self) -> int:
+        """The turn that the run is at, for what is logged in it; 0 before its first."""
+        return 0 if self._work is None else self._work.turn
+
     # From step to step.
 
     async def _see_through(self) -> dict[str, Any]:
@@ -266,6 +276,7 @@ class Shell(ABC, Generic[WorkT]):
             raise
         assert self._facts is not None  # the work was made
         work.kept.reset |= self._reset
+        self.trace.begin(work, self._facts, self._spans_left)
         self._showing = Showing(work, self._facts)
         for text in self._unnoted:
             work.kept.log.append(NoticeEntry(text=text))
@@ -294,9 +305,10 @@ class Shell(ABC, Generic[WorkT]):
     async def _live(self, work: WorkT) -> dict[str, Any]:
         assert self._facts is not None  # the work has begun
         assert self._showing is not None
-        hands = Hands(work, self._facts, self._showing)
+        hands = Hands(work, self._facts, self._showing, self.trace)
         while True:
             self._show()
+            await self.trace.tell(work)
             step = await self._next(work)
             if isinstance(step, Finish | Fail):
                 await self._leave()
@@ -304,8 +316,13 @@ class Shell(ABC, Generic[WorkT]):
             await self._take(work, hands, step)
 
     async def _leave(self) -> None:
-        """Nothing is left behind: handlers finish, and lists show the run as ended."""
+        """Nothing is left behind: lists and traces show the run as ended, what people are being
+        told has a moment to reach them, and handlers finish."""
         self._show()
+        assert self._work is not None  # it has begun
+        assert self._showing is not None
+        await self.trace.tell(self._work)
+        await self._showing.last_word()
         await workflow.wait_condition(workflow.all_handlers_finished)
 
     def _was_reset(self, _: int) -> None:

@@ -1,5 +1,5 @@
-"""What others see of a workflow: the lists, the notifier and its parent, kept up to date; and its
-page, written when somebody looks."""
+"""What others see of a workflow: the lists, its parent and who is told of what waits, kept up to
+date; and its page, written when somebody looks."""
 
 from typing import Any
 
@@ -11,6 +11,7 @@ with workflow.unsafe.imports_passed_through():
 from workflows import carrying, screen
 from workflows.details import Details
 from workflows.engine.work import Work
+from workflows.notifying import Notifying
 from workflows.story import Story
 from workflows.upward import Upward
 
@@ -27,6 +28,7 @@ class Showing:
         self._attributes: dict[str, Any] = {}
         self._told: dict[str, int] = {}
         self._upward = Upward(work)
+        self._notifying = Notifying(work, facts)
 
     def details(self) -> str:
         """The page that Temporal's UI shows, as things stand."""
@@ -34,9 +36,12 @@ class Showing:
 
     @property
     def settled(self) -> bool:
-        """Whether all that is to be told has reached whoever it is for; people apart, who are told
-        of nothing that waits no more."""
+        """Whether all that is to be told has reached whoever it is for, people apart."""
         return self._upward.settled
+
+    async def last_word(self) -> None:
+        """Give what people are being told a moment to reach them."""
+        await self._notifying.last_word()
 
     def decided(self, call_id: str) -> str:
         """The decision on a call of the turn under way, where a person made one."""
@@ -54,6 +59,7 @@ class Showing:
         self._attributes = attributes
         if self._facts.notify is not None:
             self._notify(self._facts.notify)
+        self._notifying.update()
         self._upward.update()
 
     def _notify(self, activity: str) -> None:

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
+from hosting.loading import load
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, serve
 from worker import Settings, build_worker
@@ -169,7 +171,9 @@ async def _nothing(url: str) -> AsyncIterator[str]:
 async def house(
     client: Client, folder: Path, answers: Answers, before: Before = _nothing, **settings: Any
 ) -> AsyncIterator[House]:
-    """A worker with the tools of `tests/support/tools.py`, and a model that gives the answers."""
+    """A worker with the tools of `tests/support/tools.py`, and a model that gives the answers;
+    `telemetry` is what tells of it."""
+    telemetry = settings.pop("telemetry", None)
     task_queue = settings.pop("task_queue", None) or f"queue-{uuid.uuid4().hex[:8]}"
     with serve(answers) as model:
         async with before(model.url) as url:
@@ -186,5 +190,6 @@ async def house(
                     **settings,
                 },
             )
-            async with await build_worker(client, made):
+            loaded = replace(load(made), telemetry=telemetry)
+            async with await build_worker(client, made, loaded):
                 yield House(client, task_queue, model)

@@ -5,6 +5,7 @@ of it is done. Nothing is ever fetched. JSON Schema leaves it open whether a `fo
 some are, or a person would be asked to approve a date that is none.
 """
 
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -18,6 +19,27 @@ from workflows.engine.keywords import FORMAT_CHECKER, BoundedValidator
 MAX_ERRORS = 20
 MAX_COMPARED_ERRORS = 1_000
 MAX_MESSAGE_CHARACTERS = 300
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """One thing that is wrong with a value: where in it, by which keyword of the schema, what."""
+
+    place: tuple[str | int, ...]
+    keyword: str
+    said: str
+
+
+def misfits(value: Any, schema: Schema | bool) -> list[Misfit]:
+    """What is wrong with the value, and where, at most `MAX_ERRORS` of them."""
+    try:
+        found = _errors(value, schema, MAX_ERRORS)
+    except CannotCheck as error:
+        return [Misfit((), "", str(error))]
+    return [
+        Misfit(tuple(error.absolute_path), str(error.validator), _shortened(error.message))
+        for error in found
+    ]
 
 
 def errors(value: Any, schema: Schema | bool) -> list[str]:

@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Any
 
 from schemas.agent import Snapshot
-from schemas.carried import Carried, Continued
+from schemas.carried import Carried, CarriedSpans, Continued
 from schemas.errors import ErrorCode
 from schemas.run import RunRequest
 from workflows.engine.desk import Desk
@@ -96,7 +96,14 @@ def moves(length: Length, run: Run) -> bool:
     return length.elsewhere and run.has_taken_a_turn
 
 
-def carried_from(run: Run, request: RunRequest, snapshot: Snapshot, *, notes: int = 0) -> Carried:
+def carried_from(
+    run: Run,
+    request: RunRequest,
+    snapshot: Snapshot,
+    *,
+    notes: int = 0,
+    spans: CarriedSpans | None = None,
+) -> Carried:
     """All that a run at rest takes along, besides the pages of its log: everything is in these."""
     run.kept.log.seal_all()
     without: dict[str, Any] = {
@@ -110,6 +117,7 @@ def carried_from(run: Run, request: RunRequest, snapshot: Snapshot, *, notes: in
         snapshot=snapshot,
         run=run.carried(),
         notes=notes,
+        spans=spans,
     )
 
 
