@@ -23,7 +23,7 @@ from activities.keysets import Keys, MissingKeys
 from activities.public_keys import Key
 from activities.token_claims import decision_claims, principal_claims
 from schemas import names
-from schemas.keys import USES, KeySet
+from schemas.keys import USES, KeySet, Use
 from schemas.token import TokenCheck
 
 # Of a token that does not name its key.
@@ -72,40 +72,40 @@ class CheckToken:
 
     async def _claims(self, check: TokenCheck) -> dict[str, Any]:
         token = Jws.read(check.token)
-        settings = await self._signed_for(token, check)
+        settings = await signed_for(token, self._sets, USES[check.purpose])
         if check.purpose == "principal":
             return principal_claims(token)
         claims = decision_claims(token)
-        _check_groups(claims.groups, settings.groups)
+        check_groups(claims.groups, settings.groups)
         _check_issued(claims.iat, check.since, settings.leeway.total_seconds())
         return claims.to_json()
 
-    async def _signed_for(self, token: Jws, check: TokenCheck) -> KeySet:
-        """What is asked of tokens of the key that has signed this one; it says all of that.
 
-        Raises:
-            BadToken: it does not count.
-            MissingKeys: it might, but not all of the keys can be had now.
-        """
-        use = USES[check.purpose]
-        sets = [keys for keys in self._sets if use in keys.settings.for_]
-        if not sets:
-            raise BadToken(f"this worker has no keys to check {use} with: see its option `--keys`")
-        found: list[tuple[Key, KeySet]] = []
-        missing: list[MissingKeys] = []
-        for keys in sets:
-            try:
-                found += [(key, keys.settings) for key in await keys.current(token.key_id)]
-            except MissingKeys as error:
-                missing.append(error)
-        refusals: list[BadToken] = []
-        for key, settings in _candidates(token, found):
-            try:
-                if _is_signed(token, key, settings):
-                    return settings
-            except BadToken as error:
-                refusals.append(error)
-        raise [*refusals, *missing, _unknown(token, [key for key, _ in found])][0]
+async def signed_for(token: Jws, sets: Sequence[Keys], use: Use) -> KeySet:
+    """What is asked of tokens of the key that has signed this one; it says all of that.
+
+    Raises:
+        BadToken: it does not count.
+        MissingKeys: it might, but not all of the keys can be had now.
+    """
+    fitting = [keys for keys in sets if use in keys.settings.for_]
+    if not fitting:
+        raise BadToken(f"this worker has no keys to check {use} with: see its option `--keys`")
+    found: list[tuple[Key, KeySet]] = []
+    missing: list[MissingKeys] = []
+    for keys in fitting:
+        try:
+            found += [(key, keys.settings) for key in await keys.current(token.key_id)]
+        except MissingKeys as error:
+            missing.append(error)
+    refusals: list[BadToken] = []
+    for key, settings in _candidates(token, found):
+        try:
+            if _is_signed(token, key, settings):
+                return settings
+        except BadToken as error:
+            refusals.append(error)
+    raise [*refusals, *missing, _unknown(token, [key for key, _ in found])][0]
 
 
 def _candidates(token: Jws, found: Sequence[tuple[Key, KeySet]]) -> Sequence[tuple[Key, KeySet]]:
@@ -152,7 +152,12 @@ def _unknown(token: Jws, keys: Sequence[Key]) -> BadToken:
     return BadToken("the token's signature is wrong: it was changed, or signed with another key")
 
 
-def _check_groups(said: Sequence[str], allowed: Sequence[str] | None) -> None:
+def check_groups(said: Sequence[str], allowed: Sequence[str] | None) -> None:
+    """See that the key signs for all of these groups.
+
+    Raises:
+        BadToken: it does not.
+    """
     if allowed is not None and not set(said) <= set(allowed):
         raise BadToken("the token's key does not sign for one of its `groups`: leave that out")
 

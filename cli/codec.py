@@ -5,17 +5,17 @@ its `--url`: what it shows does not travel in the open.
 """
 
 import os
-import socket
 from argparse import ArgumentTypeError
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 from typing import Final
 
+from cli.listening import check_private, listening
 from cli.references import References
-from encryption.access import MIN_SECRET_CHARS, Access, check_secret
+from encryption.access import Access, Guard
 from encryption.codec import VARIABLE
-from encryption.origins import is_loopback, own_origins, read_origin
+from encryption.origins import own_origins
+from encryption.secret import MIN_SECRET_CHARS, check_secret
 from remote.connection import load_codec
 from remote.errors import DONE, wrong_command
 from schemas.wording import misfit
@@ -23,32 +23,7 @@ from storage.places import Place, of_reader, opened, read_place
 from storage.store import StoreError
 
 TOKEN_VARIABLE: Final = "HOLDFAST_CODEC_TOKEN"
-DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8234
-
-
-def origin(text: str) -> str:
-    """An origin, as browsers write it: an argparse `type`."""
-    try:
-        return read_origin(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{misfit(text)}; {error}") from error
-
-
-def address(text: str) -> str:
-    """An address of this machine: an argparse `type`."""
-    try:
-        return str(ip_address(text))
-    except ValueError:
-        reason = f"{misfit(text)}; write an address of this machine, such as {DEFAULT_HOST}"
-        raise ArgumentTypeError(reason) from None
-
-
-def port(text: str) -> int:
-    """A port, of which 0 is any free one: an argparse `type`."""
-    if text.isdecimal() and int(text) < 65536:
-        return int(text)
-    raise ArgumentTypeError(f"{misfit(text)}; a port is a number up to 65535; 0 is any free one")
 
 
 def place(text: str) -> Place | None:
@@ -74,11 +49,11 @@ async def codec(
     Raises:
         CommandError: a setting is wrong, or the port is taken.
     """
-    if not is_loopback(host) and (url is None or not url.startswith("https:")):
-        todo = "put a proxy with https in front of it, and name its address: `--url https://…`"
-        raise wrong_command(f"on {host}, what it shows would travel in the open", todo)
+    check_private(host, url, "`--url https://…`")
     # The other commands do without a server of HTTP, and start sooner.
     from cli.serving import serve
+    from encryption.endpoint import Endpoint
+    from encryption.protocol import Protocol
 
     secret = _secret(token_env)
     file = encryption or os.environ.get(VARIABLE)
@@ -86,11 +61,17 @@ async def codec(
         raise wrong_command("no keys are named", f"name them with `--encryption` or {VARIABLE}")
     keys = load_codec(file, "`--encryption`" if encryption else VARIABLE)
     async with _references(store) as references:
-        with _listening(host, port) as listening:
-            own = own_origins(host, listening.getsockname()[1], url)
+        with listening(host, port) as socket:
+            own = own_origins(host, socket.getsockname()[1], url)
             access = Access(secret, frozenset(origins), own)
-            await serve(keys, access, references, listening)
+            endpoint = Endpoint(Protocol(keys, references), access, Guard(access))
+            await serve(endpoint.app(), socket, _ready(access))
     return DONE
+
+
+def _ready(access: Access) -> str:
+    own = min(access.own, key=lambda each: (not each.startswith("https:"), each))
+    return f"codec endpoint ready: {own} for {', '.join(sorted(access.origins))}; sign in there"
 
 
 def _secret(variable: str) -> str:
@@ -119,13 +100,3 @@ async def _references(named: Sequence[Place | None]) -> AsyncIterator[References
             yield References(store)
     except StoreError as error:
         raise wrong_command(error.wrong, error.todo) from None
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        todo = "stop what listens there, or choose another `--port`"
-        why = os.strerror(error.errno or 0)
-        raise wrong_command(f"{host} port {port} cannot be had: {why}", todo) from None

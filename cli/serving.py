@@ -1,4 +1,4 @@
-"""The codec endpoint at work: from its socket to a signal that stops it."""
+"""An application at work: from its socket to a signal that stops it."""
 
 import asyncio
 import logging
@@ -8,12 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from starlette.applications import Starlette
-from temporalio.converter import PayloadCodec
-
-from encryption.access import Access, Guard
-from encryption.endpoint import Endpoint
-from encryption.protocol import Protocol
+from starlette.types import ASGIApp
 
 # A page of the UI asks some six at a time.
 MAX_CONNECTIONS = 200
@@ -27,15 +22,15 @@ class _Server(uvicorn.Server):
         yield
 
 
-def server(app: Starlette) -> uvicorn.Server:
-    """The endpoint behind a server of HTTP."""
+def server(app: ASGIApp, most_connections: int = MAX_CONNECTIONS) -> uvicorn.Server:
+    """An application behind a server of HTTP."""
     return _Server(
         uvicorn.Config(
             app,
             # Who asks for what is nobody's business.
             access_log=False,
             log_config=None,
-            limit_concurrency=MAX_CONNECTIONS,
+            limit_concurrency=most_connections,
             lifespan="off",
             # Whoever asks could say what they like about where they are.
             proxy_headers=False,
@@ -47,25 +42,30 @@ def server(app: Starlette) -> uvicorn.Server:
 
 
 async def serve(
-    codec: PayloadCodec, access: Access, stored: PayloadCodec | None, listening: socket.socket
+    app: ASGIApp,
+    listening: socket.socket,
+    ready: str,
+    *,
+    stopping: asyncio.Event | None = None,
+    most_connections: int = MAX_CONNECTIONS,
 ) -> None:
-    """Serve until SIGINT or SIGTERM."""
+    """Serve until SIGINT or SIGTERM; say that it is `ready` before.
+
+    `stopping` is set when it is to stop: what would go on for ever ends by itself.
+    """
     logging.basicConfig(format="holdfast: %(message)s", level=logging.WARNING)
-    serving = server(Endpoint(Protocol(codec, stored), access, Guard(access)).app())
-    with _stopped_by_signals(serving):
-        print(_ready(access), flush=True)
+    serving = server(app, most_connections)
+    with _stopped_by_signals(serving, stopping):
+        print(ready, flush=True)
         await serving.serve([listening])
 
 
-def _ready(access: Access) -> str:
-    own = min(access.own, key=lambda each: (not each.startswith("https:"), each))
-    return f"codec endpoint ready: {own} for {', '.join(sorted(access.origins))}; sign in there"
-
-
 @contextmanager
-def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
+def _stopped_by_signals(server: uvicorn.Server, stopping: asyncio.Event | None) -> Iterator[None]:
     def stop() -> None:
         server.should_exit = True
+        if stopping is not None:
+            stopping.set()
 
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):

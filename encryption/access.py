@@ -7,27 +7,19 @@ A cookie comes along with whatever page asks, so it counts only together with an
     name of the endpoint ─► page that asks ─► session, or secret ─► work
 """
 
-import hashlib
-import hmac
 import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from encryption.origins import hosts_of
+from encryption.refused import Refused, unauthorized
+from encryption.secret import Clock, Secret, digest, keep_newest
 
-MIN_SECRET_CHARS = 16
 SESSION_SECONDS = 8 * 3600
 MAX_SESSIONS = 1_000
-# So many wrong secrets an address may show in so long; then it has to wait, with a right one too.
-MAX_FAILURES = 10
-FAILURES_SECONDS = 60
-MAX_ADDRESSES = 10_000
-
-Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -39,35 +31,13 @@ class Access:
     own: frozenset[str]
 
 
-class Refused(Exception):
-    """A request that is not served: the HTTP status, and one sentence for whoever sent it."""
-
-    def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(sentence)
-        self.status = status
-        self.sentence = sentence
-        self.headers = headers or {}
-
-
-def check_secret(secret: str) -> None:
-    """See whether a text can be the secret.
-
-    Raises:
-        ValueError: it cannot; the message does not repeat it.
-    """
-    if len(secret) < MIN_SECRET_CHARS:
-        raise ValueError(f"it has fewer than {MIN_SECRET_CHARS} characters")
-    if not (secret.isascii() and secret.isprintable()) or " " in secret:
-        raise ValueError("it has other characters than a header can carry")
-
-
 class Guard:
     """Decides on each request; `address` is the network address that it came from."""
 
     def __init__(self, access: Access, clock: Clock = time.monotonic) -> None:
         self._access = access
         self._hosts = hosts_of(access.own)
-        self._secret = _Secret(access.secret, clock)
+        self._secret = Secret(access.secret, "the secret of this codec endpoint", clock)
         self._sessions = _Sessions(clock)
 
     def check_name(self, host: str | None) -> None:
@@ -137,37 +107,6 @@ class Guard:
         return max((self._sessions.left_seconds(one) for one in sessions), default=0)
 
 
-class _Secret:
-    """The secret, as its digest, and who has failed to show it lately."""
-
-    def __init__(self, secret: str, clock: Clock) -> None:
-        self._digest = _digest(secret)
-        self._clock = clock
-        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
-
-    def check(self, shown: str, address: str) -> None:
-        """Let pass who shows the secret.
-
-        Raises:
-            Refused: it is another one, or the address has shown too many others lately.
-        """
-        count, until = self._failures.get(address, (0, 0.0))
-        left = until - self._clock()
-        if count >= MAX_FAILURES and left > 0:
-            wait = {"Retry-After": str(math.ceil(left))}
-            raise Refused(429, "too many wrong secrets came from here; wait a minute", wait)
-        # Digests are of one length: how long a comparison takes tells nothing of the secret.
-        if not hmac.compare_digest(_digest(shown), self._digest):
-            self._failed(address, count if left > 0 else 0)
-            raise unauthorized("that is not the secret of this codec endpoint")
-
-    def _failed(self, address: str, before: int) -> None:
-        until = self._clock() + FAILURES_SECONDS
-        self._failures[address] = (before + 1, until)
-        self._failures.move_to_end(address)
-        _keep_newest(self._failures, MAX_ADDRESSES)
-
-
 class _Sessions:
     """Who has shown the secret on the page. Only digests are kept; they end with the process."""
 
@@ -178,28 +117,14 @@ class _Sessions:
     def open(self) -> str:
         """A new session: what its cookie holds."""
         session = secrets.token_urlsafe(32)
-        self._ends[_digest(session)] = self._clock() + SESSION_SECONDS
-        _keep_newest(self._ends, MAX_SESSIONS)
+        self._ends[digest(session)] = self._clock() + SESSION_SECONDS
+        keep_newest(self._ends, MAX_SESSIONS)
         return session
 
     def left_seconds(self, session: str) -> int:
         """How long a session goes on; 0 for one that is over, or never was."""
-        return max(0, math.floor(self._ends.get(_digest(session), 0.0) - self._clock()))
+        return max(0, math.floor(self._ends.get(digest(session), 0.0) - self._clock()))
 
     def close(self, session: str) -> None:
         """End a session."""
-        self._ends.pop(_digest(session), None)
-
-
-def unauthorized(sentence: str) -> Refused:
-    """Nobody is let in without the secret."""
-    return Refused(401, sentence, {"WWW-Authenticate": "Bearer"})
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
-
-
-def _keep_newest(entries: OrderedDict[Any, Any], most: int) -> None:
-    while len(entries) > most:
-        entries.popitem(last=False)
+        self._ends.pop(digest(session), None)

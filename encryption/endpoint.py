@@ -5,24 +5,24 @@ runs keep secret, so nothing is served to anybody who is not known (`encryption.
 answer is kept by whoever passes it on.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from encryption import page
-from encryption.access import SESSION_SECONDS, Access, Guard, Refused
+from encryption.access import SESSION_SECONDS, Access, Guard
+from encryption.bodies import body_of
 from encryption.protocol import Protocol
+from encryption.refused import Refused
 
 # Temporal takes at most 4 MB at once, which are 5.4 in base64.
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_FORM_BYTES = 4 * 1024
-BODY_TIMEOUT_SECONDS = 20
 PREFLIGHT_SECONDS = 600
 
 _COOKIE = "holdfast_codec"
@@ -94,7 +94,7 @@ class Endpoint:
             headers.get("origin"),
             _address(request),
         )
-        body = await _body(request, "application/json", MAX_BODY_BYTES)
+        body = await body_of(request, ["application/json"], MAX_BODY_BYTES)
         verb = request.url.path.rpartition("/")[2]
         keeps = request.query_params.get("preserveStorageRefs", "").lower() == "true"
         answer = await self._protocol.answer(verb, body, keeps_references=keeps)
@@ -110,7 +110,7 @@ class Endpoint:
         return HTMLResponse(shown, headers=page.HEADERS)
 
     async def _sign_in(self, request: Request) -> Response:
-        body = await _body(request, "application/x-www-form-urlencoded", MAX_FORM_BYTES)
+        body = await body_of(request, ["application/x-www-form-urlencoded"], MAX_FORM_BYTES)
         said = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10).get("secret", [""])
         origin = request.headers.get("origin")
         try:
@@ -139,24 +139,6 @@ class Endpoint:
         answer.delete_cookie(_COOKIE, httponly=True, samesite="strict")
         answer.delete_cookie(_SECURE_COOKIE, secure=True, httponly=True, samesite="strict")
         return answer
-
-
-async def _body(request: Request, media_type: str, most_bytes: int) -> bytes:
-    # Of other types, a browser sends some without asking first whether it may.
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != media_type:
-        raise Refused(415, f"send it as {media_type}")
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > most_bytes:
-                    raise Refused(413, f"send at most {most_bytes} bytes at a time")
-    except TimeoutError:
-        raise Refused(408, f"it did not come within {BODY_TIMEOUT_SECONDS} s") from None
-    except ClientDisconnect:
-        raise Refused(400, "it broke off") from None
-    return bytes(body)
 
 
 def _sessions(request: Request) -> Iterator[str]:

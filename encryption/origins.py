@@ -1,4 +1,4 @@
-"""Origins: which pages may ask the codec endpoint, and by which names it is reached itself.
+"""Origins: which pages may ask an endpoint, and by which names it is reached itself.
 
 A browser says from which page a request comes (`Origin`), and under which name it looked the
 endpoint up (`Host`). Neither can be made up by a page, so both are compared with what the operator
@@ -6,7 +6,7 @@ has named: a strange page gets nothing, and a strange name that somebody lets po
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -54,9 +54,9 @@ def own_origins(host: str, port: int, url: str | None) -> frozenset[str]:
     return frozenset([*(f"http://{name}:{port}" for name in local), *([url] if url else [])])
 
 
-def hosts_of(origins: frozenset[str]) -> frozenset[str]:
-    """What a request to one of these origins may have as its `Host`."""
-    return frozenset(host for origin in origins for host in _hosts(origin))
+def hosts_of(origins: frozenset[str]) -> Mapping[str, str]:
+    """What a request to one of these origins may have as its `Host`, and which of them that is."""
+    return {host: origin for origin in origins for host in _hosts(origin)}
 
 
 def _hosts(origin: str) -> Iterator[str]:

@@ -17,8 +17,8 @@ from google.protobuf.json_format import MessageToJson, ParseDict, ParseError
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
-from encryption.access import Refused
 from encryption.codec import DecryptError
+from encryption.refused import Refused
 
 MAX_PAYLOADS = 1_000
 # What was compressed, or is fetched from a store, is larger than what was sent.

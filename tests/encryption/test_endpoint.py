@@ -15,9 +15,10 @@ from temporalio.converter import (
 )
 
 from cli.references import References
-from encryption import access, endpoint, protocol
+from encryption import access, bodies, endpoint, protocol, secret
 from encryption.codec import EncryptionCodec
 from encryption.origins import read_origin
+from encryption.refused import Refused
 from schemas import names
 from storage.folder import FolderStore
 from storage.store import Driver
@@ -205,7 +206,7 @@ async def test_the_secret_counts_however_bearer_is_written(at: Served) -> None:
 
 async def test_after_ten_wrong_secrets_an_address_has_to_wait(at: Served) -> None:
     cookie = await signed_in(at)
-    for _ in range(access.MAX_FAILURES):
+    for _ in range(secret.MAX_FAILURES):
         assert (await at.ask("/decode", PLAIN, secret="x" * 20)).status_code == 401
     waiting = await at.ask("/decode", PLAIN)
     assert waiting.status_code == 429
@@ -218,22 +219,22 @@ async def test_after_ten_wrong_secrets_an_address_has_to_wait(at: Served) -> Non
         "/decode", json=written([PLAIN]), headers={"cookie": cookie, "origin": UI}
     )
     assert read(shown) == [PLAIN]
-    at.clock.seconds += access.FAILURES_SECONDS + 1
+    at.clock.seconds += secret.FAILURES_SECONDS + 1
     assert read(await at.ask("/decode", PLAIN)) == [PLAIN]
 
 
 async def test_a_wrong_secret_now_and_then_holds_nobody_up(at: Served) -> None:
-    for _ in range(2 * access.MAX_FAILURES):
+    for _ in range(2 * secret.MAX_FAILURES):
         assert (await at.ask("/decode", PLAIN, secret="x" * 20)).status_code == 401
-        at.clock.seconds += access.FAILURES_SECONDS + 1
+        at.clock.seconds += secret.FAILURES_SECONDS + 1
     assert read(await at.ask("/decode", PLAIN)) == [PLAIN]
 
 
 def test_who_fails_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "MAX_ADDRESSES", 3)
+    monkeypatch.setattr(secret, "MAX_ADDRESSES", 3)
     guard = access.Guard(access.Access(SECRET, frozenset([UI]), frozenset()), lambda: 0.0)
     for n in range(50):
-        with pytest.raises(access.Refused):
+        with pytest.raises(Refused):
             guard.admit("Bearer wrong", [], None, f"10.0.0.{n}")
     assert len(guard._secret._failures) == 3
 
@@ -393,7 +394,7 @@ async def test_what_is_too_large_is_refused(at: Served, monkeypatch: pytest.Monk
 
 
 async def test_who_sends_nothing_does_not_stay(at: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "BODY_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(bodies, "BODY_TIMEOUT_SECONDS", 0.05)
     host, _, port = at.address.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /decode HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {SECRET}\r\n"

@@ -1,0 +1,63 @@
+"""Where a command listens: its address, its port, and the names by which browsers reach it."""
+
+import os
+import socket
+from argparse import ArgumentTypeError
+from ipaddress import ip_address
+from typing import Final
+
+from encryption.origins import is_loopback, read_origin
+from remote.errors import wrong_command
+from schemas.wording import misfit
+
+DEFAULT_HOST: Final = "127.0.0.1"
+
+
+def origin(text: str) -> str:
+    """An origin, as browsers write it: an argparse `type`."""
+    try:
+        return read_origin(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{misfit(text)}; {error}") from error
+
+
+def address(text: str) -> str:
+    """An address of this machine: an argparse `type`."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        reason = f"{misfit(text)}; write an address of this machine, such as {DEFAULT_HOST}"
+        raise ArgumentTypeError(reason) from None
+
+
+def port(text: str) -> int:
+    """A port, of which 0 is any free one: an argparse `type`."""
+    if text.isdecimal() and int(text) < 65536:
+        return int(text)
+    raise ArgumentTypeError(f"{misfit(text)}; a port is a number up to 65535; 0 is any free one")
+
+
+def check_private(host: str, url: str | None, named_by: str) -> None:
+    """See that what is shown does not travel in the open; `named_by` says how `url` is named.
+
+    Raises:
+        CommandError: it would.
+    """
+    if not is_loopback(host) and (url is None or not url.startswith("https:")):
+        todo = f"put a proxy with https in front of it, and name its address: {named_by}"
+        raise wrong_command(f"on {host}, what it shows would travel in the open", todo)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        CommandError: the port cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        todo = "stop what listens there, or choose another `--port`"
+        why = os.strerror(error.errno or 0)
+        raise wrong_command(f"{host} port {port} cannot be had: {why}", todo) from None
