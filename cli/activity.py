@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from remote.composing import told
 from remote.run import Streaming
+from remote.saying import said, written
 from remote.text import clean, one_line, shorten
 
 _NAME_CHARS = 40
-_CALL_CHARS = 2_000
 _LAST_LINES = 10
 _RUNNING_CHARS = 48
 # The stages of a call that was begun and is not carried out now, and of those that people or other
@@ -77,10 +76,10 @@ class Activity:
         """The end of what the model has said, in lines that fit the terminal."""
         if self.streaming is None:
             return []
-        text = clean(_said(self.streaming)[-width * _LAST_LINES :])
+        text = clean(said(self.streaming)[-width * _LAST_LINES :])
         lines = [
             line[start : start + width]
-            for line in [*text.expandtabs(4).split("\n"), *map(_written, self.streaming.calls)]
+            for line in [*text.expandtabs(4).split("\n"), *written(self.streaming)]
             for start in range(0, max(len(line), 1), width)
         ]
         return lines[-min(_LAST_LINES, max(height - 3, 1)) :]
@@ -88,15 +87,3 @@ class Activity:
     def _answering(self, streaming: Streaming) -> str:
         again = f" (attempt {streaming.attempt})" if streaming.attempt > 1 else ""
         return f"turn {self._turn}: the model answers{again}"
-
-
-def _said(streaming: Streaming) -> str:
-    """What the model says besides the calls that it is writing, as a person reads it."""
-    return told(streaming.text, streaming.offset) if streaming.composed else streaming.text
-
-
-def _written(call: Any) -> str:
-    """A call that the model is writing, as far as it has got."""
-    if not isinstance(call, Mapping):
-        return ""
-    return one_line(f"{call.get('tool', '')} {call.get('arguments', '')}", _CALL_CHARS)

@@ -38,6 +38,7 @@ async def check(
     endpoints: str | None,
     encryption: str | None,
     keys: str | None,
+    notifiers: str | None,
     task_queue: str | None,
     knowledge_urls: Sequence[str],
     composed: str | None,
@@ -46,7 +47,8 @@ async def check(
 ) -> int:
     """Check what the options name, or the worker's own environment does; the exit code."""
     given = {"catalog": catalog, "endpoints": endpoints, "task-queue": task_queue}
-    given |= {"encryption": encryption, "keys": keys, "composed": composed}
+    given |= {"encryption": encryption, "keys": keys, "notifiers": notifiers}
+    given |= {"composed": composed}
     arguments = [f"--{name}={value}" for name, value in given.items() if value is not None]
     arguments += [f"--tools={module}" for module in tools]
     arguments += [f"--knowledge-url={prefix}" for prefix in knowledge_urls]

@@ -15,8 +15,8 @@ order), or `None` to ask nobody. When the answers end, the way to decide is said
 `keep_following` says whether the run is followed on or left waiting. The result is the exit code:
 0 for a run that completed or stopped, 1 for any other end and for a run that was left waiting.
 
-Temporal is looked at every 150 ms while something moves, and less and less often, down to every
-2 s, while nothing does. The run itself is asked only when it has moved.
+Temporal is looked at as often as `remote.pace` says; the run itself is asked only when it has
+moved.
 """
 
 import asyncio
@@ -31,14 +31,11 @@ from cli.answers import Answers
 from cli.people import People
 from cli.screen import Screen
 from remote.errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
+from remote.pace import SLOWEST_SECONDS, Pace
 from remote.run import Look, RemoteRun, waiting_elsewhere
 from remote.text import clean, command
 from schemas.decision import Waiting
 
-_FASTEST_SECONDS: Final = 0.15
-_BUSY_SECONDS: Final = 0.5
-_SLOWEST_SECONDS: Final = 2.0
-_SLOWER_BY: Final = 1.4
 # Less than that is no wait to speak of: any request is handed out first.
 _IN_LINE_SECONDS: Final = 1.0
 # Each look is retried by the SDK for ten seconds before it counts as one of these.
@@ -63,19 +60,6 @@ async def follow(
     await run.look()  # what cannot be reached at first is not waited for
     with out.live():
         return await _Follower(run, out, People(run, out, ask), keep_following).follow()
-
-
-@dataclass
-class _Pace:
-    """How long to wait before the next look."""
-
-    seconds: float = _FASTEST_SECONDS
-
-    def next(self, *, moved: bool, busy: bool) -> float:
-        """Fast after something moved, then slower; not so slow while an activity runs."""
-        slower = min(self.seconds * _SLOWER_BY, _BUSY_SECONDS if busy else _SLOWEST_SECONDS)
-        self.seconds = _FASTEST_SECONDS if moved else slower
-        return self.seconds
 
 
 @dataclass
@@ -105,7 +89,7 @@ class _Follower:
     screen: Screen
     people: People
     keep_following: bool
-    _pace: _Pace = field(default_factory=_Pace)
+    _pace: Pace = field(default_factory=Pace)
     _line: Line = field(default_factory=Line)
     _seen: tuple[object, ...] = ()
     _last: int = 0
@@ -139,7 +123,7 @@ class _Follower:
                 if error.code != UNREACHABLE:
                     raise
                 self.screen.say(f"{clean(str(error))}; still trying")
-                await asyncio.sleep(_SLOWEST_SECONDS)
+                await asyncio.sleep(SLOWEST_SECONDS)
         return await self.run.look()
 
     async def _catch_up(self, look: Look) -> bool:

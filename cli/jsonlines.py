@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from remote.deltas import calls_delta, token
 from remote.ending import Ending
 from remote.run import Streaming
 from remote.text import as_json
@@ -51,12 +52,11 @@ class JsonScreen:
         """Write what the model has said since the last time."""
         if streaming is None:
             return
-        said = {"turn": self._turn, "attempt": streaming.attempt}
         offset, text = self._tokens.new(streaming)
         if text:
-            self._write({"type": "token", **said, "offset": offset, "text": text})
+            self._write(token(self._turn, streaming.attempt, offset, text))
         if calls := self._tokens.new_calls(streaming):
-            self._write({"type": "tool_call_delta", **said, "calls": calls})
+            self._write(calls_delta(self._turn, streaming.attempt, calls))
 
     def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """A program asks for it by the query `status`."""

@@ -5,9 +5,7 @@ import sys
 from collections.abc import Awaitable, Iterable
 from typing import Any, TypeVar
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
-from temporalio.common import SearchAttributeKey
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.client import Client
 
 from cli.table import print_table
 from remote.connection import connect
@@ -17,9 +15,9 @@ from remote.errors import (
     CommandError,
     EncryptedError,
     NoWorkerError,
-    rpc_problem,
     wrong_command,
 )
+from remote.lists import MAX_RUNS, OPEN, LacksAttributesError, Listed, having, listed
 from remote.question import how_to_decide, what
 from remote.run import Beginning, RemoteRun
 from remote.text import arguments_line, as_json, clean, command, date, one_line, since
@@ -27,25 +25,10 @@ from schemas import names
 from schemas.decision import Waiting
 from schemas.plan import in_brief
 
-MAX_RUNS = 10_000
 # A worker answers some hundred queries a second, one after the other: more would wait there.
 _AT_ONCE = 32
-# What a run has left behind when it continued as new is no run of its own.
-_RUNS = (
-    f'WorkflowType IN ("{names.AGENT_WORKFLOW}", "{names.CALL_WORKFLOW}")'
-    ' AND ExecutionStatus != "ContinuedAsNew"'
-)
-_OPEN = f'{_RUNS} AND ExecutionStatus = "Running"'
 _CREATE = f"temporal operator search-attribute create --name {names.AGENT_STATUS} --type Keyword"
 _T = TypeVar("_T")
-
-# A run that was ended from outside could not write its own status any more; Temporal knows it.
-_ENDED = {
-    "failed": 'ExecutionStatus IN ("Failed", "TimedOut", "Terminated")',
-    "cancelled": 'ExecutionStatus = "Canceled"',
-}
-_OWN = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
-_SPELT = {"canceled": "cancelled", "continued_as_new": "running"}
 
 
 async def approvals(*, json: bool) -> int:
@@ -78,9 +61,10 @@ async def list_runs(*, status: str | None, limit: int, json: bool) -> int:
     """
     client = await connect()
     try:
-        found = await _runs(client, _having(status), limit)
-    except RPCError as error:
-        raise _no_such_status(error) from error
+        found = await listed(client, having(status), limit)
+    except LacksAttributesError as error:
+        wrong = f"the namespace has no search attribute {names.AGENT_STATUS}"
+        raise wrong_command(wrong, f"list without --status, or make it: {_CREATE}") from error
     encrypted: list[EncryptedError] = []
     rows = await _all(_row(client, run, encrypted) for run in found)
     if json:
@@ -96,23 +80,15 @@ async def list_runs(*, status: str | None, limit: int, json: bool) -> int:
     return DONE
 
 
-async def _runs(client: Client, query: str, limit: int = MAX_RUNS) -> list[WorkflowExecution]:
-    return [run async for run in client.list_workflows(query, limit=limit)]
-
-
-async def _waiting_runs(client: Client) -> list[WorkflowExecution]:
+async def _waiting_runs(client: Client) -> list[Listed]:
     """Runs that wait for a person; every open one where the namespace cannot tell them apart."""
     try:
-        return await _runs(client, _having("awaiting_approval"))
-    except RPCError as error:
-        if error.status != RPCStatusCode.INVALID_ARGUMENT:
-            raise rpc_problem(error) from error
-        return await _runs(client, _OPEN)
+        return await listed(client, having("awaiting_approval"))
+    except LacksAttributesError:
+        return await listed(client, OPEN)
 
 
-async def _asked(
-    client: Client, run: WorkflowExecution
-) -> tuple[str, list[Waiting] | CommandError]:
+async def _asked(client: Client, run: Listed) -> tuple[str, list[Waiting] | CommandError]:
     try:
         return run.id, await RemoteRun(client, run.id).waiting()
     except CommandError as error:
@@ -155,42 +131,19 @@ def _print_waiting(waiting: list[tuple[str, Waiting]]) -> None:
     print(f"To decide:  {how_to_decide(run, one)}")
 
 
-def _having(status: str | None) -> str:
-    match status:
-        case None:
-            return _RUNS
-        case "failed" | "cancelled":
-            return f"{_RUNS} AND {_ENDED[status]}"
-        case "running" | "awaiting_approval" | "awaiting_message":
-            return f'{_OPEN} AND {names.AGENT_STATUS} = "{status}"'
-        case _:
-            return (
-                f'{_RUNS} AND ExecutionStatus = "Completed" AND {names.AGENT_STATUS} = "{status}"'
-            )
-
-
-def _no_such_status(error: RPCError) -> CommandError:
-    if error.status != RPCStatusCode.INVALID_ARGUMENT:
-        return rpc_problem(error)
-    wrong = f"the namespace has no search attribute {names.AGENT_STATUS}"
-    return wrong_command(wrong, f"list without --status, or make it: {_CREATE}")
-
-
-async def _row(
-    client: Client, run: WorkflowExecution, encrypted: list[EncryptedError]
-) -> dict[str, Any]:
+async def _row(client: Client, run: Listed, encrypted: list[EncryptedError]) -> dict[str, Any]:
     """A run as it is listed. How it began is in no list."""
     try:
         began = await RemoteRun(client, run.id).beginning()
     except EncryptedError as error:
         encrypted.append(error)
-        began = Beginning(run.start_time, None)
+        began = Beginning(run.started, None)
     except CommandError:
-        began = Beginning(run.start_time, None)  # it was deleted since it was listed
+        began = Beginning(run.started, None)  # it was deleted since it was listed
     return {
         "run": run.id,
-        "agent": _attribute(run, names.AGENT_NAME),
-        "status": _status(run),
+        "agent": clean(run.agent) if run.agent else None,
+        "status": clean(run.status),
         "startedAt": began.started.isoformat(timespec="seconds"),
         "summary": began.summary,
     }
@@ -199,17 +152,3 @@ async def _row(
 def _cells(row: dict[str, Any]) -> list[str]:
     summary = one_line(row["summary"] or "", 200)
     return [row["run"], row["agent"] or "-", row["status"], date(row["startedAt"]), summary]
-
-
-def _status(run: WorkflowExecution) -> str:
-    """The run's own word where it still holds, else Temporal's."""
-    own = _attribute(run, names.AGENT_STATUS)
-    if own and run.status in _OWN:
-        return own
-    temporal = run.status.name.lower() if run.status else "unknown"
-    return _SPELT.get(temporal, temporal)
-
-
-def _attribute(run: WorkflowExecution, name: str) -> str | None:
-    value = run.typed_search_attributes.get(SearchAttributeKey.for_keyword(name))
-    return clean(value) if value else None

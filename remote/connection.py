@@ -23,7 +23,7 @@ from remote.errors import (
     WRONG_COMMAND,
     CommandError,
     EncryptedError,
-    wrong_command,
+    wrong_settings,
 )
 from remote.text import one_line
 from schemas import reaching
@@ -74,10 +74,7 @@ def load_codec(file: str, named_by: str) -> EncryptionCodec:
     try:
         return EncryptionCodec(KeyRing.load(Path(file), os.environ))
     except RingError as error:
-        more = len(error.problems) - 1
-        said = f"{error.problems[0]}{f' (and {more} more)' if more else ''}"
-        wrong, _, todo = said.partition("; ")
-        raise wrong_command(f"{named_by}: {wrong}", todo) from None
+        raise wrong_settings(named_by, error.problems) from None
 
 
 class _Told(PayloadCodec):

@@ -1,6 +1,6 @@
 """How a run ended, as its caller is told: the status, the result or the error, the exit code."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
 from remote.errors import DONE, RUN_FAILED, CommandError
-from schemas.run import RunResult
+from schemas.run import RunResult, Spent
 from schemas.stored import Stored
 
 _GOOD: Final = ("completed", "stopped")
@@ -20,7 +20,8 @@ _GOOD: Final = ("completed", "stopped")
 class Ending:
     """The end of a run. `code` and `message` are there for a run that failed, `result` for one
     that did not. Where the output is a reference still, `told` is what people read in its place;
-    where all of it was wanted, `lacking` says why it cannot be had."""
+    where all of it was wanted, `lacking` says why it cannot be had. `spent` is what one that failed
+    had used, where it could say so."""
 
     status: str
     code: str | None = None
@@ -28,6 +29,7 @@ class Ending:
     result: RunResult | None = None
     told: str = ""
     lacking: CommandError | None = None
+    spent: Spent | None = None
 
     @property
     def exit_code(self) -> int:
@@ -62,8 +64,8 @@ def of_result(value: Any) -> Ending:
 def of_failure(error: WorkflowFailureError) -> Ending:
     """The end of a run that did not return."""
     match error.cause:
-        case ApplicationError(type=str() as code, message=message):
-            return Ending("failed", code, message)
+        case ApplicationError(type=str() as code, message=message, details=details):
+            return Ending("failed", code, message, spent=_spent(details))
         case CancelledError():
             return Ending("cancelled", "cancelled", "the run was cancelled")
         case TerminatedError(message=message):
@@ -72,3 +74,10 @@ def of_failure(error: WorkflowFailureError) -> Ending:
             return Ending("timed_out", "timed_out", "the run took longer than it was given")
         case cause:
             return Ending("failed", "failed", str(cause))
+
+
+def _spent(details: Sequence[Any]) -> Spent | None:
+    try:
+        return Spent.read(details[0]) if details else None
+    except ValidationError:
+        return None  # a failure of somebody else's making

@@ -4,6 +4,7 @@ Every error line reads `holdfast: what is wrong; what to do`. The exit codes are
 contract with whoever calls the command from a script.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -55,9 +56,24 @@ class EncryptedError(CommandError):
         super().__init__(wrong, todo, WRONG_COMMAND)
 
 
+class HasEndedError(CommandError):
+    """The run is there, and nothing can be said to it any more."""
+
+    def __init__(self, run_id: str | None) -> None:
+        super().__init__(f"run {run_id} has ended", f"see holdfast show {run_id}", NO_SUCH)
+
+
 def wrong_command(wrong: str, todo: str) -> CommandError:
     """The command itself is at fault: exit code 2."""
     return CommandError(wrong, todo, WRONG_COMMAND)
+
+
+def wrong_settings(named_by: str, problems: Sequence[object]) -> CommandError:
+    """A file of settings is at fault: the first of its problems, and how many more there are."""
+    more = len(problems) - 1
+    said = f"{problems[0]}{f' (and {more} more)' if more else ''}"
+    wrong, _, todo = said.partition("; ")
+    return wrong_command(f"{named_by}: {wrong}", todo)
 
 
 def misunderstood(
@@ -77,7 +93,7 @@ def rpc_problem(error: RPCError, run_id: str | None = None) -> CommandError:
         case RPCStatusCode.NOT_FOUND if message.startswith("Namespace"):
             return CommandError(message.rstrip("."), "set TEMPORAL_NAMESPACE", UNREACHABLE)
         case RPCStatusCode.NOT_FOUND if "already completed" in message:
-            return CommandError(f"run {run_id} has ended", f"see holdfast show {run_id}", NO_SUCH)
+            return HasEndedError(run_id)
         case RPCStatusCode.NOT_FOUND:
             return CommandError(
                 f"there is no run {run_id}", "holdfast list shows the runs", NO_SUCH

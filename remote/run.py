@@ -8,7 +8,7 @@ there is one that cannot go on with the run.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -23,6 +23,7 @@ from temporalio.client import (
     WorkflowQueryFailedError,
     WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
+    WorkflowUpdateHandle,
     WorkflowUpdateRPCTimeoutOrCancelledError,
     WorkflowUpdateStage,
 )
@@ -39,12 +40,14 @@ from remote.errors import (
     rpc_problem,
     wrong_command,
 )
-from remote.stored import with_output
+from remote.heartbeats import Update, updates_in
+from remote.stored import in_brief, with_output
 from remote.stuck import unanswered
 from remote.text import command
 from schemas import names
 from schemas.decision import Decision, Receipt, Waiting
 from schemas.delegate import DelegateView, PendingThere
+from schemas.tool import ShownTool
 
 _PAGE_ENTRIES = 200
 NO_WORKER_SECONDS = 10.0
@@ -66,7 +69,8 @@ class Streaming:
 
     `text` is the last part of it; `offset` characters stand before that part. `calls` are those
     that it is writing; where it is `composed`, they stand in the text. `key` differs for each
-    request and each attempt at it.
+    request and each attempt at it. It is the answer of this `turn`, if it answers no `call` and is
+    no `summary` of what was said before.
     """
 
     key: str
@@ -75,6 +79,9 @@ class Streaming:
     offset: int
     calls: list[Any]
     composed: bool = False
+    turn: int | None = None
+    call: str | None = None
+    summary: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,8 @@ class Look:
     """What Temporal knows of a run. `place` changes whenever the run has moved on.
 
     `in_line` is the request that waits for its turn at an endpoint that takes so many a minute.
+    `attempts` is how often what is under way was begun: no other trace is left of one that failed.
+    `updates` are what the calls under way have told of themselves.
     """
 
     place: tuple[str, int]
@@ -89,6 +98,8 @@ class Look:
     busy: bool
     streaming: Streaming | None
     in_line: str | None = None
+    attempts: int = 0
+    updates: Sequence[Update] = ()
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,9 @@ class RemoteRun:
             closed=description.status in _CLOSED,
             busy=bool(raw.pending_activities),
             streaming=await self._streaming(list(raw.pending_activities)),
-            in_line=_in_line(description.task_queue, raw.pending_activities),
+            in_line=in_line(description.task_queue, raw.pending_activities),
+            attempts=attempts(description),
+            updates=await updates_in(raw.pending_activities, self._client.data_converter),
         )
 
     async def describe(self) -> WorkflowExecutionDescription:
@@ -168,10 +181,15 @@ class RemoteRun:
             StuckError: its worker cannot go on with it.
             CommandError: the run does not answer, or there is none.
         """
-        while page := await self._query(log, {"after": after, "limit": _PAGE_ENTRIES}):
+        while page := await self.page(log, after, _PAGE_ENTRIES):
             for entry in page:
                 after = entry["n"]
                 yield entry
+
+    async def page(self, log: str, after: int, limit: int) -> list[Entry]:
+        """At most so many entries of a log after number `after`; raises as `entries` does."""
+        found: list[Entry] = await self._query(log, {"after": after, "limit": limit})
+        return found
 
     async def waiting(self) -> list[Waiting]:
         """The calls that wait for a person: none, once it has ended; raises as `entries` does."""
@@ -186,14 +204,23 @@ class RemoteRun:
         answer: dict[str, Any] = await self._query(names.STATUS)
         return answer
 
+    async def tool(self, name: str) -> ShownTool:
+        """A tool of the run, as people are shown it; raises as `entries` does."""
+        return ShownTool.read(await self._query(names.TOOL, name))
+
     async def state(self, instance: str | None = None) -> Any:
         """The run's state, or what an instance sees; raises as `entries` does."""
         return await self._query(names.STATE, *([] if instance is None else [instance]))
 
-    async def ended(self) -> Ending:
-        """How a closed run ended. The server knows it: no worker is needed."""
+    async def ended(self, *, whole: bool = True) -> Ending:
+        """How a closed run ended. The server knows it: no worker is needed.
+
+        Where the output is kept outside of Temporal and not wanted whole, its beginning is told.
+        """
         try:
             end = ending.of_result(await self._handle.result())
+            if not whole:
+                return in_brief(end)
             return await with_output(end, self.id, self._client.data_converter)
         except WorkflowFailureError as error:
             return ending.of_failure(error)
@@ -212,9 +239,13 @@ class RemoteRun:
         answer = await self._update(names.DECIDE, decision.to_json(), WorkflowUpdateStage.COMPLETED)
         return Receipt.read(answer)
 
-    async def send(self, message: dict[str, Any]) -> Any:
-        """Send a conversation its next message and wait for the answer; raises as `decide`."""
-        return await self._update(names.SEND, message, WorkflowUpdateStage.ACCEPTED)
+    async def send(self, message: dict[str, Any], wait_seconds: float | None = None) -> Any:
+        """Send a conversation its next message and wait for the answer; raises as `decide` does.
+
+        Raises:
+            TimeoutError: there is no answer yet; the run has the message.
+        """
+        return await self._update(names.SEND, message, WorkflowUpdateStage.ACCEPTED, wait_seconds)
 
     async def signal(self, name: str, *args: Any) -> None:
         """Signal the run.
@@ -268,17 +299,23 @@ class RemoteRun:
         except RPCError as error:
             raise rpc_problem(error, self.id) from error
 
-    async def _update(self, name: str, argument: Any, stage: WorkflowUpdateStage) -> Any:
+    async def _update(
+        self,
+        name: str,
+        argument: Any,
+        stage: WorkflowUpdateStage,
+        wait_seconds: float | None = None,
+    ) -> Any:
         await self._check_keys()
         limit = timedelta(seconds=NO_WORKER_SECONDS)
         try:
             handle = await self._handle.start_update(
                 name, argument, wait_for_stage=stage, rpc_timeout=limit
             )
-            return await handle.result()
+            async with asyncio.timeout(wait_seconds):
+                return await _result(handle)
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-            if isinstance(error.__cause__, asyncio.CancelledError):
-                raise asyncio.CancelledError from error  # it was Ctrl-C, not the worker
+            _check_cancelled(error)
             raise await self._silent() from error
         except WorkflowUpdateFailedError as error:
             raise self._refused(error) from error
@@ -313,13 +350,33 @@ class RemoteRun:
         return _streaming(asking[0].activity_id, details)
 
 
+async def _result(handle: WorkflowUpdateHandle[Any]) -> Any:
+    try:
+        return await handle.result()
+    except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+        _check_cancelled(error)
+        raise
+
+
+def _check_cancelled(error: WorkflowUpdateRPCTimeoutOrCancelledError) -> None:
+    """Go on with a cancellation from here, as by Ctrl-C, which is not the worker's silence."""
+    if isinstance(error.__cause__, asyncio.CancelledError):
+        raise asyncio.CancelledError from error
+
+
 def waiting_elsewhere(status: dict[str, Any]) -> list[PendingThere]:
     """What waits for a person in the delegates of a run, by its status."""
     views = [DelegateView.read(view) for view in status.get("delegates", [])]
     return [there for view in views for there in view.pending]
 
 
-def _in_line(task_queue: str, activities: Iterable[PendingActivityInfo]) -> str | None:
+def attempts(description: WorkflowExecutionDescription) -> int:
+    """How often what is under way in a run was begun, all in all."""
+    raw = description.raw_description
+    return sum(one.attempt for one in raw.pending_activities) + raw.pending_workflow_task.attempt
+
+
+def in_line(task_queue: str, activities: Iterable[PendingActivityInfo]) -> str | None:
     """The request that no worker has been given yet; one that is made again may wait for that."""
     queues = names.request_queue(task_queue, "")
     for one in activities:
@@ -336,5 +393,7 @@ def _streaming(activity_id: str, details: Any) -> Streaming | None:
         case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
             key = f"{activity_id}/{attempt}"
             calls, composed = list(details.get("calls") or []), details.get("composed") is True
-            return Streaming(key, attempt, text, offset, calls, composed)
+            turn, call = details.get("turn"), details.get("call")
+            summary = details.get("summary") is True
+            return Streaming(key, attempt, text, offset, calls, composed, turn, call, summary)
     return None

@@ -20,6 +20,12 @@ from storage.places import VARIABLE, of_reader, opened
 from storage.store import StoreError, value_of
 
 
+def in_brief(ending: Ending) -> Ending:
+    """The end of a run, with how its output begins where that is kept elsewhere."""
+    stored = None if ending.result is None else Stored.of(ending.result.output)
+    return ending if stored is None else replace(ending, told=_told(stored, "not read here"))
+
+
 async def with_output(ending: Ending, run_id: str, converter: DataConverter) -> Ending:
     """The end of a run, with its output in the place of what stands for it in the run."""
     stored = None if ending.result is None else Stored.of(ending.result.output)

@@ -5,6 +5,7 @@ else. Every text in a line is clean: see `remote.text`.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -19,6 +20,8 @@ Entry = Mapping[str, Any]
 _NAME_CHARS = 80
 _WAITS_CHARS = 200
 IN_LINE: Final = "for its turn at the model (maxRequestsPerMinute)"
+# As a run writes it before a value, below a remark on the arguments perhaps.
+_OUTSIDE: Final = re.compile(r'^\{"tool": "(?:[^"\\]|\\.)*", "trusted": false, "value": ', re.M)
 DECIDED: Final = {
     "approve": "approved",
     "deny": "denied",
@@ -34,7 +37,8 @@ DECIDED: Final = {
 class Line:
     """One thing that happened: when, what in a word, on what, and at length.
 
-    What is `minor` shows in the lines around it too, and can be left out where room is scarce.
+    What is `minor` shows in the lines around it too, and can be left out where room is scarce. What
+    comes from `outside` is data of somebody whom nobody vouches for.
     """
 
     at: str
@@ -43,17 +47,20 @@ class Line:
     body: str = ""
     tone: Tone = "plain"
     minor: bool = False
+    outside: bool = False
 
 
 class Story:
     """Tells the entries of one run, in order. It remembers the calls, to name them later.
 
-    `whole` tells all arguments of every call, however long they are.
+    `whole` tells all arguments of every call, however long they are; `commands` tells what to type
+    to see more.
     """
 
-    def __init__(self, run_id: str, *, whole: bool = False) -> None:
+    def __init__(self, run_id: str, *, whole: bool = False, commands: bool = True) -> None:
         self._run_id = run_id
         self._whole = whole
+        self._commands = commands
         self._labels: dict[str, str] = {}
         self._whose: dict[str, str] = {}
         self._ended: dict[str, Entry] = {}
@@ -83,12 +90,14 @@ class Story:
                 return []
             case "tool":
                 tone: Tone = "bad" if message.get("isError") else "quiet"
-                result = Line(at, "result", self.name(message), body, tone)
+                outside = is_from_outside(message.get("content"))
+                result = Line(at, "result", self.name(message), body, tone, outside=outside)
                 return [*self._held(message), result]
             case "assistant":
                 return [Line(at, "model", "", body, "said")] if body else []
             case role:
-                return [Line(at, clean(role), "", body, "said")]
+                outside = is_from_outside(message.get("content"))
+                return [Line(at, clean(role), "", body, "said", outside=outside)]
 
     def _turn(self, at: str, entry: Entry) -> list[Line]:
         return [Line(at, "turn", str(entry["turn"]), tone="turn")]
@@ -155,6 +164,8 @@ class Story:
     def _delegate(self, entry: Entry) -> str:
         """Who carries a call out in a run of its own, and how to see that."""
         agent = one_line(str(entry["delegate"]), _NAME_CHARS)
+        if not self._commands:
+            return f"by {agent}, in a run of its own"
         run_id = names.delegate_id(self._run_id, str(entry.get("callId")))
         return f"by {agent}: {command('watch', run_id)}"
 
@@ -204,6 +215,14 @@ _TELLINGS: Final[dict[str, Callable[[Story, str, Entry], list[Line]]]] = {
     "tool_start": Story._start,
     "tool_end": Story._end,
 }
+
+
+def is_from_outside(content: Any) -> bool:
+    """Whether what a message says is told the model as data from outside: all of it or a part."""
+    if isinstance(content, str):
+        return _OUTSIDE.search(content) is not None
+    texts = (part.get("text") for part in content or [] if isinstance(part, Mapping))
+    return any(isinstance(text, str) and _OUTSIDE.search(text) is not None for text in texts)
 
 
 def _waits(calls: Any) -> str:

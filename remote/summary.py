@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from remote.ending import Ending
 from remote.text import as_json, as_text, beside, clean
-from schemas.run import RunResult
+from schemas.run import RunResult, Spent
 from schemas.solution import Usage
 
 
@@ -30,7 +30,7 @@ def detail(ending: Ending) -> str:
     return f"{ending.code}: {beside(str(ending.code), ending.message)}"
 
 
-def used(result: RunResult) -> str:
+def used(result: RunResult | Spent) -> str:
     """`3 turns, 4 calls, 1,234 tokens in, 220 out`; where no model was asked, `1 call`."""
     asked = [_count(result.turns, "turn")] if result.turns else []
     spent = tokens(result.usage) if result.turns else ()

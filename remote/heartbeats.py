@@ -1,0 +1,64 @@
+"""What the calls of a run tell of themselves while they are carried out, from their heartbeats."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.converter import DataConverter
+
+from remote.errors import CommandError
+from schemas import names
+
+# A longer one is left out: it is told again and again.
+MAX_UPDATE_BYTES: Final = 64_000
+_CALL: Final = re.compile(r"(t[0-9]+c[0-9]+)(-again[0-9]*)?")
+
+
+@dataclass(frozen=True)
+class Update:
+    """The newest that a call under way has told, in this `attempt` at it.
+
+    Of a call that the model answers, `details` are the end of the answer so far: `{"text",
+    "offset"}`.
+    """
+
+    call_id: str
+    attempt: int
+    details: Any
+
+    @property
+    def turn(self) -> int:
+        """The turn of the call."""
+        return int(self.call_id[1:].partition("c")[0])
+
+
+async def updates_in(
+    activities: Iterable[PendingActivityInfo], converter: DataConverter
+) -> list[Update]:
+    """What each activity that carries out a call has told last."""
+    found = [await _update(one, converter) for one in activities]
+    return [update for update in found if update is not None]
+
+
+async def _update(activity: PendingActivityInfo, converter: DataConverter) -> Update | None:
+    call, told = _CALL.fullmatch(activity.activity_id), activity.heartbeat_details
+    if call is None or not told.payloads or told.ByteSize() > MAX_UPDATE_BYTES:
+        return None
+    try:
+        details = await converter.decode(told.payloads)
+    except CommandError:
+        raise  # it is encrypted, and not with a key that is known here
+    except Exception:
+        return None  # in a format of others
+    value = details[0] if len(details) == 1 else details
+    answers = activity.activity_type.name == names.GENERATE
+    return _answer(call[1], value) if answers else Update(call[1], activity.attempt, value)
+
+
+def _answer(call_id: str, details: Any) -> Update | None:
+    match details:
+        case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
+            return Update(call_id, attempt, {"text": text, "offset": offset})
+    return None
