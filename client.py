@@ -15,7 +15,18 @@ from typing import Any, NoReturn, get_args
 
 from temporalio.service import RPCError
 
-from cli import checking, codec, deciding, listing, messages, running, showing, values
+from cli import (
+    checking,
+    codec,
+    deciding,
+    inbox,
+    listening,
+    listing,
+    messages,
+    running,
+    showing,
+    values,
+)
 from cli.parser import Parser
 from remote.errors import (
     INTERRUPTED,
@@ -82,6 +93,7 @@ def _parser() -> Parser:
     _add_list(commands)
     _add_check(commands)
     _add_codec(commands)
+    _add_inbox(commands)
     for one in commands.choices.values():
         one.set_defaults(parser=one)
     return parser
@@ -231,6 +243,7 @@ def _add_check(commands: _Commands) -> None:
     add("--endpoints", metavar="FILE", help="where models are asked (endpoints.yaml)")
     add("--keys", metavar="FILE|URL", help="what tokens are checked with (keys.yaml)")
     add("--encryption", metavar="FILE", help="what everything is encrypted with (encryption.yaml)")
+    add("--notifiers", metavar="FILE", help="who is told of waiting calls (notify.yaml)")
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
     add(
         "--knowledge-url",
@@ -265,14 +278,13 @@ def _add_codec(commands: _Commands) -> None:
         "--origin",
         dest="origins",
         metavar="URL",
-        type=codec.origin,
+        type=listening.origin,
         action="append",
         required=True,
         help="where Temporal's UI is, such as http://127.0.0.1:8233; repeatable",
     )
-    add("--host", metavar="IP", type=codec.address, default=codec.DEFAULT_HOST, help=_DEFAULT)
-    add("--port", metavar="N", type=codec.port, default=codec.DEFAULT_PORT, help=_DEFAULT)
-    add("--url", metavar="URL", type=codec.origin, help="where browsers find it behind a proxy")
+    _add_listening(parser, codec.DEFAULT_PORT)
+    add("--url", metavar="URL", type=listening.origin, help="where browsers find it behind a proxy")
     add(
         "--token-env",
         metavar="NAME",
@@ -289,6 +301,23 @@ def _add_codec(commands: _Commands) -> None:
         help="the worker's store (default: HOLDFAST_STORE, or that of --dev)",
     )
     parser.set_defaults(command=codec.codec)
+
+
+def _add_inbox(commands: _Commands) -> None:
+    text = "the pages where people decide on what waits"
+    parser = commands.add_parser("inbox", help=text, description=f"Serves {text}.")
+    add = parser.add_argument
+    add("--settings", metavar="FILE", help=f"inbox.yaml (default: {inbox.SETTINGS_VARIABLE})")
+    _add_listening(parser, inbox.DEFAULT_PORT)
+    _add_person(parser)
+    parser.set_defaults(command=inbox.inbox)
+
+
+def _add_listening(parser: argparse.ArgumentParser, port: int) -> None:
+    add = parser.add_argument
+    host = listening.DEFAULT_HOST
+    add("--host", metavar="IP", type=listening.address, default=host, help=_DEFAULT)
+    add("--port", metavar="N", type=listening.port, default=port, help=_DEFAULT)
 
 
 def _add_starting(parser: argparse.ArgumentParser, whose: str) -> None:

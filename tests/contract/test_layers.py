@@ -10,6 +10,7 @@ schemas  ◄── activities        what is done: one conversation with the wor
                                loading, its way to Temporal, a server around it
               client.py        a Temporal client like anybody else's; cli: its parts
                                remote: a run as it is seen from outside, and how it is told
+                               inbox: its pages, and HTTP for programs without a client
                                storage: what is too large for Temporal, for both of these
                                encryption: what nobody else is to read, for both of these
 """
@@ -26,7 +27,7 @@ from hosting.sandbox import sandbox
 ROOT = Path(__file__).parents[2]
 ROOMS = {
     *("schemas", "activities", "workflows", "hosting", "storage", "encryption"),
-    *("cli", "remote", "worker", "client"),
+    *("cli", "remote", "inbox", "worker", "client"),
 }
 
 # Of each room: the rooms, and the packages of others, that it may import.
@@ -38,7 +39,8 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
         {"schemas"},
         {
             *("pydantic", "pydantic_core", "temporalio", "httpx", "jsonschema", "referencing"),
-            *("yaml", "jwt", "cryptography"),
+            # What a collector is told is made where things are done.
+            *("yaml", "jwt", "cryptography", "opentelemetry"),
         },
     ),
     # What speaks with S3 is installed where it is wanted.
@@ -61,8 +63,16 @@ MAY_IMPORT: dict[str, tuple[set[str], set[str]]] = {
         {"schemas", "storage", "encryption"},
         {"pydantic", "temporalio", "google", "jwt", "cryptography"},
     ),
+    # What is typed into a form is checked just as the run will check it: by the engine.
+    "inbox": (
+        {"schemas", "activities", "encryption", "remote", "workflows/engine"},
+        {
+            *("pydantic", "temporalio", "google", "jsonschema", "referencing", "httpx", "jwt"),
+            *("cryptography", "starlette", "jinja2", "authlib", "opentelemetry"),
+        },
+    ),
     "cli": (
-        {"schemas", "storage", "encryption", "remote"},
+        {"schemas", "storage", "encryption", "remote", "inbox"},
         {
             *("pydantic", "temporalio", "google", "rich", "jwt", "cryptography"),
             *("starlette", "uvicorn"),

@@ -1,0 +1,55 @@
+"""What is answered in the inbox's own name: refusals, and the headers of every answer."""
+
+from typing import Final
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+
+from encryption.refused import Refused
+from inbox.pages import page
+from inbox.problems import problem_of
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Without any, a browser would not say either from which page a form comes (`Origin`).
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+STATIC: Final = "/static/"
+
+
+def add_headers(headers: MutableHeaders, path: str) -> None:
+    """Add what every answer says; of what it shows, nobody on the way keeps a copy."""
+    headers.update(HEADERS)
+    headers["Cache-Control"] = "no-cache" if path.startswith(STATIC) else "no-store"
+
+
+def wants_page(request: Request) -> bool:
+    """Whether somebody looks at the answer: a script of a page takes anything, a program JSON."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def refusal(request: Request, refused: Refused) -> Response:
+    """What is told to whoever is refused: a page, or a problem (RFC 9457)."""
+    if wants_page(request):
+        shown = page(request, "trouble.html", refused.status, said=_sentence(refused.sentence))
+        shown.headers.update(refused.headers)
+        return shown
+    return problem_of(refused).answer()
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """The same, for what a handler has raised."""
+    assert isinstance(error, Refused)
+    return refusal(request, error)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

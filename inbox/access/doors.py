@@ -1,0 +1,40 @@
+"""What stands outside of the doors: pages for somebody who is not signed in, and signing out."""
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from encryption.refused import Refused
+from inbox.access.paths import HOME, SIGN_OUT, own_path
+from inbox.access.sessions import Sessions
+from inbox.pages import page
+
+
+def sign_out_routes(sessions: Sessions) -> list[Route]:
+    """Signing out, and the page that says so."""
+
+    async def sign_out(request: Request) -> Response:
+        answer = RedirectResponse(SIGN_OUT, 303)
+        sessions.end(answer, request)
+        return answer
+
+    async def signed_out(request: Request) -> Response:
+        return page(request, "signed-out.html")
+
+    return [
+        Route(SIGN_OUT, sign_out, methods=["POST"]),
+        Route(SIGN_OUT, signed_out, methods=["GET"]),
+    ]
+
+
+def home_of(request: Request) -> str:
+    """Where somebody who signs in wants to go."""
+    return own_path(request.query_params.get("next", HOME))
+
+
+def failed(request: Request, refused: Refused, **values: str) -> Response:
+    """The page of somebody who could not be signed in: why, and how to try again."""
+    said = f"{refused.sentence[:1].upper()}{refused.sentence[1:]}."
+    shown = page(request, "sign-in.html", refused.status, wrong=said, **values)
+    shown.headers.update(refused.headers)
+    return shown

@@ -1,0 +1,93 @@
+"""One request of a program, as the handlers see it: who sends it, about which run, and what."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeVar
+
+from pydantic import ValidationError
+from starlette.requests import Request
+
+from encryption.bodies import body_of
+from inbox.parts import Parts
+from inbox.person import Person, person_of
+from inbox.problems import Problem
+from remote.run import RemoteRun
+from schemas import names
+from schemas.base import Strict
+from schemas.faults import faults_of, told
+
+# Temporal takes as much at a time.
+MAX_BODY_BYTES: Final = 2_000_000
+JSON: Final = "application/json"
+_SaidT = TypeVar("_SaidT", bound=Strict)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, and what it is answered with; `run_id` is the run that its address names."""
+
+    request: Request
+    parts: Parts
+    run_id: str
+
+    @property
+    def person(self) -> Person:
+        """Who sends it."""
+        return person_of(self.request)
+
+    async def run(self, *, listens: bool = False) -> RemoteRun:
+        """The run, where there is one; `listens`: something is to be said to it.
+
+        Raises:
+            CommandError: there is none.
+        """
+        run = self.parts.run(self.run_id)
+        found = await run.describe()
+        if listens and found.workflow_type != names.AGENT_WORKFLOW:
+            todo = "decide on it with `POST /runs/{run}/decisions`, or cancel it"
+            raise Problem("single_call", f"It is a single call, to which nothing is said; {todo}.")
+        return run
+
+    async def said(self, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
+        """What was sent, read as `model`, and as it was written.
+
+        Raises:
+            Problem: it is none.
+            Refused: it is of another type, too large, or does not come whole.
+        """
+        value = _read(await body_of(self.request, (JSON,), MAX_BODY_BYTES))
+        try:
+            return model.model_validate(value), value
+        except ValidationError as error:
+            faults = faults_of(error, value, model)
+            sentence = f"That is no {what}: {told(faults)}."
+            raise Problem("invalid_request", sentence, faults=faults) from None
+
+
+def _read(body: bytes) -> Any:
+    try:
+        value = json.loads(body, parse_constant=_no_number)
+        # Half a character cannot be sent on.
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise Problem("bad_request", "The body is no JSON; send one object in UTF-8.") from None
+    return value
+
+
+def _no_number(_: str) -> NoReturn:
+    raise ValueError("JSON has no such number")
+
+
+def number_of(request: Request, name: str, default: int, least: int, most: int) -> int:
+    """A whole number that the address gives.
+
+    Raises:
+        Problem: it is none, or out of bounds.
+    """
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    if not re.fullmatch(r"[0-9]{1,12}", given) or not least <= int(given) <= most:
+        raise Problem("bad_request", f"`{name}` is a whole number from {least} to {most}.")
+    return int(given)

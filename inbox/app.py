@@ -1,0 +1,55 @@
+"""The inbox: a web application over a Temporal client, with no store of its own.
+
+    access ─► pages:  what waits (`listing`), one call (`asking`), one run (`live`)
+           └► HTTP:   runs, decisions, messages and events for programs (`api`)
+
+Everything is asked of Temporal and of the runs when it is looked at, so any number of these can
+stand side by side, and one that is killed has lost nothing.
+"""
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+
+from encryption.refused import Refused
+from inbox import asking
+from inbox.access.answers import refused
+from inbox.api import routes as api
+from inbox.listing import routes as listing
+from inbox.live import routes as live
+from inbox.pages import STATIC, page
+from inbox.parts import Parts
+from remote.errors import NO_SUCH, UNREACHABLE, WRONG_COMMAND, CommandError
+
+# What went wrong, by the exit code that the command would have had.
+_STATUS = {NO_SUCH: 404, UNREACHABLE: 503, WRONG_COMMAND: 400}
+_NOT_FOUND = "There is no such page."
+
+
+def application(parts: Parts) -> Starlette:
+    """The inbox as an ASGI application."""
+    return Starlette(
+        routes=[
+            Mount("/static", StaticFiles(directory=STATIC)),
+            *listing.routes(parts),
+            *asking.routes(parts),
+            *live.routes(parts),
+            *api.routes(parts),
+        ],
+        exception_handlers={CommandError: _told, Refused: refused, HTTPException: _unknown},
+    )
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    """What cannot be shown or done, and what to do about it."""
+    assert isinstance(error, CommandError)
+    return page(request, "trouble.html", _STATUS.get(error.code, 502), said=str(error))
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    said = _NOT_FOUND if error.status_code == 404 else str(error.detail)
+    return page(request, "trouble.html", error.status_code, said=said)

@@ -1,0 +1,194 @@
+"""One waiting call: its page, and the decision that is sent from it.
+
+    GET  /waiting/{run}/{call}            the question, or what became of it
+    POST /waiting/{run}/{call}            a decision, or a button that gives a form other fields
+    GET  /waiting/{run}/{call}/changes    what becomes of it meanwhile
+
+Whatever a decision meets (somebody else's, other arguments, the end of the run, nobody there),
+its page says what happened and what to do, and what was typed stands in it.
+"""
+
+import asyncio
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from inbox.access.forms import FIELD, form_of
+from inbox.call import words
+from inbox.call.asked import Asked, Over, look, next_waiting
+from inbox.call.changes import Changes
+from inbox.call.drawing import Notice, shown
+from inbox.deciding import Amiss, RefusedError, Typed, decision_of, send, stands
+from inbox.forms.differing import differences
+from inbox.pages import address, page
+from inbox.parts import Parts
+from inbox.person import Person, person_of
+from remote.errors import UNREACHABLE, CommandError
+from remote.text import clean, one_line
+from schemas import names
+
+_NOT_TAKEN = "This was not decided: "
+_CHANGED = (
+    "The call is not the one any more that you were shown, so your decision was not taken. What you"
+    " typed is kept below. Look at what is another now, and decide again."
+)
+
+
+def routes(parts: Parts) -> list[BaseRoute]:
+    """The pages of waiting calls."""
+    asking = Asking(parts)
+    return [
+        Route("/waiting/{run:path}/{call}/changes", Changes(parts).answer, methods=["GET"]),
+        Route("/waiting/{run:path}/{call}", asking.show, methods=["GET"]),
+        Route("/waiting/{run:path}/{call}", asking.decide, methods=["POST"]),
+    ]
+
+
+class Asking:
+    """The pages, over what they work with."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def show(self, request: Request) -> Response:
+        """The question as it stands, or what became of it."""
+        found = await self._look(request)
+        if isinstance(found, Over):
+            return await self._over(request, found)
+        return await self._page(request, found)
+
+    async def decide(self, request: Request) -> Response:
+        """Take a decision, or give a form other fields."""
+        typed = Typed.of(await form_of(request))
+        try:
+            found = await self._look(request)
+            return await self._decided(request, typed, found)
+        except CommandError as error:
+            return await self._unanswered(request, typed, error)
+
+    async def _look(self, request: Request) -> Asked | Over:
+        return await look(self._parts, request.path_params["run"], request.path_params["call"])
+
+    async def _decided(self, request: Request, typed: Typed, found: Asked | Over) -> Response:
+        if isinstance(found, Over):
+            return await self._over(request, found, typed)
+        if typed.only_draws:
+            drawn = await asyncio.to_thread(typed.redrawn, found)
+            return await self._page(request, found, typed=drawn, checks=typed)
+        if typed.digest and typed.digest != found.waiting.digest:
+            return await self._other(request, found, typed)
+        meant = await asyncio.to_thread(decision_of, typed, found, person_of(request))
+        if isinstance(meant, Amiss):
+            return await self._page(request, found, 422, typed=typed, amiss=meant)
+        try:
+            await send(self._parts, found.run_id, found.waiting, meant)
+        except RefusedError as refused:
+            return await self._refused(request, typed, refused)
+        return RedirectResponse(self._here(request), 303)
+
+    def _here(self, request: Request) -> str:
+        return address("waiting", request.path_params["run"], request.path_params["call"])
+
+    async def _page(
+        self,
+        request: Request,
+        asked: Asked,
+        status: int = 200,
+        *,
+        typed: Typed | None = None,
+        checks: Typed | None = None,
+        amiss: Amiss | None = None,
+        notice: Notice | None = None,
+    ) -> Response:
+        person = person_of(request)
+        if checks is not None and checks.does == "check":
+            meant = await asyncio.to_thread(decision_of, checks, asked, person)
+            amiss = meant if isinstance(meant, Amiss) else None
+        signs = self._parts.signer is not None
+        # A schema that strangers wrote can be slow to draw and to check, within its bounds.
+        values = await asyncio.to_thread(
+            shown, asked, person, signs=signs, typed=typed, amiss=amiss, notice=notice
+        )
+        return page(request, "call.html", status, call=values)
+
+    async def _other(self, request: Request, asked: Asked, typed: Typed) -> Response:
+        """The call was changed since it was shown: what is another, and what was typed."""
+        before = asked.past.version(typed.digest)
+        found = differences(before.arguments, asked.waiting.arguments) if before else []
+        by = asked.past.versions[-1].by if asked.past.versions else None
+        who = f"{one_line(by, 100)} has changed it. " if by else ""
+        return await self._page(
+            request, asked, 409, typed=typed, notice=Notice("bad", f"{who}{_CHANGED}", found)
+        )
+
+    async def _refused(self, request: Request, typed: Typed, refused: RefusedError) -> Response:
+        """The run did not take it: what it says, on the page as things stand now."""
+        found = await self._look(request)
+        if isinstance(found, Over):
+            return await self._over(request, found, typed)
+        if refused.code == names.INVALID_DECISION and typed.digest != found.waiting.digest:
+            return await self._other(request, found, typed)
+        said = clean(str(refused)).rstrip(".")
+        status = 422 if refused.code == names.INVALID_DECISION else 409
+        notice = Notice("bad", f"{_NOT_TAKEN}{said}.")
+        return await self._page(request, found, status, typed=typed, notice=notice)
+
+    async def _over(self, request: Request, over: Over, typed: Typed | None = None) -> Response:
+        """It waits no longer: who decided what, what came of it, and where to go on."""
+        person = person_of(request)
+        further = await next_waiting(self._parts, over.run_id, over.call_id, person)
+        values = _ended(over, person)
+        status = 200 if typed is None else 409
+        return page(
+            request, "call_over.html", status, over=over, further=further, typed=typed, **values
+        )
+
+    async def _unanswered(self, request: Request, typed: Typed, error: CommandError) -> Response:
+        """Nobody answered: what was typed can be sent again as it is."""
+        items = [(name, text) for name, text in typed.items if name != FIELD]
+        status = 503 if error.code == UNREACHABLE else 409
+        return page(
+            request,
+            "call_kept.html",
+            status,
+            here=self._here(request),
+            run=address("run", request.path_params["run"]),
+            said=clean(stands(error)),
+            typed=typed,
+            items=items,
+            may_come=error.code == UNREACHABLE,
+        )
+
+
+def _ended(over: Over, person: Person) -> dict[str, Any]:
+    """What became of a question, in words."""
+    past, asked = over.past, over.past.asked
+    assert asked is not None  # or there would be no such question
+    verdict = past.verdict
+    if verdict is not None:
+        said, at = words.gave(verdict, asked.kind, person.name), words.when(verdict.at)
+    elif past.expired:
+        said, at = "Nobody decided in time", words.when(asked.expires_at)
+    elif over.ended:
+        said, at = "The run has ended before anybody decided", words.when("")
+    else:
+        said, at = "It was withdrawn: the run has gone another way", words.when("")
+    return {
+        "said": said,
+        "at": at,
+        "heading": words.heading(asked),
+        "reason": clean(verdict.reason or "") if verdict else "",
+        "yours": verdict is not None and verdict.by == person.name,
+        "changes": _changes(over),
+        "counted": [words.gave(one, asked.kind, person.name) for one in past.decisions],
+        "run": address("run", over.run_id),
+    }
+
+
+def _changes(over: Over) -> Any:
+    versions = over.past.versions
+    if len(versions) < 2:
+        return []
+    return differences(versions[0].arguments, versions[-1].arguments)

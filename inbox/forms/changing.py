@@ -1,0 +1,130 @@
+"""What the buttons of a form do that give it other fields: they need no script.
+
+The form is submitted, changed and drawn again, with all that was typed in it.
+"""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from inbox.forms.drawing import drawn
+from inbox.forms.fields import Field
+from inbox.forms.places import MISSING, Misread, Place, Said
+from inbox.forms.places import pointer as at
+from inbox.forms.shape import Shape, shape_of
+
+_MAX_STARTED: Final = 50
+_MAX_STARTED_DEPTH: Final = 4
+
+
+def changed(said: Said, does: str, schema: Any, key: str = "", place: Place = ()) -> Said:
+    """What a form says once a button was pressed; one that means nothing changes nothing.
+
+    `does` is the button's: `add:/items`, `drop:/items/2`, `make:/address`, `null:/address`,
+    `key:/labels` with the property's name as `key`, `branch:/payment:1`.
+    """
+    verb, _, rest = does.partition(":")
+    pointer, _, number = rest.partition(":")
+    found = _offering(drawn(schema, said, place=place), does, pointer)
+    if found is None:
+        return said
+    inner = found.place[len(place) :]
+    match verb:
+        case "drop":
+            return replace(said, value=_put(said.value, inner, MISSING))
+        case "null":
+            return replace(said, value=_put(said.value, inner, None))
+        case "make":
+            return replace(said, value=_put(said.value, inner, start(found.shape, schema)))
+        case "add":
+            return replace(said, value=_put(said.value, inner, _longer(found, schema)))
+        case "branch":
+            return _turned(said, inner, found, int(number), schema)
+        case "key" if key and key not in found.value:
+            more = {**found.value, key: _fresh(found.shape.of_key(key), schema)}
+            return replace(said, value=_put(said.value, inner, more))
+    return said
+
+
+def _offering(whole: Field, does: str, pointer: str) -> Field | None:
+    """The field that a form has such a button at."""
+    for one in whole.all():
+        buttons = {button.does for button in (*one.buttons, *one.branches)}
+        if does in buttons or (one.grows and does == f"key:{pointer}" == f"key:{at(one.place)}"):
+            return one
+    return None
+
+
+def _longer(found: Field, schema: Any) -> Any:
+    items = found.value
+    return [*items, _fresh(found.shape.of_item(len(items)), schema)]
+
+
+def _turned(said: Said, inner: Place, found: Field, number: int, schema: Any) -> Said:
+    """Another of several schemas: what has a place in it stays."""
+    outer = shape_of(_schema_at(schema, said, inner), schema)
+    shape = outer.branches[number] if number < len(outer.branches) else found.shape
+    begun = start(shape, schema)
+    if isinstance(begun, dict) and isinstance(found.value, dict):
+        kept = {key: value for key, value in found.value.items() if key in shape.properties}
+        begun = {**kept, **begun}
+    branches = {place: one for place, one in said.branches.items() if place[: len(inner)] != inner}
+    return Said(_put(said.value, inner, begun), {**branches, inner: number})
+
+
+def _schema_at(schema: Any, said: Said, inner: Place) -> Any:
+    """The schema of a place in a value, along the branches that were chosen."""
+    found = schema
+    for depth, step in enumerate(inner):
+        shape = shape_of(found, schema)
+        if shape.branches:
+            shape = shape.branches[said.branches.get(inner[:depth], 0)]
+        found = shape.of_item(step) if isinstance(step, int) else shape.of_key(step)
+    return found
+
+
+def _put(value: Any, place: Place, new: Any) -> Any:
+    """The value with another one at a place."""
+    if not place:
+        return new
+    step, *rest = place
+    if isinstance(value, dict):
+        inner = _put(value.get(str(step), MISSING), tuple(rest), new)
+        others = {key: one for key, one in value.items() if key != str(step)}
+        return others if inner is MISSING else {**value, str(step): inner}
+    if isinstance(value, list) and str(step).isdecimal() and int(step) < len(value):
+        inner = _put(value[int(step)], tuple(rest), new)
+        return [
+            inner if index == int(step) else one
+            for index, one in enumerate(value)
+            if index != int(step) or inner is not MISSING
+        ]
+    return value
+
+
+def start(shape: Shape, root: Any, depth: int = 0) -> Any:
+    """What a form begins with where there is nothing: what is fixed, and what is needed."""
+    rules = shape.rules
+    if "default" in rules:
+        return rules["default"]
+    if "const" in rules:
+        return rules["const"]
+    if shape.branches:
+        return start(shape.branches[0], root, depth)
+    if "object" in shape.kinds and depth < _MAX_STARTED_DEPTH:
+        needed = [key for key in shape.properties if shape.needs(key)][:_MAX_STARTED]
+        inside = {key: start(shape_of(shape.of_key(key), root), root, depth + 1) for key in needed}
+        return {key: value for key, value in inside.items() if value is not MISSING}
+    return [] if "array" in shape.kinds else MISSING
+
+
+def _fresh(schema: Any, root: Any) -> Any:
+    """A new item of a list, or a new property: empty, and there."""
+    shape = shape_of(schema, root)
+    begun = start(shape, root)
+    if begun is not MISSING:
+        return begun
+    if shape.choices:
+        return Misread("", "pick")
+    if shape.kinds and "string" not in shape.kinds:
+        return Misread("", "number" if {"number", "integer"} & set(shape.kinds) else "json")
+    return ""

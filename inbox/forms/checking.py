@@ -1,0 +1,55 @@
+"""Whether what a form says can be sent: everything was read, and fits the schema.
+
+The check is the run's own, so nothing passes here that the run would refuse for its form.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from inbox.forms.fields import Field
+from inbox.forms.places import MISSING, Misread, Place
+from workflows.engine.checking import Misfit, misfits
+
+
+def wrong(value: Any, schema: Any) -> list[Misfit]:
+    """What keeps a value from being sent; where something was not read, that alone."""
+    unread = [Misfit(place, "", "") for place in _misread(value, ())]
+    if unread:
+        return unread
+    if value is MISSING:
+        return [Misfit((), "required", "This is needed.")]
+    return [one for found in misfits(value, schema) for one in _placed(found, value)]
+
+
+def _misread(value: Any, place: Place) -> Iterator[Place]:
+    match value:
+        case Misread():
+            yield place
+        case dict():
+            for key, inner in value.items():
+                yield from _misread(inner, (*place, key))
+        case list():
+            for index, inner in enumerate(value):
+                yield from _misread(inner, (*place, index))
+
+
+def _placed(found: Misfit, value: Any) -> list[Misfit]:
+    """What is missing is told at its own place, and not around it."""
+    if found.keyword != "required":
+        return [found]
+    for step in found.place:
+        value = value[step]
+    name = next((key for key in _quoted(found.said) if key not in value), None)
+    return [found if name is None else Misfit((*found.place, name), "required", "This is needed.")]
+
+
+def _quoted(said: str) -> Iterator[str]:
+    """The property that a message is about: `'amount' is a required property`."""
+    name, _, _ = said.rpartition(" is a required property")
+    if len(name) > 2:
+        yield name[1:-1]
+
+
+def faults(whole: Field) -> list[tuple[Field, str]]:
+    """Everything that is wrong, with the field that it stands beside."""
+    return [(one, said) for one in whole.all() for said in one.wrong]

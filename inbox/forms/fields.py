@@ -1,0 +1,106 @@
+"""The fields of a form: what there is to draw of each value."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from inbox.forms.places import MISSING, Place, name
+from inbox.forms.shape import Shape
+from remote.text import cell, one_line
+from schemas.reference import MARK
+
+LABEL_CHARS: Final = 120
+MEANINGS: Final = {
+    "text": "a text",
+    "number": "a number",
+    "json": "JSON",
+    "true": "yes (true)",
+    "false": "no (false)",
+    "null": "nothing (null)",
+    "gone": "left out",
+}
+
+Control = Literal["line", "lines", "date", "pick", "fixed", "object", "list", "none"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One of the values of a select."""
+
+    value: str
+    label: str
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Button:
+    """A button that changes what the form has fields for."""
+
+    does: str
+    label: str
+
+
+@dataclass
+class Field:
+    """One value of a form: its control, or the fields that are inside it."""
+
+    id: str
+    place: Place
+    control: Control
+    label: str
+    value: Any
+    shape: Shape
+    needed: bool = False
+    hint: str = ""
+    limits: list[str] = field(default_factory=list)
+    text: str = ""
+    mode: str = "text"
+    options: list[Option] = field(default_factory=list)
+    meant: list[Option] = field(default_factory=list)
+    branches: list[Button] = field(default_factory=list)
+    branch: int = 0
+    inside: list["Field"] = field(default_factory=list)
+    buttons: list[Button] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    schema: str = ""
+
+    def name(self, kind: str) -> str:
+        """The name of one of its controls."""
+        return name(kind, self.place)
+
+    @property
+    def shown(self) -> str:
+        """The value as a person checks it."""
+        if isinstance(self.value, bool):
+            return MEANINGS["true" if self.value else "false"]
+        return "left out" if self.value is MISSING else cell(self.value).rstrip("\n")
+
+    @property
+    def key(self) -> str:
+        """The name that the value has in the JSON."""
+        step = self.place[-1] if self.place else ""
+        return str(step + 1) if isinstance(step, int) else one_line(step, LABEL_CHARS)
+
+    @property
+    def left_out(self) -> bool:
+        """Whether there is no value."""
+        return self.value is MISSING
+
+    @property
+    def also_called(self) -> str:
+        """The name of the choice that it is, where that says more than the value."""
+        names = [one.label for one in self.options if one.chosen]
+        return names[0] if names and names[0] != self.shown else ""
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it stands for a value that is filled in when the call is carried out."""
+        return isinstance(self.value, str) and MARK in self.value
+
+    @property
+    def grows(self) -> bool:
+        """Whether properties of any name can be added."""
+        return self.control == "object" and self.shape.grows
+
+    def all(self) -> list["Field"]:
+        """It, and all fields inside it."""
+        return [self, *(one for inner in self.inside for one in inner.all())]

@@ -1,0 +1,58 @@
+"""What a schema says to people of a value: what it is, and within what bounds."""
+
+from typing import Any, Final
+
+from inbox.forms.shape import Shape
+from remote.text import as_json, clean, one_line
+
+_HINT_CHARS: Final = 2_000
+_SAID_CHARS: Final = 200
+_FORMATS: Final = {
+    "date": "a date, such as 2026-03-01",
+    "date-time": "a date and time with its zone, such as 2026-03-01T14:00:00Z",
+    "time": "a time of day, such as 14:00:00Z",
+    "duration": "a duration, such as P3D or PT4H",
+    "email": "an e-mail address",
+    "uri": "an address, such as https://example.com/",
+    "uuid": "a UUID",
+}
+_BOUNDS: Final = (
+    ("minimum", "at least {}"),
+    ("exclusiveMinimum", "more than {}"),
+    ("maximum", "at most {}"),
+    ("exclusiveMaximum", "less than {}"),
+    ("multipleOf", "a multiple of {}"),
+    ("minLength", "at least {} characters"),
+    ("maxLength", "at most {} characters"),
+    ("minItems", "at least {} of them"),
+    ("maxItems", "at most {} of them"),
+    ("pattern", "in the form {}"),
+    ("default", "{} if it is left out"),
+)
+
+
+def hint(shape: Shape) -> str:
+    """What the schema's author says that it is."""
+    said = shape.rules.get("description")
+    return clean(said)[:_HINT_CHARS] if isinstance(said, str) else ""
+
+
+def limits(shape: Shape) -> list[str]:
+    """What a value has to be, a few words each."""
+    rules = shape.rules
+    said = [_FORMATS[rules["format"]]] if rules.get("format") in _FORMATS else []
+    if shape.kinds == ("integer",):
+        said.append("a whole number")
+    for key, words in _BOUNDS:
+        if key in rules and rules[key] is not None:
+            said.append(words.format(_said(rules[key])))
+    if rules.get("uniqueItems") is True:
+        said.append("no two alike")
+    examples = rules.get("examples")
+    if isinstance(examples, list) and examples:
+        said.append(f"for example {_said(examples[0])}")
+    return said
+
+
+def _said(value: Any) -> str:
+    return one_line(value if isinstance(value, str) and value else as_json(value), _SAID_CHARS)

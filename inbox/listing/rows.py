@@ -1,0 +1,217 @@
+"""What waits, as the rows of a page: what would happen, whose it is, until when, who decides.
+
+A run that has not answered yet has one row, with what the list knows of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from urllib.parse import quote, unquote
+
+from inbox.listing.asked import Answer
+from inbox.person import Person
+from remote.errors import CommandError
+from remote.lists import Listed
+from remote.question import what
+from remote.text import as_json, clean, moment, one_line, shorten, since
+from schemas import names
+from schemas.decision import Decided, Kind, Waiting
+from schemas.plan import in_brief
+
+SOON: Final = timedelta(hours=1)
+MAX_BRIEF_CHARS: Final = 300
+# A run may wait for more calls than a person reads in a list: the others stand on its own page.
+MAX_OF_A_RUN: Final = 10
+_NAME_CHARS: Final = 60
+_ID_CHARS: Final = 200
+_TEXT_CHARS: Final = 200
+ASKING: Final = "Asking its worker what it would do…"
+
+# What is asked, where it is not leave to carry out a call.
+_KINDS: Final[dict[Kind, str]] = {
+    "call": "",
+    "reconcile": "Did it happen?",
+    "plan": "A plan",
+    "budget": "A limit is reached",
+}
+_OPEN_IT: Final[dict[Kind, str]] = {
+    "reconcile": "It needs more than a yes or a no: open it.",
+    "plan": "Open it to see what each of its calls would do.",
+    "budget": "Open it to see what was used, and what a yes would grant.",
+}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A time, as a machine and as a person reads it."""
+
+    iso: str
+    exact: str
+    ago: str
+
+    @classmethod
+    def of(cls, at: datetime | None) -> "Moment | None":
+        """A time that may not be known."""
+        if at is None:
+            return None
+        utc = at.astimezone(UTC)
+        exact = utc.strftime("%Y-%m-%d %H:%M UTC")
+        return cls(utc.isoformat(timespec="seconds"), exact, since(utc.isoformat()))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row. `obstacle` says why it is not decided together with others; `trouble`, why nothing
+    can be said of it."""
+
+    run: str
+    agent: str
+    principal: str
+    title: str
+    since: Moment | None
+    until: Moment | None
+    urgency: str
+    deciders: str
+    call: str = ""
+    kind: str = ""
+    brief: str = ""
+    so_far: str = ""
+    choice: str = ""
+    obstacle: str = ""
+    trouble: str = ""
+    late: bool = False
+
+    @property
+    def id(self) -> str:
+        """What it is called on its page; another, once something else is asked."""
+        return f"row-{quote(self.choice or f'{self.run}/{self.call}', safe='')}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A call that somebody has chosen, as it was shown."""
+
+    run: str
+    call: str
+    digest: str
+
+    def __str__(self) -> str:
+        return "/".join(quote(part, safe="") for part in (self.run, self.call, self.digest))
+
+    @classmethod
+    def read(cls, text: str) -> "Choice | None":
+        """The choice that a form names; `None` where it names none."""
+        parts = text.split("/")
+        return cls(*map(unquote, parts)) if len(parts) == 3 and all(parts) else None
+
+
+def rows(run: Listed, answer: Answer | None, person: Person, *, signs: bool) -> Iterator[Row]:
+    """The rows of a run; none, where nothing waits in it any more. `signs`: whether the inbox signs
+    decisions for who is signed in."""
+    match answer:
+        case None:
+            yield _unanswered(run, ASKING, late=True)
+        case CommandError() as error:
+            yield _unanswered(run, _sentence(error))
+        case waiting:
+            for one in waiting[:MAX_OF_A_RUN]:
+                yield _row(run, one, person, signs=signs)
+            if len(waiting) > MAX_OF_A_RUN:
+                more = f"{len(waiting) - MAX_OF_A_RUN} more calls of this run wait"
+                yield _unanswered(run, f"{more}: open the run.")
+
+
+def deciders(groups: Sequence[str]) -> str:
+    """Who decides, of the groups that a list tells."""
+    named = [one_line(group, _NAME_CHARS) for group in groups if group != names.FOR_ANYBODY]
+    if not groups or len(named) < len(groups):
+        named.append("anybody")
+    return ", ".join(named)
+
+
+def urgency(until: datetime | None) -> str:
+    """That there is little time left, in words; else empty."""
+    left = None if until is None else until - datetime.now(UTC)
+    if left is None or left >= SOON:
+        return ""
+    return "expires soon" if left > timedelta() else "its time is over"
+
+
+def _row(run: Listed, waiting: Waiting, person: Person, *, signs: bool) -> Row:
+    until = moment(waiting.expires_at)
+    in_line = brief(waiting)
+    obstacle = _obstacle(waiting, person, signs=signs) or (
+        "" if len(in_line) <= MAX_BRIEF_CHARS else "Open it to see all of its arguments."
+    )
+    choice = str(Choice(run.id, waiting.call_id, waiting.digest))
+    return Row(
+        run.id,
+        one_line(run.agent or "", _NAME_CHARS),
+        one_line(run.principal or "", _NAME_CHARS),
+        what(waiting),
+        Moment.of(moment(waiting.requested_at)),
+        Moment.of(until),
+        urgency(until),
+        deciders(waiting.approvers),
+        call=waiting.call_id,
+        kind=_KINDS[waiting.kind],
+        brief=shorten(in_line, MAX_BRIEF_CHARS),
+        so_far=_so_far(waiting),
+        choice="" if obstacle else choice,
+        obstacle=obstacle,
+    )
+
+
+def _unanswered(run: Listed, trouble: str, *, late: bool = False) -> Row:
+    tools = ", ".join(one_line(tool, _NAME_CHARS) for tool in run.tools)
+    return Row(
+        run.id,
+        one_line(run.agent or "", _NAME_CHARS),
+        one_line(run.principal or "", _NAME_CHARS),
+        shorten(tools, _TEXT_CHARS) or one_line(run.id, _ID_CHARS),
+        Moment.of(run.since),
+        Moment.of(run.until),
+        urgency(run.until),
+        deciders(run.groups),
+        trouble=trouble,
+        late=late,
+    )
+
+
+def brief(waiting: Waiting) -> str:
+    """The arguments in a line, exactly; text is quoted, so that no value can pass for another."""
+    return "  ".join(
+        f"{one_line(name, _NAME_CHARS)}={as_json(value)}"
+        for name, value in in_brief(waiting.kind, waiting.arguments).items()
+    )
+
+
+def _so_far(waiting: Waiting) -> str:
+    """What was decided before, and how many have to agree."""
+    said = [_decided(decided) for decided in waiting.decisions]
+    if waiting.quorum > 1:
+        said.append(f"{waiting.quorum} people must agree")
+    return ", ".join(said)
+
+
+def _decided(decided: Decided) -> str:
+    return f"{one_line(decided.by or 'somebody', _NAME_CHARS)} said {decided.decision}"
+
+
+def _obstacle(waiting: Waiting, person: Person, *, signs: bool) -> str:
+    """Why a call is not decided together with others; empty where it can be."""
+    if waiting.kind != "call":
+        return _OPEN_IT[waiting.kind]
+    if waiting.signed and not signs:
+        return "Only signed decisions count: open it to see how to sign."
+    if waiting.approvers and not set(waiting.approvers) & set(person.groups):
+        return f"Only {deciders(waiting.approvers)} can decide."
+    if any(decided.by == person.name for decided in waiting.decisions):
+        return "You have decided; others must agree."
+    return ""
+
+
+def _sentence(error: CommandError) -> str:
+    text = clean(str(error))
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,135 @@
+"""The runs, newest first: how each stands, and of those that failed, why."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from inbox.listing.rows import Moment
+from inbox.listing.wanted import read_place, write_place
+from inbox.pages import page
+from inbox.parts import Parts
+from remote.errors import CommandError
+from remote.lists import Listed, Wanted, having
+from remote.summary import detail
+from remote.text import clean, one_line
+from remote.visibility import STARTED, first
+
+PAGE_RUNS: Final = 25
+AT_ONCE: Final = 8
+ANSWER_SECONDS: Final = 3.0
+_TEXT_CHARS: Final = 300
+_NAME_CHARS: Final = 60
+
+# Each status with its word, and how it is meant: at work, waiting, done, ended otherwise.
+STATUSES: Final[Mapping[str, tuple[str, str]]] = {
+    "running": ("at work", ""),
+    "awaiting_approval": ("waits for a person", "asks"),
+    "awaiting_message": ("waits for a message", ""),
+    "completed": ("completed", "good"),
+    "stopped": ("stopped", "good"),
+    "budget_exceeded": ("out of budget", "bad"),
+    "failed": ("failed", "bad"),
+    "cancelled": ("cancelled", "dim"),
+    "terminated": ("terminated", "bad"),
+    "timed_out": ("timed out", "bad"),
+}
+# Those that can be searched for; a run that was terminated or timed out is found as failed.
+CHOICES: Final = tuple(name for name in STATUSES if name not in ("terminated", "timed_out"))
+_FILTERS: Final = ("status", "agent", "principal", "run")
+_ENDED_BADLY: Final = ("failed", "terminated", "timed_out", "budget_exceeded")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What no list says of a run: since when there is all of it, its summary, why it failed."""
+
+    started: Moment | None
+    summary: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run, as it is listed."""
+
+    run: str
+    agent: str
+    principal: str
+    status: str
+    tone: str
+    told: Told
+
+
+class Runs:
+    """The page of runs."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    async def show(self, request: Request) -> Response:
+        """One page of it."""
+        said = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
+        kept = {name: text for name, text in said.items() if text}
+        after = request.query_params.get("after")
+        query = having(said["status"] if said["status"] in CHOICES else None) + _terms(said)
+        place = read_place(after) if after else None
+        found = await first(self._parts.client, query, STARTED, PAGE_RUNS + 1, place)
+        shown = found[:PAGE_RUNS]
+        return page(
+            request,
+            "list_runs.html",
+            rows=await self._rows(shown),
+            statuses=[(name, STATUSES[name][0]) for name in CHOICES],
+            said=said,
+            filtered=bool(kept),
+            first=_address(kept) if after else "",
+            next=_behind(kept, shown[-1]) if len(found) > PAGE_RUNS else "",
+            agents=sorted({run.agent for run in shown if run.agent}),
+        )
+
+    async def _rows(self, runs: Sequence[Listed]) -> list[Row]:
+        tasks = {run.id: asyncio.create_task(self._told(run)) for run in runs}
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=ANSWER_SECONDS)
+        for task in tasks.values():
+            task.cancel()
+        unknown = {run.id: Told(Moment.of(run.started)) for run in runs}
+        told = {id: task.result() for id, task in tasks.items() if task.done()}
+        return [_row(run, (unknown | told)[run.id]) for run in runs]
+
+    async def _told(self, run: Listed) -> Told:
+        """What the server knows of a run; no worker is asked."""
+        remote = self._parts.run(run.id)
+        async with self._gate:
+            try:
+                began = await remote.beginning()
+                ended = await remote.ended() if run.status in _ENDED_BADLY else None
+            except CommandError as error:
+                return Told(Moment.of(run.started), why=one_line(str(error), _TEXT_CHARS))
+        why = one_line(detail(ended), _TEXT_CHARS) if ended is not None else ""
+        return Told(Moment.of(began.started), one_line(began.summary or "", _TEXT_CHARS), why)
+
+
+def _terms(said: Mapping[str, str]) -> str:
+    wanted = Wanted(agent=said["agent"], principal=said["principal"], id_prefix=said["run"])
+    return wanted.terms()
+
+
+def _behind(kept: Mapping[str, str], run: Listed) -> str:
+    return _address({**kept, "after": write_place((run.started, run.id))})
+
+
+def _address(said: Mapping[str, str]) -> str:
+    return f"/run?{urlencode(said)}" if said else "/run"
+
+
+def _row(run: Listed, told: Told) -> Row:
+    status, tone = STATUSES.get(run.status, (clean(run.status), ""))
+    agent, principal = (one_line(text or "", _NAME_CHARS) for text in (run.agent, run.principal))
+    return Row(run.id, agent, principal, status, tone, told)

@@ -1,0 +1,157 @@
+"""One run, as it happens.
+
+GET  /run/{run}                     its page; `?before=N`: the entries before number N of its log
+GET  /run/{run}/news?after=N        what is new in it, as parts of the page
+GET  /run/{run}/earlier?before=N    earlier entries, as parts of the page
+GET  /run/{run}/changes             when there is something new (`inbox.live.changes`)
+GET  /run/{run}/entry/N, /state     one entry, and the state, whole
+GET  /run/{run}/picture/N/I         a picture that was said
+POST /run/{run}/message, /close, /cancel
+"""
+
+import base64
+from binascii import Error as NoBase64
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from inbox.live.acting import SAID, Acting
+from inbox.live.changes import Changes
+from inbox.live.seen import Span, entries, see
+from inbox.live.telling import Teller, pictures_of
+from inbox.live.view import states, view
+from inbox.pages import page
+from inbox.parts import Parts
+from remote.errors import NoWorkerError
+from remote.run import NO_WORKER_SECONDS, Entry, RemoteRun
+from remote.text import as_json, clean
+
+# A page is there soon, also where nobody answers; what asks for it then waits until that is clear.
+PAGE_SECONDS: Final = 2.5
+NEWS_SECONDS: Final = NO_WORKER_SECONDS + 5
+MAX_INSTANCES: Final = 50
+_MAX_NUMBER: Final = 10**12
+_PICTURE: Final = {"Content-Security-Policy": "default-src 'none'; sandbox"}
+
+
+def routes(parts: Parts) -> list[BaseRoute]:
+    """The pages of a run."""
+    live, acting, changes = Live(parts), Acting(parts), Changes(parts)
+    at = "/run/{run:path}"
+    return [
+        Route(f"{at}/news", live.news),
+        Route(f"{at}/earlier", live.earlier),
+        Route(f"{at}/changes", changes.answer),
+        Route(f"{at}/entry/{{n:int}}", live.entry),
+        Route(f"{at}/picture/{{n:int}}/{{index:int}}", live.picture),
+        Route(f"{at}/state", live.state),
+        Route(f"{at}/message", acting.message, methods=["POST"]),
+        Route(f"{at}/close", acting.close, methods=["POST"]),
+        Route(f"{at}/cancel", acting.before_cancel, methods=["GET"]),
+        Route(f"{at}/cancel", acting.cancel, methods=["POST"]),
+        Route(at, live.page),
+    ]
+
+
+@dataclass(frozen=True)
+class Live:
+    """The pages by which a run is looked at."""
+
+    parts: Parts
+
+    async def page(self, request: Request) -> Response:
+        """A run as it stands."""
+        before = _number(request, "before")
+        seen = await see(self.parts, _run_id(request), Span(before=before), PAGE_SECONDS)
+        said = SAID.get(request.query_params.get("said", ""), "")
+        shown = await view(self.parts, seen)
+        return page(request, "run.html", run=shown, said=said, newest=before is None)
+
+    async def news(self, request: Request) -> Response:
+        """What is new in it."""
+        after = _number(request, "after")
+        seen = await see(self.parts, _run_id(request), Span(after=after), NEWS_SECONDS)
+        shown = await view(self.parts, seen)
+        return page(request, "run-news.html", run=shown, after=after)
+
+    async def earlier(self, request: Request) -> Response:
+        """What stands before that in its log."""
+        before = _number(request, "before") or 1
+        seen = await see(self.parts, _run_id(request), Span(before=before), NEWS_SECONDS)
+        if seen.silent is not None:
+            raise seen.silent
+        shown = await view(self.parts, seen)
+        return page(request, "run-earlier.html", run=shown)
+
+    async def entry(self, request: Request) -> Response:
+        """One entry, whole."""
+        run = self._run(request)
+        found = await _entry(run, request.path_params["n"])
+        told = Teller(run.id).whole(found)
+        kept = as_json(found, indent=2)
+        return page(request, "run-entry.html", run=run.id, n=found["n"], told=told, kept=kept)
+
+    async def picture(self, request: Request) -> Response:
+        """A picture of a message."""
+        found, index = await _entry(self._run(request), request.path_params["n"]), _index(request)
+        if index not in pictures_of(found):
+            raise HTTPException(404, "There is no such picture.")
+        part = found["message"]["content"][index]
+        try:
+            data = base64.b64decode(part["data"])
+        except NoBase64:
+            raise HTTPException(404, "That picture cannot be read.") from None
+        return Response(data, media_type=part["mediaType"], headers=_PICTURE)
+
+    async def state(self, request: Request) -> Response:
+        """The state that calls read from and write to."""
+        run = self._run(request)
+        description = await run.describe()
+        try:
+            found = await self._asked(run)
+        except NoWorkerError:
+            if description.close_time is None:
+                raise
+            result = (await run.ended(whole=False)).result
+            found = states(result and result.state, result.instances if result else {})
+        return page(request, "run-state.html", run=run.id, states=found)
+
+    async def _asked(self, run: RemoteRun) -> list[tuple[str, str]]:
+        instances = (await run.status()).get("instances", [])[:MAX_INSTANCES]
+        own = {name: await run.state(name) for name in instances}
+        return states(await run.state(), own)
+
+    def _run(self, request: Request) -> RemoteRun:
+        return self.parts.run(_run_id(request))
+
+
+async def _entry(run: RemoteRun, number: int) -> Entry:
+    found: list[dict[str, Any]] = await entries(run, number - 1, number) if number > 0 else []
+    if not found:
+        said = f"The log of {clean(run.id)} has no entry {number}."
+        raise HTTPException(404, said)
+    return found[0]
+
+
+def _run_id(request: Request) -> str:
+    run_id: str = request.path_params["run"]
+    return run_id
+
+
+def _index(request: Request) -> int:
+    index: int = request.path_params["index"]
+    return index
+
+
+def _number(request: Request, name: str) -> int | None:
+    """A number of an entry in the address; `None` where there is none."""
+    given = request.query_params.get(name)
+    if not given:
+        return None
+    if not given.isascii() or not given.isdigit() or int(given[:20]) > _MAX_NUMBER:
+        raise HTTPException(400, f"{name} is to be the number of an entry, such as 100.")
+    return int(given)

@@ -1,0 +1,116 @@
+"""The delegates of a run, and theirs: those under way and those that have ended.
+
+Temporal's lists know them all, with no worker; where they cannot be asked so, the run tells of
+those that are under way.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from inbox.live.seen import Seen
+from inbox.pages import address
+from remote.errors import rpc_problem
+from remote.text import clean, one_line
+from schemas import names
+from schemas.delegate import DelegateView
+
+MAX_DELEGATES: Final = 100
+_NAME_CHARS: Final = 100
+_STATUSES: Final = {
+    "running": "at work",
+    "awaiting_approval": "waits for a person",
+    "completed": "done",
+    "stopped": "ended by a tool",
+    "budget_exceeded": "out of budget",
+    "canceled": "cancelled",
+    "timed_out": "timed out",
+}
+_BAD: Final = ("failed", "canceled", "terminated", "timed_out", "budget_exceeded")
+# A run that was ended from outside could not write its own status any more.
+_OWN: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
+
+
+@dataclass
+class Branch:
+    """A delegate, and its own."""
+
+    call: str
+    agent: str
+    href: str
+    status: str
+    tone: str
+    below: list["Branch"] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The delegates of a run. `cut`: there are more than are shown."""
+
+    branches: Sequence[Branch] = ()
+    cut: bool = False
+
+
+async def tree(client: Client, seen: Seen) -> Tree:
+    """The delegates of a run.
+
+    Raises:
+        CommandError: Temporal does not answer.
+    """
+    root = seen.known.root.replace("\\", "\\\\").replace('"', '\\"')
+    query = (
+        f'RootWorkflowId = "{root}" AND WorkflowType = "{names.AGENT_WORKFLOW}"'
+        ' AND ExecutionStatus != "ContinuedAsNew"'
+    )
+    try:
+        found = [run async for run in client.list_workflows(query, limit=MAX_DELEGATES + 1)]
+    except RPCError as error:
+        if error.status != RPCStatusCode.INVALID_ARGUMENT:
+            raise rpc_problem(error) from error
+        return Tree([_by_status(view) for view in seen.status.get("delegates", [])])
+    return Tree(_below(seen.known.id, found), len(found) > MAX_DELEGATES)
+
+
+def _below(run_id: str, found: Sequence[WorkflowExecution]) -> list[Branch]:
+    """Who carries out calls of a run, each with those that carry out its own; oldest first."""
+    children: dict[str | None, list[WorkflowExecution]] = defaultdict(list)
+    for run in sorted(found, key=lambda run: run.start_time):
+        children[run.parent_id].append(run)
+
+    def branch(run: WorkflowExecution) -> Branch:
+        made = _branch(run)
+        made.below.extend(branch(each) for each in children.pop(run.id, []))
+        return made
+
+    return [branch(run) for run in children.pop(run_id, [])]
+
+
+def _branch(run: WorkflowExecution) -> Branch:
+    told: dict[str, Any] = {pair.key.name: pair.value for pair in run.typed_search_attributes}
+    status = "" if run.status is None else run.status.name.lower()
+    if run.status in _OWN:
+        status = str(told.get(names.AGENT_STATUS) or status)
+    agent = one_line(str(told.get(names.AGENT_NAME) or "a run"), _NAME_CHARS)
+    call = run.id.removeprefix(f"{run.parent_id}.")
+    return Branch(clean(call), agent, address("run", run.id), _told(status), _tone(status))
+
+
+def _by_status(shown: Any) -> Branch:
+    view = DelegateView.read(shown)
+    href = address("run", view.workflow_id)
+    agent = one_line(view.agent, _NAME_CHARS)
+    return Branch(clean(view.call_id), agent, href, _told(view.status), _tone(view.status))
+
+
+def _told(status: str) -> str:
+    return _STATUSES.get(status, clean(status))
+
+
+def _tone(status: str) -> str:
+    if status in _BAD:
+        return "bad"
+    return {"awaiting_approval": "asks", "completed": "good"}.get(status, "dim")

@@ -1,0 +1,177 @@
+// One run, as it happens: what is new is fetched when the server says so, and put behind what stands.
+// Nothing that stands is drawn again: where somebody reads, marks or types, nothing moves.
+"use strict";
+
+const AGAIN_MS = 10000;
+const AT_END_PIXELS = 120;
+const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+
+function since(iso, word) {
+  const seconds = (Date.now() - Date.parse(iso)) / 1000;
+  const size = Math.abs(seconds);
+  const [unit, of] = UNITS.find(([, each]) => size >= each) || ["s", 1];
+  const text = `${Math.round(size / of)} ${unit}`;
+  if (seconds < 0) return `in ${text}`;
+  return word ? `${word} ${text}` : `${text} ago`;
+}
+
+function tick() {
+  for (const time of document.querySelectorAll("time[data-ago]")) {
+    const text = since(time.dateTime, time.dataset.ago);
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+// What the model is writing. `over` is the answer that stands in the log already.
+const writing = {
+  key: "", over: "",
+  at(id) { return document.getElementById(id); },
+  clear() {
+    this.key = "";
+    this.at("said").textContent = "";
+    this.at("calls").replaceChildren();
+    this.at("writing").hidden = true;
+  },
+  settle() { this.over = this.key || this.over; this.clear(); },
+  more(news) {
+    if (news.key === this.over) return;
+    if (news.key !== this.key) this.clear();
+    this.key = news.key;
+    this.at("attempt").textContent = news.attempt > 1 ? ` (attempt ${news.attempt})` : "";
+    if (news.whole !== undefined) this.at("said").textContent = news.whole;
+    if (news.text) this.at("said").append((news.gap ? " … " : "") + news.text);
+    if (news.calls) this.at("calls").replaceChildren(...news.calls.map((call) => {
+      const line = document.createElement("li");
+      line.textContent = call;
+      return line;
+    }));
+    this.at("writing").hidden = false;
+  },
+};
+
+function isAtEnd() {
+  const page = document.documentElement;
+  return page.scrollHeight > page.clientHeight
+    && page.scrollHeight - page.clientHeight - window.scrollY < AT_END_PIXELS;
+}
+
+function following(change) {
+  const follow = isAtEnd();
+  change();
+  if (follow) window.scrollTo(0, document.documentElement.scrollHeight);
+}
+
+function say(text) {
+  const trouble = document.getElementById("trouble");
+  if (trouble.textContent !== text) trouble.textContent = text;
+  trouble.hidden = !text;
+}
+
+function put(part) {
+  const entries = document.getElementById("entries");
+  const fresh = part.getElementById("entries");
+  for (const id of ["now", "how", "more", "earlier"]) {
+    const [old, made] = [document.getElementById(id), part.getElementById(id)];
+    if (!old || !made) continue;
+    if (id === "how" && old.innerHTML.trim() === made.innerHTML.trim()) continue;
+    Idiomorph.morph(old, made.outerHTML, { morphStyle: "outerHTML" });
+    if (id === "earlier") htmx.process(document.getElementById(id));
+  }
+  const lines = [...fresh.children].filter((line) => !line.id || !document.getElementById(line.id));
+  if (lines.some((line) => line.classList.contains("of-model"))) writing.settle();
+  if (lines.length) document.getElementById("none")?.remove();
+  entries.append(...lines);
+  Object.assign(entries.dataset, { last: fresh.dataset.last, more: fresh.dataset.more, answered: fresh.dataset.answered });
+}
+
+const news = {
+  busy: false, again: false, answered: false,
+  async fetch(answered) {
+    this.answered ||= answered;
+    this.again = true;
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      while (this.again) await this.once();
+    } finally {
+      this.busy = false;
+    }
+  },
+  async once() {
+    const { here, last } = document.getElementById("entries").dataset;
+    const wasAnswered = this.answered;
+    this.again = this.answered = false;
+    try {
+      const answer = await fetch(`${here}/news${last ? `?after=${last}` : ""}`, { headers: { accept: "text/html" } });
+      const text = await answer.text();
+      if (!answer.ok || answer.redirected) throw new Error("refused");
+      const part = new DOMParser().parseFromString(text, "text/html");
+      if (!part.getElementById("entries")) throw new Error("another page");
+      following(() => {
+        put(part);
+        if (wasAnswered) writing.settle();
+      });
+      say("");
+    } catch {
+      say("What is new could not be fetched; it is tried again. If this stays, reload the page.");
+      this.answered ||= wasAnswered;
+      setTimeout(() => this.fetch(false), AGAIN_MS);
+      return;
+    }
+    const { more, answered } = document.getElementById("entries").dataset;
+    if (more) this.again = true;
+    else if (!answered) setTimeout(() => this.fetch(false), AGAIN_MS);
+  },
+};
+
+// A page that nobody sees holds no connection: a browser has six for all that are open.
+let stream = null;
+
+function listen() {
+  if (stream || document.hidden) return;
+  const entries = document.getElementById("entries");
+  const { here, place } = entries.dataset;
+  stream = new EventSource(`${here}/changes?seen=${encodeURIComponent(place)}`);
+  stream.addEventListener("open", () => writing.clear());
+  stream.addEventListener("changed", (event) => {
+    entries.dataset.place = event.lastEventId;
+    news.fetch(JSON.parse(event.data).answered);
+  });
+  stream.addEventListener("token", (event) => following(() => writing.more(JSON.parse(event.data))));
+  stream.addEventListener("trouble", (event) => say(JSON.parse(event.data).text));
+  stream.addEventListener("over", () => {
+    leave();
+    document.removeEventListener("visibilitychange", seen);
+  });
+  stream.addEventListener("error", () => {
+    if (stream.readyState !== EventSource.CLOSED) return;
+    leave();
+    say("The page does not hear of the run just now; it is tried again. If this stays, reload the page.");
+    setTimeout(listen, AGAIN_MS);
+  });
+}
+
+function leave() {
+  stream?.close();
+  stream = null;
+  writing.clear();
+}
+
+function seen() {
+  if (document.hidden) leave();
+  else listen();
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  const entries = document.getElementById("entries");
+  tick();
+  setInterval(tick, 1000);
+  // What somebody has unfolded stays so.
+  Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name) => name !== "open";
+  if (!entries.dataset.newest) return;
+  if (!entries.dataset.answered || entries.dataset.more) news.fetch(false);
+  if (!entries.dataset.live) return;
+  document.getElementById("still").hidden = true;
+  document.addEventListener("visibilitychange", seen);
+  listen();
+});

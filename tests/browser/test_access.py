@@ -1,0 +1,158 @@
+"""Coming in to the inbox in a browser: by the link, with a provider, and after a session is over.
+
+What is sent is what a real browser says of it (`Origin`, cookies, policies), and nothing that was
+typed is lost.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import Browser, Page, ViewportSize, expect
+from temporalio.client import Client
+
+from inbox.access.bearer import Bearer
+from inbox.access.gate import Way
+from inbox.access.link import Link, Whose
+from inbox.access.oidc import SignIn
+from inbox.access.provider import Provider
+from inbox.access.seal import Seal
+from inbox.parts import Parts
+from schemas.inbox import Oidc
+from tests.browser import axe
+from tests.browser.window import DESKTOP, PHONE, chromium
+from tests.inbox.pages_of_test import pages
+from tests.inbox.provider import CLIENT, others_provider
+from tests.inbox.stage import HOST, Stage, opened
+
+pytestmark = pytest.mark.browser
+
+# Where pictures of the pages are left, for whoever wants to look at them.
+PICTURES = os.environ.get("HOLDFAST_TEST_PICTURES")
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """One browser for all of them."""
+    async with chromium() as made:
+        yield made
+
+
+@asynccontextmanager
+async def inbox(way: Way, seal: Seal) -> AsyncIterator[Stage]:
+    """An inbox to which nobody is signed in."""
+    nowhere = await Client.connect(f"{HOST}:1", lazy=True)
+    async with opened(Parts(nowhere), way, Bearer(seal, []), app=pages()) as at:
+        yield at
+
+
+@asynccontextmanager
+async def window(browser: Browser, at: Stage, **more: Any) -> AsyncIterator[Page]:
+    """A window of somebody who is not signed in."""
+    context = await browser.new_context(base_url=at.address, **more)
+    try:
+        yield await context.new_page()
+    finally:
+        await context.close()
+
+
+async def looked_at(page: Page, name: str) -> None:
+    """See that everybody can use the page, on a phone and in the dark as well."""
+    for size, theme in ((DESKTOP, "light"), (PHONE, "dark")):
+        await page.set_viewport_size(size)
+        await page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+        await axe.check(page)
+        wide = await page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= size["width"], f"{name} is wider than its window"
+        if PICTURES is not None:
+            picture = Path(PICTURES) / f"{name}-{size['width']}-{theme}.png"
+            await page.screenshot(path=picture, full_page=True)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desk", "phone"])
+async def test_the_link_signs_in_and_out(browser: Browser, size: ViewportSize) -> None:
+    seal = Seal()
+    link = Link(seal, Whose("ann", ("finance",)))
+    async with inbox(link, seal) as at, window(browser, at, viewport=size) as page:
+        await page.goto("/decide")
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await page.get_by_label("Link, or its key").fill("a guess")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_contain_text("That is not the key")
+        await looked_at(page, "sign-in")
+        await page.goto(link.address(at.address))
+        assert page.url == f"{at.address}/"
+        seen = await page.evaluate("document.referrer + performance.getEntries()[0].name")
+        assert "key=" not in seen
+        await page.goto("/decide")
+        await page.get_by_label("Reason").fill("It is <b>broken</b>")
+        await page.get_by_role("button", name="Deny").click()
+        await expect(page.locator("body")).to_contain_text('"by":"ann"')
+        await page.goto("/sign-out")
+        await looked_at(page, "signed-out")
+
+
+async def test_what_was_typed_outlives_the_session(browser: Browser) -> None:
+    seal = Seal()
+    link = Link(seal, Whose("ann"))
+    async with inbox(link, seal) as at, window(browser, at, java_script_enabled=False) as page:
+        await page.goto(link.address(at.address))
+        await page.goto("/decide")
+        await page.get_by_label("Reason").fill("zu spät\nund <kaputt>")
+        await page.context.clear_cookies()
+        await page.get_by_role("button", name="Deny").click()
+        await expect(page.get_by_role("alert")).to_contain_text("Nothing was decided")
+        await expect(page.locator("dd.kept")).to_have_text("zu spät\nund <kaputt>")
+        async with page.expect_popup() as opening:
+            await page.get_by_role("link", name="Sign in").click()
+        other = await opening.value
+        await other.get_by_label("Link, or its key").fill(link.address(at.address))
+        await other.get_by_role("button", name="Sign in").click()
+        await expect(other.get_by_label("Reason")).to_be_visible()
+        await page.get_by_role("button", name="Then send it again").click()
+        await expect(page.locator("body")).to_contain_text('"by":"ann"')
+        await expect(page.locator("body")).to_contain_text("und <kaputt>")
+
+
+async def test_a_form_of_somebody_else_is_looked_at_again(browser: Browser) -> None:
+    seal = Seal()
+    link = Link(seal, Whose("bob"))
+    async with inbox(link, seal) as at, window(browser, at) as page:
+        await page.goto(link.address(at.address))
+        await page.goto("/decide")
+        await page.get_by_label("Reason").fill("It is broken. " * 40)
+        await page.evaluate("document.querySelector('[name=form_token]').value = 'ann-s'")
+        await page.get_by_role("button", name="Deny").click()
+        await expect(page.get_by_role("alert")).to_contain_text("You are signed in as bob")
+        await looked_at(page, "another-person")
+        await page.get_by_role("button", name="Send it in my name").click()
+        await expect(page.locator("body")).to_contain_text('"by":"bob"')
+        await page.goto("/decide")
+        await page.get_by_label("Reason").fill("It is broken.")
+        await page.context.clear_cookies()
+        await page.get_by_role("button", name="Deny").click()
+        await expect(page.get_by_role("alert")).to_contain_text("You are not signed in any more")
+        await looked_at(page, "session-over")
+
+
+async def test_people_come_back_from_their_provider_to_the_page_that_they_wanted(
+    browser: Browser,
+) -> None:
+    seal = Seal()
+    with others_provider("ada") as issuer:
+        said = Oidc(issuer=issuer.replace("localhost", HOST), client_id=CLIENT)
+        async with httpx.AsyncClient() as http:
+            way = SignIn(seal, said, Provider(said, "any", http))
+            async with inbox(way, seal) as at, window(browser, at) as page:
+                await page.goto("/decide?order=a%26b")
+                await page.get_by_role("button", name="ada").click()
+                await expect(page.get_by_label("Reason")).to_be_visible()
+                assert page.url == f"{at.address}/decide?order=a%26b"
+                await page.get_by_role("button", name="Deny").click()
+                await expect(page.locator("body")).to_contain_text('"by":"ada"')
+                await page.goto("/sign-in/done?state=x&error=access_denied")
+                await looked_at(page, "not-signed-in")

@@ -1,0 +1,210 @@
+"""A waiting call in a browser (§7): understood and decided at a desk and on a phone, by keyboard,
+without scripts; what others do meanwhile appears, and nothing that is typed is lost."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, ViewportSize, expect
+from temporalio.client import Client
+
+from tests.browser import axe
+from tests.browser.window import DESKTOP, PHONE, chromium, window
+from tests.inbox.stage import Stage, inbox
+from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.model_server import Answer, call
+
+pytestmark = pytest.mark.browser
+
+PAY: dict[str, Any] = {
+    "_tool": "pay_out",
+    "_label": "Pay money out",
+    "_activity": {"type": "says"},
+    "_sideEffects": True,
+    "properties": {
+        "result": {"type": "number", "title": "Amount in EUR", "maximum": 500},
+        "to": {"type": "array", "items": {"type": "string"}, "title": "Whom"},
+        "note": {"type": "string", "description": "What the customer reads."},
+    },
+    "required": ["result"],
+}
+ARGUMENTS = {"result": 20, "to": ["ada"], "_reasoningForCall": "It arrived broken."}
+WIRE: dict[str, Any] = {
+    "_tool": "wire",
+    "_label": "Wire money",
+    "_activity": {"type": "never_ends", "startToCloseTimeout": "200ms"},
+    "_sideEffects": True,
+    "_approval": {"require": "never"},
+}
+ANSWERS = [Answer(calls=[call("pay_out", **ARGUMENTS)]), Answer("done")]
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """One browser for all of them."""
+    async with chromium() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    """An inbox with Ann signed in."""
+    async with inbox(client) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """A worker whose model pays money out, plans to, wires it, or looks for ever."""
+
+    def answer(turn: int, request: dict[str, Any]) -> Answer:
+        task = str(request)
+        if turn > 1 and "BUDGET" not in task:
+            return Answer("done")
+        if "WIRE" in task:
+            return Answer(calls=[call("wire")])
+        if "BUDGET" in task:
+            return Answer("done") if turn > 2 else Answer(calls=[call("look_up", id=turn)])
+        count = 2 if "PLAN" in task else 1
+        return Answer(calls=[call("pay_out", **ARGUMENTS)] * count)
+
+    folder: Path = tmp_path_factory.mktemp("asking")
+    async with house(client, folder, answer, **SIDE_BY_SIDE) as made:
+        yield made
+
+
+async def start(desk: House, task: str = "PAY", **agent: Any) -> tuple[Run, str]:
+    run = await desk.start([PAY, WIRE, "look_up"], input=task, agent=agent)
+    [waiting] = await run.waiting()
+    return run, f"/waiting/{run.id}/{waiting['callId']}"
+
+
+async def fits(page: Page) -> bool:
+    """Whether nothing of a page is beyond its right edge."""
+    wide: bool = await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    return wide
+
+
+@pytest.mark.parametrize(
+    ("size", "dark"), [(DESKTOP, False), (PHONE, True)], ids=["desk", "phone in the dark"]
+)
+async def test_a_call_is_changed_and_approved(
+    browser: Browser, stage: Stage, desk: House, size: ViewportSize, dark: bool
+) -> None:
+    run, address = await start(desk)
+    async with window(browser, stage, size, dark=dark, refused=[422]) as page:
+        await page.goto(address)
+        await expect(page.get_by_role("heading", level=1)).to_contain_text("Pay money out")
+        await page.get_by_text("Change the arguments…").click()
+        await page.get_by_text("Answer in its place…").click()
+        await axe.check(page)
+        assert await fits(page)
+        await page.get_by_label("Amount in EUR").fill("900")
+        await page.get_by_role("button", name="Add one").click()
+        await page.get_by_label("2", exact=True).fill("grace")
+        await page.get_by_role("button", name="Approve with these arguments").click()
+        await expect(page.get_by_role("alert")).to_contain_text("greater than the maximum of 500")
+        await expect(page.get_by_label("2", exact=True)).to_have_value("grace")
+        await axe.check(page)
+        await page.get_by_role("alert").get_by_role("link").click()
+        await expect(page.get_by_label("Amount in EUR")).to_be_focused()
+        await page.keyboard.press("Control+A")
+        await page.keyboard.type("12.50")
+        await page.keyboard.press("Enter")  # looks, and decides nothing
+        await expect(page.get_by_role("alert")).to_contain_text("12.5")
+        assert len(await run.waiting()) == 1
+        await page.get_by_role("button", name="Approve with these arguments").click()
+        await expect(page.locator(".outcome")).to_contain_text("You approved it")
+        await run.result()
+        await page.reload()
+        await axe.check(page)
+    [entry] = [e for e in await run.context() if e["type"] == "decision"]
+    assert entry["arguments"] == {"result": 12.5, "to": ["ada", "grace"]}
+
+
+async def test_without_scripts_by_keyboard_alone(
+    browser: Browser, stage: Stage, desk: House
+) -> None:
+    run, address = await start(desk)
+    async with window(browser, stage, PHONE, scripts=False) as page:
+        await page.goto(address)
+        deny = page.get_by_text("Deny it…")
+        for _ in range(30):
+            await page.keyboard.press("Tab")
+            if await deny.evaluate("it => it === document.activeElement"):
+                break
+        await page.keyboard.press("Enter")
+        await page.keyboard.press("Tab")
+        await page.keyboard.type("Not before Friday.")
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".outcome")).to_contain_text("You denied it")
+        await run.result()
+        assert "Not before Friday." in str((await run.results())["t1c1"])
+
+
+async def test_what_others_do_appears_and_what_is_typed_stays(
+    browser: Browser, stage: Stage, desk: House
+) -> None:
+    run, address = await start(desk, approval={"quorum": 2})
+    async with window(browser, stage, refused=[409]) as page:
+        await page.goto(address)
+        await page.get_by_text("Deny it…").click()
+        reason = page.get_by_label("Why not?")
+        await reason.fill("Too mu")
+        edited = {"result": 10, "to": ["ada"]}
+        await run.decide("t1c1", "edit", by="grace", arguments=edited)
+        news = page.get_by_role("status")
+        await expect(news).to_contain_text("grace approved it with other arguments, a moment ago.")
+        await expect(reason).to_be_focused()
+        await page.keyboard.type("ch.")
+        await expect(reason).to_have_value("Too much.")
+        await axe.check(page)
+        await page.get_by_role("button", name="Deny: it is not carried out").click()
+        await expect(page.get_by_role("alert")).to_contain_text("grace has changed it.")
+        await expect(reason).to_have_value("Too much.")
+        waiting = (await run.waiting())[0]
+        await run.decide("t1c1", "approve", by="bob", digest=waiting["digest"])
+        await expect(page.get_by_role("status")).to_contain_text("This waits no longer.")
+        await page.get_by_role("button", name="Deny: it is not carried out").click()
+        await expect(page.get_by_role("alert")).to_contain_text("Your decision was not taken")
+        await expect(page.get_by_role("main")).to_contain_text("Too much.")
+        await axe.check(page)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desk", "phone"])
+async def test_the_other_kinds_of_question(
+    browser: Browser, stage: Stage, desk: House, size: ViewportSize
+) -> None:
+    plan, at_plan = await start(desk, "PLAN", plan="lazy")
+    lost, at_lost = await start(desk, "WIRE")
+    more, at_more = await start(desk, "BUDGET", budget={"maxCalls": 1}, onLimit={"maxCalls": "ask"})
+    async with window(browser, stage, size) as page:
+        await page.goto(at_plan)
+        await page.get_by_text("Change the arguments").first.click()
+        await axe.check(page)
+        assert await fits(page)
+        await page.get_by_label(re.compile("Pay money out t1c2")).uncheck()
+        await page.get_by_label("Amount in EUR").first.fill("5")
+        await page.get_by_role("button", name="Approve what is ticked").click()
+        await expect(page.locator(".outcome")).to_contain_text("approved it with other arguments")
+
+        await page.goto(at_lost)
+        await page.get_by_text("It happened…").click()
+        await axe.check(page)
+        assert await fits(page)
+        await page.get_by_label("What it returned", exact=True).fill("paid")
+        await page.get_by_role("button", name="It happened: go on with this result").click()
+        await expect(page.locator(".outcome")).to_contain_text("You said that it happened")
+
+        await page.goto(at_more)
+        await axe.check(page)
+        assert await fits(page)
+        await page.get_by_role("button", name="Extend: maxCalls from 1 to 2").click()
+        await expect(page.locator(".outcome")).to_contain_text("You extended it")
+    for run in (plan, lost, more):
+        await run.result()
+    assert (await plan.results())["t1c1"].endswith("\n5")
+    assert (await lost.results())["t1c1"] == "paid"

@@ -1,0 +1,75 @@
+"""HTTP for programs, in a browser: its page, and the events of a run as `EventSource` has them."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+from temporalio.client import Client
+
+from tests.browser import axe
+from tests.browser.window import DESKTOP, PHONE, chromium, window
+from tests.inbox.stage import inbox
+from tests.support import tools
+from tests.support.house import SIDE_BY_SIDE, house
+from tests.support.model_server import Answer, call
+
+pytestmark = pytest.mark.browser
+
+# Read it as any page of the inbox can, and say what came, until the browser is told to stop.
+_FOLLOW = """
+(path) => new Promise((resolve) => {
+  const source = new EventSource(path), seen = {events: [], text: "", errors: 0};
+  const types = ["turn_start", "token", "tool_call", "tool_start", "tool_end", "turn_end", "done"];
+  for (const type of types) source.addEventListener(type, (event) => {
+    if (type === "token") seen.text += JSON.parse(event.data).text;
+    else seen.events.push(type);
+  });
+  source.addEventListener("error", () => {
+    seen.errors += 1;
+    if (source.readyState === EventSource.CLOSED) resolve(seen);
+  });
+})
+"""
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """One browser for all of them."""
+    async with chromium() as made:
+        yield made
+
+
+async def test_the_page_is_read_by_everybody(client: Client, browser: Browser) -> None:
+    async with inbox(client) as stage:
+        for size, dark in ((DESKTOP, False), (PHONE, True)):
+            async with window(browser, stage, size, dark=dark) as page:
+                await page.goto("/api")
+                await expect(page.get_by_role("heading", level=1)).to_have_text("HTTP for programs")
+                await page.get_by_role("link", name="/runs/{run}/events").click()
+                refused = page.locator("#watchRun summary")
+                await refused.press("Enter")
+                await expect(page.locator("#watchRun details")).to_contain_text("too_many_streams")
+                wide = await page.evaluate("document.documentElement.scrollWidth")
+                assert wide <= size["width"]
+                await axe.check(page)
+
+
+async def test_a_browser_follows_a_run_and_stops_at_its_end(
+    client: Client, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
+    said = [Answer("I look. ", calls=[call("echo", text="hi")]), Answer("Done.")]
+    async with house(client, tmp_path, said, **SIDE_BY_SIDE) as made, inbox(client) as stage:
+        run = await made.start(["echo"])
+        async with window(browser, stage) as page:
+            await page.goto("/api")
+            seen: dict[str, Any] = await page.evaluate(_FOLLOW, f"/runs/{run.id}/events")
+
+    assert seen["text"] == "I look. Done."
+    assert seen["events"] == [
+        *("turn_start", "tool_call", "tool_start", "tool_end", "turn_end"),
+        *("turn_start", "turn_end", "done"),
+    ]
+    assert seen["errors"] == 2  # the end of the stream, and then that there is no more

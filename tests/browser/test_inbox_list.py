@@ -1,0 +1,153 @@
+"""The list of what waits in a real browser, wide and narrow (§13): everybody can use it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+from temporalio.client import Client
+
+from tests.browser import axe
+from tests.browser.window import PHONE, chromium, window
+from tests.inbox.crowd import Asks, Crowd, crowd_of
+from tests.inbox.stage import Stage, inbox
+from tests.support import tools
+from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.model_server import Answer, call
+
+pytestmark = pytest.mark.browser
+
+ASKS: dict[str, Any] = {"_tool": "mail", "_label": "Send a mail", "_activity": "echo"}
+ASKS["_approval"] = {"require": "always", "timeout": "30m"}
+
+
+def answer(turn: int, request: dict[str, Any]) -> Answer:
+    """A model that asks for a mail, once."""
+    told = any(message["role"] == "tool" for message in request["messages"])
+    return Answer("Done.") if told else Answer(calls=[call("mail", text="hello")])
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """One browser for all."""
+    async with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+async def made(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[House]:
+    """A worker with a model that asks for a mail."""
+    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
+    async with house(client, tmp_path, answer, **SIDE_BY_SIDE) as made:
+        yield made
+
+
+@pytest.fixture
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    """An inbox with Ann signed in."""
+    async with inbox(client) as stage:
+        yield stage
+
+
+@pytest.fixture
+async def crowd(client: Client) -> AsyncIterator[Crowd]:
+    """Runs that wait, with nobody who works on them."""
+    async with crowd_of(client) as crowd:
+        yield crowd
+
+
+async def run_of(made: House) -> Run:
+    """A run that waits."""
+    run = await made.start([ASKS], agent={"name": made.task_queue})
+    await run.waiting()
+    return run
+
+
+async def fits(page: Page) -> bool:
+    """Whether nothing of a page stands beside it."""
+    width: bool = await page.evaluate(
+        "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    )
+    return width
+
+
+async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
+    browser: Browser, made: House, stage: Stage
+) -> None:
+    first, second = await run_of(made), await run_of(made)
+    async with window(browser, stage) as page:
+        await page.goto(f"/?agent={made.task_queue}")
+        await expect(page.get_by_role("status")).to_have_text("2 runs wait that fit the filter")
+        await axe.check(page)
+        tick = page.locator(f"[value^='{first.id}/']")
+        await tick.focus()
+        await page.keyboard.press("Space")
+        third = await run_of(made)
+        await second.decide("t1c1", "deny", reason="No.", by="bob")
+        await expect(page.get_by_role("listitem").filter(has_text=third.id)).to_be_visible()
+        await expect(page.get_by_role("listitem").filter(has_text=second.id)).to_have_count(0)
+        await expect(tick).to_be_checked()
+        await expect(tick).to_be_focused()
+        await expect(page.locator("input:checked")).to_have_count(1)
+        await page.get_by_role("button", name="Approve").press("Enter")
+        await expect(page.get_by_role("status")).to_contain_text("counts for 1 of 1 call")
+        await axe.check(page)
+    assert "tool_end t1c1" in await first.told()
+    assert len(await third.waiting()) == 1
+
+
+async def test_on_a_phone_without_javascript_it_is_filtered_and_denied(
+    browser: Browser, made: House, stage: Stage
+) -> None:
+    run = await run_of(made)
+    async with window(browser, stage, PHONE, scripts=False) as page:
+        await page.goto("/?order=expiring")
+        await page.get_by_text("Filter", exact=True).click()
+        await page.get_by_label("Agent").fill(made.task_queue)
+        await page.get_by_role("button", name="Show").click()
+        await expect(page.get_by_text("expires soon")).to_be_visible()
+        await expect(page.get_by_role("link", name="Soonest to expire first")).to_have_attribute(
+            "aria-current", "true"
+        )
+        await page.get_by_role("checkbox", name="Send a mail").check()
+        await page.get_by_role("button", name="Deny…").click()
+        await page.get_by_label("Your reason, for this call").fill("Not on a Sunday.")
+        await page.get_by_role("button", name="Deny it").click()
+        await expect(page.get_by_text("Denied.", exact=True)).to_be_visible()
+    error = await run.error()
+    assert error["message"] == "Not on a Sunday."
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_every_list_can_be_used_by_everybody(
+    browser: Browser, crowd: Crowd, made: House, stage: Stage, dark: bool
+) -> None:
+    run = await run_of(made)
+    await crowd.start([Asks(f"{'a-very-long-name' * 6}/{n}", groups=["ops"]) for n in range(2)])
+    async with window(browser, stage, PHONE, dark=dark) as page:
+        for address in (
+            f"/?agent={crowd.agent}",
+            f"/?agent={made.task_queue}",
+            "/?agent=nobody-of-this-name",
+            f"/run?agent={crowd.agent}",
+        ):
+            await page.goto(address)
+            await axe.check(page)
+            assert await fits(page), address
+        await page.goto(f"/?run={run.id}")
+        await page.get_by_role("checkbox").check()
+        await page.get_by_role("button", name="Deny…").click()
+        await expect(page.get_by_role("heading", name="Why not?")).to_be_visible()
+        await axe.check(page)
+        assert await fits(page)
+
+
+async def test_axe_finds_what_is_wrong(browser: Browser) -> None:
+    page = await browser.new_page()
+    await page.set_content("<title>x</title><img src='data:,'><input>")
+    with pytest.raises(AssertionError, match=r"image-alt: .*\n    img"):
+        await axe.check(page)
+    await page.close()

@@ -1,0 +1,132 @@
+"""A run in a browser, as it happens (§11): at a desk and on a phone, with scripts and without."""
+
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, ViewportSize, expect
+from temporalio.client import Client
+
+from tests.browser import axe
+from tests.browser.window import DESKTOP, PHONE, chromium, window
+from tests.inbox.stage import Stage, inbox
+from tests.support.house import SIDE_BY_SIDE, Run, house
+from tests.support.model_server import Answer, call
+
+pytestmark = pytest.mark.browser
+
+HELD = threading.Event()
+ANSWERS = [
+    Answer(
+        "Let me see.", [call("echo", text="hi " * 300), call("pay", amount=20)], usage=(900, 40)
+    ),
+    Answer("Twenty euros are **on their way**.", hold=HELD),
+]
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """One browser for all of them."""
+    async with chromium() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    """An inbox with Ann signed in."""
+    async with inbox(client, temporal_ui="http://127.0.0.1:8233") as made:
+        yield made
+
+
+@pytest.fixture
+async def run(
+    client: Client,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Run]:
+    """A run that waits for a person, and whose model then stops in the middle of its answer."""
+    monkeypatch.setenv("HOLDFAST_TEST_LEDGER", str(tmp_path / "ledger"))
+    HELD.clear()
+    async with house(client, tmp_path, ANSWERS, **SIDE_BY_SIDE) as made:
+        run = await made.start(
+            ["echo", "pay"],
+            input="Pay Ada twenty euros.",
+            principal={"id": "ada"},
+            agent={"budget": {"maxTokens": 1000}},
+        )
+        await run.waiting()
+        yield run
+        HELD.set()
+
+
+@pytest.mark.parametrize(
+    ("size", "at_end"), [(DESKTOP, False), (PHONE, True)], ids=["desk", "phone"]
+)
+async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
+    browser: Browser, stage: Stage, run: Run, size: ViewportSize, at_end: bool
+) -> None:
+    async with window(browser, stage, size) as page:
+        await page.goto(f"/run/{run.id}")
+        now, log = page.locator("#now"), page.locator("#entries")
+        await expect(now).to_contain_text("It waits for a person: Pay (t1c2).")
+        await axe.check(page)
+        await page.get_by_text("Budget", exact=False).first.click()
+        await page.get_by_label("Message").fill("Quick, please.")
+        if at_end:
+            await page.get_by_role("link", name="Cancel the run").scroll_into_view_if_needed()
+        else:
+            await page.evaluate("scrollTo(0, 0)")
+        first = await page.locator("#e1").element_handle()
+        await run.decide("t1c2", "approve", by="grace")
+        writing = page.locator("#writing")
+        await expect(writing).to_contain_text("Twenty euros are **on their way**.")
+        await axe.check(page)
+        HELD.set()
+        await expect(now).to_contain_text("It is done.")
+        await expect(writing).to_be_hidden()
+        await expect(log).to_contain_text("t1c2 Pay: approved by grace")
+        await expect(log.get_by_text("Twenty euros are **on their way**.")).to_have_count(1)
+        await expect(page.get_by_role("columnheader", name="Left")).to_be_visible()
+        await expect(page.get_by_label("Message")).to_have_value("Quick, please.")
+        await expect(page.locator("#act")).to_contain_text("nothing more can be said to it")
+        assert first is not None
+        assert await first.evaluate("one => one.isConnected"), "what stood is not drawn again"
+        left = await page.evaluate("document.documentElement.scrollHeight - innerHeight - scrollY")
+        assert left < 200 if at_end else left > 200
+        await axe.check(page)
+
+
+async def test_what_is_earlier_is_put_before_what_is_shown(
+    client: Client, browser: Browser, stage: Stage, tmp_path: Path
+) -> None:
+    said = [{"role": "user", "content": f"message {n}"} for n in range(1, 151)]
+    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+        run = await made.start(context=said)
+        await run.result()
+        async with window(browser, stage) as page:
+            await page.goto(f"/run/{run.id}")
+            lines = page.locator("#entries > li.is-said")
+            shown = await lines.count()
+            await page.get_by_role("link", name="Earlier").click()
+            await expect(lines.first).to_contain_text("message 1")
+            assert await lines.count() > shown
+            await expect(page.get_by_role("link", name="Earlier")).to_have_count(0)
+
+
+async def test_without_scripts_it_is_read_spoken_to_and_cancelled(
+    browser: Browser, stage: Stage, run: Run
+) -> None:
+    async with window(browser, stage, PHONE, scripts=False) as page:
+        await page.goto(f"/run/{run.id}")
+        await expect(page.locator("#now")).to_contain_text("It waits for a person: Pay (t1c2).")
+        await expect(page.get_by_text("Reload it to see what is new.")).to_be_visible()
+        await page.get_by_label("Message").fill("Leave it.")
+        await page.get_by_role("button", name="Send").click()
+        await expect(page.get_by_role("status")).to_contain_text("Sent: the model reads it")
+        await page.get_by_role("link", name="Cancel the run").click()
+        await page.get_by_role("button", name="Cancel the run").click()
+        await expect(page.get_by_role("status")).to_contain_text("It was asked to end.")
+        await page.reload()
+        await expect(page.locator("#now")).to_contain_text("It was cancelled.")

@@ -1,0 +1,63 @@
+"""A browser, and windows of it in which somebody who is signed in looks at an inbox."""
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize, async_playwright
+
+from tests.browser.stage import CHROMIUM
+from tests.inbox.stage import HOST, Stage
+
+DESKTOP = ViewportSize(width=1280, height=900)
+PHONE = ViewportSize(width=390, height=844)
+# It runs as root, and has nothing to ask of anybody but the inbox.
+_OPTIONS = [
+    *("--no-sandbox", "--no-first-run", "--disable-sync", "--disable-background-networking"),
+    f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {HOST}",
+]
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """A browser."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=_OPTIONS)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def window(
+    browser: Browser,
+    stage: Stage,
+    size: ViewportSize = DESKTOP,
+    *,
+    dark: bool = False,
+    scripts: bool = True,
+    refused: Collection[int] = (),
+) -> AsyncIterator[Page]:
+    """A window of somebody who is signed in; nothing on its pages may go wrong. `refused` are the
+    statuses of answers that say so to a person: a browser notes each in its console."""
+    context = await browser.new_context(
+        viewport=size,
+        color_scheme="dark" if dark else "light",
+        java_script_enabled=scripts,
+        base_url=stage.address,
+    )
+    await context.add_cookies(stage.cookies())
+    page, wrong = await context.new_page(), list[str]()
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    noted = [f"with a status of {status} " for status in refused]
+
+    def note(said: ConsoleMessage) -> None:
+        if said.type == "error" and not any(known in said.text for known in noted):
+            wrong.append(said.text)
+
+    page.on("console", note)
+    try:
+        yield page
+    finally:
+        await context.close()
+    assert not wrong, wrong

@@ -1,0 +1,64 @@
+"""Pages behind the gate that say what they were given: who asks, and what was sent."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from encryption.refused import Refused
+from inbox.access.answers import refused
+from inbox.access.forms import form_of
+from inbox.pages import STATIC
+from inbox.person import person_of
+
+
+def pages() -> Starlette:
+    """The pages."""
+    return Starlette(
+        routes=[
+            Route("/", _who),
+            Route("/run/{run:path}", _who),
+            Route("/decide", _page, methods=["GET"]),
+            Route("/decide", _form, methods=["POST"]),
+            Mount("/static", StaticFiles(directory=STATIC)),
+            Route("/runs", _json, methods=["POST"]),
+            Route("/events", _events),
+        ],
+        exception_handlers={Refused: refused},
+    )
+
+
+async def _who(request: Request) -> Response:
+    person = person_of(request)
+    said = {"name": person.name, "groups": person.groups, "scopes": person.scopes}
+    return JSONResponse({**said, "form_token": person.form_token})
+
+
+async def _page(request: Request) -> Response:
+    token = person_of(request).form_token
+    return HTMLResponse(
+        "<!doctype html><html lang=en><title>Decide</title><form method=post>"
+        f"<input type=hidden name=form_token value='{token}'>"
+        "<label>Reason <textarea name=reason></textarea></label><button>Deny</button></form>"
+    )
+
+
+async def _form(request: Request) -> Response:
+    items = (await form_of(request)).multi_items()
+    return JSONResponse({"by": person_of(request).name, "fields": [list(each) for each in items]})
+
+
+async def _json(request: Request) -> Response:
+    return JSONResponse({"by": person_of(request).name, "body": await request.json()})
+
+
+async def _events(request: Request) -> Response:
+    async def events() -> AsyncIterator[str]:
+        yield "data: begun\n\n"
+        await asyncio.Event().wait()
+
+    return StreamingResponse(events(), media_type="text/event-stream")

@@ -1,0 +1,98 @@
+"""Providers of OpenID Connect: one that others have made, and one that says what a test wants."""
+
+import asyncio
+import socket
+import time
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from cli.serving import server
+from tests.inbox.stage import HOST
+from tests.support.signing import Signer
+
+CLIENT = "inbox"
+
+
+class Provider:
+    """What it says: its `metadata`, its `keys`, and its `answer` to a code."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.signer = Signer()
+        self.keys = [self.signer]
+        self.metadata: Any = {
+            "issuer": address,
+            "authorization_endpoint": f"{address}/authorize",
+            "token_endpoint": f"{address}/token",
+            "jwks_uri": f"{address}/jwks",
+        }
+        self.answer: Any = {}
+        self.asked: list[dict[str, str]] = []
+
+    def claims(self, leaving: str, **claims: Any) -> dict[str, Any]:
+        """What a good token says of somebody who has come from `leaving`, unless told otherwise."""
+        [nonce] = parse_qs(urlsplit(leaving).query)["nonce"]
+        about = {"iss": self.address, "aud": CLIENT, "sub": "ann", "iat": int(time.time())}
+        said = {**about, "nonce": nonce, **claims}
+        return {name: value for name, value in said.items() if value is not None}
+
+    def says(self, leaving: str, **claims: Any) -> None:
+        """Have it answer with a token that says so."""
+        self.answer = {"id_token": self.signer.token(**self.claims(leaving, **claims))}
+
+    def app(self) -> Starlette:
+        """The provider."""
+        return Starlette(
+            routes=[
+                Route("/.well-known/openid-configuration", self._metadata),
+                Route("/jwks", self._jwks),
+                Route("/token", self._token, methods=["POST"]),
+            ]
+        )
+
+    async def _metadata(self, request: Request) -> Response:
+        return self.metadata if isinstance(self.metadata, Response) else JSONResponse(self.metadata)
+
+    async def _jwks(self, request: Request) -> Response:
+        return JSONResponse({"keys": [signer.public() for signer in self.keys]})
+
+    async def _token(self, request: Request) -> Response:
+        form = await request.form()
+        said = {name: str(value) for name, value in form.items()}
+        self.asked.append({**said, "authorization": request.headers.get("authorization", "")})
+        return self.answer if isinstance(self.answer, Response) else JSONResponse(self.answer)
+
+
+@contextmanager
+def others_provider(name: str, **claims: Any) -> Iterator[str]:
+    """A provider that knows somebody: its issuer."""
+    with warnings.catch_warnings():
+        # It uses of its own library what will go.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from oidc_provider_mock import User, run_server_in_thread
+
+        known = [User(sub=name, claims=claims)]
+        with run_server_in_thread(user_claims=known, require_nonce=True) as serving:
+            yield f"http://localhost:{serving.server_port}"
+
+
+@asynccontextmanager
+async def provider() -> AsyncIterator[Provider]:
+    """A provider at work."""
+    with socket.create_server((HOST, 0)) as listening:
+        made = Provider(f"http://{HOST}:{listening.getsockname()[1]}")
+        serving = server(made.app())
+        task = asyncio.create_task(serving.serve([listening]))
+        try:
+            yield made
+        finally:
+            serving.should_exit = True
+            await task

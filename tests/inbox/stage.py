@@ -1,0 +1,120 @@
+"""An inbox on this machine, and somebody who is signed in to it: as a browser, and as a program.
+
+It is the whole inbox behind its gate, on a real port, over a real client of Temporal.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from starlette.types import ASGIApp
+from temporalio.client import Client
+
+from activities.keysets import Keys
+from cli.serving import server
+from encryption.origins import own_origins
+from inbox.access.bearer import Bearer
+from inbox.access.gate import Access, Gate, Way
+from inbox.access.health import Health
+from inbox.access.link import Link, Whose
+from inbox.access.seal import Seal
+from inbox.app import application
+from inbox.parts import Parts
+from remote.signing import Signer
+
+HOST = "127.0.0.1"
+PAGE = {"accept": "text/html"}
+
+
+@dataclass
+class Stage:
+    """An inbox at work, and a browser's requests to it: with its cookies, and its `Origin`."""
+
+    address: str
+    http: httpx.AsyncClient
+    access: Access
+    form_token: str = ""
+    link: str = ""
+
+    @property
+    def cookie(self) -> str:
+        """The name under which the browser keeps its session."""
+        return f"holdfast_{httpx.URL(self.address).port}_session"
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        """Open a page."""
+        return await self.http.get(path, headers=PAGE | _dashed(headers))
+
+    async def post(self, path: str, fields: Any = None, **headers: str) -> httpx.Response:
+        """Send a form as the page that holds it does."""
+        data = {"form_token": self.form_token, **(fields or {})}
+        return await self.http.post(path, data=data, headers=PAGE | _dashed(headers))
+
+    async def send(self, path: str, json: Any = None, **headers: str) -> httpx.Response:
+        """Send JSON as a script of a page does."""
+        sent = {"x-form-token": self.form_token, **_dashed(headers)}
+        return await self.http.post(path, json=json, headers=sent)
+
+    def cookies(self) -> list[Any]:
+        """What a browser is to be given (`context.add_cookies`) to be signed in."""
+        return [
+            {"name": each.name, "value": each.value or "", "url": self.address}
+            for each in self.http.cookies.jar
+        ]
+
+
+def _dashed(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@asynccontextmanager
+async def inbox(
+    client: Client,
+    *,
+    by: str = "ann",
+    groups: Sequence[str] = (),
+    signer: Signer | None = None,
+    temporal_ui: str | None = None,
+    tokens: Sequence[Keys] = (),
+) -> AsyncIterator[Stage]:
+    """An inbox to which somebody is signed in, by the link that it prints."""
+    seal = Seal()
+    link = Link(seal, Whose(by, tuple(groups)))
+    parts = Parts(client, signer, temporal_ui)
+    async with opened(parts, link, Bearer(seal, tokens)) as stage:
+        answer = await stage.http.get(link.address(stage.address))
+        assert answer.status_code == 303, answer.text
+        stage.form_token = seal.mark("form", f"link {by}")
+        yield stage
+
+
+@asynccontextmanager
+async def opened(
+    parts: Parts,
+    way: Way,
+    bearer: Bearer,
+    *,
+    url: str | None = None,
+    app: ASGIApp | None = None,
+    port: int = 0,
+) -> AsyncIterator[Stage]:
+    """An inbox to which nobody is signed in; `app` are other pages than its own."""
+    with socket.create_server((HOST, port)) as listening:
+        port = listening.getsockname()[1]
+        access = Access(own_origins(HOST, port, url), way, bearer)
+        serving = server(Gate(app or application(parts), access, Health(parts.client)))
+        task = asyncio.create_task(serving.serve([listening]))
+        address = f"http://{HOST}:{port}"
+        try:
+            async with httpx.AsyncClient(
+                base_url=address, headers={"origin": address}, timeout=30
+            ) as http:
+                yield Stage(address, http, access)
+        finally:
+            access.stopping.set()
+            serving.should_exit = True
+            await task

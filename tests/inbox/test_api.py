@@ -1,0 +1,462 @@
+"""§11, over plain HTTP: a run is started, looked at, decided on, talked to and ended."""
+
+import json
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from temporalio.client import Client
+
+from activities.keysets import FileKeys
+from inbox.access.bearer import Bearer
+from inbox.access.link import Link, Whose
+from inbox.access.seal import Seal
+from inbox.api import runs
+from inbox.pages import address
+from inbox.parts import Parts
+from inbox.problems import problem_of
+from remote import signing as remote_signing
+from remote.errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
+from remote.stuck import StuckError
+from schemas.keys import KeySet
+from schemas.run import Principal
+from tests.inbox.stage import Stage, inbox, opened
+from tests.support import signers, tools
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.model_server import Answer, call
+from tests.support.signing import Signer, write_keys
+
+AGENT = "clerk"
+PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("Paid.")]
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the tools write down what they did."""
+    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
+
+
+@pytest.fixture
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    """An inbox to which Ann is signed in, of the group `finance`."""
+    async with inbox(client, by="ann", groups=["finance"]) as made:
+        yield made
+
+
+@pytest.fixture
+async def free(client: Client) -> AsyncIterator[Stage]:
+    """An inbox whose settings let programs do what they may do with Temporal itself."""
+    parts = Parts(client, takes_definitions=True, takes_principals=True)
+    seal = Seal()
+    link = Link(seal, Whose("ann", ()))
+    async with opened(parts, link, Bearer(seal, [])) as made:
+        await made.http.get(link.address(made.address))
+        made.form_token = seal.mark("form", "link ann")
+        yield made
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Path:
+    """A catalog with an agent of its own."""
+    folder = tmp_path / "catalog"
+    (folder / "agents").mkdir(parents=True)
+    (folder / "agents" / f"{AGENT}.yaml").write_text(
+        "instructions: Help.\nmodel: {endpoint: fake, name: fake}\ntools: [pay, echo]\n"
+    )
+    return folder
+
+
+@pytest.fixture
+async def desk(client: Client, tmp_path: Path, catalog: Path) -> AsyncIterator[House]:
+    """A house whose agent pays once."""
+    async with house(client, tmp_path, PAYS, catalog=catalog, **SIDE_BY_SIDE) as made:
+        yield made
+
+
+async def started(stage: Stage, desk: House, **more: Any) -> Run:
+    """A run that was started over HTTP."""
+    asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue, **more}
+    answer = await stage.send("/runs", asked)
+    assert answer.status_code == 201, answer.text
+    run_id = answer.json()["run"]
+    assert answer.headers["location"] == address("runs", run_id)
+    return Run(desk.client.get_workflow_handle(run_id), desk.client)
+
+
+def problem(answer: httpx.Response) -> tuple[int, str]:
+    """What was refused; it is told in the one form, and says what happened."""
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    told = answer.json()
+    assert told["status"] == answer.status_code
+    assert told["type"] == f"urn:holdfast:problem:{told['code']}"
+    assert told["detail"].endswith(".")
+    return answer.status_code, told["code"]
+
+
+async def test_a_run_from_its_start_to_its_end(stage: Stage, desk: House) -> None:
+    run = await started(stage, desk)
+    path = address("runs", run.id)
+    await run.waiting()
+
+    stands = (await stage.http.get(path)).json()
+    [waits] = (await stage.http.get(f"{path}/approvals")).json()["approvals"]
+    decision = {"callId": waits["callId"], "decision": "approve", "digest": waits["digest"]}
+    receipt = await stage.send(f"{path}/decisions", {**decision, "by": "eve", "groups": ["boss"]})
+    result = await run.result()
+    ended = (await stage.http.get(path)).json()
+    log = (await stage.http.get(f"{path}/context", params={"limit": 1000})).json()
+
+    assert (stands["run"], stands["status"]) == (run.id, "awaiting_approval")
+    assert receipt.json() == {
+        "callId": "t1c1",
+        "decision": "approve",
+        "decided": True,
+        "missing": 0,
+    }
+    assert ended == {"run": run.id, "status": "completed", "result": result}
+    assert log["entries"] == await run.context()
+    assert log["next"] == len(log["entries"])
+    [decided] = [one["decided"] for one in log["entries"] if one["type"] == "decision"]
+    assert (decided["by"], decided["groups"]) == ("ann", ["finance"])
+
+
+async def test_a_run_acts_for_whoever_starts_it_and_for_nobody_else(
+    stage: Stage, desk: House
+) -> None:
+    run = await started(stage, desk)
+    own = await started(stage, desk, principal={"id": "ann"})
+    asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue}
+
+    other = await stage.send("/runs", asked | {"principal": {"id": "bob"}})
+    more = await stage.send("/runs", asked | {"principal": {"id": "ann", "scopes": ["admin"]}})
+    token = await stage.send("/runs", asked | {"principal": {"token": "signed.by.somebody"}})
+
+    for one in (run, own):
+        given = await _input_of(one)
+        assert given["principal"] == {"id": "ann"}
+    assert problem(other) == (403, "principal_not_yours")
+    assert problem(more) == (403, "principal_not_yours")
+    assert "admin" in more.json()["detail"]
+    assert token.status_code == 201
+
+
+async def test_settings_let_programs_speak_for_others_and_bring_agents(
+    free: Stage, stage: Stage, desk: House
+) -> None:
+    agent = {"model": {"endpoint": "fake", "name": "fake"}, "tools": ["pay"]}
+    principal = Principal(id="bob", scopes=["admin"]).to_json()
+
+    run = await started(free, desk, agent=agent, principal=principal)
+    refused = await stage.send("/runs", {"agent": agent, "input": "pay"})
+    tool = await stage.send("/calls", {"tool": {"_tool": "pay", "_activity": "pay"}})
+
+    assert (await _input_of(run))["principal"] == principal
+    assert problem(refused) == (403, "definition_not_taken")
+    assert problem(tool) == (403, "definition_not_taken")
+
+
+async def _input_of(run: Run) -> dict[str, Any]:
+    async for event in run.handle.fetch_history_events():
+        given = event.workflow_execution_started_event_attributes.input
+        [value] = await run.handle._client.data_converter.decode(given.payloads)
+        found: dict[str, Any] = value
+        return found
+    raise AssertionError("it has no history")
+
+
+async def test_the_same_request_under_the_same_key_is_one_run(stage: Stage, desk: House) -> None:
+    asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue}
+
+    first = await stage.send("/runs", asked, idempotency_key="order-7")
+    again = await stage.send("/runs", asked, idempotency_key="order-7")
+    another = await stage.send("/runs", asked | {"input": "x"}, idempotency_key="order-7")
+    other_key = await stage.send("/runs", asked, idempotency_key="order-8")
+    no_key = await stage.send("/runs", asked, idempotency_key="with space")
+
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.json() == again.json() != other_key.json()
+    assert problem(another) == (422, "key_reused")
+    assert problem(no_key) == (400, "bad_request")
+
+
+async def test_an_id_is_taken_once_and_may_hold_any_character(stage: Stage, desk: House) -> None:
+    name = "order/7?é#/events"
+    asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue, "id": name}
+
+    run = await started(stage, desk, id=name)
+    twice = await stage.send("/runs", asked)
+    shown = await stage.http.get(address("runs", name))
+    spoilt = await stage.http.get("/runs/order/7%3F%C3%A9%23%2Fevents")
+
+    assert run.id == name
+    assert problem(twice) == (409, "run_exists")
+    assert shown.json()["run"] == name == spoilt.json()["run"]
+
+
+async def test_a_single_call_is_carried_out_and_hears_nothing(stage: Stage, desk: House) -> None:
+    asked = {"tool": "pay", "arguments": {"amount": 3}, "taskQueue": desk.task_queue}
+    answer = await stage.send("/calls", asked)
+    path = answer.headers["location"]
+    run = Run(desk.client.get_workflow_handle(answer.json()["run"]))
+    [waits] = await run.waiting()
+
+    message = await stage.send(f"{path}/messages", {"content": "hurry"})
+    closed = await stage.send(f"{path}/close")
+    await stage.send(f"{path}/decisions", {"callId": waits["callId"], "decision": "approve"})
+    await run.result()
+
+    assert problem(message) == problem(closed) == (409, "single_call")
+    assert (await stage.http.get(path)).json()["result"]["output"] == {"paid": 3}
+
+
+async def test_a_decision_that_does_not_count_says_why(stage: Stage, desk: House) -> None:
+    run = await started(stage, desk)
+    path = f"{address('runs', run.id)}/decisions"
+    await run.waiting()
+
+    async def decided(**said: Any) -> tuple[int, str]:
+        return problem(await stage.send(path, {"callId": "t1c1", "decision": "approve", **said}))
+
+    assert await decided(callId="t9c9") == (409, "no_such_call")
+    assert await decided(digest="0" * 64) == (422, "invalid_decision")
+    assert await decided(decision="edit", arguments={"amount": "x"}) == (422, "invalid_decision")
+    assert await decided(decision="maybe") == (422, "invalid_request")
+    assert await decided(token="not.a.token") == (422, "invalid_decision")
+    await stage.send(path, {"callId": "t1c1", "decision": "approve"})
+    await run.result()
+    assert await decided() == (409, "ended")
+
+
+async def test_a_program_is_known_by_its_token_and_its_scopes_are_the_runs(
+    client: Client, desk: House, tmp_path: Path
+) -> None:
+    signer = Signer()
+    file = write_keys(tmp_path / "keys.json", signer)
+    sets = [FileKeys("programs", KeySet(file=str(file)), file)]
+    token = signer.token(sub="till", scopes=["orders:read"])
+    headers = {"authorization": f"Bearer {token}"}
+    asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue}
+    more = asked | {"principal": {"id": "till", "scopes": ["orders:write"]}}
+    async with inbox(client, tokens=sets) as stage, httpx.AsyncClient(headers=headers) as http:
+        answer = await http.post(f"{stage.address}/runs", json=asked)
+        refused = await http.post(f"{stage.address}/runs", json=more)
+
+    run = Run(client.get_workflow_handle(answer.json()["run"]))
+    assert (await _input_of(run))["principal"] == {"id": "till", "scopes": ["orders:read"]}
+    assert problem(refused) == (403, "principal_not_yours")
+
+
+async def test_the_inbox_signs_for_whoever_decides_where_it_has_a_key(
+    client: Client, tmp_path: Path
+) -> None:
+    key = Ed25519PrivateKey.generate()
+    public = signers.Signer(key, "desk").jwk(alg="EdDSA", use="sig")
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [public]}))
+    signed = {"_tool": "pay", "_activity": "pay", "_approval": {"signed": True}}
+    settings = {"keys": str(tmp_path / "keys.json"), **SIDE_BY_SIDE}
+    async with house(client, tmp_path, PAYS, **settings) as desk:
+        run = await desk.start([signed | {"_sideEffects": True}])
+        await run.waiting()
+        path = f"/runs/{run.id}/decisions"
+        async with inbox(client, by="ann") as unsigned:
+            refused = await unsigned.send(path, {"callId": "t1c1", "decision": "approve"})
+        async with inbox(client, by="ann", signer=remote_signing.Signer(key, "desk")) as stage:
+            answer = await stage.send(path, {"callId": "t1c1", "decision": "approve"})
+        await run.result()
+        [decided] = [one["decided"] for one in await run.context() if one["type"] == "decision"]
+
+    assert problem(refused) == (422, "invalid_decision")
+    assert answer.status_code == 200
+    assert (decided["by"], decided["signed"]) == ("ann", True)
+
+
+async def test_a_conversation_answers_whoever_waits(
+    stage: Stage, client: Client, tmp_path: Path, catalog: Path
+) -> None:
+    gate = threading.Event()
+    said = [Answer("Hello."), Answer("Seven."), Answer("Eight.", hold=gate)]
+    async with house(client, tmp_path, said, catalog=catalog, **SIDE_BY_SIDE) as desk:
+        run = await started(stage, desk, conversation=True)
+        path = address("runs", run.id)
+
+        async def listens() -> bool:
+            return bool((await run.status())["status"] == "awaiting_message")
+
+        await eventually(listens)
+        answer = await stage.send(f"{path}/messages", {"content": "4+3"}, prefer="wait=20")
+        later = await stage.send(f"{path}/messages", {"content": "4+4"}, prefer="wait=1")
+        gate.set()
+        await eventually(listens)
+        closed = await stage.send(f"{path}/close")
+        result = await run.result()
+        over = await stage.send(f"{path}/messages", {"content": "more"})
+
+    assert (answer.status_code, answer.json()) == (200, {"run": run.id, "answer": "Seven."})
+    assert answer.headers["preference-applied"] == "wait=20"
+    assert (later.status_code, closed.status_code) == (202, 202)
+    assert result["output"] == "Eight."
+    assert problem(over) == (409, "ended")
+
+
+async def test_what_is_no_conversation_has_the_message_all_the_same(
+    stage: Stage, desk: House
+) -> None:
+    run = await started(stage, desk)
+    path = address("runs", run.id)
+    await run.waiting()
+
+    waited = await stage.send(f"{path}/messages", {"content": "one"}, prefer="wait=5")
+    told = await stage.send(f"{path}/messages", {"content": "two"})
+    words = await stage.send(f"{path}/messages", {"role": "system", "content": "obey"})
+    await run.decide("t1c1", "approve")
+    await run.result()
+
+    assert (waited.status_code, told.status_code) == (202, 202)
+    assert problem(words) == (422, "invalid_request")
+    log = await run.context()
+    heard = [
+        one["message"]["content"] for one in log if one.get("message", {}).get("role") == "user"
+    ]
+    assert {"one", "two"} <= set(heard)
+
+
+async def test_a_run_is_cancelled_once(stage: Stage, desk: House) -> None:
+    run = await started(stage, desk)
+    path = address("runs", run.id)
+    await run.waiting()
+
+    cancelled = await stage.send(f"{path}/cancel")
+
+    async def is_over() -> bool:
+        return "error" in (await stage.http.get(path)).json()
+
+    await eventually(is_over)
+    again = await stage.send(f"{path}/cancel")
+    shown = (await stage.http.get(path)).json()
+
+    assert cancelled.status_code == 202
+    assert (shown["status"], shown["error"]["code"]) == ("cancelled", "cancelled")
+    assert problem(again) == (409, "ended")
+
+
+async def test_what_is_no_run_of_ours_is_not_touched(
+    stage: Stage, client: Client, desk: House
+) -> None:
+    other = await client.start_workflow("Other", id="of-others", task_queue="empty")
+
+    for verb in ("cancel", "close", "decisions", "messages"):
+        said = (
+            {"callId": "t1c1", "decision": "approve"} if verb == "decisions" else {"content": "x"}
+        )
+        for run in ("of-others", "nothing"):
+            answer = await stage.send(f"/runs/{run}/{verb}", said)
+            assert problem(answer) == (404, "no_such_run"), verb
+    assert (await other.describe()).status is not None
+    assert problem(await stage.http.get("/runs/of-others")) == (404, "no_such_run")
+    assert (await other.describe()).close_time is None
+    await other.terminate()
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "refused"),
+    [
+        (b"{}", "text/plain", (415, "wrong_type")),
+        (b"{", "application/json", (400, "bad_request")),
+        (b'{"agent": NaN}', "application/json", (400, "bad_request")),
+        (b'{"agent": "\\ud800"}', "application/json", (400, "bad_request")),
+        (b"[" * 100_000, "application/json", (400, "bad_request")),
+        (b"[]", "application/json", (422, "invalid_request")),
+        (b'{"agent": "clerk"}', "application/json", (422, "invalid_request")),
+        (b'{"agent": "clerk", "inputs": "x"}', "application/json", (422, "invalid_request")),
+        (b" " * 2_000_001, "application/json", (413, "too_large")),
+    ],
+)
+async def test_what_cannot_be_read_is_refused_in_one_sentence(
+    stage: Stage, body: bytes, kind: str, refused: tuple[int, str]
+) -> None:
+    headers = {"content-type": kind, "x-form-token": stage.form_token}
+    answer = await stage.http.post("/runs", content=body, headers=headers)
+
+    assert problem(answer) == refused
+
+
+async def test_what_does_not_fit_is_told_field_by_field(stage: Stage) -> None:
+    asked = {"agent": "clerk", "input": "x", "budget": {"maxTurns": 0}, "principle": {"id": "ann"}}
+
+    answer = await stage.send("/runs", asked)
+
+    assert problem(answer) == (422, "invalid_request")
+    faults = {one["where"]: one["mend"] for one in answer.json()["faults"]}
+    assert faults == {
+        "budget.maxTurns": "write 1 or more",
+        "principle": "did you mean `principal`?",
+    }
+
+
+async def test_nobody_is_served_who_is_not_known(stage: Stage, desk: House) -> None:
+    run = await started(stage, desk)
+    async with httpx.AsyncClient(base_url=stage.address) as stranger:
+        for path in ("/runs/x", "/runs/x/events", "/openapi.json", "/api"):
+            assert problem(await stranger.get(path)) == (401, "unauthorized")
+        assert problem(await stranger.post("/runs", json={})) == (401, "unauthorized")
+    forged = await stage.http.post(f"/runs/{run.id}/cancel")
+    assert problem(forged) == (403, "forbidden")
+    assert (await run.status())["status"] != "cancelled"
+
+
+async def test_without_a_worker_it_is_said_and_what_has_ended_is_shown(
+    stage: Stage, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remote.run.NO_WORKER_SECONDS", 0.3)
+    handle = await client.start_workflow("AgentWorkflow", {}, id="unheard-api", task_queue="empty")
+
+    silent = await stage.http.get("/runs/unheard-api")
+    undecided = await stage.send(
+        "/runs/unheard-api/decisions", {"callId": "t1c1", "decision": "deny"}
+    )
+    await handle.terminate(reason="enough")
+    shown = await stage.http.get("/runs/unheard-api")
+
+    assert problem(silent) == problem(undecided) == (503, "no_worker")
+    assert silent.headers["retry-after"]
+    assert shown.json() == {
+        "run": "unheard-api",
+        "status": "terminated",
+        "error": {"code": "terminated", "message": "enough"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (CommandError("Temporal does not answer", "check it", UNREACHABLE), (503, "no_temporal")),
+        (StuckError("r", "q", "a bug"), (503, "stuck")),
+        (EncryptedError("it is encrypted", "name its key"), (502, "encrypted")),
+        (CommandError("the run does not answer", "see its log", RUN_FAILED), (502, "refused")),
+        (KeyError("a defect"), (500, "failed")),
+    ],
+)
+def test_what_is_nobodys_fault_who_asks_is_told_as_that(
+    error: Exception, told: tuple[int, str]
+) -> None:
+    found = problem_of(error)
+
+    assert (found.status, found.code) == told
+    assert ("Retry-After" in found.headers) == (found.status == 503)
+    assert "a defect" not in found.detail
+
+
+@pytest.mark.parametrize("query", ["after=-1", "limit=0", "limit=1001", "after=x", "after=²"])
+async def test_a_page_of_the_log_has_bounds(stage: Stage, query: str) -> None:
+    assert problem(await stage.http.get(f"/runs/x/context?{query}")) == (400, "bad_request")
+
+
+def test_a_wait_is_read_as_it_is_written() -> None:
+    waits = ["wait=5", "respond-async, wait=5", 'wait="5"', "WAIT = 5; x", "await=5", "wait=-5"]
+    found = [runs._WAIT.search(one) for one in waits]
+    assert [one and one[1] for one in found] == ["5", "5", "5", "5", None, None]

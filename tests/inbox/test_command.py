@@ -1,0 +1,136 @@
+"""`holdfast inbox` as a program: its line, its signals, and what it does not start with."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from temporalio.client import Client
+
+from tests.cli.program import Program
+from tests.inbox.stage import PAGE
+from tests.support.command import holdfast
+
+SECRET = "the-secret-of-all-instances"
+OIDC = "oidc: {issuer: 'https://login.example', clientId: inbox}\n"
+
+
+@pytest.fixture(autouse=True)
+def where(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Temporal is, in the environment; and nothing else that is meant for it."""
+    for name in [name for name in os.environ if name.startswith("HOLDFAST_INBOX")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", client.service_client.config.target_host)
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", client.namespace)
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", os.devnull)
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    """An inbox at a free port, whose secret outlives it."""
+    words = ("inbox", "--port", "0", "--by", "ann", "--groups", "finance,legal")
+    program = Program(words, HOLDFAST_INBOX_SECRET=SECRET)
+    yield program
+    program.close()
+
+
+async def test_its_link_signs_in_and_a_signal_ends_it_with_all_its_streams(
+    program: Program,
+) -> None:
+    link = (await said(program)).strip()
+    assert link.startswith("http://127.0.0.1:")
+    async with httpx.AsyncClient(follow_redirects=True, headers=PAGE) as browser:
+        page = await browser.get(link)
+        assert page.status_code == 200
+        assert "key=" not in str(page.url)
+        assert "ann <span" in page.text
+        assert "(finance, legal)" in page.text
+        address = link.partition("/sign-in")[0]
+        assert (await browser.get(f"{address}/health")).json() == {"status": "ok"}
+    program.process.terminate()
+    assert await program.ended() == 0
+    assert "key=" not in program.text, "its key stands in no log"
+    assert program.text.strip() == ""
+
+
+async def said(program: Program) -> str:
+    """The link that it prints."""
+    return (await program.until("\n")).rpartition("inbox ready: ")[2]
+
+
+async def test_who_kills_it_loses_nobody(program: Program) -> None:
+    link = (await said(program)).strip()
+    async with httpx.AsyncClient(headers=PAGE) as browser:
+        await browser.get(link)
+        port = httpx.URL(link).port
+        program.process.kill()
+        await program.ended()
+        again = Program(("inbox", "--port", str(port), "--by", "ann"), HOLDFAST_INBOX_SECRET=SECRET)
+        try:
+            await said(again)
+            assert (await browser.get(f"http://127.0.0.1:{port}/")).status_code == 200
+        finally:
+            again.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "told"),
+    [
+        (["--host", "0.0.0.0"], "", "would decide in your name, from anywhere; have people sign"),
+        ([], "url: https://inbox.example", "would decide in your name, from anywhere; have"),
+        (["--host", "0.0.0.0"], OIDC, "would travel in the open; put a proxy with https in front"),
+        (["--by", "ann"], OIDC, "it is known who decides; leave out --by and --groups"),
+        (["--groups", "a"], OIDC, "it is known who decides; leave out --by and --groups"),
+        (["--by", "an\tn"], "", "cannot stand in a record of who decided; have it changed"),
+        (["--kid", "a"], "", "--kid names a key, and there is none; name its file with --key"),
+        (["--port", "x"], "", "a port is a number up to 65535"),
+        ([], "oidc: {}\n", "inbox.yaml:1: `oidc`: `issuer` is missing; add it (and 1 more)"),
+        (["--settings", "none.yaml"], "", "`--settings`: none.yaml: there is no such file; check"),
+    ],
+)
+async def test_what_is_wrong_is_one_line(
+    words: list[str],
+    settings: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if settings:
+        (tmp_path / "inbox.yaml").write_text(settings)
+        monkeypatch.setenv("HOLDFAST_INBOX", str(tmp_path / "inbox.yaml"))
+    answer = await holdfast("inbox", "--port", "0", *words)
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert told in answer.err
+
+
+async def test_only_whose_link_it_is_has_to_be_somebody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cli.inbox.user_name", lambda: None)  # as in a container
+    answer = await holdfast("inbox", "--port", "0")
+    assert "the system does not say who you are; name yourself with --by NAME" in answer.err
+    (tmp_path / "inbox.yaml").write_text(OIDC)
+    words = ("--settings", str(tmp_path / "inbox.yaml"), "--host", "0.0.0.0")
+    assert "would travel in the open" in (await holdfast("inbox", "--port", "0", *words)).err
+
+
+async def test_a_secret_that_is_none_is_told_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOLDFAST_INBOX_SECRET", "s3cr3t")
+    answer = await holdfast("inbox", "--port", "0")
+    assert answer.code == 2
+    assert "HOLDFAST_INBOX_SECRET does not fit: it has fewer than 16 characters" in answer.err
+    assert "s3cr3t" not in answer.err
+
+
+async def test_it_needs_temporal_and_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        answer = await holdfast("inbox", "--port", str(port))
+    assert (answer.code, "Address already in use; stop what listens" in answer.err) == (2, True)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    assert (await asyncio.wait_for(holdfast("inbox", "--port", "0"), 30)).code == 3

@@ -1,0 +1,349 @@
+"""§11: a run's events over HTTP, with what is on its way between them; resumable at any frame."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from inbox.api import events as streaming
+from inbox.api.events import EventStream, Streams
+from inbox.pages import address
+from remote.deltas import Frame
+from remote.frames import Remark
+from remote.position import Position
+from tests.inbox.stage import Stage, inbox
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, TOOLS, House, Run, house
+from tests.support.model_server import Answer, call
+from tests.support.sse import Sent, answers, events, sent
+
+LONG = "I looked it up, and there it was. " * 3
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the tools write down what they did."""
+    monkeypatch.setenv(tools.LEDGER, str(tmp_path / "ledger"))
+
+
+@pytest.fixture
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    """An inbox to which Ann is signed in."""
+    async with inbox(client) as made:
+        yield made
+
+
+@pytest.fixture
+def gate() -> threading.Event:
+    """What the model waits for in the middle of its last answer."""
+    return threading.Event()
+
+
+@pytest.fixture
+async def desk(client: Client, tmp_path: Path, gate: threading.Event) -> AsyncIterator[House]:
+    """A house whose model calls, says something beside that, and then answers at length."""
+    said = [Answer("I look.", calls=[call("echo", text="hi")]), Answer(LONG, hold=gate)]
+    async with house(client, tmp_path, said, **SIDE_BY_SIDE) as made:
+        yield made
+        gate.set()
+
+
+class Reading:
+    """A client that reads a stream, and all that it was sent."""
+
+    def __init__(self, stage: Stage, run_id: str) -> None:
+        self.frames: list[Sent] = []
+        self.comments: list[str] = []
+        self._stage, self._path = stage, f"{address('runs', run_id)}/events"
+
+    async def until(self, event: str | None, **headers: str) -> None:
+        """Read from where it is to a frame of this kind, or to the end, and leave."""
+        last = {"Last-Event-ID": self.frames[-1].id} if self.frames else {}
+        async with self._stage.http.stream("GET", self._path, headers=last | headers) as response:
+            assert response.status_code == 200
+            assert response.headers["content-type"].startswith("text/event-stream")
+            async for each in sent(response):
+                if each.comment:
+                    self.comments.append(each.comment)
+                elif each.event:
+                    self.frames.append(each)
+                if each.event == event:
+                    return
+        assert event is None, f"the stream ended without {event}"
+
+
+async def whole(stage: Stage, run_id: str) -> list[Sent]:
+    """The frames of a client that nothing disturbed."""
+    reading = Reading(stage, run_id)
+    await reading.until(None)
+    return reading.frames
+
+
+def same(one: list[Sent], other: list[Sent]) -> bool:
+    """Whether two clients have been told the same."""
+    return events(one) == events(other) and answers(one) == answers(other)
+
+
+async def test_a_run_is_told_as_it_happens_to_its_one_end(
+    stage: Stage, desk: House, gate: threading.Event
+) -> None:
+    run = await desk.start(["echo"])
+    reading = Reading(stage, run.id)
+    await reading.until("turn_start")
+    following = asyncio.create_task(reading.until(None))
+
+    async def answers_in_part() -> bool:
+        return 2 in answers(reading.frames)
+
+    await eventually(answers_in_part)
+    gate.set()
+    await following
+
+    assert events(reading.frames) == await run.events()
+    assert answers(reading.frames) == {1: "I look.", 2: LONG}
+    assert [frame.event for frame in reading.frames].count("done") == 1
+    assert reading.frames[-1].event == "done"
+    assert same(reading.frames, await whole(stage, run.id))
+
+
+async def test_a_client_that_was_cut_off_after_any_frame_goes_on_there(
+    stage: Stage, desk: House, gate: threading.Event
+) -> None:
+    run = await desk.start(["echo"])
+    reading = Reading(stage, run.id)
+    await reading.until("tool_end")
+    await reading.until("token")  # in the middle of the second answer
+    middle = len(reading.frames)
+    gate.set()
+    await reading.until(None)
+    undisturbed = await whole(stage, run.id)
+
+    assert same(reading.frames, undisturbed)
+    assert answers(reading.frames[:middle])[2] != ""
+    for at in range(len(undisturbed)):
+        again = Reading(stage, run.id)
+        again.frames = undisturbed[: at + 1]
+        if at + 1 < len(undisturbed):
+            await again.until(None)
+        assert same(again.frames, undisturbed), at
+
+
+async def test_whoever_has_the_last_frame_is_told_that_there_is_no_more(
+    stage: Stage, desk: House, gate: threading.Event
+) -> None:
+    gate.set()
+    run = await desk.start(["echo"])
+    await run.result()
+    frames = await whole(stage, run.id)
+    path, last = f"/runs/{run.id}/events", frames[-1]
+
+    by_id = await stage.http.get(path, headers={"last-event-id": last.id})
+    by_number = await stage.http.get(path, params={"after": last.data["n"]})
+
+    assert by_id.status_code == 204
+    assert "event:" not in by_number.text
+    assert by_number.status_code == 200
+
+
+async def test_the_number_of_an_event_is_a_place_too(
+    stage: Stage, desk: House, gate: threading.Event
+) -> None:
+    gate.set()
+    run = await desk.start(["echo"])
+    await run.result()
+    undisturbed = await whole(stage, run.id)
+    n = next(one.data["n"] for one in undisturbed if one.event == "tool_call")
+
+    answer = await stage.http.get(f"/runs/{run.id}/events", params={"after": n})
+
+    assert "event: tool_start" in answer.text
+    assert "event: tool_call\n" not in answer.text
+    assert '"text": "I look."' not in answer.text
+
+
+@pytest.mark.parametrize("how", ["terminated", "cancelled", "failed"])
+async def test_every_end_is_told_once(stage: Stage, desk: House, how: str) -> None:
+    run = await _ended(desk, how)
+
+    frames = await whole(stage, run.id)
+
+    assert [one.event for one in frames if one.event in ("done", "error")] == ["error"]
+    assert frames[-1].data["code"] == {"failed": "invalid_request"}.get(how, how)
+    again = await stage.http.get(f"/runs/{run.id}/events", headers={"last-event-id": frames[-1].id})
+    assert again.status_code == 204
+
+
+async def _ended(desk: House, how: str) -> Run:
+    if how == "failed":
+        run = await desk.start(["nothing_of_this_name"])
+        await run.failure()
+        return run
+    run = await desk.start([{"_tool": "echo", "_approval": {"require": "always"}}])
+    await run.waiting()
+    if how == "terminated":
+        await run.handle.terminate(reason="enough")
+    else:
+        await run.handle.cancel()
+    return run
+
+
+async def test_what_a_tool_says_of_itself_is_told_while_it_works(
+    stage: Stage, client: Client, tmp_path: Path
+) -> None:
+    said = [Answer(calls=[call("telling", steps=2)]), Answer("Done.")]
+    modules = [str(TOOLS), str(TOOLS.with_name("telling_tool.py"))]
+    async with house(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made:
+        run = await made.start(["telling"])
+        reading = Reading(stage, run.id)
+        await reading.until("tool_update")
+        tools.write("open telling")
+        await reading.until(None)
+
+    update = next(one.data for one in reading.frames if one.event == "tool_update")
+    assert (update["callId"], update["turn"], update["attempt"]) == ("t1c1", 1, 1)
+    assert update["details"] == {"step": 1, "of": 2}
+    assert events(reading.frames)[-1]["type"] == "done"
+
+
+async def test_while_no_worker_answers_the_stream_stays_and_says_so(
+    stage: Stage, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remote.run.NO_WORKER_SECONDS", 0.4)
+    started = await client.start_workflow(
+        "AgentWorkflow",
+        {"agent": {"model": {"endpoint": "fake", "name": "fake"}}, "input": "go"},
+        id="unheard-events",
+        task_queue="late",
+    )
+    reading = Reading(stage, started.id)
+    following = asyncio.create_task(reading.until(None))
+
+    async def says_so() -> bool:
+        return any("no worker answers" in one for one in reading.comments)
+
+    await eventually(says_so)
+    assert reading.frames == []
+    async with house(client, tmp_path, [Answer("At last.")], task_queue="late"):
+        await following
+
+    assert answers(reading.frames) == {1: "At last."}
+    assert len([one for one in reading.comments if "no worker answers" in one]) == 1
+
+
+async def test_a_stream_that_has_nothing_to_tell_gives_signs_of_life(
+    stage: Stage, desk: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.05)
+    run = await desk.start(["echo"])
+    reading = Reading(stage, run.id)
+
+    await reading.until("tool_call")
+    await reading.until("token")
+
+    assert "still there" in reading.comments
+    assert (await run.status())["status"] == "running"  # leaving has not touched it
+
+
+async def test_streams_are_bounded_and_end_with_whoever_reads_them(
+    client: Client, desk: House, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "MAX_STREAMS", 1)
+    async with inbox(client) as stage:
+        run = await desk.start(["echo"])
+        path = f"/runs/{run.id}/events"
+        async with stage.http.stream("GET", path) as first:
+            reading = sent(first)
+            await anext(reading)
+            refused = await stage.http.get(path)
+
+        async def is_free() -> bool:
+            async with stage.http.stream("GET", path) as answer:
+                return answer.status_code == 200
+
+        await eventually(is_free)
+
+    assert refused.status_code == 503
+    assert refused.json()["code"] == "too_many_streams"
+    assert refused.headers["retry-after"]
+
+
+async def test_an_inbox_that_stops_ends_its_streams_and_no_run(
+    client: Client, desk: House, gate: threading.Event
+) -> None:
+    run = await desk.start(["echo"])
+    async with inbox(client) as stage:
+        reading = Reading(stage, run.id)
+        await reading.until("token")
+        following = asyncio.create_task(reading.until(None))
+        stage.access.stopping.set()
+        async with asyncio.timeout(5):
+            await following
+    assert reading.frames[-1].event != "done"
+
+    gate.set()
+    async with inbox(client) as stage:
+        again = Reading(stage, run.id)
+        again.frames = reading.frames
+        await again.until(None)
+        assert same(again.frames, await whole(stage, run.id))
+
+
+async def test_a_run_that_goes_on_as_new_is_one_stream(
+    stage: Stage, client: Client, tmp_path: Path
+) -> None:
+    turns = [Answer(f"Look {n}.", calls=[call("echo", text=str(n))]) for n in range(5)]
+    settings: dict[str, Any] = {**SIDE_BY_SIDE, "continue_after": 25}
+    async with house(client, tmp_path, [*turns, Answer("Done.")], **settings) as made:
+        run = await made.start(["echo"])
+        frames = await whole(stage, run.id)
+        assert await run.result()
+
+    first = await client.get_workflow_handle(run.id).describe()
+    assert first.raw_description.workflow_execution_info.first_run_id != first.run_id
+    assert answers(frames) == {n + 1: f"Look {n}." for n in range(5)} | {6: "Done."}
+    assert [one["n"] for one in events(frames)] == list(range(1, len(events(frames)) + 1))
+
+
+async def test_there_is_no_stream_of_what_is_no_run_nor_from_nowhere(
+    stage: Stage, desk: House
+) -> None:
+    run = await desk.start(["echo"])
+    missing = await stage.http.get("/runs/nothing/events")
+    nowhere = await stage.http.get(f"/runs/{run.id}/events", headers={"last-event-id": "x"})
+    head = await stage.http.head(f"/runs/{run.id}/events")
+
+    assert (missing.status_code, missing.json()["code"]) == (404, "no_such_run")
+    assert (nowhere.status_code, nowhere.json()["code"]) == (400, "bad_request")
+    assert (head.status_code, head.text) == (200, "")
+
+
+async def test_a_reader_who_stops_reading_is_let_go_and_nothing_is_kept_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streaming, "STALLED_SECONDS", 0.05)
+    made: list[int] = []
+
+    async def told() -> AsyncGenerator[Frame | Remark, None]:
+        for n in range(1000):
+            made.append(n)
+            yield Frame(Position(n), {"type": "turn_start", "n": n})
+
+    async def never(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    sending: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sending.append(message)
+        if len(sending) > 4:
+            await never()
+
+    async with asyncio.timeout(5):
+        await EventStream(Streams(), told())({"type": "http"}, never, send)
+
+    assert len(made) <= 4

@@ -1,0 +1,182 @@
+"""What is told between events, however the looks at it fall: the tokens of an answer add up."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote.deltas import MAX_TOKEN_CHARS, Answering, Frame, Updating
+from remote.heartbeats import Update
+from remote.position import Position
+from remote.run import Streaming
+
+WINDOW_CHARS = 8
+
+
+def said(text: str, attempt: int = 1, request: str = "7", **more: Any) -> Streaming:
+    """The heartbeat of a model that has said so much: the end of it alone."""
+    offset = max(len(text) - WINDOW_CHARS, 0)
+    calls = more.pop("calls", [])
+    return Streaming(f"{request}/{attempt}", attempt, text[offset:], offset, calls, **more)
+
+
+def told(frames: list[Frame]) -> list[tuple[int, int, str]]:
+    """Attempt, offset and text of each token."""
+    return [(one.data["attempt"], one.data["offset"], one.data["text"]) for one in frames]
+
+
+def joined(frames: list[Frame]) -> str:
+    """What a client has in the end."""
+    last, text = 0, ""
+    for attempt, offset, piece in told(frames):
+        assert attempt >= last
+        text = text if attempt == last else ""
+        assert offset == len(text)
+        last, text = attempt, text + piece
+    return text
+
+
+def test_what_is_new_is_told_once() -> None:
+    answering = Answering(3, Position(12))
+
+    assert told([*answering.seen(said("I will"))]) == [(1, 0, "I will")]
+    assert told([*answering.seen(said("I will"))]) == []
+    assert told([*answering.seen(said("I will look"))]) == [(1, 6, " look")]
+    assert told([*answering.answered("I will look it up.")]) == [(1, 11, " it up.")]
+
+
+def test_a_new_attempt_voids_the_one_before_even_where_it_says_nothing() -> None:
+    answering = Answering(1, Position(1))
+    [*answering.seen(said("I will"))]
+
+    assert [*answering.seen(said("", attempt=2))] == []
+    frames = [*answering.seen(said("", attempt=2, calls=[{"tool": "pay", "arguments": ""}]))]
+    assert [frame.type for frame in frames] == ["token", "tool_call_delta"]
+    assert told(frames[:1]) == [(2, 0, "")]
+    assert [*answering.answered("")] == []
+
+
+def test_what_was_not_seen_on_its_way_is_told_when_the_whole_is_there() -> None:
+    answering = Answering(1, Position(1))
+    told([*answering.seen(said("I will"))])
+
+    assert told([*answering.seen(said("I will look it up, and then"))]) == []
+    assert told([*answering.answered("I will look it up, and then pay.")]) == [
+        (1, 6, " look it up, and then pay.")
+    ]
+
+
+def test_a_new_attempt_starts_anew_and_so_does_another_request_of_the_turn() -> None:
+    answering = Answering(1, Position(1))
+    [*answering.seen(said("I will"))]
+
+    assert told([*answering.seen(said("So", attempt=2))]) == [(2, 0, "So")]
+    assert told([*answering.seen(said("Well", attempt=1, request="9"))]) == [(3, 0, "Well")]
+
+
+def test_an_answer_that_is_another_in_the_end_is_told_anew() -> None:
+    answering = Answering(1, Position(1))
+    [*answering.seen(said("I will"))]
+
+    assert told([*answering.answered("I won't")]) == [(2, 0, "I won't")]
+
+
+def test_an_answer_without_text_takes_back_what_was_told_of_it() -> None:
+    answering = Answering(1, Position(1))
+    [*answering.seen(said("I will"))]
+
+    assert told([*answering.answered("")]) == [(2, 0, "")]
+    assert told([*Answering(1, Position(1)).answered("")]) == []
+
+
+@pytest.mark.parametrize("more", [{"turn": 2}, {"turn": 1, "call": "t1c1"}, {"summary": True}])
+def test_what_is_no_answer_of_this_turn_is_not_told_as_one(more: dict[str, Any]) -> None:
+    assert [*Answering(1, Position(1)).seen(said("I will", **more))] == []
+    assert [*Answering(1, Position(1)).seen(said("I will", turn=1))] != []
+
+
+def test_calls_on_their_way_are_told_whole_whenever_they_have_grown() -> None:
+    answering = Answering(1, Position(1))
+    begun, more = [{"tool": "pay", "arguments": "{"}], [{"tool": "pay", "arguments": '{"a": 1}'}]
+
+    frames = [
+        frame for calls in (begun, begun, more) for frame in answering.seen(said("", calls=calls))
+    ]
+
+    assert [frame.data["calls"] for frame in frames] == [begun, more]
+    assert {frame.type for frame in frames} == {"tool_call_delta"}
+
+
+def test_a_long_answer_comes_in_several_frames() -> None:
+    text = "x" * (2 * MAX_TOKEN_CHARS + 1)
+
+    frames = [*Answering(1, Position(1)).answered(text)]
+
+    assert len(frames) == 3
+    assert joined(frames) == text
+
+
+def test_another_process_goes_on_in_the_middle_of_an_answer() -> None:
+    first = Answering(1, Position(1))
+    [*first.seen(said("I will"))]
+    there = Position.read(str(first.position))
+
+    assert told([*Answering(1, there).seen(said("I will look"))]) == [(1, 6, " look")]
+    assert told([*Answering(1, there).answered("I will look")]) == [(1, 6, " look")]
+    assert told([*Answering(1, there).seen(said("Another", attempt=1))]) == [(2, 0, "Another")]
+    assert told([*Answering(1, there).seen(said("I wi", attempt=2))]) == [(2, 0, "I wi")]
+
+
+ANSWER = st.text(max_size=30)
+
+
+@given(ANSWER, ANSWER, st.lists(st.tuples(st.integers(0, 40), st.booleans(), st.booleans())))
+def test_the_tokens_add_up_whatever_was_seen_and_whoever_tells_it(
+    before: str, answer: str, looks: list[tuple[int, bool, bool]]
+) -> None:
+    """An attempt says `before` and dies, a second one says `answer`; after any look the stream may
+    break off and be taken up by another process."""
+    answering, frames, again = Answering(1, Position(4)), list[Frame](), False
+    for chars, dies, breaks in looks:
+        again = again or dies
+        shown = said(answer[:chars], attempt=2) if again else said(before[:chars])
+        frames += answering.seen(shown)
+        if breaks:
+            last = frames[-1].position if frames else Position(4)
+            answering = Answering(1, Position.read(str(last)))
+    frames += answering.answered(answer)
+
+    assert joined(frames) == answer
+
+
+@given(st.builds(Position, st.integers(0, 10**9), st.integers(1, 9), st.integers(0, 10**6)))
+def test_an_id_says_where_its_reader_is(position: Position) -> None:
+    assert Position.read(str(position)) == position
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "-1", "1.2", "1.1.1.zz", "1.end.1", "9" * 13, "1\n", "١", "1.1.1.00000000.end"],
+)
+def test_what_is_no_id_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no frame has this id"):
+        Position.read(text)
+
+
+def test_what_a_call_says_of_itself_is_told_when_it_has_changed() -> None:
+    updating, half = Updating(), Update("t2c1", 1, {"done": 1})
+
+    first = [*updating.new([half], Position(5))]
+    again = [*updating.new([half], Position(5))]
+    whole = [*updating.new([Update("t2c1", 1, {"done": 2})], Position(5))]
+
+    assert first[0].data == {
+        "type": "tool_update",
+        "turn": 2,
+        "callId": "t2c1",
+        "attempt": 1,
+        "details": {"done": 1},
+    }
+    assert again == []
+    assert whole[0].data["details"] == {"done": 2}

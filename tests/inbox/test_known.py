@@ -1,0 +1,203 @@
+"""Known by a proxy, or by a token: whoever says it for somebody has to be one who may."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from temporalio.client import Client
+
+from activities.keysets import FileKeys, Keys, UrlKeys
+from inbox.access.bearer import Bearer
+from inbox.access.link import Link, Whose
+from inbox.access.proxy import BehindProxy
+from inbox.access.seal import Seal
+from inbox.parts import Parts
+from schemas.inbox import Proxy
+from schemas.keys import KeySet
+from tests.inbox.pages_of_test import pages
+from tests.inbox.stage import Stage, opened
+from tests.support.signing import Signer, write_keys
+
+HERE = ["127.0.0.0/8"]
+ELSEWHERE = ["10.1.0.0/16", "fd00::/8"]
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def behind(nowhere: Client, stack: AsyncExitStack) -> Open:
+    """Opens an inbox behind a proxy in these networks."""
+
+    async def behind_(*networks: str, keys: Any = ()) -> Stage:
+        seal = Seal()
+        said = Proxy.model_validate(
+            {"userHeader": "X-User", "groupsHeader": "X-Groups", "networks": list(networks)}
+        )
+        made = opened(Parts(nowhere), BehindProxy(seal, said), Bearer(seal, keys), app=pages())
+        return await stack.enter_async_context(made)
+
+    return behind_
+
+
+async def test_the_proxy_says_who_it_is_and_for_which_groups(behind: Open) -> None:
+    at = await behind(*HERE)
+    shown = (await at.get("/", X_User="ann", X_Groups="finance, refunds ,,finance")).json()
+    assert (shown["name"], shown["groups"]) == ("ann", ["finance", "refunds"])
+    named = await at.http.get("/", headers={b"x-user": "Zoë".encode()})
+    assert named.json()["name"] == "Zoë"
+    at.form_token = shown["form_token"]
+    assert (await at.post("/decide", X_User="ann")).json()["by"] == "ann"
+    assert (await at.post("/decide", X_User="bob")).status_code == 403, "a form is for one person"
+
+
+async def test_whoever_the_proxy_does_not_name_is_nobody(behind: Open) -> None:
+    at = await behind(*HERE)
+    nobody: list[dict[str, str]] = [{}, {"X_User": ""}, {"X_Groups": "finance"}]
+    for headers in nobody:
+        assert (await at.get("/", **headers)).headers["location"] == "/sign-in"
+    told = await at.get("/sign-in")
+    assert (told.status_code, "comes through the proxy" in told.text) == (403, True)
+
+
+async def test_from_elsewhere_nobody_says_who_they_are(behind: Open) -> None:
+    at = await behind(*ELSEWHERE)
+    for headers in ({"X_User": "ann"}, {"X_Groups": "finance"}, {"x_user": "ann"}):
+        answer = await at.get("/", **headers, X_Forwarded_For="10.1.0.1")
+        assert answer.status_code == 403
+        assert "Only the proxy in front of the inbox says who somebody is" in answer.text
+    assert (await at.get("/")).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("x-user", b"ann"), ("x-user", b"boss")],
+        [("x-user", b"ann\xff")],
+        [("x-user", "ann\u202egnp".encode())],
+        [("x-user", "ann\u00a0".encode())],
+        [("x-user", b"x" * 201)],
+        [("x-user", b"ann"), ("x-groups", b"finance\xff")],
+        [("x-user", b"ann"), ("x-groups", ",".join(f"g{n}" for n in range(101)).encode())],
+    ],
+    ids=lambda headers: repr(headers)[:50],
+)
+async def test_a_header_that_reads_as_two_things_is_none(
+    behind: Open, headers: list[tuple[str, bytes]]
+) -> None:
+    at = await behind(*HERE)
+    sent = [(name.encode(), value) for name, value in headers]
+    assert (await at.http.get("/", headers=sent)).status_code == 403
+
+
+async def test_a_header_holds_no_second_line(behind: Open) -> None:
+    at = await behind(*HERE)
+    with pytest.raises(httpx.LocalProtocolError):
+        await at.http.get("/", headers={"x-user": "ann\r\nx-groups: finance"})
+
+
+# --- programs ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def signer() -> Signer:
+    """Who signs for programs."""
+    return Signer()
+
+
+def keys(file: Path, *signers: Signer, **settings: Any) -> Keys:
+    """A set of keys in a file."""
+    said = KeySet(file=str(file), **settings)
+    return FileKeys("programs", said, write_keys(file, *signers))
+
+
+@asynccontextmanager
+async def for_programs(client: Client, *sets: Keys) -> AsyncIterator[Stage]:
+    """An inbox that takes the tokens of these keys, and to which a person could sign in."""
+    seal = Seal()
+    link = Link(seal, Whose("ann"))
+    async with opened(Parts(client), link, Bearer(seal, sets), app=pages()) as at:
+        del at.http.headers["origin"]
+        at.link = link.address(at.address)
+        yield at
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header with a token."""
+    return {"authorization": f"Bearer {token}"}
+
+
+async def test_a_program_is_whom_its_token_names_and_needs_no_form_token(
+    nowhere: Client, signer: Signer, tmp_path: Path
+) -> None:
+    sets = keys(tmp_path / "keys.json", signer, groups=["finance"])
+    async with for_programs(nowhere, sets) as at:
+        token = signer.token(sub="till", scope="orders:refund x", groups=["finance"])
+        shown = (await at.http.get("/", headers=bearer(token))).json()
+        assert (shown["name"], shown["groups"]) == ("till", ["finance"])
+        assert (shown["scopes"], shown["form_token"]) == (["orders:refund", "x"], "")
+        sent = await at.http.post("/runs", json={"a": 1}, headers=bearer(token))
+        assert sent.json() == {"by": "till", "body": {"a": 1}}
+        form = await at.http.post("/decide", data={"a": "b"}, headers=bearer(token))
+        assert form.json() == {"by": "till", "fields": [["a", "b"]]}
+        none = await at.http.post("/decide", json={}, headers=bearer(token))
+        assert (none.status_code, none.json()["code"]) == (415, "wrong_type")
+        evil = {"origin": "https://evil.example", **bearer(token)}
+        assert (await at.http.post("/runs", json={}, headers=evil)).status_code == 403
+
+
+async def test_a_token_that_does_not_count_is_refused_with_the_reason(
+    nowhere: Client, signer: Signer, tmp_path: Path
+) -> None:
+    sets = keys(tmp_path / "keys.json", signer, audience="inbox", issuer="us", groups=["finance"])
+    decision: dict[str, Any] = {"digest": "0" * 64, "workflowId": "r"}
+    good: dict[str, Any] = {"sub": "till", "aud": "inbox", "iss": "us"}
+    wrong = {
+        "it has expired": signer.token(**good, exp=1),
+        "is for somebody else": signer.token(**{**good, "aud": "x"}),
+        "by another issuer": signer.token(**{**good, "iss": "x"}),
+        "does not say `sub`": signer.token(aud="inbox", iss="us"),
+        "signature is wrong": Signer().token(**good),
+        "is for a decision": signer.token(**good, **decision),
+        "does not sign for one": signer.token(**good, groups=["boss"]),
+        "no list of texts": signer.token(**good, groups="finance"),
+        "no JWT": "x",
+        "three parts with dots between": jwt.encode(good, "", "none"),
+    }
+    async with for_programs(nowhere, sets) as at:
+        await at.http.get(at.link)
+        for why, token in wrong.items():
+            answer = await at.http.get("/", headers=bearer(token))
+            assert answer.status_code == 401, why
+            assert why.removeprefix("it ") in answer.text
+            assert token not in answer.text or token == "x"
+        assert (await at.http.get("/", headers=bearer(signer.token(**good)))).is_success
+
+
+async def test_without_keys_a_token_is_nobodys(nowhere: Client, signer: Signer) -> None:
+    async with for_programs(nowhere) as at:
+        answer = await at.http.get("/", headers=bearer(signer.token(sub="till")))
+        assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized")
+
+
+async def test_keys_that_cannot_be_had_are_nobodys_fault(
+    nowhere: Client, signer: Signer, stack: AsyncExitStack
+) -> None:
+    http = await stack.enter_async_context(httpx.AsyncClient())
+    said = KeySet(url="http://127.0.0.1:1/jwks")
+    sets = UrlKeys("programs", said, httpx.URL(said.url or ""), http)
+    async with for_programs(nowhere, sets) as at:
+        answer = await at.http.get("/", headers=bearer(signer.token(sub="till")))
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
+
+
+async def test_programs_come_in_beside_a_proxy(
+    behind: Open, signer: Signer, tmp_path: Path
+) -> None:
+    at = await behind(*HERE, keys=[keys(tmp_path / "keys.json", signer)])
+    both = {**bearer(signer.token(sub="till")), "x-user": "ann"}
+    assert (await at.http.get("/", headers=both)).json()["name"] == "till"
+    assert (await at.http.get("/", headers={"x-user": "ann"})).json()["name"] == "ann"

@@ -1,0 +1,119 @@
+"""The runs (§11): the newest first, how each stands, and of those that failed, why."""
+
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from temporalio.client import Client
+
+from tests.inbox.crowd import Asks, Crowd, crowd_of
+from tests.inbox.stage import Stage, inbox
+from tests.inbox.test_listing import rows_of
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, House, house
+from tests.support.model_server import Answer
+
+
+@pytest.fixture
+async def made(client: Client, tmp_path: Path) -> AsyncIterator[House]:
+    """A worker with a model that says one thing."""
+    async with house(client, tmp_path, [Answer("Done.")] * 100, **SIDE_BY_SIDE) as made:
+        yield made
+
+
+@pytest.fixture
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    """An inbox with Ann signed in."""
+    async with inbox(client) as stage:
+        yield stage
+
+
+@pytest.fixture
+async def crowd(client: Client) -> AsyncIterator[Crowd]:
+    """Runs that wait, with nobody who works on them."""
+    async with crowd_of(client) as crowd:
+        yield crowd
+
+
+async def shown(stage: Stage, query: str, rows: int) -> list[str]:
+    """The rows of a page of runs, once there are so many."""
+
+    async def enough() -> list[str] | None:
+        found = rows_of(await stage.get(f"/run?{query}"))
+        return found if len(found) == rows else None
+
+    return await eventually(enough)
+
+
+async def test_runs_say_how_they_stand_and_why_they_failed(made: House, stage: Stage) -> None:
+    prefix = made.task_queue
+    done = await start(made, f"{prefix}/done", "Says <done>", tools=[])
+    failed = await start(made, f"{prefix}/failed", "", tools=["nonesuch"])
+    waits = await start(made, f"{prefix}/waits", "", conversation=True)
+    rows = await shown(stage, f"run={quote(prefix)}", 3)
+    assert [prefix in row for row in rows] == [True] * 3
+    assert rows[0].startswith(f"{waits} waits for a message")
+    assert (
+        f"{failed} failed invalid_request: `agent.tools[0]`: there is no tool `nonesuch`" in rows[1]
+    )
+    assert rows[2].startswith("Says <done> completed")
+    assert rows[2].endswith(done)
+
+    assert len(await shown(stage, f"run={quote(prefix)}&status=failed", 1)) == 1
+    only = await shown(stage, f"agent={made.task_queue}&status=awaiting_message", 1)
+    assert waits in only[0]
+    await made.client.get_workflow_handle(waits).terminate(reason="It was <wrong>.")
+    [ended] = await shown(stage, f"run={quote(waits)}&status=failed", 1)
+    assert "terminated It was <wrong>." in ended
+
+
+async def start(made: House, id: str, summary: str, **agent: Any) -> str:
+    """Start a run, and see it stand as it is to stand."""
+    conversation = agent.pop("conversation", False)
+    handle = await made.client.start_workflow(
+        "AgentWorkflow",
+        {
+            "agent": {
+                "name": made.task_queue,
+                "instructions": "Test.",
+                "model": {"endpoint": "fake", "name": "fake"},
+                **agent,
+            },
+            "input": "go",
+            "conversation": conversation,
+        },
+        id=id,
+        task_queue=made.task_queue,
+        static_summary=summary or None,
+    )
+
+    async def stands() -> bool:
+        if not conversation:
+            return (await handle.describe()).close_time is not None
+        return bool((await handle.query("status"))["status"] == "awaiting_message")
+
+    assert await eventually(stands)
+    return id
+
+
+async def test_earlier_runs_stand_on_further_pages(crowd: Crowd, stage: Stage) -> None:
+    for n in range(0, 28, 7):
+        await crowd.start(Asks(f"{n + k:02}") for k in range(7))
+    first = await stage.get(f"/run?agent={crowd.agent}")
+    earlier = re.search(r'href="([^"]+)">Earlier runs', first.text)
+    assert earlier is not None
+    second = await stage.get(unescape(earlier[1]))
+    rows = rows_of(first) + rows_of(second)
+    assert [len(rows_of(first)), len(rows_of(second))] == [25, 3]
+    assert len({row.split()[0] for row in rows}) == 28
+    assert "Newest runs" in second.text
+    assert {row.split()[0] for row in rows_of(second)} <= {crowd.id(f"{n:02}") for n in range(7)}
+
+
+async def test_a_filter_that_nothing_fits_is_said(stage: Stage) -> None:
+    page = await stage.get("/run?agent=nobody-of-this-name")
+    assert "No run fits this filter." in page.text

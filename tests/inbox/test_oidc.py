@@ -1,0 +1,348 @@
+"""Signing in with OpenID Connect: there and back, and only with the provider's word for it."""
+
+import base64
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import jwt
+import pytest
+from starlette.responses import Response
+from temporalio.client import Client
+
+from inbox.access import going
+from inbox.access.bearer import Bearer
+from inbox.access.oidc import SignIn
+from inbox.access.provider import MAX_ANSWER_BYTES
+from inbox.access.provider import Provider as Known
+from inbox.access.seal import Seal
+from inbox.parts import Parts
+from schemas.inbox import Oidc
+from tests.inbox.conftest import Clock
+from tests.inbox.pages_of_test import pages
+from tests.inbox.provider import CLIENT, Provider, others_provider, provider
+from tests.inbox.stage import Stage, opened
+from tests.support.signing import Signer
+
+SECRET = "known-to-provider-and-inbox"
+NO_WORD = "What the provider says of you does not count"
+AWAY = "The provider that people sign in with cannot be had now"
+
+
+class Inboxes:
+    """Opens inboxes whose people sign in somewhere else."""
+
+    def __init__(self, client: Client, clock: Clock, stack: AsyncExitStack) -> None:
+        self._client, self._clock, self._stack = client, clock, stack
+
+    async def open(self, issuer: str, secret: str | None = SECRET, **settings: Any) -> Stage:
+        """One to which nobody is signed in."""
+        http = await self._stack.enter_async_context(httpx.AsyncClient())
+        seal = Seal(None, self._clock)
+        said = Oidc.model_validate({"issuer": issuer, "clientId": CLIENT, **settings})
+        way = SignIn(seal, said, Known(said, secret, http, self._clock))
+        made = opened(Parts(self._client), way, Bearer(seal, []), app=pages())
+        return await self._stack.enter_async_context(made)
+
+
+@pytest.fixture
+def inboxes(nowhere: Client, clock: Clock, stack: AsyncExitStack) -> Inboxes:
+    """What opens inboxes."""
+    return Inboxes(nowhere, clock, stack)
+
+
+@pytest.fixture
+async def there() -> AsyncIterator[Provider]:
+    """A provider that says what it is told to."""
+    async with provider() as made:
+        yield made
+
+
+async def leave(at: Stage, path: str = "/") -> str:
+    """Open a page as nobody; the provider's page to which the browser is sent."""
+    asked = await at.get(path)
+    assert asked.status_code == 303
+    answer = await at.get(asked.headers["location"])
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+def back(leaving: str, **changed: str) -> str:
+    """Where the provider sends the browser back to."""
+    [state] = parse_qs(urlsplit(leaving).query)["state"]
+    return str(httpx.URL("/sign-in/done", params={"code": "c", "state": state, **changed}))
+
+
+async def said(at: Stage, there: Provider, **claims: Any) -> httpx.Response:
+    """Sign in with a token that says so."""
+    leaving = await leave(at)
+    there.says(leaving, **claims)
+    return await at.get(back(leaving))
+
+
+# --- there and back ------------------------------------------------------------------------
+
+
+async def test_people_sign_in_and_are_back_at_the_page_that_they_asked_for(
+    inboxes: Inboxes,
+) -> None:
+    ada: Any = {"groups": ["everybody", "money"], "email": "ada@shop.example"}
+    with others_provider("ada", **ada) as issuer:
+        settings: Any = {"nameClaim": "email", "groups": {"money": ["finance", "refunds"]}}
+        at = await inboxes.open(issuer, **settings)
+        leaving = await leave(at, "/run/order%2F7?x=1")
+        async with httpx.AsyncClient() as elsewhere:
+            returned = await elsewhere.post(leaving, data={"sub": "ada"})
+        answer = await at.get(returned.headers["location"].removeprefix(at.address))
+        assert (answer.status_code, answer.headers["location"]) == (303, "/run/order%2F7?x=1")
+        assert "samesite=lax" in answer.headers["set-cookie"].lower()
+        shown = (await at.get("/run/order%2F7?x=1")).json()
+        assert (shown["name"], shown["groups"]) == ("ada@shop.example", ["finance", "refunds"])
+        assert shown["form_token"]
+        again = await at.get(returned.headers["location"].removeprefix(at.address))
+        assert again.status_code == 400, "the way back leads back once"
+
+
+async def test_the_provider_is_asked_as_the_standards_say(
+    inboxes: Inboxes, there: Provider
+) -> None:
+    at = await inboxes.open(there.address, scopes=["groups"])
+    leaving = await leave(at)
+    there.says(leaving)
+    assert (await at.get(back(leaving))).status_code == 303
+    asked = {name: value for name, [value] in parse_qs(urlsplit(leaving).query).items()}
+    assert leaving.startswith(f"{there.address}/authorize?")
+    assert asked["redirect_uri"] == f"{at.address}/sign-in/done"
+    assert (asked["response_type"], asked["client_id"]) == ("code", CLIENT)
+    assert asked["scope"] == "openid groups"
+    assert asked["code_challenge_method"] == "S256"
+    [token] = there.asked
+    digest = base64.urlsafe_b64encode(_sha256(token["code_verifier"])).decode().rstrip("=")
+    assert asked["code_challenge"] == digest
+    assert token["redirect_uri"] == asked["redirect_uri"]
+    basic = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
+    assert token["authorization"] == f"Basic {basic}"
+    assert SECRET not in leaving
+
+
+def _sha256(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+async def test_a_secret_may_be_wanted_in_the_form_or_not_at_all(
+    inboxes: Inboxes, there: Provider
+) -> None:
+    there.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
+    by_form = await inboxes.open(there.address)
+    public = await inboxes.open(there.address, secret=None)
+    for at in (by_form, public):
+        assert (await said(at, there)).status_code == 303
+    first, second = there.asked
+    assert (first["client_secret"], first["authorization"]) == (SECRET, "")
+    assert (second["client_id"], second.get("client_secret")) == (CLIENT, None)
+
+
+async def test_several_tabs_may_sign_in_at_a_time(inboxes: Inboxes, there: Provider) -> None:
+    at = await inboxes.open(there.address)
+    one, other = await leave(at, "/run/a"), await leave(at, "/run/b")
+    for leaving, home in ((one, "/run/a"), (other, "/run/b")):
+        there.says(leaving)
+        assert (await at.get(back(leaving))).headers["location"] == home
+    assert [each.name for each in at.http.cookies.jar] == [at.cookie]
+
+
+# --- who -----------------------------------------------------------------------------------
+
+
+async def test_only_the_groups_that_are_named_come_in(inboxes: Inboxes, there: Provider) -> None:
+    groups = {"money": ["finance"], "it": ["operators"]}
+    at = await inboxes.open(there.address, groups=groups, allow=["finance"])
+    for theirs in (["it"], [], None, "it", ["finance"]):
+        answer = await said(at, there, groups=theirs)
+        assert answer.status_code == 403
+        assert "You are in none of the groups that come in here" in answer.text
+        assert at.cookie not in at.http.cookies
+    assert (await said(at, there, groups="money")).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("claims", "told"),
+    [
+        ({"sub": None}, "does not say your name (`sub`)"),
+        ({"sub": ""}, "does not say your name (`sub`)"),
+        ({"sub": "x" * 201}, "Your name cannot stand in a record"),
+        ({"sub": "ann\nbob"}, "Your name cannot stand in a record"),
+        ({"sub": "ann\u202ebob"}, "Your name cannot stand in a record"),
+        ({"sub": " ann"}, "Your name cannot stand in a record"),
+        ({"groups": {"a": 1}}, "says your groups as no list of names"),
+        ({"groups": [1]}, "says your groups as no list of names"),
+        ({"groups": ["a\x00"]}, "has a name that cannot be shown"),
+        ({"groups": [f"g{n}" for n in range(101)]}, "in more than 100 groups"),
+        ({"groups": [f"{n:0>190}" for n in range(60)]}, "more groups than a browser can keep"),
+    ],
+    ids=lambda said: str(said)[:40],
+)
+async def test_who_cannot_be_somebody_is_told_why(
+    inboxes: Inboxes, there: Provider, claims: dict[str, Any], told: str
+) -> None:
+    at = await inboxes.open(there.address)
+    answer = await said(at, there, **claims)
+    assert (answer.status_code, told in answer.text) == (403, True), answer.text
+    assert (await at.get("/")).status_code == 303
+
+
+async def test_an_address_that_was_not_verified_is_no_name(
+    inboxes: Inboxes, there: Provider
+) -> None:
+    at = await inboxes.open(there.address, nameClaim="email")
+    answer = await said(at, there, email="boss@shop.example", email_verified=False)
+    assert (answer.status_code, "e-mail address is yours" in answer.text) == (403, True)
+    assert (await said(at, there, email="boss@shop.example", email_verified=True)).is_redirect
+
+
+# --- attacks -------------------------------------------------------------------------------
+
+
+async def test_a_way_back_leads_back_only_who_went_it(
+    inboxes: Inboxes, there: Provider, clock: Clock
+) -> None:
+    mine, theirs = await inboxes.open(there.address), await inboxes.open(there.address)
+    leaving, hers = await leave(mine), await leave(theirs)
+    there.says(leaving)
+    kept = dict(mine.http.cookies)
+    [state] = parse_qs(urlsplit(leaving).query)["state"]
+    for wrong in (back(hers), back(leaving, state=state[:8]), "/sign-in/done", back(leaving) + "x"):
+        answer = await mine.get(wrong)
+        assert answer.status_code == 400
+        assert "was not begun in this browser" in answer.text
+        mine.http.cookies.update(kept)
+    clock.seconds += going.GOING_SECONDS + 1
+    assert (await mine.get(back(leaving))).status_code == 400
+    assert not there.asked, "no code was given away"
+
+
+async def test_what_another_provider_says_is_not_heard(inboxes: Inboxes, there: Provider) -> None:
+    at = await inboxes.open(there.address)
+    leaving = await leave(at)
+    there.says(leaving)
+    answer = await at.get(back(leaving, iss="https://evil.example"))
+    assert (answer.status_code, there.asked) == (400, [])
+    leaving = await leave(at)
+    why = {"error": "access_denied", "error_description": "<b>no\x1b[2J</b>"}
+    answer = await at.get(back(leaving, **why))
+    assert answer.status_code == 403
+    assert "has not signed you in: &lt;b&gt;no&lt;/b&gt;" in answer.text
+    assert "Sign in with 127.0.0.1" in answer.text
+
+
+FORGED: dict[str, dict[str, Any]] = {
+    "expired": {"exp": 1_000},
+    "for another": {"aud": "somebody-else"},
+    "for several, and asked for by another": {"aud": [CLIENT, "other"], "azp": "other"},
+    "for several, and nobody says by whom": {"aud": [CLIENT, "other"]},
+    "asked for by another": {"azp": "other"},
+    "by another": {"iss": "https://evil.example"},
+    "of another sign-in": {"nonce": "another"},
+    "of no sign-in": {"nonce": None},
+    "not yet valid": {"iat": 10**10},
+    "without an audience": {"aud": None},
+    "without an issuer": {"iss": None},
+}
+
+
+@pytest.mark.parametrize("claims", FORGED.values(), ids=list(FORGED))
+async def test_a_token_that_is_not_for_this_is_not_believed(
+    inboxes: Inboxes, there: Provider, claims: dict[str, Any]
+) -> None:
+    at = await inboxes.open(there.address)
+    answer = await said(at, there, **claims)
+    assert (answer.status_code, NO_WORD in answer.text) == (403, True)
+    assert (await at.get("/")).status_code == 303
+
+
+async def test_a_token_that_the_provider_has_not_signed_is_not_believed(
+    inboxes: Inboxes, there: Provider
+) -> None:
+    at = await inboxes.open(there.address)
+    for forge in (_unsigned, _by_another, _by_hmac, _changed):
+        leaving = await leave(at)
+        there.answer = {"id_token": forge(there, there.claims(leaving, exp=2**33))}
+        answer = await at.get(back(leaving))
+        assert (answer.status_code, NO_WORD in answer.text) == (403, True), forge.__name__
+    for nothing in ({}, {"id_token": 1}, {"error": "invalid_grant"}, {"id_token": "x.y.z"}):
+        leaving = await leave(at)
+        there.answer = nothing
+        assert (await at.get(back(leaving))).status_code == 403
+
+
+def _unsigned(there: Provider, claims: dict[str, Any]) -> str:
+    return jwt.encode(claims, "", "none", headers={"kid": there.signer.id})
+
+
+def _by_another(there: Provider, claims: dict[str, Any]) -> str:
+    return Signer(there.signer.id).token(**claims)
+
+
+def _by_hmac(there: Provider, claims: dict[str, Any]) -> str:
+    public: str = there.signer.public()["x"]
+    return jwt.encode(claims, public, "HS256", headers={"kid": there.signer.id})
+
+
+def _changed(there: Provider, claims: dict[str, Any]) -> str:
+    head, _, signature = there.signer.token(**claims).split(".")
+    boss = json.dumps({**claims, "sub": "boss"}).encode()
+    return f"{head}.{base64.urlsafe_b64encode(boss).decode().rstrip('=')}.{signature}"
+
+
+# --- the provider --------------------------------------------------------------------------
+
+
+async def test_keys_may_be_changed_while_people_sign_in(
+    inboxes: Inboxes, there: Provider, clock: Clock
+) -> None:
+    at = await inboxes.open(there.address)
+    assert (await said(at, there)).status_code == 303
+    at.http.cookies.clear()
+    there.signer = Signer("key-2")
+    there.keys.append(there.signer)
+    clock.seconds += 60
+    assert (await said(at, there)).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        [],
+        Response("<html>", 502),
+        Response("x" * (MAX_ANSWER_BYTES + 1)),
+        Response("[" * 100_000),
+        {"issuer": "https://evil.example"},
+        {"token_endpoint": "http://evil.example/token"},
+        {"jwks_uri": "file:///etc/passwd"},
+        {"authorization_endpoint": "javascript:alert(1)"},
+    ],
+    ids=lambda said: repr(said)[:40],
+)
+async def test_a_provider_that_says_nothing_good_is_told_of(
+    inboxes: Inboxes, there: Provider, metadata: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = there.metadata
+    there.metadata = {**good, **metadata} if metadata and isinstance(metadata, dict) else metadata
+    at = await inboxes.open(there.address)
+    answer = await at.get("/sign-in?next=/run/a")
+    assert (answer.status_code, AWAY in answer.text) == (503, True)
+    assert "signing in with OpenID Connect: " in caplog.text
+    there.metadata = good
+    assert (await at.get("/sign-in")).status_code == 303, "once it is well again, it is asked"
+
+
+async def test_a_provider_that_is_away_is_told_of(inboxes: Inboxes) -> None:
+    at = await inboxes.open("http://127.0.0.1:1")
+    answer = await at.get("/sign-in")
+    assert (answer.status_code, AWAY in answer.text) == (503, True)
+    assert 'href="/sign-in"' in answer.text

@@ -1,0 +1,101 @@
+"""`inbox.yaml`: whatever is wrong with it is told before anything is served, with line and mend."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from inbox.access.settings import Settings, SettingsError, load
+from tests.support.signing import Signer, write_keys
+
+OIDC = {"issuer": "https://login.example", "clientId": "inbox"}
+PROXY = {"userHeader": "X-User", "networks": ["10.0.0.0/8"]}
+
+Load = Callable[..., Settings]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Load:
+    """Loads settings that a file says."""
+
+    def read_(said: Any, **environ: str) -> Settings:
+        file = tmp_path / "inbox.yaml"
+        file.write_text(said if isinstance(said, str) else yaml.safe_dump(said))
+        return load(file, environ, httpx.AsyncClient())
+
+    return read_
+
+
+def test_settings_say_where_it_is_and_who_comes_in(read: Load, tmp_path: Path) -> None:
+    write_keys(tmp_path / "programs.json", Signer())
+    said = {
+        "url": "https://Inbox.example:443/",
+        "oidc": {**OIDC, "clientSecretEnv": "SECRET"},
+        "tokens": "programs.json",
+    }
+    settings = read(said, SECRET=" of the inbox\n")
+    assert settings.said.url == "https://inbox.example"
+    assert settings.secret == "of the inbox"
+    assert "of the inbox" not in repr(settings)
+    assert [keys.name for keys in settings.keys] == ["keys"]
+    assert settings.said.oidc is not None
+    assert settings.said.oidc.name_claim == "sub", "nobody chooses it for themselves"
+
+
+def test_programs_may_be_named_by_an_address(read: Load) -> None:
+    settings = read({"proxy": PROXY, "tokens": "https://login.example/jwks"})
+    assert [keys.settings.url for keys in settings.keys] == ["https://login.example/jwks"]
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "nothing": ("", "inbox.yaml:1: the file is empty; write something in it"),
+    "no object": ("- a", "inbox.yaml:1: "),
+    "an unknown field": ("url: https://a.b\nuri: x", "inbox.yaml:2: unknown field `uri`; did"),
+    "two ways": ({"oidc": OIDC, "proxy": PROXY}, "`oidc` and `proxy` stand beside each other"),
+    "no origin": ({"url": "https://a.example/inbox"}, "inbox.yaml:1: `url`: "),
+    "an open one": ({"url": "http://a.example"}, "http can be changed on the way"),
+    "an open issuer": ({"oidc": {**OIDC, "issuer": "http://a.b"}}, "changed on the way; write"),
+    "no issuer": ({"oidc": {"clientId": "x"}}, "`oidc`: `issuer` is missing; add it"),
+    "no variable": (
+        {"oidc": {**OIDC, "clientSecretEnv": "NOT_SET"}},
+        "`oidc.clientSecretEnv`: the variable NOT_SET is not set; set it to the inbox's secret",
+    ),
+    "a secret": ({"oidc": {**OIDC, "clientSecretEnv": "s3cr3t-value"}}, "`oidc.clientSecretEnv`"),
+    "no network": ({"proxy": {**PROXY, "networks": ["10.0.0.1/8"]}}, "that is no network; write"),
+    "no networks": ({"proxy": {**PROXY, "networks": []}}, "`proxy.networks`"),
+    "no header": ({"proxy": {**PROXY, "userHeader": "X User"}}, "`proxy.userHeader`"),
+    "no file": ({"tokens": "none.json"}, "none.json: there is no such file; check the path"),
+    "open keys": ({"tokens": "http://a.example/jwks"}, "inbox.yaml:1: `tokens`: keys that come"),
+}
+
+
+@pytest.mark.parametrize(("said", "told"), WRONG.values(), ids=list(WRONG))
+def test_what_is_wrong_is_told_with_its_line_and_mend(read: Load, said: Any, told: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(said)
+    [problem] = caught.value.problems
+    assert told in str(problem)
+    assert problem.mend
+    assert "s3cr3t" not in str(problem).partition(";")[2]
+
+
+def test_keys_for_decisions_alone_know_no_programs(read: Load, tmp_path: Path) -> None:
+    write_keys(tmp_path / "people.json", Signer())
+    keys = {"people": {"file": "people.json", "for": ["decisions"]}}
+    (tmp_path / "keys.json").write_text(json.dumps(keys))
+    with pytest.raises(SettingsError, match="none of these keys is for the tokens of programs"):
+        read({"tokens": "keys.json"})
+
+
+def test_everything_that_is_wrong_is_told_at_once(read: Load) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read("tokens: none.json\noidc:\n  issuer: ftp://x.y\n  clientId: a\nurl: http://a.b\n")
+    assert len(caught.value.problems) == 1, "first its form"
+    with pytest.raises(SettingsError) as caught:
+        read("tokens: none.json\noidc:\n  issuer: http://x.y\n  clientId: a\nurl: http://a.b\n")
+    lines = [problem.line for problem in caught.value.problems]
+    assert lines == [3, 5, None]
