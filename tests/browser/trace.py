@@ -1,0 +1,194 @@
+"""`python -m tests.browser.trace`: one trace, by a real collector, as `docs/images/trace.png`.
+
+A run that a program of others has started: its model is busy at first, a delegate works for it, a
+worker of others carries out a tool in its second attempt, and somebody approves after a day. Nobody
+waits for that: the clock by which spans are sent is set on by a day while the call waits. That is
+all that is not as it is at work.
+"""
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from playwright.async_api import async_playwright
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.contrib.opentelemetry import TracingInterceptor
+from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Worker
+
+from activities.telemetry.telemetry import Telemetry
+from hosting.dev_server import CONFIG_OPTIONS, temporal_binary
+from hosting.stopping import leave
+from hosting.temporal import data_converter, usable_search_attributes
+from tests.browser.collector import collecting
+from tests.browser.waterfall import drawn
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import SIDE_BY_SIDE, House, Run, house
+from tests.support.model_server import Answer, call
+from tests.support.traces import Seen, traced, tree
+from tests.workflows.test_delegates import agents, by_agent
+
+IMAGE = Path(__file__).parents[2] / "docs" / "images" / "trace.png"
+DAY_NANOSECONDS = 24 * 3600 * 10**9
+QUEUE = "warehouse"
+TRANSLATE = {
+    "_tool": "translate",
+    "description": "Have a text translated.",
+    "properties": {"text": {"type": "string"}},
+    "_delegate": "translator",
+}
+SHIP = {
+    "_tool": "ship",
+    "properties": {"to": {"type": "string"}},
+    "_activity": {"type": "Ship", "taskQueue": QUEUE, "retry": {"initialInterval": "200ms"}},
+}
+DESK = [
+    Answer(calls=[call("translate", text="Es kam kaputt an."), call("look_up", id=7)]),
+    Answer(calls=[call("refund", amount=250)]),
+    Answer(calls=[call("ship", to="Ada")]),
+    Answer("Refunded, and on its way."),
+]
+
+
+class Clock:
+    """The time by which spans are sent: set on once, by a day."""
+
+    def __init__(self) -> None:
+        self.set_at: int | None = None
+
+    def at(self, nanoseconds: int | None) -> int:
+        """The time that is told in its place."""
+        assert nanoseconds is not None
+        later = self.set_at is not None and nanoseconds >= self.set_at
+        return nanoseconds + DAY_NANOSECONDS if later else nanoseconds
+
+
+class Sending(SpanExporter):
+    """Sends spans with the times of such a clock."""
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self._clock, self._inner = clock, OTLPSpanExporter(f"{url}/v1/traces")
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Send them; the SDK calls this."""
+        return self._inner.export([self._told(one) for one in spans])
+
+    def shutdown(self) -> None:
+        """Send no more; the SDK calls this."""
+        self._inner.force_flush()
+
+    def _told(self, span: ReadableSpan) -> ReadableSpan:
+        return ReadableSpan(
+            name=span.name,
+            context=span.get_span_context(),
+            parent=span.parent,
+            resource=span.resource,
+            attributes=span.attributes,
+            kind=span.kind,
+            instrumentation_scope=span.instrumentation_scope,
+            status=span.status,
+            start_time=self._clock.at(span.start_time),
+            end_time=self._clock.at(span.end_time),
+        )
+
+
+@activity.defn(name="Ship")
+async def ship(arguments: dict[str, Any]) -> str:
+    """Fails at first, as the others' worker does."""
+    if activity.info().attempt == 1:
+        raise ConnectionError("the carrier does not answer")
+    return f"shipped to {arguments['to']}"
+
+
+def busy_at_first(answers: Any) -> Any:
+    """A model whose first answer is that it is busy."""
+    asked: list[int] = []
+
+    def answer(turn: int, body: dict[str, Any]) -> Answer:
+        asked.append(turn)
+        found: Answer = answers(turn, body)
+        busy = Answer(status=503, body={"error": {"message": "busy"}})
+        return busy if len(asked) == 1 else found
+
+    return answer
+
+
+async def run(client: Client, url: str, clock: Clock, folder: Path) -> None:
+    """The run, from its start to its end, and all of it sent."""
+    others = TracerProvider(resource=Resource.create({"service.name": "shop"}))
+    others.add_span_processor(BatchSpanProcessor(Sending(url, clock)))
+    tracing = TracingInterceptor(others.get_tracer("shop"))
+    telemetry = Telemetry(BatchSpanProcessor(Sending(url, clock)))
+    asked = by_agent(
+        Test=DESK, Translate=[Answer(calls=[call("echo", text="x")]), Answer("It came broken.")]
+    )
+    translator = {"instructions": "Translate", "tools": ["echo"]}
+    catalog = agents(folder / "catalog", translator=translator)
+    told = {"telemetry": telemetry, "catalog": catalog, **SIDE_BY_SIDE}
+    theirs = Worker(client, task_queue=QUEUE, activities=[ship], interceptors=[tracing])
+    async with house(client, folder, busy_at_first(asked), **told) as ours, theirs:
+        shop = traced(client, tracing)
+        begun = await House(shop, ours.task_queue, ours.model).start(
+            [TRANSLATE, "look_up", "refund", SHIP], agent={"name": "desk"}
+        )
+        # Whoever looks and decides has traces of their own.
+        begun = Run(client.get_workflow_handle(begun.id), client)
+        await begun.waiting()
+        clock.set_at = time.time_ns()
+        await begun.decide("t2c1", "approve", by="ada")
+        await begun.result()
+    telemetry.close()
+    others.shutdown()
+
+
+async def picture(spans: Sequence[Seen]) -> None:
+    """Draw it."""
+    title = "One run, one trace: a retry, a delegate, an approval of a day, a worker of others"
+    below = f"{len(spans)} spans, as a collector handed them on; trace {spans[0].trace_id}"
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
+        page = await browser.new_page(device_scale_factor=1.5)
+        await page.set_content(f"<body style='margin:0'>{drawn(spans, title, below)}")
+        await page.locator("svg").screenshot(path=IMAGE)
+        await browser.close()
+
+
+async def main() -> None:
+    """Run, check, draw."""
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ[tools.LEDGER] = str(folder / "ledger")
+        async with await WorkflowEnvironment.start_local(
+            dev_server_existing_path=str(temporal_binary()),
+            dev_server_extra_args=CONFIG_OPTIONS,
+            data_converter=data_converter,
+        ) as environment:
+            await usable_search_attributes(environment.client)
+            async with collecting() as (url, behind):
+                await run(environment.client, url, clock, folder)
+
+                async def ended() -> bool:
+                    return any(one.parent_id is None for one in behind.spans)
+
+                await eventually(ended)
+            spans = sorted(behind.spans, key=lambda one: one.start)
+    print("\n".join(tree(spans)))
+    await picture(spans)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+    leave(0)
