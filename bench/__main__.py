@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from temporalio.client import Client
 
-from bench import cold, comparison, flow, history, recovery, waiting
+from bench import cold, comparison, flow, history, inbox, recovery, waiting
 from bench.server import server
 from hosting.stopping import leave
 
@@ -30,12 +30,17 @@ PARTS: dict[str, Part] = {
     "recovery": served(recovery.table),
     "waiting": served(waiting.thousand),
     "open": served(waiting.ten_thousand),
+    "inbox": served(inbox.ten_thousand),
     "cold": served(cold.table),
 }
 # Those that take minutes; the others take an hour, and are to be asked for.
 SHORT = ("history", "flow")
 # In place of a part that takes long, a little of it.
-QUICK: dict[str, Part] = {"peers": comparison.quick, "waiting": served(waiting.quick)}
+QUICK: dict[str, Part] = {
+    "peers": comparison.quick,
+    "waiting": served(waiting.quick),
+    "inbox": served(inbox.quick),
+}
 
 
 async def main(parts: Sequence[Part]) -> None:
