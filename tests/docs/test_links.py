@@ -11,6 +11,7 @@ from tests.support.worker_process import ROOT
 PAGES = [
     *(ROOT / "README.md", ROOT / "SECURITY.md"),
     *(*sorted(ROOT.glob("docs/*.md")), *ROOT.glob("examples/*/README.md")),
+    *ROOT.glob("deploy/**/README.md"),
 ]
 _BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^()\s]+)\)")

