@@ -43,8 +43,8 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    async def ready(self, beginning: str, timeout_seconds: float) -> None:
-        """Wait until the process has written a line with this beginning.
+    async def ready(self, beginning: str, timeout_seconds: float) -> str:
+        """Wait until the process has written a line with this beginning, and give the rest of it.
 
         Raises:
             NotReadyError: it has ended, or the time is over.
@@ -52,8 +52,9 @@ class Child:
         deadline = time.monotonic() + timeout_seconds
         while time.monotonic() < deadline:
             ended = self._process.poll() is not None
-            if any(line.startswith(beginning) for line in self._said()):
-                return
+            for line in self._said():
+                if line.startswith(beginning):
+                    return line.removeprefix(beginning)
             if ended:
                 raise NotReadyError(self._reason())
             await asyncio.sleep(_POLL_SECONDS)

@@ -21,7 +21,7 @@ from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
-from cli.answers import Answers
+from cli.answers import Answers, user_name
 from cli.follow import follow
 from cli.screen import Screen, screen_for
 from examples.support_desk import shop
@@ -38,7 +38,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RUN = "ada-1042"
 WORKER_READY = "holdfast worker ready"
-WORKER_TIMEOUT_SECONDS = 60.0
+INBOX_READY = "inbox ready: "
+START_TIMEOUT_SECONDS = 60.0
 # By then, the first turn is something that a run could lose.
 KILLED_IN_TURN = 2
 _POLL_SECONDS = 0.1
@@ -95,11 +96,12 @@ class _Demo:
 
     async def give(self, *, kill_worker: bool) -> int:
         """Start a worker and a run, and follow the run; its exit code."""
+        inbox = self._start_inbox()
         worker = await self._start_worker()
         _say(f"worker: pid {worker.pid}, log {short(worker.log)}")
         client = await Client.connect(self.place.address, data_converter=pydantic_data_converter)
         await _start_run(client)
-        _tell_where_to_look(self.place)
+        _tell_where_to_look(self.place, await _ready(inbox, INBOX_READY, "inbox"))
         # When a pipe ends nobody is left to answer; a terminal may wait for others to decide.
         following = follow(
             client,
@@ -121,11 +123,17 @@ class _Demo:
         command = [sys.executable, str(ROOT / "worker.py"), *_worker_options(self.played)]
         child = Child(command, log=log, env=self.place.environment())
         worker = self.running.enter_context(child)
-        try:
-            await worker.ready(WORKER_READY, WORKER_TIMEOUT_SECONDS)
-        except NotReadyError as error:
-            raise NotReadyError(f"the worker does not start: {error}") from error
+        await _ready(worker, WORKER_READY, "worker")
         return worker
+
+    def _start_inbox(self) -> Child:
+        """The page on which people decide: in the name of whoever gives the demonstration."""
+        settings = self.place.folder / "inbox.yaml"
+        settings.write_text(f"temporalUi: http://{HOST}:{self.place.ui_port}\n", encoding="utf-8")
+        words = ["inbox", "--port", "0", "--settings", str(settings), "--by", user_name() or "you"]
+        command, log = [sys.executable, str(ROOT / "client.py"), *words], self.place.folder
+        child = Child(command, log=log / "inbox.log", env=self.place.environment())
+        return self.running.enter_context(child)
 
     async def _kill(self, client: Client, worker: Child) -> None:
         """Kill the worker in the middle of the run, and start another."""
@@ -143,6 +151,13 @@ class _Demo:
         command = shlex.join(short(Path(word)) for word in words)
         _say("The server stops now. To look at the run again, or to go on where it waits:")
         _say(f"  SUPPORT_DESK_DIR={shlex.quote(short(self.place.folder))} {command}")
+
+
+async def _ready(child: Child, beginning: str, what: str) -> str:
+    try:
+        return await child.ready(beginning, START_TIMEOUT_SECONDS)
+    except NotReadyError as error:
+        raise NotReadyError(f"the {what} does not start: {error}") from error
 
 
 async def _start_run(client: Client) -> None:
@@ -182,7 +197,8 @@ def _worker_options(played: Cast) -> list[str]:
     return options if played.endpoints is None else [*options, "--endpoints", str(played.endpoints)]
 
 
-def _tell_where_to_look(place: Place) -> None:
+def _tell_where_to_look(place: Place, inbox: str) -> None:
+    _say(f"inbox, where you can decide as well as here: {inbox}")
     _say(f"run: {RUN}; in Temporal's UI, approvals included:")
     _say(f"  http://{HOST}:{place.ui_port}/namespaces/default/workflows/{RUN}")
     if place.port != DevServer.port:

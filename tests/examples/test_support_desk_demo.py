@@ -90,6 +90,7 @@ def test_three_approvals_through_a_pipe_do_the_whole_work_once(folder: Path) -> 
     assert done == DONE
     assert mailed.what == "to ada@example.com: Your refund for order 1042"
     assert "/namespaces/default/workflows/ada-1042" in demo.stdout
+    assert "/sign-in?key=" in demo.stdout
     assert "R-1: 249.00 for order 1042" in demo.stdout
     [mail] = (folder / "outbox").iterdir()
     written = message_from_bytes(mail.read_bytes(), policy=policy.default)
