@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import monotonic
 from typing import Any
+from uuid import UUID
 
 import pytest
 from opentelemetry import trace
@@ -40,12 +41,20 @@ def test_a_place_travels_as_the_w3c_writes_it() -> None:
         {"traceparent": "00-xyz"},
         {"traceparent": PARENT.replace("4bf92f3577b34da6a3ce929d0e0e4736", "0" * 32)},
         {"traceparent": PARENT.replace("00f067aa0ba902b7", "0" * 16)},
+        {"traceparent": f"ff{PARENT[2:]}"},
+        {"traceparent": f"{PARENT}-more"},
         {"traceparent": PARENT, "baggage": 7},
         {"traceparent": PARENT, "baggage": "x" * 9_000},
     ],
 )
 def test_what_is_no_place_is_none(said: Any) -> None:
     assert read_header(said) is None
+
+
+def test_a_later_version_may_say_more_than_we_read() -> None:
+    place = read_header({"traceparent": f"01{PARENT[2:]}-more"})
+    assert place is not None
+    assert place.header() == {"traceparent": PARENT}
 
 
 def test_ids_follow_from_what_they_name_and_from_nothing_else() -> None:
@@ -193,6 +202,7 @@ def test_a_line_is_sent_with_its_place_and_without_secrets(
     assert line.trace_id.hex() == place.trace_id
     about = {one.key: one.value.string_value for one in sent.resource_logs[0].resource.attributes}
     assert about["service.name"] == "desk"
+    assert UUID(about["service.instance.id"]), "one process is told from another"
 
 
 def test_a_trouble_of_the_sending_is_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
@@ -209,6 +219,7 @@ def test_a_collector_that_never_answers_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch, collector: Collector, stuck: threading.Event
 ) -> None:
     collector.stuck = stuck
+    others = set(threading.enumerate())
     telemetry = started(monkeypatch, collector, OTEL_BSP_SCHEDULE_DELAY="10")
     place = read_header({"traceparent": PARENT})
     assert place is not None
@@ -219,3 +230,7 @@ def test_a_collector_that_never_answers_holds_up_nothing(
     began = monotonic()
     telemetry.close()
     assert monotonic() - began < FLUSH_SECONDS + 2
+    stuck.set()  # what is still being sent is not to go on beside other tests
+    for thread in set(threading.enumerate()) - others:
+        thread.join(FLUSH_SECONDS)
+        assert not thread.is_alive()

@@ -283,7 +283,8 @@ async def test_nothing_begins_before_a_build_is_current(rollout: Rollout) -> Non
     assert (said.code, said.err[: len(told)]) == (3, told)
     _, _, make = said.err.strip().partition("make one so: temporal ")
     version = Version(rollout.name, "1")
-    assert await unrouted(rollout.house.client, version) is not None
+    # It is known of once it has polled.
+    assert await eventually(lambda: unrouted(rollout.house.client, version))
     assert await rollout.temporal(*make.split(), "--yes") == 0
     await waits(run, "t1c1")
     assert await unrouted(rollout.house.client, version) is None

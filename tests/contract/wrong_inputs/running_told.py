@@ -259,6 +259,6 @@ QUERIES = [
         [],
         "Query handler for 'approval' expected but not found, known queries: "
         "[__enhanced_stack_trace __stack_trace __temporal_workflow_metadata approvals "
-        "context events request state status]",
+        "context events request state status tool]",
     ),
 ]
