@@ -241,7 +241,7 @@ async def serve(settings: Settings, dev: DevServer | None, secrets: Secrets) -> 
             dev = replace(dev, namespace=where.get("namespace", "default"))
             where = {"target_host": await stack.enter_async_context(serving(dev))}
             where["namespace"] = dev.namespace
-        store, metrics = await open_store(settings.store, stack), core_metrics(house.telling)
+        store, metrics = await open_store(settings.store, stack), core_metrics(house)
         client = await connect(where, store, house.ring, metrics)
         worker = await stack.enter_async_context(await build_worker(client, settings, house))
         while not worker.is_running:

@@ -1,6 +1,7 @@
 """`holdfast run`, `call` and `watch`: a run or a single call is started, and followed."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from remote.errors import DONE, misunderstood, wrong_command
 from remote.signing import Signer, signer_of
 from remote.starting import New, start
 from remote.text import as_json, clean, command
+from remote.tracing import caller_in
 from schemas.base import Strict
 from schemas.run import CallRequest, RunRequest
 
@@ -62,7 +64,8 @@ async def run(
     if checked.input is None and not checked.context:
         raise wrong_command("there is nothing to do", "say what with --input TEXT, @FILE or -")
     client = await connect()
-    run_id = await start(client, New.run(checked, asked), run_id, task_queue)
+    new = New.run(checked, asked, caller=caller_in(os.environ))
+    run_id = await start(client, new, run_id, task_queue)
     return await _started(client, run_id, detach=detach, json=json, person=person)
 
 
@@ -89,7 +92,8 @@ async def call(
     asked = _given(request)
     checked = _checked(CallRequest, asked, "call")
     client = await connect()
-    run_id = await start(client, New.call(checked, asked), run_id, task_queue)
+    new = New.call(checked, asked, caller=caller_in(os.environ))
+    run_id = await start(client, new, run_id, task_queue)
     return await _started(client, run_id, detach=detach, json=json, person=person)
 
 

@@ -4,12 +4,12 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 from temporalio.exceptions import ApplicationError
 from temporalio.runtime import (
     LogForwardingConfig,
     LoggingConfig,
-    OpenTelemetryConfig,
     Runtime,
     TelemetryConfig,
     TelemetryFilter,
@@ -34,12 +34,12 @@ def log_to_stderr(clean: Callable[[str], str] = str) -> None:
     logging.getLogger("holdfast").setLevel(logging.INFO)
 
 
-def core_runtime(metrics: OpenTelemetryConfig | None = None) -> Runtime:
+def core_runtime(metrics: TelemetryConfig | None = None) -> Runtime:
     """The SDK's core with its log in Python's: by itself it would write on standard output."""
     forwarding = LogForwardingConfig(logger=logging.getLogger("temporalio.core"))
     levels = TelemetryFilter(core_level="WARN", other_level="ERROR")
     logging_ = LoggingConfig(levels, forwarding)
-    return Runtime(telemetry=TelemetryConfig(logging=logging_, metrics=metrics))
+    return Runtime(telemetry=replace(metrics or TelemetryConfig(), logging=logging_))
 
 
 class _Discreet(logging.Formatter):

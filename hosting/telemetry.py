@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from temporalio.runtime import OpenTelemetryConfig
+from temporalio.runtime import OpenTelemetryConfig, TelemetryConfig
 
-from activities.telemetry.settings import TelemetrySettings, secrets_of_telemetry
+from activities.telemetry.settings import secrets_of_telemetry
 from activities.telemetry.starting import start
 from hosting.loading import House
 
@@ -33,14 +33,19 @@ async def telling(house: House) -> AsyncIterator[House]:
             await asyncio.to_thread(telemetry.close)
 
 
-def core_metrics(settings: TelemetrySettings) -> OpenTelemetryConfig | None:
-    """How the core of Temporal's SDK tells what it measures; None where nothing is measured."""
-    if not settings.metrics:
+def core_metrics(house: House) -> TelemetryConfig | None:
+    """How the core of Temporal's SDK tells what it measures, under the name of the worker; None
+    where nothing is measured."""
+    settings, telemetry = house.telling, house.telemetry
+    if telemetry is None or not settings.metrics:
         return None
-    return OpenTelemetryConfig(
+    config = OpenTelemetryConfig(
         url=settings.metrics_url,
         headers=settings.headers,
         metric_periodicity=settings.interval,
         durations_as_seconds=True,
         http=True,
+    )
+    return TelemetryConfig(
+        metrics=config, global_tags=telemetry.identity, attach_service_name=False
     )

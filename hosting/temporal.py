@@ -23,7 +23,7 @@ from temporalio.converter import (
 )
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.exceptions import ApplicationError
-from temporalio.runtime import OpenTelemetryConfig
+from temporalio.runtime import TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from encryption.codec import DecryptError, EncryptionCodec, NoKeys
@@ -176,7 +176,7 @@ async def connect(
     settings: ClientConnectConfig,
     store: Store | None = None,
     ring: KeyRing | None = None,
-    metrics: OpenTelemetryConfig | None = None,
+    metrics: TelemetryConfig | None = None,
 ) -> Client:
     """A client for the server and the namespace that the settings name, with this store and these
     keys; `metrics`: where what the SDK measures is told.

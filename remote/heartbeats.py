@@ -38,11 +38,16 @@ async def updates_in(
     activities: Iterable[PendingActivityInfo], converter: DataConverter
 ) -> list[Update]:
     """What each activity that carries out a call has told last."""
-    found = [await _update(one, converter) for one in activities]
+    found = [await update_in(one, converter) for one in activities]
     return [update for update in found if update is not None]
 
 
-async def _update(activity: PendingActivityInfo, converter: DataConverter) -> Update | None:
+async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> Update | None:
+    """What an activity has told last, where it carries out a call.
+
+    Raises:
+        EncryptedError: it cannot be read here.
+    """
     call, told = _CALL.fullmatch(activity.activity_id), activity.heartbeat_details
     if call is None or not told.payloads or told.ByteSize() > MAX_UPDATE_BYTES:
         return None

@@ -47,7 +47,8 @@ class LacksAttributesError(CommandError):
 @dataclass(frozen=True)
 class Listed:
     """A run as a list has it. What waits in it is told by its tools alone: `since` is when the
-    newest of it was asked, `until` when the first of it expires, `groups` are those who decide."""
+    newest of it was asked, `until` when the first of it expires, `groups` are those who decide.
+    `single`: it is a single call, which no agent made."""
 
     id: str
     task_queue: str
@@ -59,6 +60,7 @@ class Listed:
     groups: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
+    single: bool = False
 
     @classmethod
     def of(cls, run: WorkflowExecution) -> "Listed":
@@ -75,6 +77,7 @@ class Listed:
             tuple(said.get(names.PENDING_FOR) or ()),
             said.get(names.PENDING_SINCE),
             said.get(names.PENDING_UNTIL),
+            run.workflow_type == names.CALL_WORKFLOW,
         )
 
 

@@ -1,13 +1,15 @@
-"""What a model is saying, as far as it has got, as a person reads it."""
+"""What a model is saying and what calls tell of themselves, so far, as a person reads it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from remote.composing import told
+from remote.heartbeats import Update
 from remote.run import Streaming
-from remote.text import one_line
+from remote.text import as_json, one_line
 
 _CALL_CHARS: Final = 2_000
+_UPDATE_CHARS: Final = 300
 
 
 def said(streaming: Streaming) -> str:
@@ -18,6 +20,16 @@ def said(streaming: Streaming) -> str:
 def written(streaming: Streaming) -> list[str]:
     """The calls that the model is writing, a line each."""
     return [_line(call) for call in streaming.calls]
+
+
+def updated(update: Update) -> str:
+    """What a call tells of itself, in a line; of a text on its way, the end."""
+    match update.details:
+        case str() as text:
+            return one_line(text, _UPDATE_CHARS)
+        case {"text": str() as text, "offset": int()}:
+            return one_line(text[-_UPDATE_CHARS:], _UPDATE_CHARS)
+    return one_line(as_json(update.details), _UPDATE_CHARS)
 
 
 def _line(call: Any) -> str:

@@ -17,8 +17,10 @@ from temporalio.service import RPCError
 
 from remote.errors import RUN_FAILED, CommandError, rpc_problem
 from remote.text import arguments_line, as_json, clean, command, one_line, shorten
+from remote.tracing import under
 from schemas import names
 from schemas.run import CallRequest, RunRequest
+from schemas.tracing import Place
 
 _SUMMARY_CHARS = 200
 _DETAILS_CHARS = 4_000
@@ -36,7 +38,8 @@ class TakenError(CommandError):
 class New:
     """What is started: the workflow and its input, the name that it goes by, and what it is on.
 
-    `by` is who starts it, as Temporal's UI says it, and `memo` what they remember it by.
+    `by` is who starts it, as Temporal's UI says it, and `memo` what they remember it by; `caller`
+    is where they are in a trace.
     """
 
     workflow: str
@@ -45,6 +48,7 @@ class New:
     about: str
     by: str = "`holdfast`"
     memo: Mapping[str, Any] = field(default_factory=dict)
+    caller: Place | None = None
 
     @classmethod
     def run(cls, request: RunRequest, asked: Mapping[str, Any], **more: Any) -> Self:
@@ -83,7 +87,7 @@ async def start(client: Client, new: New, run_id: str | None, task_queue: str) -
     """
     run_id = run_id or _new_id(new.name)
     try:
-        await client.start_workflow(
+        await under(client, new.caller).start_workflow(
             new.workflow,
             new.asked,
             id=run_id,

@@ -31,6 +31,22 @@ DECIDED: Final = {
     "did_not_happen": "said not to have happened",
     "give_up": "given up",
 }
+# How a run keeps what people say to its other questions.
+_DECIDED_OF: Final[dict[str, dict[str, str]]] = {
+    "reconcile": {
+        "approve": DECIDED["did_not_happen"],
+        "respond": DECIDED["happened"],
+        "deny": DECIDED["give_up"],
+    },
+    "plan": {"edit": "approved with changes"},
+    "budget": {"approve": "extended", "edit": "given another limit", "deny": "not extended"},
+}
+
+
+def decided_as(decision: str, kind: str) -> str:
+    """A decision on a question of a kind, in the words of whoever was asked it."""
+    said = _DECIDED_OF.get(kind, {}).get(decision) or DECIDED.get(decision)
+    return said or clean(decision)
 
 
 @dataclass(frozen=True)
@@ -66,6 +82,7 @@ class Story:
         self._ended: dict[str, Entry] = {}
         self._failed: dict[str, None] = {}
         self._plans: dict[str, dict[str, Any]] = {}
+        self._kinds: dict[str, str] = {}
 
     def tell(self, entry: Entry) -> list[Line]:
         """The lines of an entry; none for one that tells a person nothing new."""
@@ -128,6 +145,7 @@ class Story:
         self._labels.setdefault(entry["callId"], entry["approval"].get("label", ""))
         if reminder := entry.get("reminder"):
             return [Line(at, "reminds", f"{self.name(entry)} ({reminder})", tone="asks")]
+        self._kinds[entry["callId"]] = str(entry["approval"].get("kind", "call"))
         self._plan(entry["callId"], entry["approval"])
         return [Line(at, "asks", self.name(entry), tone="asks", minor=True)]
 
@@ -144,10 +162,8 @@ class Story:
         if (decided := entry.get("decided")) is None:
             outcome = one_line(str(entry.get("outcome") or "the wait is over"), 300)
             return [Line(at, "decided", f"{name}: {outcome}")]
-        verdict = DECIDED.get(decided["decision"], clean(decided["decision"]))
+        verdict = decided_as(decided["decision"], self._kinds.get(entry["callId"], "call"))
         planned = self._plans.get(entry["callId"])
-        if planned is not None and decided["decision"] == "edit":
-            verdict = "approved with changes"
         by = f" by {one_line(decided['by'], _NAME_CHARS)}" if decided.get("by") else ""
         by += " (signed)" if decided.get("signed") else ""
         tone: Tone = "bad" if decided["decision"] in ("deny", "give_up") else "good"

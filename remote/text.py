@@ -43,6 +43,11 @@ def shorten(text: str, limit_chars: int) -> str:
     return text if len(text) <= limit_chars else f"{text[: limit_chars - 1]}…"
 
 
+def sentence(text: str) -> str:
+    """What is wrong and what to do, as a sentence of its own."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
 def one_line(text: str, limit_chars: int) -> str:
     """The text in one line, clean and short."""
     return shorten(" ".join(clean(text[: 8 * limit_chars]).split()), limit_chars)

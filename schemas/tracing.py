@@ -15,14 +15,16 @@ from pydantic import JsonValue
 from schemas.base import Lenient, canonical_json, sha256
 
 HEADER: Final = "_tracer-data"
+TRACEPARENT: Final = "traceparent"
 SAMPLED: Final = "01"
 UNSAMPLED: Final = "00"
 # Of what a starter sends along, with its vendors' own (`tracestate`) and its `baggage`.
 MAX_HEADER_CHARACTERS = 8_192
 
 _TRACE_CHARACTERS, _SPAN_CHARACTERS = 32, 16
-_PARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
-_TRACEPARENT = "traceparent"
+# Later versions may say more behind it.
+_VERSION, _NO_VERSION = "00", "ff"
+_PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 
 class Tracing(Lenient):
@@ -48,21 +50,23 @@ class Place:
 
     def header(self) -> dict[str, str]:
         """What others are sent."""
-        parent = f"00-{self.trace_id}-{self.span_id}-{self.flags}"
-        return {**self.more, _TRACEPARENT: parent}
+        parent = f"{_VERSION}-{self.trace_id}-{self.span_id}-{self.flags}"
+        return {**self.more, TRACEPARENT: parent}
 
 
 def read_header(said: Any) -> Place | None:
     """The place that somebody has sent; None where it is none."""
     if not isinstance(said, dict) or not all(isinstance(each, str) for each in said.values()):
         return None
-    found = _PARENT.fullmatch(said.get(_TRACEPARENT, ""))
+    found = _PARENT.fullmatch(said.get(TRACEPARENT, ""))
     if found is None or len(json.dumps(said)) > MAX_HEADER_CHARACTERS:
         return None
-    trace_id, span_id, flags = found.group(1, 2, 3)
+    version, trace_id, span_id, flags, rest = found.groups()
+    if version == _NO_VERSION or (version == _VERSION and rest):
+        return None
     if not int(trace_id, 16) or not int(span_id, 16):
         return None
-    more = {name: text for name, text in said.items() if name != _TRACEPARENT}
+    more = {name: text for name, text in said.items() if name != TRACEPARENT}
     return Place(trace_id, span_id, SAMPLED if int(flags, 16) & 1 else UNSAMPLED, more)
 
 

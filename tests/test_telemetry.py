@@ -62,6 +62,15 @@ class Collector(ThreadingHTTPServer):
             for name in in_prometheus(metric.name, metric.unit, metric.WhichOneof("data"))
         }
 
+    def processes(self) -> set[tuple[str, str]]:
+        """Who tells it: what each is, and which one of several."""
+        spans = [ExportTraceServiceRequest.FromString(body) for body in self._of("/v1/traces")]
+        metrics = [ExportMetricsServiceRequest.FromString(b) for b in self._of("/v1/metrics")]
+        resources = [of.resource for request in spans for of in request.resource_spans]
+        resources += [of.resource for request in metrics for of in request.resource_metrics]
+        found = [{one.key: one.value.string_value for one in each.attributes} for each in resources]
+        return {(one["service.name"], one["service.instance.id"]) for one in found}
+
     def _of(self, path: str) -> list[bytes]:
         return [body for at, body in list(self.sent) if at == path]
 
@@ -145,6 +154,9 @@ async def test_what_a_worker_does_is_told_until_it_stops_and_the_log_says_where(
         "RunActivity:raises",
         *("chat m", "chat m", "execute_tool raises", "invoke_agent desk"),
     ]
+    [(service, instance)] = collector.processes()
+    assert service == "holdfast-worker"
+    assert uuid.UUID(instance).version == 4, "Temporal's own measurements are of the same process"
     told = collector.series()
     assert {"gen_ai_client_token_usage_sum", "holdfast_runs_ended_total"} <= told
     known = told | own_series()

@@ -156,9 +156,13 @@ class AgentWorkflow(Shell[Run]):
             fail(error.code, str(error))
 
     async def _next(self, work: Run) -> Step:
-        """The next step, once everybody has been given the answer that is there."""
+        """The next step, once everybody has been given the answer that is there; before it is the
+        end, people have a moment to be told, and to say more."""
         await workflow.wait_condition(lambda: not self._answered_senders(work))
         await self._go_on_as_new(work)
+        assert self._showing is not None  # the run has begun
+        if work.is_ending:
+            await self._showing.last_word(unless=lambda: not work.is_ending)
         return work.next()
 
     async def _go_on_as_new(self, work: Run) -> None:

@@ -1,12 +1,14 @@
 """Telling people what waits, in the channels of the run's worker: one activity for each and each.
 
 Nothing waits for it. What was told of a question that is over, and has not arrived, is called off;
-what is under way when a run leaves its history has a moment to arrive, since Temporal drops what
-nobody has begun by then.
+while it may still arrive, no reminder is sent after it. What is under way when a run leaves its
+history has a moment to arrive, since Temporal drops what nobody has begun by then.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from temporalio import workflow
@@ -34,6 +36,15 @@ _TOO_MUCH = (
 )
 
 
+@dataclass(frozen=True)
+class Telling:
+    """Something that one channel is being told of a question."""
+
+    question: Question
+    channel: str
+    task: asyncio.Task[None]
+
+
 class Notifying:
     """What the people of one run are told."""
 
@@ -41,57 +52,74 @@ class Notifying:
         self._work = work
         self._listeners = facts.notifiers
         self._followed = Followed()
-        self._under_way: list[tuple[Question, asyncio.Task[None]]] = []
-        self._slots = asyncio.Semaphore(MAX_AT_ONCE)
+        self._under_way: list[Telling] = []
+        # Each has its own: one that cannot be reached holds up no other.
+        at_once = max(1, MAX_AT_ONCE // max(1, len(self._listeners)))
+        self._slots = {each.name: asyncio.Semaphore(at_once) for each in self._listeners}
+        # Whether what is on its way has had its moment already.
+        self._waited = False
         self._noted = False
 
     @property
     def settled(self) -> bool:
         """Whether nothing is on its way."""
-        return all(telling.done() for _, telling in self._under_way)
+        return all(each.task.done() for each in self._under_way)
 
     def update(self) -> None:
         """Tell what has happened since."""
         if not self._listeners:
             return
-        self._under_way = [each for each in self._under_way if not each[1].done()]
+        self._under_way = [each for each in self._under_way if not each.task.done()]
         for question, kind in self._followed.next(self._work.kept.desk.open()):
             if kind in (None, "expired", "decided"):
                 self._call_off(question)
             if kind is not None:
                 self._tell(question, kind)
 
-    async def last_word(self) -> None:
-        """Give what is on its way a moment to arrive."""
-        if self.settled:
+    async def last_word(self, unless: Callable[[], bool]) -> None:
+        """Give what is on its way a moment to arrive, once, unless it turns out not to be the end
+        after all."""
+        if self._waited or self.settled:
             return
         line = "Gives what people are told a moment to arrive"
-        with suppress(TimeoutError):
+        try:
             await workflow.wait_condition(
-                lambda: self.settled, timeout=LAST_WORD_TIMEOUT, timeout_summary=line
+                lambda: self.settled or unless(), timeout=LAST_WORD_TIMEOUT, timeout_summary=line
             )
+        except TimeoutError:
+            self._waited = True
 
     def _call_off(self, question: Question) -> None:
         """Tell no more that a question waits, for it does not."""
-        for about, telling in self._under_way:
-            if about is question:
-                telling.cancel()
+        for each in self._under_way:
+            if each.question is question:
+                each.task.cancel()
+
+    def _is_on_its_way(self, question: Question, channel: str) -> bool:
+        """Whether a channel is still being told that a question waits."""
+        return any(
+            each.question is question and each.channel == channel for each in self._under_way
+        )
 
     def _tell(self, question: Question, kind: NewsKind) -> None:
         concerned = [each.name for each in self._listeners if concerns(each, kind, question)]
+        if kind == "reminder":
+            concerned = [name for name in concerned if not self._is_on_its_way(question, name)]
         if not concerned:
             return
+        self._waited = False
         news = news_of(question, kind, self._origin(), workflow.now()).to_json()
         for channel in concerned:
             if len(self._under_way) >= MAX_UNDER_WAY:
                 self._note()
                 return
             line = screen.summary(f"Tells {channel}, {kind}: {question.label}")
-            telling = asyncio.create_task(self._send({"channel": channel, "news": news}, line))
-            self._under_way.append((question, telling))
+            task = asyncio.create_task(self._send(channel, news, line))
+            self._under_way.append(Telling(question, channel, task))
 
-    async def _send(self, told: dict[str, Any], line: str) -> None:
-        async with self._slots:
+    async def _send(self, channel: str, news: dict[str, Any], line: str) -> None:
+        told = {"channel": channel, "news": news}
+        async with self._slots[channel]:
             # The worker's log says why.
             with suppress(FailureError):
                 await workflow.execute_activity(names.TELL_PEOPLE, told, **carrying.tell(line))

@@ -262,8 +262,11 @@ class Shell(ABC, Generic[WorkT]):
         try:
             return await self._live(work)
         except asyncio.CancelledError:
+            over = work.over
             work.cancelled()
             await self._leave()
+            if over is not None:  # it comes too late: what is told of the end is how it was
+                return _result(over, work)
             raise
 
     async def _started(self) -> WorkT:

@@ -1,6 +1,7 @@
 """What others see of a workflow: the lists, its parent and who is told of what waits, kept up to
 date; and its page, written when somebody looks."""
 
+from collections.abc import Callable
 from typing import Any
 
 from temporalio import workflow
@@ -39,9 +40,9 @@ class Showing:
         """Whether all that is to be told has reached whoever it is for, people apart."""
         return self._upward.settled
 
-    async def last_word(self) -> None:
-        """Give what people are being told a moment to reach them."""
-        await self._notifying.last_word()
+    async def last_word(self, unless: Callable[[], bool] = lambda: False) -> None:
+        """Give what people are being told a moment to reach them, unless the run goes on."""
+        await self._notifying.last_word(unless)
 
     def decided(self, call_id: str) -> str:
         """The decision on a call of the turn under way, where a person made one."""

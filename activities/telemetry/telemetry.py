@@ -14,7 +14,12 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import Meter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader
-from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.resources import (
+    SERVICE_INSTANCE_ID,
+    SERVICE_NAME,
+    SERVICE_NAMESPACE,
+    Resource,
+)
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
@@ -55,7 +60,7 @@ class Telemetry:
     ) -> None:
         self.content = content
         self._secrets = secrets or Secrets()
-        about = resource or Resource.create()
+        self._about = about = resource or Resource.create()
         self.spans = TracerProvider(resource=about, id_generator=KnownIds(), shutdown_on_exit=False)
         if processor is not None:
             self.spans.add_span_processor(processor)
@@ -66,6 +71,13 @@ class Telemetry:
         self.meter: Meter = provider.get_meter(SCOPE)
         self.metrics = Metrics(self.meter)
         self._stops: list[_Stops] = [self.spans, provider]
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What this process is, and which one of several: for what tells of it by another way."""
+        known = (SERVICE_NAMESPACE, SERVICE_NAME, SERVICE_INSTANCE_ID)
+        said = self._about.attributes
+        return {name: str(said[name]) for name in known if name in said}
 
     def flags(self, trace_id: str, place: Place | None) -> str:
         """Whether the spans of a run are wanted, as the sampler says: of a trace of its own, or of

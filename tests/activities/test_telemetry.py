@@ -202,7 +202,7 @@ def test_a_line_is_sent_with_its_place_and_without_secrets(
     assert line.trace_id.hex() == place.trace_id
     about = {one.key: one.value.string_value for one in sent.resource_logs[0].resource.attributes}
     assert about["service.name"] == "desk"
-    assert UUID(about["service.instance.id"]), "one process is told from another"
+    assert UUID(about["service.instance.id"]).version == 4, "one process of several"
 
 
 def test_a_trouble_of_the_sending_is_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.engine.driver import Play, call, says, tool
+from workflows.engine.outcome import Stopped
 from workflows.engine.steps import AwaitMessage
 
 
@@ -46,6 +47,29 @@ def test_a_message_that_arrives_as_the_run_ends_is_not_lost() -> None:
     assert ended.messages()[-1]["content"] == "later"
 
 
+def test_a_run_is_known_to_end_until_somebody_says_more() -> None:
+    play = Play(tool(), model=[says("", call("look")), says("one"), says("two")])
+    known = [play.run.is_ending]
+    for _ in range(3):
+        play.take(play.run.next())
+        known.append(play.run.is_ending)
+    play.hear("and?", delivery="followUp")
+    known.append(play.run.is_ending)
+    play.take(play.run.next())
+    known.append(play.run.is_ending)
+    play.to_end()
+    known.append(play.run.is_ending)
+    assert known == [False, False, False, True, False, True, False]
+
+
+def test_a_run_that_is_stopped_ends_whatever_is_said() -> None:
+    play = Play(tool(), model=[says("", call("look"))], outcomes={"look": Stopped("closed")})
+    for _ in range(2):
+        play.take(play.run.next())
+    play.hear("and?", delivery="followUp")
+    assert play.run.is_ending
+
+
 def test_a_follow_up_after_the_final_answer_is_answered_too() -> None:
     looks = [says("", call("look"))] * 6
     play = Play(tool(), model=[*looks, says("final"), says("more")])
@@ -72,6 +96,7 @@ def test_a_conversation_waits_for_the_next_message() -> None:
     assert step.idle_timeout.total_seconds() == 300
     assert play.run.status == "awaiting_message"
     assert play.run.answered_up_to == 0
+    assert not play.run.is_ending
 
 
 def test_a_message_of_a_conversation_is_answered() -> None:

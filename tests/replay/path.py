@@ -1,13 +1,18 @@
 """What a path is of which a history is stored, and the people on it."""
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from tests.support.house import Answers, House, Run
+from tests.support.told import SECRET, listening
+from tests.support.traces import Recorder
 
 People = Callable[[Run], Awaitable[Any]]
 
@@ -18,7 +23,7 @@ class Path:
 
     The history that is stored is the run's own, or that of the workflow that `other` names; of a
     run that continues as new it is the last one's, or what the `first` one left. `settings` are the
-    worker's.
+    worker's; with `told`, a program is told of what waits, and a collector of all.
     """
 
     answers: Answers
@@ -28,6 +33,21 @@ class Path:
     other: Callable[[Run], str] | None = None
     first: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
+    told: bool = False
+
+    @asynccontextmanager
+    async def told_to(self, folder: FilePath) -> AsyncIterator[dict[str, Any]]:
+        """Who is told, as settings of the worker."""
+        if not self.told:
+            yield {}
+            return
+        os.environ["SECRET"] = SECRET
+        async with listening() as program:
+            webhook = {"url": program.url, "secretEnv": "SECRET"}
+            said = {"inbox": "https://inbox.x", "channels": {"desk": {"webhook": webhook}}}
+            file = folder / "notify.json"
+            file.write_text(json.dumps(said))
+            yield {"notifiers": file, "telemetry": Recorder(content=True).telemetry}
 
     async def start(self, house: House) -> Run:
         """Start it."""

@@ -125,6 +125,27 @@ PATHS: dict[str, Path] = {
     "reminded": Path(
         PAYS, ["pay"], {"agent": {"approval": {"timeout": "300ms", "remind": "100ms"}}}
     ),
+    "told": Path(
+        [PAYS[0], Answer(calls=[call("look_up", id=1), call("pay", amount=9)]), DONE],
+        ["pay", "look_up"],
+        {"agent": {"approval": {"timeout": "1500ms", "remind": "1s"}}},
+        decides(says("t1c1", "approve", by="ada")),
+        told=True,
+    ),
+    "told_gone_on": Path(
+        [PAYS[0], *[LOOK] * 3, *PAYS],
+        ["pay", "look_up"],
+        {"agent": MANY},
+        decides(says("t1c1", "approve", remember=True)),
+        settings={"continue_after": 25},
+        told=True,
+    ),
+    "told_cancelled": Path(
+        [Answer(calls=[call("held", name="a"), call("pay", amount=1)])],
+        ["held", "pay"],
+        people=cancel,
+        told=True,
+    ),
     "must_not_wait": Path(PAYS, ["pay"], {"approvals": "deny"}),
     "happened": Path(LOST, ["held_payment"], people=decides(says("t1c1", "happened", result="x"))),
     "did_not_happen": Path(

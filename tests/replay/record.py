@@ -30,11 +30,13 @@ async def record(client: Client, name: str, folder: Path) -> None:
     """Walk one path; store its history and what it decided."""
     os.environ[tools.LEDGER] = str(folder / f"ledger-{name}")
     path = PATHS[name]
-    async with house(client, folder, path.answers, **SIDE_BY_SIDE, **path.settings) as open_:
-        run = await path.start(open_)
-        await path.walk(run)
-        history = await path.stored(run, client).fetch_history()
-        tools.write("open a")
+    async with path.told_to(folder) as told:
+        settings = {**SIDE_BY_SIDE, **path.settings, **told}
+        async with house(client, folder, path.answers, **settings) as open_:
+            run = await path.start(open_)
+            await path.walk(run)
+            history = await path.stored(run, client).fetch_history()
+            tools.write("open a")
     target = HISTORIES / f"{name}{HISTORY}"
     target.write_bytes(gzip.compress(history.to_json().encode(), mtime=0))
     decided = (await replay(name))[name]

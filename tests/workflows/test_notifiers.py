@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from starlette.responses import Response
+from temporalio.client import WorkflowFailureError
 
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
@@ -15,6 +16,8 @@ from tests.support.told import SECRET, Listening, listening
 
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("paid")]
 TELL = "tell_people"
+# More than are told at once.
+MANY = 25
 
 
 @pytest.fixture
@@ -135,6 +138,71 @@ async def test_who_cannot_be_told_holds_nobody_up(
         if event.HasField("activity_task_cancel_requested_event_attributes")
     ]
     assert len(called_off) == 1
+
+
+def deaf_to(program: Listening, kind: str) -> None:
+    """Have a program take no news of this kind."""
+
+    def answer(_: int) -> Response:
+        return Response(status_code=503 if told(program)[-1] == kind else 204)
+
+    program.answer = answer
+
+
+async def test_what_is_said_while_people_are_told_at_the_end_of_a_run_is_answered(
+    open_house: OpenHouse, program: Listening, tmp_path: Path
+) -> None:
+    deaf_to(program, "decided")
+    house = await open_house(
+        [*PAYS, Answer("and more")], notifiers=notifiers(tmp_path, desk=hook(program))
+    )
+    run = await house.start(["pay"])
+    await run.waiting()
+    await run.decide("t1c1", "approve")
+    await eventually(lambda: waits(run))
+    await run.handle.signal("message", {"content": "what else?", "delivery": "followUp"})
+    assert (await run.result())["output"] == "and more"
+    # Once more at the end, in full, and that is that.
+    assert await waits(run) == 2
+
+
+async def test_who_cancels_what_is_over_comes_too_late(
+    open_house: OpenHouse, program: Listening, tmp_path: Path
+) -> None:
+    deaf_to(program, "decided")
+    house = await open_house([], notifiers=notifiers(tmp_path, desk=hook(program)))
+    run = await house.call("pay", {"amount": 5})
+    await run.waiting()
+    await run.decide("t1c1", "approve")
+    await eventually(lambda: waits(run))
+    await run.handle.cancel()
+    assert (await run.result())["status"] == "completed"
+    assert (await run.told())[-1] == "done"
+
+
+@pytest.mark.parametrize("count", [1, MANY])
+async def test_a_channel_that_cannot_be_reached_holds_up_no_other_and_is_not_flooded(
+    open_house: OpenHouse, program: Listening, tmp_path: Path, count: int
+) -> None:
+    program.answer = lambda _: Response(status_code=503, headers={"retry-after": "60"})
+    async with listening() as other:
+        file = notifiers(tmp_path, lost=hook(program), desk=hook(other))
+        pays = [Answer(calls=[call("pay", amount=n) for n in range(count)])]
+        house = await open_house(pays, notifiers=file)
+        run = await house.start(["pay"], agent={"approval": {"remind": "1s"}})
+        await until_told(other, *["asked"] * count, *["reminder"] * count)
+        tried = [heard.json["data"]["kind"] for heard in program.heard]
+        assert set(tried) == {"asked"}
+        assert len(tried) < MANY
+        await run.handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await run.result()
+
+
+async def waits(run: Run) -> int:
+    """How often a run has waited for what people are being told."""
+    timers = [e for e in await run.history() if e.HasField("timer_started_event_attributes")]
+    return sum(b"Gives what people are told" in e.user_metadata.summary.data for e in timers)
 
 
 async def test_the_last_that_people_are_told_is_not_lost_when_a_run_goes_on_as_a_new_one(

@@ -1,5 +1,6 @@
 """A run is one trace: nothing twice, no orphan, whoever did the work and however long it took."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from temporalio import activity
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.contrib.opentelemetry import TracingInterceptor
 from temporalio.worker import Worker
@@ -237,6 +239,19 @@ async def test_without_it_nothing_is_passed_on_and_history_is_as_before(
     assert not any(names_of_headers(event) for event in await run.history())
     assert "tracing" not in str(await run.history())
     assert "record_spans" not in str(await run.history())
+
+
+async def test_with_it_a_turn_takes_one_event_more(open_house: OpenHouse) -> None:
+    taken = []
+    for telemetry in (None, Recorder().telemetry):
+        house = await open_house(looking(3), telemetry=telemetry)
+        run = await house.start(["look_up"])
+        await run.result()
+        taken.append(Counter(event.event_type for event in await run.history()))
+    without, with_it = taken
+    assert without <= with_it
+    # Two turns with a call each, and the end.
+    assert with_it - without == {EventType.EVENT_TYPE_MARKER_RECORDED: 3}
 
 
 async def test_a_run_whose_starter_wants_no_spans_is_counted_alone(

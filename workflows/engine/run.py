@@ -281,6 +281,13 @@ class Run(Work):
             self._ending is not None and self._conversation is not None and not self.mailbox.closed
         )
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it ends next, unless somebody says something before."""
+        at_work = self._over or self._turn or self._limits.question or self._asking
+        goes_on = self._ending == "completed" and (len(self.mailbox) > 0 or self._idle)
+        return self._ending is not None and not at_work and not goes_on
+
     def _go_on(self) -> Step:
         self._hear(ending=False)
         limit = self._limits.reached()
