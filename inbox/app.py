@@ -1,6 +1,6 @@
 """The inbox: a web application over a Temporal client, with no store of its own.
 
-    access ─► pages:  what waits (`listing`), one call (`asking`), one run (`live`)
+    access ─► pages:  what waits (`listing`), one call (`call`), one run (`live`)
            └► HTTP:   runs, decisions, messages and events for programs (`api`)
 
 Everything is asked of Temporal and of the runs when it is looked at, so any number of these can
@@ -9,20 +9,23 @@ stand side by side, and one that is killed has lost nothing.
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from encryption.refused import Refused
-from inbox import asking
 from inbox.access.answers import refused
+from inbox.access.failing import Failing
 from inbox.api import routes as api
+from inbox.call import routes as call
 from inbox.listing import routes as listing
 from inbox.live import routes as live
 from inbox.pages import STATIC, page
 from inbox.parts import Parts
 from remote.errors import NO_SUCH, UNREACHABLE, WRONG_COMMAND, CommandError
+from remote.text import clean, sentence
 
 # What went wrong, by the exit code that the command would have had.
 _STATUS = {NO_SUCH: 404, UNREACHABLE: 503, WRONG_COMMAND: 400}
@@ -35,10 +38,11 @@ def application(parts: Parts) -> Starlette:
         routes=[
             Mount("/static", StaticFiles(directory=STATIC)),
             *listing.routes(parts),
-            *asking.routes(parts),
+            *call.routes(parts),
             *live.routes(parts),
             *api.routes(parts),
         ],
+        middleware=[Middleware(Failing)],
         exception_handlers={CommandError: _told, Refused: refused, HTTPException: _unknown},
     )
 
@@ -46,7 +50,8 @@ def application(parts: Parts) -> Starlette:
 async def _told(request: Request, error: Exception) -> Response:
     """What cannot be shown or done, and what to do about it."""
     assert isinstance(error, CommandError)
-    return page(request, "trouble.html", _STATUS.get(error.code, 502), said=str(error))
+    said = sentence(clean(str(error)))
+    return page(request, "trouble.html", _STATUS.get(error.code, 502), said=said)
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

@@ -41,5 +41,6 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
     """A page, for whoever asks for it."""
     person = getattr(request.state, "person", None)
     known = person if isinstance(person, Person) else None
-    text = ENVIRONMENT.get_template(template).render(person=known, path=request.url.path, **values)
+    path = request.scope["path"]
+    text = ENVIRONMENT.get_template(template).render(person=known, path=path, **values)
     return HTMLResponse(text, status)

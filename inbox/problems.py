@@ -23,6 +23,7 @@ from remote.errors import (
 )
 from remote.starting import TakenError
 from remote.stuck import StuckError
+from remote.text import sentence
 from schemas.faults import Fault, spelled
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -119,7 +120,7 @@ def problem_of(error: Exception) -> Problem:
             return error
         case Refused():
             code = _REFUSED.get(error.status, "refused")
-            return Problem(code, _sentence(error.sentence), headers=error.headers)
+            return Problem(code, sentence(error.sentence), headers=error.headers)
         case CommandError():
             return _of_command(error)
     logger.error("a request failed", exc_info=error)
@@ -127,7 +128,7 @@ def problem_of(error: Exception) -> Problem:
 
 
 def _of_command(error: CommandError) -> Problem:
-    said = _sentence(str(error))
+    said = sentence(str(error))
     match error:
         case HasEndedError():
             return Problem("ended", "The run has ended; `GET /runs/{run}` says how.")
@@ -147,7 +148,3 @@ def _of_command(error: CommandError) -> Problem:
         case CommandError(code=code) if code == WRONG_COMMAND:
             return Problem("bad_request", said)
     return Problem("refused", said)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

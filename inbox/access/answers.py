@@ -9,6 +9,7 @@ from starlette.responses import Response
 from encryption.refused import Refused
 from inbox.pages import page
 from inbox.problems import problem_of
+from remote.text import sentence
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -23,11 +24,21 @@ HEADERS: Final = {
     "X-Frame-Options": "DENY",
 }
 STATIC: Final = "/static/"
+_FAILED: Final = (
+    "The inbox has failed at this. {} If it fails again, tell whoever runs the inbox: its log says"
+    " why."
+)
+_LOOKED: Final = "Load the page again."
+_SENT: Final = (
+    "What you sent may have been taken or not: look at what waits, or at the run, before you send"
+    " it again."
+)
 
 
 def add_headers(headers: MutableHeaders, path: str) -> None:
     """Add what every answer says; of what it shows, nobody on the way keeps a copy."""
-    headers.update(HEADERS)
+    for name, said in HEADERS.items():
+        headers.setdefault(name, said)  # what is no page may be allowed less
     headers["Cache-Control"] = "no-cache" if path.startswith(STATIC) else "no-store"
 
 
@@ -39,7 +50,7 @@ def wants_page(request: Request) -> bool:
 def refusal(request: Request, refused: Refused) -> Response:
     """What is told to whoever is refused: a page, or a problem (RFC 9457)."""
     if wants_page(request):
-        shown = page(request, "trouble.html", refused.status, said=_sentence(refused.sentence))
+        shown = page(request, "trouble.html", refused.status, said=sentence(refused.sentence))
         shown.headers.update(refused.headers)
         return shown
     return problem_of(refused).answer()
@@ -51,5 +62,12 @@ async def refused(request: Request, error: Exception) -> Response:
     return refusal(request, error)
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+def failure(request: Request, error: Exception) -> Response:
+    """What is told where something has happened that nobody planned; the error itself is logged."""
+    if isinstance(error, Refused):
+        return refusal(request, error)
+    problem = problem_of(error)
+    if wants_page(request):
+        said = _FAILED.format(_LOOKED if request.method in ("GET", "HEAD") else _SENT)
+        return page(request, "trouble.html", problem.status, said=said)
+    return problem.answer()

@@ -8,6 +8,7 @@ from encryption.refused import Refused
 from inbox.access.paths import HOME, SIGN_OUT, own_path
 from inbox.access.sessions import Sessions
 from inbox.pages import page
+from remote.text import sentence
 
 
 def sign_out_routes(sessions: Sessions) -> list[Route]:
@@ -34,7 +35,7 @@ def home_of(request: Request) -> str:
 
 def failed(request: Request, refused: Refused, **values: str) -> Response:
     """The page of somebody who could not be signed in: why, and how to try again."""
-    said = f"{refused.sentence[:1].upper()}{refused.sentence[1:]}."
+    said = sentence(refused.sentence)
     shown = page(request, "sign-in.html", refused.status, wrong=said, **values)
     shown.headers.update(refused.headers)
     return shown

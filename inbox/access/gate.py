@@ -21,6 +21,7 @@ from encryption.origins import hosts_of
 from encryption.refused import Refused, unauthorized
 from inbox.access.answers import STATIC, add_headers, refusal, wants_page
 from inbox.access.bearer import Bearer
+from inbox.access.failing import Failing
 from inbox.access.forms import carries_token, form_of, is_form
 from inbox.access.health import HEALTH, Health
 from inbox.access.keeping import kept_page
@@ -73,18 +74,21 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have it answered."""
         assert scope["type"] == "http"  # nothing else is served
-        request = Request(scope, receive)
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                add_headers(MutableHeaders(raw=message["headers"]), request.url.path)
+                add_headers(MutableHeaders(raw=message["headers"]), scope["path"])
             await send(message)
 
+        await Failing(self._answered)(scope, receive, sent)
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
         try:
             answer = await self._answer(request)
         except Refused as refused:
             answer = refusal(request, refused)
-        await answer(scope, receive, sent)
+        await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> ASGIApp:
         """What answers.
@@ -92,7 +96,7 @@ class Gate:
         Raises:
             Refused: nothing does.
         """
-        path = request.url.path
+        path: str = request.scope["path"]
         if path == HEALTH:  # whoever asks after it names the machine, and not the inbox
             return await self._health.answer(request)
         self._check_name(request)

@@ -13,8 +13,10 @@ from starlette.responses import Response
 from inbox.api import models, runs, starting
 from inbox.api.asked import JSON, Asked
 from inbox.api.events import Streams
+from remote.tracing import TRACESTATE
 from schemas.base import Strict
 from schemas.decision import Decision, Receipt
+from schemas.tracing import TRACEPARENT
 
 Handler = Callable[[Asked], Awaitable[Response]]
 STREAM: Final = "text/event-stream"
@@ -74,6 +76,13 @@ _KEY: Final = Parameter(
     "Your own name for this request: sent again with it, nothing is started a second time.",
     {"type": "string", "pattern": f"^[!-~]{{1,{starting.MAX_KEY_CHARS}}}$"},
 )
+_TRACE: Final = tuple(
+    Parameter(name, "header", text, {"type": "string"})
+    for name, text in (
+        (TRACEPARENT, "Your span, as W3C Trace Context writes it: what is started hangs under it."),
+        (TRACESTATE, "What goes with your trace."),
+    )
+)
 _NUMBER: Final = {"type": "integer", "minimum": 0, "maximum": 10**9, "default": 0}
 _RECEIPT: Final = {"callId": "t1c1", "decision": "approve", "decided": True, "missing": 0}
 _STREAMED: Final = (
@@ -114,7 +123,7 @@ def _starting() -> list[Operation]:
             _START,
             models.NewRun,
             {"agent": "support", "input": "Refund order A-1001, it came broken."},
-            [_KEY],
+            [_KEY, *_TRACE],
         ),
         Operation(
             "POST",
@@ -128,7 +137,7 @@ def _starting() -> list[Operation]:
             _START,
             models.NewCall,
             {"tool": "refund", "arguments": {"order_id": "A-1001", "amount": 40}},
-            [_KEY],
+            [_KEY, *_TRACE],
         ),
     ]
 

@@ -1,15 +1,10 @@
-"""The addresses that programs ask: found by their raw path, and answered with problems.
-
-A run's id may hold any character, so it is told apart from what follows it before it is decoded:
-`/runs/a%2Fevents` is the run `a/events`, and `/runs/a/events` are the events of the run `a`.
-"""
+"""The addresses that programs ask, each with all that can be done there; answered with problems."""
 
 from collections.abc import Sequence
-from urllib.parse import quote, unquote
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match
+from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from inbox.api.asked import Asked
@@ -19,6 +14,7 @@ from inbox.api.operations import Operation, operations
 from inbox.api.page import described
 from inbox.parts import Parts
 from inbox.problems import Problem, problem_of
+from inbox.routing import RunRoute
 
 _RUN = "{run}"
 
@@ -29,17 +25,16 @@ def routes(parts: Parts) -> list[BaseRoute]:
     # What ends with a run's id is looked at last: that id may have slashes in it.
     paths = sorted({each.path for each in known}, key=lambda path: (path.endswith(_RUN), path))
     found: list[BaseRoute] = [
-        Resource(path, [each for each in known if each.path == path], parts) for path in paths
+        RunRoute(path, Resource([each for each in known if each.path == path], parts))
+        for path in paths
     ]
     return [*found, *described(description(known))]
 
 
-class Resource(BaseRoute):
-    """One address, and what can be done there."""
+class Resource:
+    """What can be done at one address; an ASGI application."""
 
-    def __init__(self, path: str, known: Sequence[Operation], parts: Parts) -> None:
-        self.path = path
-        self._template = path.split("/")[1:]
+    def __init__(self, known: Sequence[Operation], parts: Parts) -> None:
         self._operations = {each.method: each for each in known}
         self._parts = parts
 
@@ -48,18 +43,9 @@ class Resource(BaseRoute):
         """With what it can be asked."""
         return list(self._operations)
 
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is for this address; Starlette asks."""
-        raw = scope.get("raw_path") or quote(scope["path"]).encode()
-        run_id = matched(self._template, raw.decode("latin-1").split("/")[1:])
-        if scope["type"] != "http" or run_id is None:
-            return Match.NONE, {}
-        return Match.FULL, {"path_params": {"run": run_id}}
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; Starlette calls this."""
-        request = Request(scope, receive)
-        answer = await self._answer(request)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        answer = await self._answer(Request(scope, receive))
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
@@ -68,7 +54,7 @@ class Resource(BaseRoute):
         try:
             if operation is None:
                 raise self._not_done(request.method)
-            asked = Asked(request, self._parts, request.path_params["run"])
+            asked = Asked(request, self._parts, request.path_params.get("run", ""))
             return await operation.handler(asked)
         except ClientDisconnect:
             return Response(status_code=204)  # nobody reads it
@@ -79,19 +65,3 @@ class Resource(BaseRoute):
         allowed = ", ".join(self.methods)
         said = f"There is no {method[:20]} here; ask with {allowed}."
         return Problem("method_not_allowed", said, headers={"Allow": allowed})
-
-
-def matched(template: Sequence[str], segments: Sequence[str]) -> str | None:
-    """The id of the run that a path names, as its template says; empty where that names none, and
-    `None` where the path is of another form.
-
-    A proxy may have decoded an id that has slashes in it: then it takes several segments.
-    """
-    if _RUN not in template:
-        return "" if [unquote(each) for each in segments] == list(template) else None
-    at = template.index(_RUN)
-    before, after = list(template[:at]), list(template[at + 1 :])
-    end = len(segments) - len(after)
-    if end <= at or list(segments[:at]) != before or list(segments[end:]) != after:
-        return None
-    return unquote("/".join(segments[at:end])) or None

@@ -8,8 +8,8 @@ from temporalio.exceptions import ApplicationError
 
 from inbox.api.asked import Asked, number_of
 from inbox.api.models import Approvals, Failure, LogPage, RunView, Said, Started
-from inbox.deciding import RefusedError, send
 from inbox.problems import Problem
+from inbox.sending import RefusedError, send
 from remote.errors import HasEndedError
 from remote.run import RemoteRun
 from schemas import names

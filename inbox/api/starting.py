@@ -19,6 +19,7 @@ from inbox.person import Person
 from inbox.problems import Problem
 from remote.run import RemoteRun
 from remote.starting import New, TakenError, start
+from remote.tracing import FIELDS, caller_of
 from schemas.base import canonical_json, sha256
 from schemas.run import AnyPrincipal, Principal, PrincipalToken
 
@@ -38,7 +39,7 @@ async def start_run(asked: Asked) -> Response:
     if not isinstance(said.agent, str):
         _check_definition("agent", asked.parts)
     sent = _sent(written, said.principal, asked)
-    new = New.run(said, sent, by=_BY.format("/runs"), memo=_memo(asked, written))
+    new = New.run(said, sent, by=_BY.format("/runs"), **_known_by(asked, written))
     return await _start(asked, new, said)
 
 
@@ -48,7 +49,7 @@ async def start_call(asked: Asked) -> Response:
     if not isinstance(said.tool, str):
         _check_definition("tool", asked.parts)
     sent = _sent(written, said.principal, asked)
-    new = New.call(said, sent, by=_BY.format("/calls"), memo=_memo(asked, written))
+    new = New.call(said, sent, by=_BY.format("/calls"), **_known_by(asked, written))
     return await _start(asked, new, said)
 
 
@@ -102,6 +103,13 @@ def _key(asked: Asked) -> str | None:
         todo = f"write 1 to {MAX_KEY_CHARS} characters of ASCII, without spaces"
         raise Problem("bad_request", f"`{KEY_HEADER}` is no key; {todo}.")
     return key
+
+
+def _known_by(asked: Asked, written: dict[str, Any]) -> dict[str, Any]:
+    """By what the caller finds it again: their request, and their trace."""
+    headers = asked.request.headers
+    caller = caller_of({name: ",".join(headers.getlist(name)) for name in FIELDS})
+    return {"memo": _memo(asked, written), "caller": caller}
 
 
 def _memo(asked: Asked, written: dict[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,8 @@ MAX_TOOLS: Final = 30
 _MAX_ROUNDS: Final = 50
 _MAX_NEXT_RUNS: Final = 4
 _NEXT_SECONDS: Final = 3.0
+# How the mark of what waits no more begins; that of what waits is a digest.
+OVER: Final = "over:"
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,23 @@ class Over:
         """Whether the run is over."""
         return self.known.ended is not None
 
+    @property
+    def is_unexplained(self) -> bool:
+        """Whether nothing says why it waits no more."""
+        return not self.ended and self.past.verdict is None and not self.past.expired
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more can come of it."""
+        return self.ended or self.past.stage in ("done", "failed", "settled")
+
+    @property
+    def mark(self) -> str:
+        """What tells it from what it is later."""
+        past = self.past
+        steps = "".join(one.tone[0] for one in past.steps)
+        return f"{OVER}{past.number}:{past.stage}:{len(past.became)}:{steps}:{self.ended}"
+
 
 async def look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
     """The question as it stands now.
@@ -89,6 +108,14 @@ async def look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
         NoWorkerError, StuckError: nobody answers for the run.
         CommandError: there is no such run, or no such question in it.
     """
+    found = await _look(parts, run_id, call_id)
+    if isinstance(found, Over) and found.is_unexplained:
+        # It may have been asked or decided between two of our questions: ask again.
+        return await _look(parts, run_id, call_id)
+    return found
+
+
+async def _look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
     run = parts.run(run_id)
     found = await known(parts.client, await run.describe())
     waiting = await run.waiting()

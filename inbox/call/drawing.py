@@ -9,25 +9,34 @@ from typing import Any, Final
 
 from inbox.call import words
 from inbox.call.asked import Asked, digest_in
+from inbox.call.deciding import (
+    CHECK,
+    EDIT,
+    RESULT,
+    Amiss,
+    Typed,
+    doubted,
+    doubtful,
+    of_plan,
+    output_of,
+)
+from inbox.call.outcome import asked_before
+from inbox.call.planned import MAX_EDIT_BYTES, Planned, changed_in, planned
 from inbox.call.who import Standing, policy_of, standing
-from inbox.deciding import CHECK, EDIT, RESULT, Amiss, Typed, of_call, output_of, schema_of
 from inbox.forms.checking import faults
-from inbox.forms.differing import Difference, differences
+from inbox.forms.differing import Difference, differences, is_plain, is_same
 from inbox.forms.drawing import MAX_FIELDS, drawn
 from inbox.forms.fields import Field
-from inbox.forms.places import MISSING, Misread, Said
+from inbox.forms.places import MISSING, Said
 from inbox.pages import address
 from inbox.person import Person
-from remote import plan
 from remote.question import how_to_decide
 from remote.text import as_json, clean, one_line
-from schemas.base import canonical_json, json_size
+from schemas.base import json_size
 from schemas.decision import Waiting
-from schemas.plan import calls_shown
 
-MAX_EDIT_BYTES: Final = 200_000
-_PLAN_FIELDS: Final = 120
 _LABEL_CHARS: Final = 100
+_OTHERWISE: Final = "Nothing was sent yet. This is what would be otherwise than it was asked:"
 _USED: Final = (
     *("maxIterations", "maxTurns", "maxCalls", "maxDuration", "maxTokens", "maxCost"),
     *("maxSameTool", "maxDepth"),
@@ -42,22 +51,7 @@ class Notice:
     said: str
     differences: Sequence[Difference] = ()
     faults: Sequence[tuple[Field, str]] = ()
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A call of a plan."""
-
-    id: str
-    number: int
-    label: str
-    order: str
-    by_whom: str
-    why: str
-    values: Field
-    edit: Field | None
-    keep: bool
-    is_open: bool = False
+    doubts: Sequence[Field] = ()
 
 
 @dataclass(frozen=True)
@@ -90,7 +84,8 @@ class Shown:
     own: str = ""
     asks_token: bool = False
     command: str = ""
-    missing: int = 0
+    before: Sequence[tuple[str, words.When]] = ()
+    doubted: str = ""
 
     @property
     def here(self) -> str:
@@ -108,6 +103,28 @@ class Shown:
         return address("run", self.asked.run_id)
 
     @property
+    def single(self) -> bool:
+        """Whether it is a single call, which no agent made, and no model reads of."""
+        return self.asked.known.single
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether something stands in the form of the arguments that was not asked."""
+        said = self.typed.edit.value
+        return self.is_about("edit") and not is_same(said, self.waiting.arguments)
+
+    @property
+    def nth(self) -> str:
+        """How often this is asked, in a word, where it is not the first time."""
+        times = [one for one in self.asked.past.before if one.kind == self.waiting.kind]
+        return words.ordinal(len(times) + 1) if times else ""
+
+    @property
+    def picks(self) -> bool:
+        """Whether it is a plan of which single calls can be left out or changed here."""
+        return self.standing.may and bool(self.plan) and self.plan[0].edit is not None
+
+    @property
     def description(self) -> str:
         """What the tool does, by its author."""
         return clean(self.asked.tool.description) if self.asked.tool else ""
@@ -117,6 +134,7 @@ class Shown:
         """How a call's end came to be unknown, in the run's own words; what follows them is for
         terminals."""
         said, _, _ = clean(self.waiting.question).partition(" Did it happen?")
+        said = said.replace(f"`{self.waiting.tool}`", self.heading)
         return said.replace("`", "").rstrip(".")
 
     @property
@@ -140,6 +158,7 @@ def shown(
 ) -> Shown:
     """The page of a question, for a person."""
     waiting, typed = asked.waiting, typed or Typed()
+    own = typed.about == "edit" and typed.edit.value is not MISSING
     policy = policy_of(waiting, list(asked.tools.values()))
     stands = standing(waiting, policy, person, asked.known.principal, signs=signs)
     edit = _edit(asked, typed, amiss) if stands.may else None
@@ -151,7 +170,7 @@ def shown(
         wrong=amiss.result if amiss else (),
         label="What it returned" if waiting.kind == "reconcile" else "Your answer",
     )
-    planned = _planned(asked, typed, amiss, may=stands.may)
+    calls = planned(asked, typed, amiss, may=stands.may)
     first = asked.past.versions[0] if asked.past.versions else None
     last = asked.past.versions[-1] if len(asked.past.versions) > 1 else None
     return Shown(
@@ -159,13 +178,13 @@ def shown(
         waiting=waiting,
         person=person,
         typed=typed,
-        notice=notice or _notice(asked, typed, amiss, [edit, result, *(p.edit for p in planned)]),
+        notice=notice or _notice(asked, typed, amiss, [edit, result, *(p.edit for p in calls)]),
         standing=stands,
         asks=words.asks(waiting),
         heading=words.heading(waiting),
         if_approved=words.if_approved(waiting, asked.tool),
         consequences=words.consequences(waiting, asked.tool),
-        lapse=words.lapse(waiting, policy),
+        lapse=words.lapse(waiting, policy, single=asked.known.single),
         until=words.when(waiting.expires_at),
         since=words.when(waiting.requested_at),
         started=words.when(asked.past.started_at),
@@ -173,7 +192,7 @@ def shown(
         approve=words.approve_button(waiting),
         edit=edit,
         result=result,
-        plan=planned,
+        plan=calls,
         decided=[words.gave(one, waiting.kind, person.name) for one in waiting.decisions],
         changes=differences(first.arguments, waiting.arguments) if first and last else (),
         changed_by=one_line(last.by or "", _LABEL_CHARS) if last else "",
@@ -181,6 +200,8 @@ def shown(
         own=next((d.decision for d in waiting.decisions if d.by == person.name), ""),
         asks_token=waiting.signed and not signs,
         command=how_to_decide(asked.run_id, waiting),
+        before=[asked_before(one, person) for one in asked.past.before],
+        doubted=doubted(asked, typed.edit if own else Said(waiting.arguments, {})),
     )
 
 
@@ -200,64 +221,26 @@ def _edit(asked: Asked, typed: Typed, amiss: Amiss | None) -> Field | None:
     return drawn(asked.schema, said, place=EDIT, prefix="e", wrong=amiss.edit if amiss else ())
 
 
-def _planned(asked: Asked, typed: Typed, amiss: Amiss | None, *, may: bool) -> list[Planned]:
-    waiting = asked.waiting
-    calls = list(calls_shown(waiting.arguments))[: plan.MAX_CALLS] if waiting.kind == "plan" else []
-    can = may and asked.is_whole and json_size(waiting.arguments) <= MAX_EDIT_BYTES
-    room = max(_PLAN_FIELDS // max(len(calls), 1), 1)
-    found = []
-    for number, call in enumerate(calls, start=1):
-        one = call["id"]
-        schema, given = schema_of(asked, one), call.get("arguments") or {}
-        said = typed.calls.get(one, Said(given, {}))
-        wrong = (amiss.calls if amiss else {}).get(one, ())
-        place, prefix = of_call(one), f"c{number}-"
-        edit = drawn(schema, said, place=place, prefix=prefix, room=room, wrong=wrong)
-        found.append(
-            Planned(
-                id=one,
-                number=number,
-                label=one_line(str(call.get("label") or call.get("tool") or ""), _LABEL_CHARS),
-                order=plan.order(call),
-                by_whom=plan.by_whom(call),
-                why=clean(str(call.get("reasoning") or "")),
-                values=_values(schema, given),
-                edit=edit if can else None,
-                keep=typed.about != "edit" or one in typed.keep,
-                is_open=bool(wrong) or not _same(said.value, given),
-            )
-        )
-    return found
-
-
-def _same(value: Any, given: Any) -> bool:
-    """Whether nothing was typed that is another value, or cannot be read."""
-    return _is_plain(value) and canonical_json(value) == canonical_json(given)
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether everything in it was read."""
-    match value:
-        case Misread():
-            return False
-        case dict():
-            return all(map(_is_plain, value.values()))
-        case list():
-            return all(map(_is_plain, value))
-        case _:
-            return value is not MISSING
-
-
 def _notice(
     asked: Asked, typed: Typed, amiss: Amiss | None, forms: Sequence[Field | None]
 ) -> Notice | None:
+    doubts = _doubts(forms) if typed.about == "edit" else []
     if amiss is not None:
         told = [fault for form in forms if form is not None for fault in faults(form)]
-        return Notice("bad", amiss.said, faults=told)
-    if typed.does == CHECK and typed.about == "edit" and _is_plain(typed.edit.value):
+        return Notice("bad", amiss.said, faults=told, doubts=[] if told else doubts)
+    if typed.does == CHECK and asked.waiting.kind == "plan":
+        said = of_plan(typed, asked)
+        found = [] if isinstance(said, Amiss) else changed_in(asked, said)
+        as_it_is = "Nothing is left out or changed: all of it would be carried out as it stands."
+        return Notice("asks", _OTHERWISE, found) if found else Notice("good", as_it_is)
+    if typed.does == CHECK and typed.about == "edit" and is_plain(typed.edit.value):
         changes = differences(asked.waiting.arguments, typed.edit.value)
-        return Notice("asks", "This is what you would change:", changes)
+        return Notice("asks", "This is what you would change:", changes, doubts=doubts)
     return None
+
+
+def _doubts(forms: Sequence[Field | None]) -> list[Field]:
+    return [one for form in forms if form is not None for one in doubtful(form)]
 
 
 def _used(asked: Asked) -> list[tuple[str, str]]:

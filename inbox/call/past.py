@@ -6,19 +6,24 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, Literal
 
+from inbox.call.carried import Carried, carried
 from remote.run import Entry, RemoteRun
 from remote.story import Line, Story
 from remote.text import moment
 from schemas import names
-from schemas.decision import Decided, Waiting
+from schemas.decision import Decided, Kind, Waiting
 from schemas.plan import in_brief
 
 # Of the log before the question, so much is read, and of that so much is told.
 MAX_ENTRIES: Final = 400
 MAX_LINES: Final = 14
 MAX_DECISIONS: Final = 10
+# How a call stands once it waits no more: not begun, begun, ended with a result or with an error;
+# or nothing more is to come of what was decided.
+Stage = Literal["ready", "begun", "done", "failed", "settled"]
 _LED: Final = ("message", "tool_call", "tool_end", "summary", "notice")
 
 
@@ -32,11 +37,22 @@ class Version:
 
 
 @dataclass(frozen=True)
+class Before:
+    """A time that something was asked before, and what was answered; nothing: it was withdrawn."""
+
+    kind: Kind
+    at: str
+    verdict: Decided | None = None
+
+
+@dataclass(frozen=True)
 class Past:
     """What the log says around a question; `asked` is the newest one of that name, if any.
 
     `verdict` is the decision that ended the wait, `expired` that time has. `became` tells what came
-    of the call since.
+    of the call since, and `stage` how it stands. `before` are the times that the same was asked
+    before. Of a plan, `steps` tells what came of each. So many entries as are `unshown` stand in
+    the log before what is told of it.
     """
 
     asked: Waiting | None = None
@@ -45,6 +61,10 @@ class Past:
     led: list[Line] = field(default_factory=list)
     earlier: list[Line] = field(default_factory=list)
     became: list[Line] = field(default_factory=list)
+    before: list[Before] = field(default_factory=list)
+    steps: list[Carried] = field(default_factory=list)
+    unshown: int = 0
+    stage: Stage = "settled"
     decisions: list[Decided] = field(default_factory=list)
     verdict: Decided | None = None
     expired: bool = False
@@ -74,15 +94,19 @@ def past_of(entries: Sequence[Entry], run_id: str, call_id: str) -> Past:
         return Past()
     asked = Waiting.read(entries[index]["approval"])
     since = [entry for entry in entries[index:] if entry.get("callId") == call_id]
-    ending = next(
-        (entry for entry in since if entry.get("outcome") in ("decided", "expired")), None
-    )
+    ending = _ending(since)
+    led, unshown = _led(told[:index], [call_id, *in_brief("plan", asked.arguments)])
     starts = [e["at"] for e in entries if e["type"] == "tool_start" and e["callId"] == call_id]
+    versions = [*_versions(asked, since)]
     return Past(
         asked=asked,
         number=entries[index]["n"],
-        versions=[*_versions(asked, since)],
-        led=_led(told[:index], [call_id, *in_brief("plan", asked.arguments)]),
+        versions=versions,
+        steps=_steps(asked, versions[-1], told[index:], ending),
+        led=led,
+        unshown=unshown,
+        before=list(_before(entries[:index], call_id)),
+        stage=_stage(asked, ending, entries[index:]),
         earlier=_lines(told, lambda entry: _is_decision(entry, but=call_id))[-MAX_DECISIONS:],
         became=_became(told[index:], call_id, ending),
         decisions=[Decided.read(e["decided"]) for e in since if e.get("decided")],
@@ -124,15 +148,58 @@ def _lines(told: Sequence[Told], wanted: Any) -> list[Line]:
     return [line for entry, lines in told if wanted(entry) for line in lines]
 
 
-def _led(told: Sequence[Told], asked: Sequence[str]) -> list[Line]:
-    """What led to a question, but for the calls that it is about, which the page shows."""
+def _led(told: Sequence[Told], asked: Sequence[str]) -> tuple[list[Line], int]:
+    """What led to a question, but for the calls that it is about, which the page shows; and how
+    many entries stand in the log before the first of it, where there are any to be told."""
 
     def led(entry: Entry) -> bool:
         own = entry["type"] == "tool_call" and entry["callId"] in asked
         return entry["type"] in _LED and not own
 
-    lines = _lines(told, led)
-    return [line for line in lines if not line.minor][-MAX_LINES:]
+    found = [(e["n"], line) for e, lines in told if led(e) for line in lines if not line.minor]
+    shown = found[-MAX_LINES:]
+    is_cut = len(found) > MAX_LINES or bool(told and told[0][0]["n"] > 1)
+    first = shown[0][0] if shown else 0
+    return [line for _, line in shown], max(first - 1, 0) if is_cut else 0
+
+
+def _ending(entries: Sequence[Entry]) -> Entry | None:
+    """What ended a wait, among what the log says of its call."""
+    return next((e for e in entries if e.get("outcome") in ("decided", "expired")), None)
+
+
+def _before(entries: Sequence[Entry], call_id: str) -> Iterator[Before]:
+    """The times that people were asked about a call before, and what ended each."""
+    times = [index for index, entry in enumerate(entries) if _asks(entry, call_id)]
+    for start, end in pairwise([*times, len(entries)]):
+        ending = _ending([e for e in entries[start:end] if e.get("callId") == call_id])
+        decided = (ending or {}).get("decided")
+        verdict = Decided.read(decided) if decided else None
+        at = str((ending or entries[start])["at"])
+        yield Before(entries[start]["approval"].get("kind", "call"), at, verdict)
+
+
+def _stage(asked: Waiting, ending: Entry | None, after: Sequence[Entry]) -> Stage:
+    """How what was asked about stands; a plan stands as the last of its calls does."""
+    if ending is None or asked.kind == "budget":
+        return "settled"
+    calls = {*(in_brief("plan", asked.arguments) if asked.kind == "plan" else (asked.call_id,))}
+    later = [e for e in after if e["n"] > ending["n"] and e.get("callId") in calls]
+    ends = [e for e in later if e["type"] == "tool_end"]
+    if len(ends) == len(calls):
+        return "failed" if any(e.get("error") for e in ends) else "done"
+    return "begun" if any(e["type"] == "tool_start" for e in later) else "ready"
+
+
+def _steps(
+    asked: Waiting, last: Version, told: Sequence[Told], ending: Entry | None
+) -> list[Carried]:
+    """What came of the steps of a plan since it was decided on."""
+    if asked.kind != "plan" or ending is None:
+        return []
+    after = [pair for pair in told if pair[0]["n"] > ending["n"]]
+    denied = (ending.get("decided") or {}).get("decision") == "deny"
+    return [*carried(asked, last.arguments, after, denied=denied)]
 
 
 def _became(told: Sequence[Told], call_id: str, ending: Entry | None) -> list[Line]:
@@ -142,7 +209,8 @@ def _became(told: Sequence[Told], call_id: str, ending: Entry | None) -> list[Li
     after = [pair for pair in told if pair[0]["n"] > ending["n"]]
 
     def of_call(entry: Entry) -> bool:
-        message = entry.get("message") or {}
+        # What a run failed with has a message too, which is a text.
+        message = entry["message"] if entry["type"] == "message" else {}
         return entry.get("callId") == call_id or message.get("callId") == call_id
 
     return [line for line in _lines(after, of_call) if line.word != "asks"][:MAX_LINES]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from inbox.call.past import Past, Stage
 from remote.question import what
 from remote.text import as_json, cell, clean, moment, one_line, since
 from schemas.decision import Decided, Kind, Waiting
@@ -14,9 +15,7 @@ from schemas.plan import calls_shown
 from schemas.tool import ApprovalPolicy, ShownTool
 
 _NAME_CHARS: Final = 60
-_BUTTON_CHARS: Final = 70
-_ARGUMENT_CHARS: Final = 24
-_MAX_ARGUMENTS: Final = 3
+_BUTTON_CHARS: Final = 80
 _ASKS: Final[dict[Kind, str]] = {
     "call": "Shall this be done?",
     "plan": "Shall this plan be carried out?",
@@ -27,6 +26,11 @@ _LAPSES: Final = {
     "deny": "it is denied, and the run goes on without it",
     "fail": "the whole run fails",
     "approve": "it is carried out, without anybody's leave",
+}
+# With no run around it that could go on.
+_LAPSES_OF_SINGLE: Final = {
+    "deny": "it is denied, and not carried out",
+    "fail": "it fails",
 }
 _LAPSES_OF: Final[dict[Kind, str]] = {
     "reconcile": "it is given up: the run goes on, and nobody knows whether it happened",
@@ -46,6 +50,14 @@ _SAID_OF_UNKNOWN: Final = {
     "respond": "said that it happened",
     "approve": "said that it did not happen, so it is carried out again",
     "deny": "gave it up",
+}
+
+_STANDS: Final[dict[Stage, str]] = {
+    "ready": "It has not begun yet.",
+    "begun": "It has begun, and has not ended yet.",
+    "done": "It was carried out.",
+    "failed": "It ended with an error, which stands below.",
+    "settled": "",
 }
 
 
@@ -76,18 +88,18 @@ def asks(waiting: Waiting) -> str:
 def heading(waiting: Waiting) -> str:
     """What the question is about."""
     if waiting.kind == "plan":
-        return counted(len(list(calls_shown(waiting.arguments))), "call")
+        return counted(len(list(calls_shown(waiting.arguments))), "step")
     return what(waiting)
 
 
 def if_approved(waiting: Waiting, tool: ShownTool | None) -> str:
     """What happens if somebody approves, in a sentence."""
     first = {
-        "call": "If it is approved, it is carried out at once, with exactly these arguments",
-        "plan": "If it is approved, the calls that are ticked are carried out, each with exactly"
+        "call": "If it is approved, it is carried out, with exactly what stands here",
+        "plan": "If it is approved, the steps that are ticked are carried out, each with exactly"
         " its arguments, in the order that is shown",
-        "reconcile": "It was started, and its end was never heard of. Nothing more is done until"
-        " somebody says what happened",
+        "reconcile": "It was begun, and nobody knows whether it was done. Nothing more is done"
+        " until somebody says what happened",
         "budget": "It has used up what it may, and stands still. If that is extended, it goes on",
     }[waiting.kind]
     by = (
@@ -118,24 +130,26 @@ def consequences(waiting: Waiting, tool: ShownTool | None) -> list[str]:
     return [changes, twice]
 
 
-def lapse(waiting: Waiting, policy: ApprovalPolicy | None) -> str:
-    """What becomes of it when nobody decides in time."""
+def lapse(waiting: Waiting, policy: ApprovalPolicy | None, *, single: bool = False) -> str:
+    """What becomes of it when nobody decides in time; `single`: there is no run around it."""
+    if single and waiting.kind == "reconcile":
+        return "it is given up, and nobody knows whether it happened"
     if waiting.kind in _LAPSES_OF:
         return _LAPSES_OF[waiting.kind]
-    return _LAPSES[(policy and policy.on_timeout) or "deny"]
+    end = (policy and policy.on_timeout) or "deny"
+    return (_LAPSES_OF_SINGLE if single else {}).get(end) or _LAPSES[end]
 
 
 def approve_button(waiting: Waiting) -> str:
-    """What the button that approves does: `Approve: Refund an order, 7, 20`."""
+    """What the button that approves does: `Approve: Refund an order, 7, 20`. It names every value,
+    or none: what it left out would look as if it did not count."""
     if waiting.kind == "budget":
         return f"Extend: {extended(waiting)}"
-    told = f"Approve: {what(waiting)}"
-    for value in list(waiting.arguments.values())[:_MAX_ARGUMENTS]:
-        if isinstance(value, str | int | float) and value != "":
-            short = one_line(cell(value), _ARGUMENT_CHARS)
-            if len(told) + len(short) + 2 <= _BUTTON_CHARS:
-                told += f", {short}"
-    return told
+    values = list(waiting.arguments.values())
+    named = ", ".join([f"Approve: {what(waiting)}", *map(cell, values)])
+    plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values)
+    fits = len(named) <= _BUTTON_CHARS and one_line(named, _BUTTON_CHARS) == named
+    return named if plain and fits else f"Approve as shown: {what(waiting)}"
 
 
 def extended(waiting: Waiting) -> str:
@@ -152,6 +166,8 @@ def gave(decided: Decided, kind: Kind, you: str) -> str:
     """Who decided what: `You approved it`, `grace denied it: not before Friday`."""
     said = _SAID_OF_UNKNOWN if kind == "reconcile" else SAID
     words = said.get(decided.decision) or SAID.get(decided.decision, clean(decided.decision))
+    if kind == "plan" and decided.decision == "edit":
+        words = "approved it with changes"
     if kind == "budget":
         words = {"approve": "extended it", "edit": "set the limit", "deny": "ended the run"}.get(
             decided.decision, words
@@ -159,6 +175,28 @@ def gave(decided: Decided, kind: Kind, you: str) -> str:
     by = "You" if decided.by == you else one_line(decided.by or "Somebody", _NAME_CHARS)
     signed = " (signed)" if decided.signed else ""
     return f"{by} {words}{signed}"
+
+
+def came(past: Past) -> str:
+    """What came of what was decided, in a sentence; of a plan, it is told call by call."""
+    if past.asked is None or past.asked.kind not in ("call", "reconcile"):
+        return ""
+    verdict = past.verdict.decision if past.verdict else ""
+    again = " again" if past.asked.kind == "reconcile" else ""
+    if again and verdict in ("deny", "give_up"):
+        return "It is not carried out again, and nobody knows whether it happened."
+    if verdict == "deny":
+        return "It was not carried out."
+    if verdict in ("respond", "happened"):
+        return f"It {'is' if again else 'was'} not carried out{again}: the answer is its result."
+    if past.verdict is None and past.stage == "failed":
+        return "" if again else "It was not carried out."
+    return _STANDS[past.stage]
+
+
+def ordinal(number: int) -> str:
+    """`second`, `third`, `4th`."""
+    return {2: "second", 3: "third"}.get(number, f"{number}th")
 
 
 def counted(number: int, thing: str) -> str:

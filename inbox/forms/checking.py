@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from inbox.forms.fields import Field
+from inbox.forms.notes import asked_for
 from inbox.forms.places import MISSING, Misread, Place
 from workflows.engine.checking import Misfit, misfits
 
@@ -18,7 +19,16 @@ def wrong(value: Any, schema: Any) -> list[Misfit]:
         return unread
     if value is MISSING:
         return [Misfit((), "required", "This is needed.")]
-    return [one for found in misfits(value, schema) for one in _placed(found, value)]
+    found = [each for one in misfits(value, schema) for each in _placed(one, value)]
+    return [_plainly(one) for one in found]
+
+
+def _plainly(found: Misfit) -> Misfit:
+    """What is of another format is told by what to write: `'' is not a 'date'`."""
+    if found.keyword != "format":
+        return found
+    _, _, name = found.said.rpartition(" is not a ")
+    return Misfit(found.place, found.keyword, asked_for(name.strip("'")))
 
 
 def _misread(value: Any, place: Place) -> Iterator[Place]:

@@ -87,7 +87,7 @@ def scalar(drawn: Field) -> Field:
     long = now == "json" or "\n" in drawn.text or len(drawn.text) > _LINE_CHARS
     drawn.control = "lines" if long else "line"
     wants_date = drawn.shape.rules.get("format") == "date"
-    if wants_date and (_is_date(drawn.text) or value is MISSING):
+    if wants_date and (not drawn.text or _is_date(drawn.text)):
         drawn.control = "date"
     return _meant(drawn, now)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from inbox.forms.places import MISSING, Place
+from inbox.forms.places import MISSING, Misread, Place
 from remote.text import as_json, cell, one_line
 from schemas.base import canonical_json
 
@@ -27,6 +27,24 @@ def differences(old: Any, new: Any) -> list[Difference]:
     told = [Difference(_name(place), _shown(a), _shown(b)) for place, a, b in found]
     more = len(told) - MAX_DIFFERENCES
     return [*told[:MAX_DIFFERENCES], Difference("…", "", f"{more} more")] if more > 0 else told
+
+
+def is_same(typed: Any, given: Any) -> bool:
+    """Whether nothing was typed that is another value, or cannot be read."""
+    return is_plain(typed) and canonical_json(typed) == canonical_json(given)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether everything in it was read."""
+    match value:
+        case Misread():
+            return False
+        case dict():
+            return all(map(is_plain, value.values()))
+        case list():
+            return all(map(is_plain, value))
+        case _:
+            return value is not MISSING
 
 
 def _between(old: Any, new: Any, place: Place) -> Iterator[tuple[Place, Any, Any]]:

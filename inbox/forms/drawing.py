@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from inbox.forms.controls import absent, in_json, misread, pick, scalar, with_leaving_out
 from inbox.forms.fields import LABEL_CHARS, Button, Field
-from inbox.forms.notes import hint, limits
+from inbox.forms.notes import doubt, hint, limits
 from inbox.forms.places import MISSING, Misread, Place, Said, pointer
 from inbox.forms.shape import shape_of
 from remote.text import one_line
@@ -62,6 +62,7 @@ class Drawing:
             needed=needed,
             hint=hint(shape),
             limits=limits(shape),
+            doubt=doubt(shape, value),
         )
         if isinstance(value, Misread):
             return misread(drawn, value)

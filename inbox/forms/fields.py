@@ -61,7 +61,9 @@ class Field:
     inside: list["Field"] = field(default_factory=list)
     buttons: list[Button] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    doubt: str = ""
     schema: str = ""
+    stands_for: str = ""
 
     def name(self, kind: str) -> str:
         """The name of one of its controls."""
@@ -72,6 +74,8 @@ class Field:
         """The value as a person checks it."""
         if isinstance(self.value, bool):
             return MEANINGS["true" if self.value else "false"]
+        if isinstance(self.value, str) and self.shape.kinds == ("string",) and self.value.isalnum():
+            return self.value  # it can be nothing else here, though it may look like a number
         return "left out" if self.value is MISSING else cell(self.value).rstrip("\n")
 
     @property
@@ -95,6 +99,16 @@ class Field:
     def is_reference(self) -> bool:
         """Whether it stands for a value that is filled in when the call is carried out."""
         return isinstance(self.value, str) and MARK in self.value
+
+    @property
+    def is_any(self) -> bool:
+        """Whether a value of any kind may be written: most people mean a text."""
+        return not self.shape.kinds and not self.shape.branches
+
+    @property
+    def says_text(self) -> bool:
+        """Whether what is written in it is meant as a text."""
+        return any(one.chosen and one.value.split("/")[0] == "text" for one in self.meant)
 
     @property
     def grows(self) -> bool:

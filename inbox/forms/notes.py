@@ -1,9 +1,14 @@
 """What a schema says to people of a value: what it is, and within what bounds."""
 
+import re
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from inbox.forms.shape import Shape
 from remote.text import as_json, clean, one_line
+from schemas.reference import MARK
 
 _HINT_CHARS: Final = 2_000
 _SAID_CHARS: Final = 200
@@ -29,6 +34,46 @@ _BOUNDS: Final = (
     ("pattern", "in the form {}"),
     ("default", "{} if it is left out"),
 )
+
+
+def doubt(shape: Shape, value: Any) -> str:
+    """What a person should look at again: a run takes any text for a `format` that it does not
+    check, as draft 2020-12 has it, and so does a form."""
+    name = str(shape.rules.get("format"))
+    if not isinstance(value, str) or MARK in value or name not in _LOOKS_LIKE:
+        return ""
+    return "" if _LOOKS_LIKE[name](value) else f"this does not look like {_FORMATS[name]}."
+
+
+def asked_for(format_: str) -> str:
+    """What to write where a value is not of a format that a run checks."""
+    return f"Give {_FORMATS.get(format_, f'what fits the format {format_}')}."
+
+
+def _is_email(text: str) -> bool:
+    return re.fullmatch(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+", text) is not None
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        return "T" in text.upper() and datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme) and bool(parts.netloc or parts.path) and not re.search(r"\s", text)
+
+
+_LOOKS_LIKE: Final[dict[str, Callable[[str], bool]]] = {
+    "email": _is_email,
+    "date-time": _is_moment,
+    "uri": _is_address,
+}
 
 
 def hint(shape: Shape) -> str:

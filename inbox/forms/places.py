@@ -68,7 +68,10 @@ def pointer(place: Place) -> str:
     return "".join(f"/{quote(step, safe='')}" for step in steps)
 
 
-def steps(text: str) -> tuple[str, ...]:
-    """The steps of a pointer, all of them as texts."""
+def steps(text: str) -> tuple[str, ...] | None:
+    """The steps of a pointer, all of them as texts; `None` where it is none."""
     found = text.split("/")[1:]
-    return tuple(unquote_to_bytes(step).decode("utf-8", "surrogatepass") for step in found)
+    try:
+        return tuple(unquote_to_bytes(step).decode("utf-8", "surrogatepass") for step in found)
+    except UnicodeDecodeError:
+        return None

@@ -30,6 +30,8 @@ from inbox.forms.places import (
 )
 from schemas.base import MAX_JSON_DEPTH, is_deeper
 
+# The place of an item in a list, as a form writes it.
+_NUMBERED: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NO_NUMBER: Final = "Write a number in digits, such as 12 or 12.50."
 # What stands for a value without a text in the control.
@@ -63,8 +65,8 @@ def _tree(items: Iterable[tuple[str, str]]) -> _Node:
     for key, text in items:
         kind, _, where = key.partition(":")
         found = steps(where)
-        if kind not in KINDS or len(found) > MAX_JSON_DEPTH:
-            continue
+        if kind not in KINDS or found is None or len(found) > MAX_JSON_DEPTH:
+            continue  # no page has such a control
         node = root
         for step in found:
             node = node.inside.setdefault(step, _Node())
@@ -94,8 +96,8 @@ def _value(node: _Node, place: Place, branches: dict[Place, int]) -> Any:
 
 
 def _list(node: _Node, place: Place, branches: dict[Place, int]) -> list[Any]:
-    numbered = sorted((int(key), one) for key, one in node.inside.items() if key.isdecimal())
-    found = [_value(one, (*place, number), branches) for number, one in numbered]
+    numbered = {int(key): one for key, one in node.inside.items() if _NUMBERED.fullmatch(key)}
+    found = [_value(numbered[at], (*place, at), branches) for at in sorted(numbered)]
     return [Misread("", "pick", "Choose one.") if one is MISSING else one for one in found]
 
 
@@ -155,10 +157,11 @@ def _no_constant(name: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = next(key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1)
-        raise ValueError(f"{json.dumps(twice)} stands twice in an object")
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{json.dumps(key)} stands twice in an object")
+        found[key] = value
     return found
 
 

@@ -7,15 +7,17 @@ and put in order then; where it does not even know which runs wait, every open o
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final
 
 from temporalio.client import Client
 
 from inbox.listing.asked import Answer
+from inbox.listing.rows import SOON
 from inbox.listing.wanted import View
 from remote.lists import OPEN, LacksAttributesError, Listed, Wanted, counted, having, listed
 from remote.text import moment
-from remote.visibility import first, in_order
+from remote.visibility import EXPIRING, first, in_order
 from schemas import names
 from schemas.decision import Waiting
 
@@ -65,6 +67,17 @@ async def look(client: Client, view: View, own_groups: tuple[str, ...]) -> Look:
         lacking = "which runs wait, nor their agents and principals"
         runs = await listed(client, OPEN + Wanted(id_prefix=view.run).terms(), MAX_ASKED + 1)
     return Look(runs[:MAX_ASKED], [], len(runs), len(runs) > MAX_ASKED, lacking)
+
+
+async def soon(client: Client, view: View, own_groups: tuple[str, ...]) -> int:
+    """How many of all the runs that are wanted have a call that expires within the hour.
+
+    Raises:
+        CommandError: as `look` does.
+    """
+    query = having("awaiting_approval") + view.wanted(own_groups).terms()
+    end = (datetime.now(UTC) + SOON).isoformat()
+    return await counted(client, f'{query} AND {EXPIRING.attribute} <= "{end}"')
 
 
 async def _in_order(client: Client, query: str, view: View) -> Look:

@@ -5,24 +5,25 @@ answered in a second and a half. What has not come by then is asked for again by
 and without JavaScript when it is loaded again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from inbox.access.forms import form_of
 from inbox.listing.asked import Answer, Asked
-from inbox.listing.looks import MAX_ASKED, Look, look, placed
+from inbox.listing.looks import MAX_ASKED, Look, look, placed, soon
 from inbox.listing.rows import Row, rows
 from inbox.listing.runs import Runs
 from inbox.listing.several import MAX_CHOICES, Several, before, read_choices
 from inbox.listing.wanted import MINE, View, group_option
-from inbox.listing.watch import FullError, Watches
+from inbox.listing.watch import Watches
 from inbox.pages import page
 from inbox.parts import Parts
 from inbox.person import Person, person_of
+from inbox.streaming import EventStream, Room, full
 from remote.errors import wrong_command
 from schemas import names
 
@@ -30,8 +31,7 @@ ANSWER_SECONDS: Final = 1.5
 # Where every run has to be asked before the list can be put in order.
 ASK_ALL_SECONDS: Final = 5.0
 MAX_REASON_CHARS: Final = 10_000
-_STREAM: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-_FULL: Final = "too many pages are listening; this one shows what is new when it is loaded again"
+MAX_STREAMS: Final = 500
 
 
 def routes(parts: Parts) -> list[BaseRoute]:
@@ -52,6 +52,7 @@ class Waiting:
         self._parts = parts
         self._asked = Asked(parts.client)
         self._watches = Watches()
+        self._room = Room(MAX_STREAMS)
 
     async def show(self, request: Request) -> Response:
         """One page of the list."""
@@ -62,6 +63,7 @@ class Waiting:
         )
         found = placed(seen, answers, view, person.groups) if seen.lacking else seen
         shown = self._rows(found, answers, person)
+        urgent = 0 if seen.lacking else await soon(self._parts.client, view, person.groups)
         return page(
             request,
             "list.html",
@@ -70,6 +72,9 @@ class Waiting:
             changes=f"/changes?{view.query}&seen={seen.mark}",
             found=found,
             rows=shown,
+            calls=_calls(found, answers),
+            urgent=urgent,
+            soonest=_address(view.having(order_name="expiring")),
             late=any(row.late for row in shown),
             choosable=any(row.choice for row in shown),
             next=_address(view.behind(found.runs[-1])) if found.more and found.runs else "",
@@ -99,12 +104,9 @@ class Waiting:
         async def mark() -> str:
             return (await look(self._parts.client, view, groups)).mark
 
-        try:
-            self._watches.check_room(key)
-        except FullError:
-            return PlainTextResponse(_FULL, 503, {"Retry-After": "30"})
-        events = self._watches.changes(key, mark, seen)
-        return StreamingResponse(events, media_type="text/event-stream", headers=_STREAM)
+        if self._room.is_full or not self._watches.has_room(key):
+            return full()
+        return EventStream(self._room, self._watches.changes(key, mark, seen))
 
     async def decide(self, request: Request) -> Response:
         """One answer to all calls that were chosen."""
@@ -131,6 +133,13 @@ class Waiting:
         outcomes = await several.outcomes(choices)
         self._asked.forget(choice.run for choice in choices)
         return page(request, "list_done.html", outcomes=outcomes, here=here)
+
+
+def _calls(found: Look, answers: Mapping[str, Answer]) -> int | None:
+    """How many calls wait in the runs of a page; `None` where not all of them have answered."""
+    told = [answers.get(run.id) for run in found.shown]
+    counted = [len(answer) for answer in told if isinstance(answer, list)]
+    return sum(counted) if len(counted) == len(told) else None
 
 
 def _wrong_reason(reason: str) -> str:

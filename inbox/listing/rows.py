@@ -3,10 +3,10 @@
 A run that has not answered yet has one row, with what the list knows of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from inbox.listing.asked import Answer
@@ -14,12 +14,13 @@ from inbox.person import Person
 from remote.errors import CommandError
 from remote.lists import Listed
 from remote.question import what
-from remote.text import as_json, clean, moment, one_line, shorten, since
+from remote.text import as_json, clean, moment, one_line, sentence, shorten, since
 from schemas import names
 from schemas.decision import Decided, Kind, Waiting
-from schemas.plan import in_brief
+from schemas.plan import calls_shown
 
 SOON: Final = timedelta(hours=1)
+_LITTLE: Final = 0.1
 MAX_BRIEF_CHARS: Final = 300
 # A run may wait for more calls than a person reads in a list: the others stand on its own page.
 MAX_OF_A_RUN: Final = 10
@@ -37,7 +38,7 @@ _KINDS: Final[dict[Kind, str]] = {
 }
 _OPEN_IT: Final[dict[Kind, str]] = {
     "reconcile": "It needs more than a yes or a no: open it.",
-    "plan": "Open it to see what each of its calls would do.",
+    "plan": "Open it to see what each of its steps would do.",
     "budget": "Open it to see what was used, and what a yes would grant.",
 }
 
@@ -81,6 +82,7 @@ class Row:
     obstacle: str = ""
     trouble: str = ""
     late: bool = False
+    single: bool = False
 
     @property
     def id(self) -> str:
@@ -113,7 +115,7 @@ def rows(run: Listed, answer: Answer | None, person: Person, *, signs: bool) -> 
         case None:
             yield _unanswered(run, ASKING, late=True)
         case CommandError() as error:
-            yield _unanswered(run, _sentence(error))
+            yield _unanswered(run, sentence(clean(str(error))))
         case waiting:
             for one in waiting[:MAX_OF_A_RUN]:
                 yield _row(run, one, person, signs=signs)
@@ -130,16 +132,20 @@ def deciders(groups: Sequence[str]) -> str:
     return ", ".join(named)
 
 
-def urgency(until: datetime | None) -> str:
-    """That there is little time left, in words; else empty."""
+def urgency(until: datetime | None, asked: datetime | None) -> str:
+    """That there is little time left, in words: less than an hour, or a tenth of all; else
+    empty."""
     left = None if until is None else until - datetime.now(UTC)
-    if left is None or left >= SOON:
+    if until is None or left is None:
+        return ""
+    little = SOON if asked is None else max(SOON, (until - asked) * _LITTLE)
+    if left >= little:
         return ""
     return "expires soon" if left > timedelta() else "its time is over"
 
 
 def _row(run: Listed, waiting: Waiting, person: Person, *, signs: bool) -> Row:
-    until = moment(waiting.expires_at)
+    asked, until = moment(waiting.requested_at), moment(waiting.expires_at)
     in_line = brief(waiting)
     obstacle = _obstacle(waiting, person, signs=signs) or (
         "" if len(in_line) <= MAX_BRIEF_CHARS else "Open it to see all of its arguments."
@@ -150,9 +156,9 @@ def _row(run: Listed, waiting: Waiting, person: Person, *, signs: bool) -> Row:
         one_line(run.agent or "", _NAME_CHARS),
         one_line(run.principal or "", _NAME_CHARS),
         what(waiting),
-        Moment.of(moment(waiting.requested_at)),
+        Moment.of(asked),
         Moment.of(until),
-        urgency(until),
+        urgency(until, asked),
         deciders(waiting.approvers),
         call=waiting.call_id,
         kind=_KINDS[waiting.kind],
@@ -160,6 +166,7 @@ def _row(run: Listed, waiting: Waiting, person: Person, *, signs: bool) -> Row:
         so_far=_so_far(waiting),
         choice="" if obstacle else choice,
         obstacle=obstacle,
+        single=run.single,
     )
 
 
@@ -172,19 +179,28 @@ def _unanswered(run: Listed, trouble: str, *, late: bool = False) -> Row:
         shorten(tools, _TEXT_CHARS) or one_line(run.id, _ID_CHARS),
         Moment.of(run.since),
         Moment.of(run.until),
-        urgency(run.until),
+        urgency(run.until, run.since),
         deciders(run.groups),
         trouble=trouble,
         late=late,
+        single=run.single,
     )
 
 
 def brief(waiting: Waiting) -> str:
-    """The arguments in a line, exactly; text is quoted, so that no value can pass for another."""
+    """The arguments in a line, exactly; text is quoted, so that no value can pass for another. Of a
+    plan, its steps by their names, which is not what is decided on."""
+    if waiting.kind == "plan":
+        steps = enumerate(calls_shown(waiting.arguments), start=1)
+        return ", ".join(f"{n}. {one_line(_label(call), _NAME_CHARS)}" for n, call in steps)
     return "  ".join(
         f"{one_line(name, _NAME_CHARS)}={as_json(value)}"
-        for name, value in in_brief(waiting.kind, waiting.arguments).items()
+        for name, value in waiting.arguments.items()
     )
+
+
+def _label(call: Mapping[str, Any]) -> str:
+    return str(call.get("label") or call.get("tool") or call["id"])
 
 
 def _so_far(waiting: Waiting) -> str:
@@ -210,8 +226,3 @@ def _obstacle(waiting: Waiting, person: Person, *, signs: bool) -> str:
     if any(decided.by == person.name for decided in waiting.decisions):
         return "You have decided; others must agree."
     return ""
-
-
-def _sentence(error: CommandError) -> str:
-    text = clean(str(error))
-    return f"{text[:1].upper()}{text[1:]}."

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
+from inbox import statuses
 from inbox.listing.rows import Moment
 from inbox.listing.wanted import read_place, write_place
 from inbox.pages import page
@@ -16,7 +17,7 @@ from inbox.parts import Parts
 from remote.errors import CommandError
 from remote.lists import Listed, Wanted, having
 from remote.summary import detail
-from remote.text import clean, one_line
+from remote.text import one_line
 from remote.visibility import STARTED, first
 
 PAGE_RUNS: Final = 25
@@ -25,32 +26,21 @@ ANSWER_SECONDS: Final = 3.0
 _TEXT_CHARS: Final = 300
 _NAME_CHARS: Final = 60
 
-# Each status with its word, and how it is meant: at work, waiting, done, ended otherwise.
-STATUSES: Final[Mapping[str, tuple[str, str]]] = {
-    "running": ("at work", ""),
-    "awaiting_approval": ("waits for a person", "asks"),
-    "awaiting_message": ("waits for a message", ""),
-    "completed": ("completed", "good"),
-    "stopped": ("stopped", "good"),
-    "budget_exceeded": ("out of budget", "bad"),
-    "failed": ("failed", "bad"),
-    "cancelled": ("cancelled", "dim"),
-    "terminated": ("terminated", "bad"),
-    "timed_out": ("timed out", "bad"),
-}
 # Those that can be searched for; a run that was terminated or timed out is found as failed.
-CHOICES: Final = tuple(name for name in STATUSES if name not in ("terminated", "timed_out"))
+CHOICES: Final = [one for one in statuses.STATUSES if one not in ("terminated", "timed_out")]
 _FILTERS: Final = ("status", "agent", "principal", "run")
 _ENDED_BADLY: Final = ("failed", "terminated", "timed_out", "budget_exceeded")
 
 
 @dataclass(frozen=True)
 class Told:
-    """What no list says of a run: since when there is all of it, its summary, why it failed."""
+    """What no list says of a run: since when there is all of it, its summary, and of one that
+    failed the code and why."""
 
     started: Moment | None
     summary: str = ""
     why: str = ""
+    code: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +53,7 @@ class Row:
     status: str
     tone: str
     told: Told
+    single: bool
 
 
 class Runs:
@@ -85,7 +76,7 @@ class Runs:
             request,
             "list_runs.html",
             rows=await self._rows(shown),
-            statuses=[(name, STATUSES[name][0]) for name in CHOICES],
+            statuses=[(name, statuses.STATUSES[name][0]) for name in CHOICES],
             said=said,
             filtered=bool(kept),
             first=_address(kept) if after else "",
@@ -112,8 +103,10 @@ class Runs:
                 ended = await remote.ended() if run.status in _ENDED_BADLY else None
             except CommandError as error:
                 return Told(Moment.of(run.started), why=one_line(str(error), _TEXT_CHARS))
-        why = one_line(detail(ended), _TEXT_CHARS) if ended is not None else ""
-        return Told(Moment.of(began.started), one_line(began.summary or "", _TEXT_CHARS), why)
+        at, summary = Moment.of(began.started), one_line(began.summary or "", _TEXT_CHARS)
+        if ended is None:
+            return Told(at, summary)
+        return Told(at, summary, one_line(detail(ended), _TEXT_CHARS), ended.code)
 
 
 def _terms(said: Mapping[str, str]) -> str:
@@ -130,6 +123,6 @@ def _address(said: Mapping[str, str]) -> str:
 
 
 def _row(run: Listed, told: Told) -> Row:
-    status, tone = STATUSES.get(run.status, (clean(run.status), ""))
+    status, tone = statuses.told(run.status, told.code)
     agent, principal = (one_line(text or "", _NAME_CHARS) for text in (run.agent, run.principal))
-    return Row(run.id, agent, principal, status, tone, told)
+    return Row(run.id, agent, principal, status, tone, told, run.single)

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from inbox.deciding import RefusedError, send
 from inbox.listing.rows import MAX_BRIEF_CHARS, Choice, brief
 from inbox.parts import Parts
 from inbox.person import Person
+from inbox.sending import RefusedError, send
 from remote.errors import CommandError
 from remote.question import what
 from remote.story import DECIDED

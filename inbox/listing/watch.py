@@ -12,20 +12,15 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Final
 
+from inbox.streaming import frame
 from remote.errors import CommandError
 from remote.text import one_line
 
 EVERY_SECONDS: Final = 1.5
-KEEP_ALIVE_SECONDS: Final = 15.0
-MAX_LISTENERS: Final = 500
 MAX_WATCHED: Final = 100
 _TROUBLE_CHARS: Final = 500
 
 Mark = Callable[[], Awaitable[str]]
-
-
-class FullError(Exception):
-    """There are as many listeners, or as many views of the list, as are watched at a time."""
 
 
 @dataclass
@@ -38,26 +33,24 @@ class _Watched:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
+    def tell(self) -> None:
+        """Have everyone look who waits for news."""
+        self.news.set()
+        self.news = asyncio.Event()
+
 
 class Watches:
     """All views that somebody looks at now."""
 
     def __init__(self) -> None:
         self._watched: dict[object, _Watched] = {}
-        self._listeners = 0
 
-    def check_room(self, key: object) -> None:
-        """See that there is room for another listener.
+    def has_room(self, key: object) -> bool:
+        """Whether there is room for a listener to this view."""
+        return key in self._watched or len(self._watched) < MAX_WATCHED
 
-        Raises:
-            FullError: there is none.
-        """
-        new = key not in self._watched
-        if self._listeners >= MAX_LISTENERS or (new and len(self._watched) >= MAX_WATCHED):
-            raise FullError
-
-    async def changes(self, key: object, mark: Mark, seen: str) -> AsyncGenerator[bytes]:
-        """Server-sent events for one listener, for as long as they listen."""
+    async def changes(self, key: object, mark: Mark, seen: str) -> AsyncGenerator[str, None]:
+        """The frames for one listener, for as long as they listen."""
         watched = self._join(key, mark)
         trouble = ""
         try:
@@ -65,12 +58,12 @@ class Watches:
                 news = watched.news
                 if watched.trouble != trouble:
                     trouble = watched.trouble
-                    yield _frame("trouble", escape(trouble) or "<!-- over -->")
+                    yield frame("trouble", escape(trouble) or "<!-- over -->")
                 if watched.mark and not trouble and watched.mark != seen:
                     seen = watched.mark
-                    yield _frame("changed", "changed", seen)
-                elif not await _set(news):
-                    yield b": nothing new\n\n"
+                    yield frame("changed", "changed", seen)
+                else:
+                    await news.wait()
         finally:
             self._leave(key, watched)
 
@@ -79,12 +72,10 @@ class Watches:
         if watched.task is None or watched.task.done():
             watched.task = asyncio.create_task(_watch(watched, mark))
         watched.listeners += 1
-        self._listeners += 1
         return watched
 
     def _leave(self, key: object, watched: _Watched) -> None:
         watched.listeners -= 1
-        self._listeners -= 1
         if not watched.listeners and watched.task is not None:
             watched.task.cancel()
             del self._watched[key]
@@ -92,27 +83,15 @@ class Watches:
 
 async def _watch(watched: _Watched, mark: Mark) -> None:
     """Look again and again."""
-    while True:
-        before = (watched.mark, watched.trouble)
-        try:
-            watched.mark, watched.trouble = await mark(), ""
-        except CommandError as error:
-            watched.trouble = one_line(str(error), _TROUBLE_CHARS)
-        if (watched.mark, watched.trouble) != before:
-            watched.news.set()
-            watched.news = asyncio.Event()
-        await asyncio.sleep(EVERY_SECONDS)
-
-
-async def _set(news: asyncio.Event) -> bool:
-    """Whether there is news, within the time after which a line is sent anyway."""
     try:
-        await asyncio.wait_for(news.wait(), KEEP_ALIVE_SECONDS)
-    except TimeoutError:
-        return False
-    return True
-
-
-def _frame(event: str, data: str, id: str = "") -> bytes:
-    lines = [f"id: {id}"] if id else []
-    return "\n".join([*lines, f"event: {event}", f"data: {data}", "", ""]).encode()
+        while True:
+            before = (watched.mark, watched.trouble)
+            try:
+                watched.mark, watched.trouble = await mark(), ""
+            except CommandError as error:
+                watched.trouble = one_line(str(error), _TROUBLE_CHARS)
+            if (watched.mark, watched.trouble) != before:
+                watched.tell()
+            await asyncio.sleep(EVERY_SECONDS)
+    finally:
+        watched.tell()  # whoever waits sees that nobody looks any more

@@ -3,38 +3,33 @@
     changed   the run has moved on; `answered`: what was being said is over, and stands in the log
     token     more of an answer: {key, attempt, text, calls}; `gap`: some is missing before it;
               `whole`: all of it so far, told anew
+    update    what a call under way has told of itself: {call, text}
     trouble   the run cannot be looked at now: {text}
     over      nothing more comes: the run has ended
 
-`id` is the place that the run has come to; who comes back says it, and misses nothing. Nobody is
-left waiting for ever, or counted as there who has gone: a stream ends by itself after a while, and
-the page opens it anew.
+`id` is the place that the run has come to; who comes back says it, and misses nothing.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import Response
 
 from inbox.live.known import place
 from inbox.parts import Parts
+from inbox.streaming import MAX_PAGE_SECONDS, EventStream, Room, frame, full
 from remote.errors import UNREACHABLE, CommandError
 from remote.pace import Pace
 from remote.run import Look, RemoteRun, Streaming
-from remote.saying import said, written
+from remote.saying import said, updated, written
 from remote.text import clean
 from remote.tokens import Tokens
 
 MAX_STREAMS: Final = 100
-MAX_STREAM_SECONDS: Final = 900.0
-KEEP_ALIVE_SECONDS: Final = 15.0
-RETRY_MILLISECONDS: Final = 2_000
-_FULL: Final = "Too many people watch runs here just now; the page is tried again by itself."
 
 
 class Changes:
@@ -42,29 +37,16 @@ class Changes:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._open = 0
+        self._room = Room(MAX_STREAMS)
 
     async def answer(self, request: Request) -> Response:
         """A stream, where there is room for one more."""
         run = self._parts.run(request.path_params["run"])
         await run.describe()  # there is such a run
-        if self._open >= MAX_STREAMS:
-            retry = {"Retry-After": str(RETRY_MILLISECONDS // 1000)}
-            return PlainTextResponse(_FULL, 503, retry)
+        if self._room.is_full:
+            return full()
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return StreamingResponse(
-            self._counted(Watch(run, seen)),
-            media_type="text/event-stream",
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
-
-    async def _counted(self, watch: "Watch") -> AsyncIterator[str]:
-        self._open += 1
-        try:
-            async for frame in watch.frames():
-                yield frame
-        finally:
-            self._open -= 1
+        return EventStream(self._room, Watch(run, seen).frames(), MAX_PAGE_SECONDS)
 
 
 @dataclass
@@ -73,30 +55,23 @@ class Watch:
 
     run: RemoteRun
     seen: str
-    life_seconds: float = MAX_STREAM_SECONDS
     _pace: Pace = field(default_factory=Pace)
     _saying: "Saying" = field(default_factory=lambda: Saying())
+    _updates: dict[str, str] = field(default_factory=dict)
     _troubled: bool = False
 
-    async def frames(self) -> AsyncIterator[str]:
-        """What there is to tell, until the run is over or it has been long enough."""
-        yield f"retry: {RETRY_MILLISECONDS}\n\n"
-        heard = monotonic()
-        until = heard + self.life_seconds
-        while monotonic() < until:
+    async def frames(self) -> AsyncGenerator[str, None]:
+        """What there is to tell, until the run is over."""
+        while True:
             look = await self._look()
             frames = [*(self._news(look) if isinstance(look, Look) else self._trouble(look))]
-            moved = bool(frames)
-            if not moved and monotonic() - heard > KEEP_ALIVE_SECONDS:
-                frames.append(": still there\n\n")
-            for frame in frames:
-                heard = monotonic()
-                yield frame
+            for each in frames:
+                yield each
             if _is_last(look):
                 yield _frame("over", {})
                 return
             busy = isinstance(look, Look) and look.busy
-            await asyncio.sleep(self._pace.next(moved=moved, busy=busy))
+            await asyncio.sleep(self._pace.next(moved=bool(frames), busy=busy))
 
     async def _look(self) -> Look | CommandError:
         try:
@@ -113,6 +88,10 @@ class Watch:
             yield _frame("changed", {"answered": answered}, here)
         if look.streaming is not None and (more := self._saying.more(look.streaming)):
             yield _frame("token", more)
+        before, self._updates = self._updates, {one.call_id: updated(one) for one in look.updates}
+        for call, text in self._updates.items():
+            if before.get(call) != text:
+                yield _frame("update", {"call": call, "text": text})
 
     def _trouble(self, error: CommandError) -> Iterator[str]:
         if not self._troubled:
@@ -157,6 +136,5 @@ def _is_last(look: Look | CommandError) -> bool:
     return look.closed if isinstance(look, Look) else look.code != UNREACHABLE
 
 
-def _frame(event: str, data: dict[str, Any], id_: str | None = None) -> str:
-    named = "" if id_ is None else f"id: {id_}\n"
-    return f"{named}event: {event}\ndata: {json.dumps(data)}\n\n"
+def _frame(event: str, data: dict[str, Any], id_: str = "") -> str:
+    return frame(event, json.dumps(data), id_)

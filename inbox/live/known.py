@@ -11,7 +11,9 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from temporalio.exceptions import FailureError
 
 from remote.errors import EncryptedError
+from remote.heartbeats import update_in
 from remote.run import attempts, in_line
+from remote.saying import updated
 from remote.text import one_line
 from schemas import names
 
@@ -24,7 +26,8 @@ _STARTED: Final = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 @dataclass(frozen=True)
 class Doing:
     """An activity under way, on a task `queue`. `failed` is how the attempt before this one failed,
-    `again_at` when the next one is made, where none is under way."""
+    `again_at` when the next one is made, where none is under way; `told` is what the call that it
+    carries out has told of itself."""
 
     id: str
     type: str
@@ -35,6 +38,7 @@ class Doing:
     paused: bool = False
     failed: str = ""
     again_at: datetime | None = None
+    told: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,16 @@ async def _doing(client: Client, one: PendingActivityInfo) -> Doing:
         paused=one.paused,
         failed=await _failure(client, one),
         again_at=None if begun else _moment(one, "next_attempt_schedule_time"),
+        told=await _told(client, one),
     )
+
+
+async def _told(client: Client, one: PendingActivityInfo) -> str:
+    try:
+        update = await update_in(one, client.data_converter)
+    except EncryptedError:
+        return ""  # as above
+    return "" if update is None else updated(update)
 
 
 async def _failure(client: Client, one: PendingActivityInfo) -> str:

@@ -1,7 +1,7 @@
 """What a run does at this moment, on what and since when: is it at work, stuck, or over?"""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
@@ -15,6 +15,7 @@ from remote.story import IN_LINE
 from remote.text import arguments_line, clean, moment, one_line
 from schemas import names
 from schemas.delegate import PendingThere
+from schemas.errors import ErrorCode
 from schemas.plan import in_brief
 
 Tone = Literal["plain", "good", "bad", "asks"]
@@ -53,7 +54,10 @@ _STAGES: Final = {
 
 @dataclass(frozen=True)
 class Now:
-    """Something that goes on, or the end: since when, why, what to do, and where to do it."""
+    """Something that goes on, or the end: since when, why, what to do, and where to do it.
+
+    `told` is what a `call` under way has told of itself.
+    """
 
     text: str
     tone: Tone = "plain"
@@ -61,6 +65,8 @@ class Now:
     why: str = ""
     todo: str = ""
     link: Link | None = None
+    call: str = ""
+    told: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,9 @@ def ended(ending: Ending, at: datetime | None) -> Now:
     code = ending.code or ending.status
     tone: Tone = "good" if ending.exit_code == 0 else "bad"
     text = _ENDS.get(ending.status, f"It has ended: {clean(ending.status)}.")
-    if ending.status == "failed":
+    if code == ErrorCode.DENIED:
+        text, tone = "It was denied, and not carried out.", "plain"
+    elif ending.status == "failed":
         text = f"{text}: {clean(code)}."
     said = ending.message.removeprefix(f"{code}: ")
     return Now(text, tone, at, clean(said).strip(), _MENDS.get(code, ""))
@@ -96,10 +104,13 @@ def ended(ending: Ending, at: datetime | None) -> Now:
 def standing(seen: Seen, name: Name) -> list[Standing]:
     """The calls of the turn under way."""
     calls = seen.status.get("calls") or [] if seen.ending is None else []
+    # Of a plan that nobody has approved, nothing has been begun.
+    planned = any(one.kind == "plan" for one in seen.waiting)
+    stages = {**_STAGES, "pending": "proposed"} if planned else _STAGES
     return [
         Standing(
             name(str(call["callId"]), str(call["tool"])),
-            _STAGES.get(str(call["stage"]), "was made"),
+            stages.get(str(call["stage"]), "proposed"),
         )
         for call in calls
     ]
@@ -147,7 +158,9 @@ def _elsewhere(there: PendingThere) -> Now:
 def _at_work(seen: Seen, name: Name) -> Iterator[Now]:
     tools = {str(one["callId"]): str(one["tool"]) for one in seen.status.get("calls") or []}
     for one in seen.known.doing:
-        yield _doing(one, _what(one, tools, name, in_line=seen.known.in_line), tools)
+        shown = _doing(one, _what(one, tools, name, in_line=seen.known.in_line), tools)
+        call = one.id.partition("-")[0]
+        yield replace(shown, call=call if call in tools else "", told=one.told)
 
 
 def _what(one: Doing, tools: dict[str, str], name: Name, *, in_line: bool) -> str:

@@ -10,6 +10,7 @@ POST /run/{run}/message, /close, /cancel
 """
 
 import base64
+import re
 from binascii import Error as NoBase64
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +18,7 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from inbox.live.acting import SAID, Acting
 from inbox.live.changes import Changes
@@ -26,6 +27,7 @@ from inbox.live.telling import Teller, pictures_of
 from inbox.live.view import states, view
 from inbox.pages import page
 from inbox.parts import Parts
+from inbox.routing import NUMBER, RunRoute
 from remote.errors import NoWorkerError
 from remote.run import NO_WORKER_SECONDS, Entry, RemoteRun
 from remote.text import as_json, clean
@@ -34,26 +36,25 @@ from remote.text import as_json, clean
 PAGE_SECONDS: Final = 2.5
 NEWS_SECONDS: Final = NO_WORKER_SECONDS + 5
 MAX_INSTANCES: Final = 50
-_MAX_NUMBER: Final = 10**12
 _PICTURE: Final = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
 def routes(parts: Parts) -> list[BaseRoute]:
     """The pages of a run."""
     live, acting, changes = Live(parts), Acting(parts), Changes(parts)
-    at = "/run/{run:path}"
+    at = "/run/{run}"
     return [
-        Route(f"{at}/news", live.news),
-        Route(f"{at}/earlier", live.earlier),
-        Route(f"{at}/changes", changes.answer),
-        Route(f"{at}/entry/{{n:int}}", live.entry),
-        Route(f"{at}/picture/{{n:int}}/{{index:int}}", live.picture),
-        Route(f"{at}/state", live.state),
-        Route(f"{at}/message", acting.message, methods=["POST"]),
-        Route(f"{at}/close", acting.close, methods=["POST"]),
-        Route(f"{at}/cancel", acting.before_cancel, methods=["GET"]),
-        Route(f"{at}/cancel", acting.cancel, methods=["POST"]),
-        Route(at, live.page),
+        RunRoute(f"{at}/news", live.news),
+        RunRoute(f"{at}/earlier", live.earlier),
+        RunRoute(f"{at}/changes", changes.answer),
+        RunRoute(f"{at}/entry/{{n:number}}", live.entry),
+        RunRoute(f"{at}/picture/{{n:number}}/{{index:number}}", live.picture),
+        RunRoute(f"{at}/state", live.state),
+        RunRoute(f"{at}/message", acting.message, methods=["POST"]),
+        RunRoute(f"{at}/close", acting.close, methods=["POST"]),
+        RunRoute(f"{at}/cancel", acting.before_cancel, methods=["GET"]),
+        RunRoute(f"{at}/cancel", acting.cancel, methods=["POST"]),
+        RunRoute(at, live.page),
     ]
 
 
@@ -152,6 +153,6 @@ def _number(request: Request, name: str) -> int | None:
     given = request.query_params.get(name)
     if not given:
         return None
-    if not given.isascii() or not given.isdigit() or int(given[:20]) > _MAX_NUMBER:
+    if not re.fullmatch(NUMBER, given):
         raise HTTPException(400, f"{name} is to be the number of an entry, such as 100.")
     return int(given)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
+from inbox import statuses
 from inbox.live.seen import Seen
 from inbox.pages import address
 from remote.errors import rpc_problem
@@ -21,16 +22,8 @@ from schemas.delegate import DelegateView
 
 MAX_DELEGATES: Final = 100
 _NAME_CHARS: Final = 100
-_STATUSES: Final = {
-    "running": "at work",
-    "awaiting_approval": "waits for a person",
-    "completed": "done",
-    "stopped": "ended by a tool",
-    "budget_exceeded": "out of budget",
-    "canceled": "cancelled",
-    "timed_out": "timed out",
-}
-_BAD: Final = ("failed", "canceled", "terminated", "timed_out", "budget_exceeded")
+# How Temporal spells it.
+_CANCELED: Final = "canceled"
 # A run that was ended from outside could not write its own status any more.
 _OWN: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
 
@@ -96,21 +89,15 @@ def _branch(run: WorkflowExecution) -> Branch:
         status = str(told.get(names.AGENT_STATUS) or status)
     agent = one_line(str(told.get(names.AGENT_NAME) or "a run"), _NAME_CHARS)
     call = run.id.removeprefix(f"{run.parent_id}.")
-    return Branch(clean(call), agent, address("run", run.id), _told(status), _tone(status))
+    return Branch(clean(call), agent, address("run", run.id), *_told(status))
 
 
 def _by_status(shown: Any) -> Branch:
     view = DelegateView.read(shown)
     href = address("run", view.workflow_id)
     agent = one_line(view.agent, _NAME_CHARS)
-    return Branch(clean(view.call_id), agent, href, _told(view.status), _tone(view.status))
+    return Branch(clean(view.call_id), agent, href, *_told(view.status))
 
 
-def _told(status: str) -> str:
-    return _STATUSES.get(status, clean(status))
-
-
-def _tone(status: str) -> str:
-    if status in _BAD:
-        return "bad"
-    return {"awaiting_approval": "asks", "completed": "good"}.get(status, "dim")
+def _told(status: str) -> tuple[str, str]:
+    return statuses.told("cancelled" if status == _CANCELED else status)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from inbox import statuses
 from inbox.live import cost
 from inbox.live.now import Now, Standing, now, standing
 from inbox.live.seen import Seen
@@ -13,19 +14,10 @@ from inbox.live.tree import Tree, tree
 from inbox.pages import address
 from inbox.parts import Parts
 from remote.ending import Ending
-from remote.text import as_text, clean, date, one_line, shorten, since
+from remote.text import arguments_line, as_text, clean, date, one_line, shorten, since
 
 MAX_OUTPUT_CHARS: Final = 20_000
 _TITLE_CHARS: Final = 200
-_STATUSES: Final = {
-    "running": ("at work", "plain"),
-    "awaiting_approval": ("waits for a person", "asks"),
-    "awaiting_message": ("waits for a message", "asks"),
-    "completed": ("done", "good"),
-    "stopped": ("ended by a tool", "good"),
-    "budget_exceeded": ("out of budget", "bad"),
-    "timed_out": ("timed out", "bad"),
-}
 
 
 @dataclass(frozen=True)
@@ -93,7 +85,7 @@ async def view(parts: Parts, seen: Seen) -> View:
     known, teller = seen.known, Teller(seen.known.id, seen.lead)
     told = teller.tell(seen.entries)
     status = _status(seen)
-    shown, tone = _STATUSES.get(status, (clean(status), "bad"))
+    shown, tone = statuses.told(status, seen.ending.code if seen.ending else None)
     last = seen.entries[-1]["n"] if seen.entries else len(seen.lead) and seen.lead[-1]["n"]
     return View(
         id=known.id,
@@ -126,7 +118,20 @@ async def view(parts: Parts, seen: Seen) -> View:
 def _title(seen: Seen) -> str:
     summary = one_line(seen.known.summary, _TITLE_CHARS)
     what, of = ("Call", _tool(seen)) if seen.known.single else ("Run", seen.known.agent)
+    if seen.known.single and (edited := _edited(seen)) is not None:
+        # The summary was written when the call was asked for.
+        summary = one_line(f"{_tool(seen)}: {arguments_line(edited)}", _TITLE_CHARS)
     return summary or (f"{what} of {one_line(of, _TITLE_CHARS)}" if of else what)
+
+
+def _edited(seen: Seen) -> Any:
+    """What somebody has made of the arguments of a single call; `None` where nobody has."""
+    edits = [
+        entry.get("arguments")
+        for entry in (*seen.lead, *seen.entries)
+        if entry["type"] == "decision" and (entry.get("decided") or {}).get("decision") == "edit"
+    ]
+    return edits[-1] if edits else None
 
 
 def _tool(seen: Seen) -> str:
@@ -147,6 +152,7 @@ def _facts(seen: Seen) -> list[tuple[str, str]]:
     known = seen.known
     skill, turn = seen.status.get("skill"), seen.status.get("turn")
     found = [
+        ("What it is", "A single call: no agent, and no model" if known.single else ""),
         ("Agent", known.agent),
         ("On behalf of", known.principal),
         ("Skill", str(skill or "")),

@@ -1,5 +1,5 @@
-// What a person has ticked stays ticked while the list is renewed, and a page that has lost its
-// connection says so.
+// What a person has ticked stays ticked while the list is renewed, and is counted; a page that has
+// lost its connection says so.
 "use strict";
 
 Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
@@ -8,3 +8,12 @@ Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
 const lost = () => document.getElementById("lost");
 document.addEventListener("htmx:sseError", () => { lost().hidden = false; });
 document.addEventListener("htmx:sseOpen", () => { lost().hidden = true; });
+
+const count = () => {
+  const ticked = document.querySelectorAll("#list input[name=chosen]:checked").length;
+  const told = document.getElementById("ticked");
+  if (told !== null) told.textContent = `${ticked} ticked:`;
+};
+document.addEventListener("change", count);
+document.addEventListener("htmx:afterSettle", count);
+window.addEventListener("pageshow", count);

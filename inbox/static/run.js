@@ -67,6 +67,15 @@ function say(text) {
   trouble.hidden = !text;
 }
 
+// What a call tells of itself while it is carried out.
+function tell({ call, text }) {
+  for (const place of document.querySelectorAll("#now [data-call]")) {
+    if (place.dataset.call !== call) continue;
+    place.textContent = text;
+    place.hidden = !text;
+  }
+}
+
 function put(part) {
   const entries = document.getElementById("entries");
   const fresh = part.getElementById("entries");
@@ -138,6 +147,7 @@ function listen() {
     news.fetch(JSON.parse(event.data).answered);
   });
   stream.addEventListener("token", (event) => following(() => writing.more(JSON.parse(event.data))));
+  stream.addEventListener("update", (event) => tell(JSON.parse(event.data)));
   stream.addEventListener("trouble", (event) => say(JSON.parse(event.data).text));
   stream.addEventListener("over", () => {
     leave();

@@ -97,14 +97,22 @@ async def test_a_call_is_changed_and_approved(
     async with window(browser, stage, size, dark=dark, refused=[422]) as page:
         await page.goto(address)
         await expect(page.get_by_role("heading", level=1)).to_contain_text("Pay money out")
-        await page.get_by_text("Change the arguments…").click()
+        await page.get_by_text("Change it…").click()
         await page.get_by_text("Answer in its place…").click()
         await axe.check(page)
         assert await fits(page)
         await page.get_by_label("Amount in EUR").fill("900")
+        approve = page.locator("#approve-button")
+        await expect(approve).to_be_disabled()
+        await expect(page.get_by_text("You have changed something below.")).to_be_visible()
+        await axe.check(page)
+        await page.get_by_role("button", name="undo your changes").click()
+        await expect(approve).to_be_enabled()
+        await expect(page.get_by_text("You have changed something below.")).to_be_hidden()
+        await page.get_by_label("Amount in EUR").fill("900")
         await page.get_by_role("button", name="Add one").click()
         await page.get_by_label("2", exact=True).fill("grace")
-        await page.get_by_role("button", name="Approve with these arguments").click()
+        await page.get_by_role("button", name="Approve with these changes").last.click()
         await expect(page.get_by_role("alert")).to_contain_text("greater than the maximum of 500")
         await expect(page.get_by_label("2", exact=True)).to_have_value("grace")
         await axe.check(page)
@@ -115,10 +123,10 @@ async def test_a_call_is_changed_and_approved(
         await page.keyboard.press("Enter")  # looks, and decides nothing
         await expect(page.get_by_role("alert")).to_contain_text("12.5")
         assert len(await run.waiting()) == 1
-        await page.get_by_role("button", name="Approve with these arguments").click()
+        await page.get_by_role("button", name="Approve with these changes").last.click()
         await expect(page.locator(".outcome")).to_contain_text("You approved it")
         await run.result()
-        await page.reload()
+        await expect(page.locator(".outcome")).to_contain_text("It was carried out.")
         await axe.check(page)
     [entry] = [e for e in await run.context() if e["type"] == "decision"]
     assert entry["arguments"] == {"result": 12.5, "to": ["ada", "grace"]}
@@ -149,8 +157,10 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
     browser: Browser, stage: Stage, desk: House
 ) -> None:
     run, address = await start(desk, approval={"quorum": 2})
-    async with window(browser, stage, refused=[409]) as page:
+    async with window(browser, stage, refused=[409], timezone="Asia/Tokyo") as page:
         await page.goto(address)
+        told = page.locator("time").first.locator("..")
+        await expect(told).to_contain_text(re.compile(r"UTC, .*\d\d:\d\d by your clock"))
         await page.get_by_text("Deny it…").click()
         reason = page.get_by_label("Why not?")
         await reason.fill("Too mu")
@@ -183,13 +193,13 @@ async def test_the_other_kinds_of_question(
     more, at_more = await start(desk, "BUDGET", budget={"maxCalls": 1}, onLimit={"maxCalls": "ask"})
     async with window(browser, stage, size) as page:
         await page.goto(at_plan)
-        await page.get_by_text("Change the arguments").first.click()
+        await page.get_by_text("Change it…").first.click()
         await axe.check(page)
         assert await fits(page)
         await page.get_by_label(re.compile("Pay money out t1c2")).uncheck()
         await page.get_by_label("Amount in EUR").first.fill("5")
         await page.get_by_role("button", name="Approve what is ticked").click()
-        await expect(page.locator(".outcome")).to_contain_text("approved it with other arguments")
+        await expect(page.locator(".outcome")).to_contain_text("approved it with changes")
 
         await page.goto(at_lost)
         await page.get_by_text("It happened…").click()

@@ -82,9 +82,11 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
         await page.goto(f"/?agent={made.task_queue}")
         await expect(page.get_by_role("status")).to_have_text("2 runs wait that fit the filter")
         await axe.check(page)
+        await expect(page.locator("#bar")).to_be_hidden()
         tick = page.locator(f"[value^='{first.id}/']")
         await tick.focus()
         await page.keyboard.press("Space")
+        await expect(page.locator("#ticked")).to_have_text("1 ticked:")
         third = await run_of(made)
         await second.decide("t1c1", "deny", reason="No.", by="bob")
         await expect(page.get_by_role("listitem").filter(has_text=third.id)).to_be_visible()
@@ -92,6 +94,7 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
         await expect(tick).to_be_checked()
         await expect(tick).to_be_focused()
         await expect(page.locator("input:checked")).to_have_count(1)
+        await expect(page.locator("#ticked")).to_have_text("1 ticked:")
         await page.get_by_role("button", name="Approve").press("Enter")
         await expect(page.get_by_role("status")).to_contain_text("counts for 1 of 1 call")
         await axe.check(page)
@@ -109,6 +112,7 @@ async def test_on_a_phone_without_javascript_it_is_filtered_and_denied(
         await page.get_by_label("Agent").fill(made.task_queue)
         await page.get_by_role("button", name="Show").click()
         await expect(page.get_by_text("expires soon")).to_be_visible()
+        await expect(page.locator("#bar")).to_have_css("position", "static")
         await expect(page.get_by_role("link", name="Soonest to expire first")).to_have_attribute(
             "aria-current", "true"
         )

@@ -11,7 +11,8 @@ from temporalio.client import Client
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium, window
 from tests.inbox.stage import Stage, inbox
-from tests.support.house import SIDE_BY_SIDE, Run, house
+from tests.support import tools
+from tests.support.house import SIDE_BY_SIDE, TOOLS, Run, house
 from tests.support.model_server import Answer, call
 
 pytestmark = pytest.mark.browser
@@ -96,6 +97,33 @@ async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
         left = await page.evaluate("document.documentElement.scrollHeight - innerHeight - scrollY")
         assert left < 200 if at_end else left > 200
         await axe.check(page)
+
+
+async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
+    client: Client,
+    browser: Browser,
+    stage: Stage,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TEST_LEDGER", str(tmp_path / "ledger"))
+    said = [Answer(calls=[call("telling", steps=3)]), Answer("Done.")]
+    modules = [str(TOOLS), str(TOOLS.with_name("telling_tool.py"))]
+    async with (
+        house(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made,
+        window(browser, stage) as page,
+    ):
+        run = await made.start(["telling"])
+        await page.goto(f"/run/{run.id}")
+        now = page.locator("#now")
+        await expect(now).to_contain_text('{"step": 1, "of": 3}')
+        tools.write("step telling")
+        # Before a next attempt has the page drawn anew.
+        await expect(now).to_contain_text('{"step": 2, "of": 3}', timeout=10_000)
+        await expect(now).not_to_contain_text('{"step": 1')
+        await axe.check(page)
+        tools.write("open telling")
+        await expect(now).to_contain_text("It is done.")
 
 
 async def test_what_is_earlier_is_put_before_what_is_shown(

@@ -37,6 +37,7 @@ async def window(
     dark: bool = False,
     scripts: bool = True,
     refused: Collection[int] = (),
+    timezone: str | None = None,
 ) -> AsyncIterator[Page]:
     """A window of somebody who is signed in; nothing on its pages may go wrong. `refused` are the
     statuses of answers that say so to a person: a browser notes each in its console."""
@@ -44,6 +45,7 @@ async def window(
         viewport=size,
         color_scheme="dark" if dark else "light",
         java_script_enabled=scripts,
+        timezone_id=timezone,
         base_url=stage.address,
     )
     await context.add_cookies(stage.cookies())

@@ -30,6 +30,7 @@ from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, House, Run, house
 from tests.support.model_server import Answer, call
 from tests.support.signing import Signer, write_keys
+from tests.support.traces import Recorder
 
 AGENT = "clerk"
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("Paid.")]
@@ -158,6 +159,28 @@ async def test_settings_let_programs_speak_for_others_and_bring_agents(
     assert (await _input_of(run))["principal"] == principal
     assert problem(refused) == (403, "definition_not_taken")
     assert problem(tool) == (403, "definition_not_taken")
+
+
+async def test_a_run_hangs_in_the_trace_of_whoever_starts_it(
+    client: Client, stage: Stage, tmp_path: Path, catalog: Path
+) -> None:
+    recorder, trace_id, span_id = Recorder(), "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    said = {"traceparent": f"00-{trace_id}-{span_id}-01", "tracestate": "a=1"}
+    telling = {"catalog": catalog, "telemetry": recorder.telemetry, **SIDE_BY_SIDE}
+    async with house(client, tmp_path, [Answer("Hello.")], **telling) as desk:
+        queue = {"taskQueue": desk.task_queue}
+        run = await stage.send("/runs", {"agent": AGENT, "input": "hello", **queue}, **said)
+        single = await stage.send(
+            "/calls", {"tool": "echo", "arguments": {"text": "x"}, **queue}, **said
+        )
+        for answer in (run, single):
+            await client.get_workflow_handle(answer.json()["run"]).result()
+    spans = recorder.seen()
+    assert {one.trace_id for one in spans} == {trace_id}
+    assert sorted(one.name for one in spans if one.parent_id == span_id) == [
+        f"invoke_agent {AGENT}",
+        "invoke_workflow CallWorkflow",
+    ]
 
 
 async def _input_of(run: Run) -> dict[str, Any]:

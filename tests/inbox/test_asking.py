@@ -1,5 +1,6 @@
 """The page of one waiting call, and what comes of a decision that is sent from it (§7)."""
 
+import asyncio
 import json
 import re
 import time
@@ -8,6 +9,7 @@ from contextlib import AsyncExitStack
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -15,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from inbox.deciding import RefusedError, send
 from inbox.pages import address
 from inbox.parts import Parts
+from inbox.sending import RefusedError, send
 from remote.run import RemoteRun
 from remote.signing import Signer
 from schemas.decision import Decision, Receipt, Waiting
@@ -119,6 +121,17 @@ class Desktop:
         return await self.stage.post(f"/waiting/{run.id}/{call_id}", fields)
 
 
+async def events(desktop: Desktop, run: Run, seen: str) -> list[tuple[str, str]]:
+    """What a page hears until there is nothing more to hear: each event's name and data."""
+    where = f"/waiting/{run.id}/t1c1/changes"
+    async with (
+        asyncio.timeout(30),
+        desktop.stage.http.stream("GET", where, params={"seen": seen}) as answer,
+    ):
+        text = (await answer.aread()).decode()
+    return re.findall(r"^event: (\w+)\n(.*?)\n\n", text, re.S | re.M)
+
+
 def form(html: str, about: str) -> list[tuple[str, str]]:
     """The form of a page that a decision is sent by."""
     found = [one for one in re.findall(r"<form.*?</form>", html, re.S) if f'"{about}"' in one]
@@ -143,7 +156,8 @@ async def test_the_page_answers_what_somebody_asks_who_is_to_decide(desk: Desk) 
     for each in (
         "Shall this be done?",
         "Pay money out",
-        "carried out at once, with exactly these arguments",
+        "If it is approved, it is carried out, with exactly what stands here.",
+        "What it would be done with",
         "It changes something outside of this run.",
         "it is started once",
         "Amount in EUR amount 20 What the customer gets. (more than 0; at most 500)",
@@ -156,9 +170,31 @@ async def test_the_page_answers_what_somebody_asks_who_is_to_decide(desk: Desk) 
         "What led to it",
     ):
         assert each in said
+    assert said.index("Approve: Pay money out") < said.index("Do not ask again in this run")
     assert "&lt;b&gt;broken&lt;/b&gt;" in page
     # Nothing of a page runs or is drawn by what stands in it itself.
     assert not re.search(r"<script(?! src)|<style|\sstyle=|\son\w+=", page)
+
+
+async def test_a_single_call_is_asked_by_no_agent_and_read_of_by_no_model(desk: Desk) -> None:
+    made = await desk.house()
+    run = await made.call(PAY, {"amount": 20, "currency": "EUR"}, principal={"id": "customer-9"})
+    await run.waiting()
+    ann = await desk.inbox("ann", "finance")
+    said = words(page := await ann.open(run))
+    for each in (
+        "by a single call , which no agent made, on behalf of customer-9 .",
+        "By A single call: no agent, and no model",
+        "Whoever started the call reads this.",
+        "If nobody decides by then, it is denied, and not carried out.",
+    ):
+        assert each in said
+    for each in ("by the agent", "(no name)", "not known", "The model reads", "Do not ask again"):
+        assert each not in said
+    denied = await ann.send(run, form(page, "deny"), reason="She has it already.")
+    assert denied.status_code == 303
+    assert (await run.failure()).type == "denied"
+    assert re.search(r"You denied it , .*? It was not carried out\.", words(await ann.open(run)))
 
 
 async def test_what_is_approved_is_carried_out_and_told(desk: Desk) -> None:
@@ -169,7 +205,7 @@ async def test_what_is_approved_is_carried_out_and_told(desk: Desk) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, f"/waiting/{run.id}/t1c1")
     await run.result()
     said = words(await ann.open(run))
-    assert "You approved it" in said
+    assert re.search(r"You approved it , .*? It was carried out\.", said)
     assert "What came of it" in said
     assert '{"paid": 20.0}' in said or '"paid": 20.0' in said
     [decided] = [e["decided"] for e in await run.context() if e["type"] == "decision"]
@@ -186,12 +222,15 @@ async def test_a_denial_has_a_reason_and_an_answer_is_the_result(desk: Desk) -> 
     denied = await ann.send(run, form(await ann.open(run), "deny"), reason="Not before Friday.")
     assert denied.status_code == 303
     page = await ann.open(run, "t1c2")
+    # A text is what most people mean: what else it can be is folded away.
+    assert re.search(r'<details class="more-choices"><summary>More[^\0]*?"meant:/result"', page)
     answer = changed(form(page, "respond"), text__result="in cash")
     assert (await ann.send(run, answer, "t1c2")).status_code == 303
     await run.result()
     results = await run.results()
     assert "Not before Friday." in str(results["t1c1"])
     assert results["t1c2"] == "in cash"
+    assert "It was not carried out: the answer is its result." in words(await ann.open(run, "t1c2"))
     assert tools.read() == []
 
 
@@ -219,6 +258,13 @@ async def test_an_edit_is_checked_before_it_is_sent_and_nothing_typed_is_lost(de
     assert checked.status_code == 200
     assert "amount 20 12.5 note left out Half <b>it</b>" in words(checked.text)
     assert len(await run.history()) == before
+    # The changes can be sent from where they are shown; what would drop them says so.
+    [first, second, *_] = re.findall(r'<button[^>]* form="edit"[^>]*>[^<]*', checked.text)
+    assert 'name="do" value="check"' in first, "it is what the key Enter presses"
+    assert second.endswith(">Approve with these changes")
+    assert checked.text.index(second) < checked.text.index("<h1>")
+    assert "Approve as it was asked, without your changes" in words(checked.text)
+    assert "Approve: Pay money out" not in words(checked.text)
 
     assert (await ann.send(run, form(checked.text, "edit"))).status_code == 303
     await run.result()
@@ -235,6 +281,28 @@ async def test_nothing_changed_is_no_edit(desk: Desk) -> None:
     answer = await ann.send(run, form(await ann.open(run), "edit"))
     assert answer.status_code == 422
     assert "Nothing was changed." in words(answer.text)
+
+
+async def test_what_looks_wrong_is_said_once_and_not_refused(desk: Desk) -> None:
+    to = {"type": "string", "format": "email"}
+    mail = {**PAY, "properties": {**PAY["properties"], "to": to}}
+    run = await (await desk.house()).call(mail, {"amount": 20, "to": "ada@example.com"})
+    await run.waiting()
+    ann = await desk.inbox("ann", "finance")
+    page = await ann.open(run)
+    assert "Look again" not in words(page)
+    answer = await ann.send(run, changed(form(page, "edit"), text__arguments__to="ada"))
+    assert answer.status_code == 422
+    assert "Nothing was sent yet." in words(answer.text)
+    assert "Look again: this does not look like an e-mail address." in words(answer.text)
+    other = changed(form(answer.text, "edit"), text__arguments__to="grace")
+    assert (await ann.send(run, other)).status_code == 422
+    assert (await ann.send(run, form(answer.text, "edit"))).status_code == 303
+    await run.result()
+    [entry] = [e for e in await run.context() if e["type"] == "decision"]
+    assert entry["arguments"] == {"amount": 20, "to": "ada"}
+    at_run = await ann.stage.get(f"/run/{run.id}")
+    assert 'Pay money out: amount=20 to="ada"' in words(at_run.text)
 
 
 async def test_who_may_not_decide_is_told_why_and_given_no_button(desk: Desk) -> None:
@@ -319,10 +387,43 @@ async def test_of_a_call_that_may_have_happened_people_say_what_they_know(desk: 
     assert "paid" in str((await runs[0].results())["t1c1"])
     assert "You said that it happened" in words(await ann.open(runs[0]))
 
-    given_up = form(await ann.open(runs[1]), "give_up")
-    assert (await ann.send(runs[1], given_up)).status_code == 303
+    assert "time that this is asked" not in words(page)
+    first = form(await ann.open(runs[1]), "did_not_happen")
+    assert (await ann.send(runs[1], first)).status_code == 303
+    heard = await events(ann, runs[1], "over:0:::")
+    assert "It asks again." in heard[-2][1]
+    page = await ann.open(runs[1])
+    assert "This is the second time that this is asked" in words(page)
+    assert "You said that it did not happen, so it is carried out again, " in words(page)
+    assert (await ann.send(runs[1], form(page, "give_up"))).status_code == 303
     await runs[1].result()
     assert (await runs[1].error())["code"] == "outcome_unknown"
+    said = words(await ann.open(runs[1]))
+    assert re.search(r"You gave it up , .*? nobody knows whether it happened\.", said)
+    assert "It was asked before: You said that it did not happen" in said
+
+
+async def test_what_comes_of_a_decision_is_followed_until_it_is_done(desk: Desk) -> None:
+    held = {**WIRE, "_activity": {"type": "held_payment"}, "_approval": {"approvers": []}}
+    run = await (await desk.house([Answer(calls=[call("wire", name="rent")]), Answer("ok")])).start(
+        [held]
+    )
+    await run.waiting()
+    ann = await desk.inbox("ann")
+    await ann.send(run, form(await ann.open(run), "approve"))
+
+    async def begun() -> bool:
+        return bool(tools.read())
+
+    await eventually(begun)
+    page = await ann.open(run)
+    assert "It has begun, and has not ended yet." in words(page)
+    [address_] = re.findall(r'sse-connect="[^"]*seen=([^"]*)"', page)
+    tools.write("open rent")
+    heard = await events(ann, run, unquote(address_))
+    assert [name for name, _ in heard][-2:] == ["outcome", "over"]
+    assert "It was carried out." in heard[-2][1]
+    assert "sse-connect" not in await ann.open(run)
 
 
 async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> None:
@@ -343,12 +444,26 @@ async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> No
     await run.waiting()
     ann = await desk.inbox("ann", "finance")
     page = await ann.open(run, "t1-plan")
-    assert "3 calls" in words(page)
-    assert "after t1c1, t1c2" in words(page)
-    assert "filled in when it runs" in words(page)
+    assert "3 steps" in words(page)
+    for before in ("Members of finance decide.", "If nobody decides by then"):
+        assert page.count(before) == 1
+        assert page.index(before) < page.index("Approve what is ticked")
     plan = form(page, "edit")
     assert [text for name, text in plan if name == "keep"] == ["t1c1", "t1c2", "t1c3"]
+    assert "3. Pay money out t1c3 Pay an amount out to a customer. After steps 1" in words(page)
+    assert "the “paid” of what steps 1 and 2 give not known until then †state.paid.paid" in words(
+        page
+    )
+    none = [one for one in plan if one not in [("keep", "t1c1"), ("keep", "t1c2")]]
+    for more in ({"do": "check"}, {}):
+        lacking = words((await ann.send(run, none, "t1-plan", **more)).text)
+        assert "Step 3 (Pay money out) uses what step 1 (Pay money out) and step 2" in lacking
+        assert "Leave out step 3 as well, or change what it uses." in lacking
     struck = [one for one in plan if one != ("keep", "t1c2")]
+    checked = words((await ann.send(run, struck, "t1-plan", do="check")).text)
+    assert "Step 2: Pay money out would be carried out left out" in checked
+    as_it_is = words((await ann.send(run, plan, "t1-plan", do="check")).text)
+    assert "Nothing is left out or changed" in as_it_is
     wrong = await ann.send(run, changed(struck, text__calls__t1c1__amount="-1"), "t1-plan")
     assert wrong.status_code == 422
     kept = form(wrong.text, "edit")
@@ -357,6 +472,47 @@ async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> No
     assert sent.status_code == 303
     await run.result()
     assert [line.rsplit(" ", 1)[0] for line in tools.read()] == ["pay 5", "pay 3"]
+    over = words(await ann.open(run, "t1-plan"))
+    assert "1. Pay money out t1c1 : carried out" in over
+    assert "2. Pay money out t1c2 : left out: not carried out 3. Pay" in over
+    assert "What was changed in it" in over
+
+
+async def test_what_is_asked_while_somebody_looks_is_not_taken_for_withdrawn(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await (await desk.house()).start([PAY])
+    await run.waiting()
+    answers: list[list[Waiting]] = [[]]
+    waiting = RemoteRun.waiting
+
+    async def a_moment_before(self: RemoteRun) -> list[Waiting]:
+        return answers.pop() if answers else await waiting(self)
+
+    monkeypatch.setattr(RemoteRun, "waiting", a_moment_before)
+    assert "Shall this be done?" in words(await (await desk.inbox("ann")).open(run))
+
+
+async def test_what_waits_in_another_run_too_is_said_before_it_is_done_twice(desk: Desk) -> None:
+    house = await desk.house()
+    once, twice, other = [
+        await house.start([PAY], principal={"id": f"{house.task_queue}-{who}"}) for who in "aab"
+    ]
+    for run in (once, twice, other):
+        await run.waiting()
+    ann = await desk.inbox("ann", "finance")
+
+    async def said() -> str | None:
+        page = await ann.open(once)
+        return page if twice.id in page else None
+
+    page = await eventually(said)
+    assert "The very same waits in another run too." in words(page)
+    assert f'href="/waiting/{twice.id}/t1c1"' in page
+    assert other.id not in page
+    await twice.decide("t1c1", "edit", arguments={"amount": 7}, by="bob", groups=["finance"])
+    await twice.result()
+    assert "waits in another run" not in words(await ann.open(once))
 
 
 async def test_a_budget_is_extended_set_or_the_run_ended(desk: Desk) -> None:

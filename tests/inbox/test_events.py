@@ -2,19 +2,16 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from temporalio.client import Client
 
-from inbox.api import events as streaming
-from inbox.api.events import EventStream, Streams
+from inbox import streaming
+from inbox.api import events as of_runs
 from inbox.pages import address
-from remote.deltas import Frame
-from remote.frames import Remark
-from remote.position import Position
 from tests.inbox.stage import Stage, inbox
 from tests.support import tools
 from tests.support.eventually import eventually
@@ -252,7 +249,7 @@ async def test_a_stream_that_has_nothing_to_tell_gives_signs_of_life(
 async def test_streams_are_bounded_and_end_with_whoever_reads_them(
     client: Client, desk: House, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "MAX_STREAMS", 1)
+    monkeypatch.setattr(of_runs, "MAX_STREAMS", 1)
     async with inbox(client) as stage:
         run = await desk.start(["echo"])
         path = f"/runs/{run.id}/events"
@@ -320,30 +317,3 @@ async def test_there_is_no_stream_of_what_is_no_run_nor_from_nowhere(
     assert (missing.status_code, missing.json()["code"]) == (404, "no_such_run")
     assert (nowhere.status_code, nowhere.json()["code"]) == (400, "bad_request")
     assert (head.status_code, head.text) == (200, "")
-
-
-async def test_a_reader_who_stops_reading_is_let_go_and_nothing_is_kept_for_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(streaming, "STALLED_SECONDS", 0.05)
-    made: list[int] = []
-
-    async def told() -> AsyncGenerator[Frame | Remark, None]:
-        for n in range(1000):
-            made.append(n)
-            yield Frame(Position(n), {"type": "turn_start", "n": n})
-
-    async def never(*_: Any) -> Any:
-        await asyncio.Event().wait()
-
-    sending: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sending.append(message)
-        if len(sending) > 4:
-            await never()
-
-    async with asyncio.timeout(5):
-        await EventStream(Streams(), told())({"type": "http"}, never, send)
-
-    assert len(made) <= 4

@@ -252,7 +252,36 @@ def test_what_does_not_fit_is_told_beside_its_field() -> None:
     assert ("order_id", "This is needed.") in told
     assert ("item", "This is needed.") in told
     assert ("amount", "900 is greater than the maximum of 500") in told
-    assert any(key == "day" for key, _ in told)
+    assert ("day", "Give a date, such as 2026-03-01.") in told
+
+
+def test_a_day_that_was_emptied_is_asked_for_in_a_calendar() -> None:
+    schema = {"type": "object", "properties": {"day": REFUND["properties"]["day"]}}
+    schema["required"] = ["day"]
+    said = read(changed(form({"day": "2026-03-01"}, schema), text__day=""))
+    whole = drawn(schema, said, wrong=wrong(said.value, schema))
+    assert [told for _, told in faults(whole)] == ["Give a date, such as 2026-03-01."]
+    assert whole.inside[0].control == "date"
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("email", "ada@example.com", "noor"),
+        ("email", "†state.mail", "noor@ourshop"),
+        ("date-time", "2026-03-01T14:00:00Z", "2026-03-01"),
+        ("date-time", "2026-03-01T14:00:00+01:00", "tomorrow"),
+        ("uri", "https://example.com/a", "example com"),
+        ("uri", "mailto:ada@example.com", "http://[a"),
+    ],
+)
+def test_what_no_run_checks_is_doubted_and_not_wrong(name: str, good: str, bad: str) -> None:
+    schema = {"type": "string", "format": name}
+    assert wrong(bad, schema) == []
+    assert drawn(schema, Said(good, {})).doubt == ""
+    doubted = drawn(schema, Said(bad, {}))
+    assert doubted.doubt.startswith("this does not look like ")
+    assert doubted.doubt in html(doubted)
 
 
 def test_rows_and_parts_come_and_go_by_buttons() -> None:

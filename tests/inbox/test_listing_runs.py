@@ -60,7 +60,7 @@ async def test_runs_say_how_they_stand_and_why_they_failed(made: House, stage: S
     assert (
         f"{failed} failed invalid_request: `agent.tools[0]`: there is no tool `nonesuch`" in rows[1]
     )
-    assert rows[2].startswith("Says <done> completed")
+    assert rows[2].startswith("Says <done> done")
     assert rows[2].endswith(done)
 
     assert len(await shown(stage, f"run={quote(prefix)}&status=failed", 1)) == 1
@@ -69,6 +69,27 @@ async def test_runs_say_how_they_stand_and_why_they_failed(made: House, stage: S
     await made.client.get_workflow_handle(waits).terminate(reason="It was <wrong>.")
     [ended] = await shown(stage, f"run={quote(waits)}&status=failed", 1)
     assert "terminated It was <wrong>." in ended
+
+
+async def test_a_call_that_a_person_denied_is_not_told_as_a_fault(
+    made: House, stage: Stage
+) -> None:
+    tool = {"_tool": "tell", "_activity": "echo", "_approval": {"require": "always"}}
+    run = await made.call(tool)
+    await run.waiting()
+    await run.decide("t1c1", "deny", reason="Not on a Sunday.", by="ann")
+
+    async def ended() -> str | None:
+        [row] = await shown(stage, f"run={run.id}", 1)
+        return row if "waits" not in row else None
+
+    assert "failed: denied" in await eventually(ended)
+    page = await stage.get(f"/run?run={run.id}")
+    assert '<span class="badge dim">failed: denied</span>' in page.text
+    assert 'class="wrong"' not in page.text
+    live = await stage.get(f"/run/{run.id}")
+    assert "It was denied, and not carried out." in live.text
+    assert '<span class="badge dim">failed: denied' in live.text
 
 
 async def start(made: House, id: str, summary: str, **agent: Any) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,8 +16,9 @@ from remote import run as run_asked
 from remote.connection import connect
 from tests.encryption.keys import NEW, ring
 from tests.inbox.stage import Stage, inbox
+from tests.support import tools
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, Run, house
+from tests.support.house import SIDE_BY_SIDE, TOOLS, Run, house
 from tests.support.model_server import Answer, call
 
 PICTURE = "iVBORw0KGgo="
@@ -144,11 +146,11 @@ async def test_a_run_is_found_by_any_id(client: Client, stage: Stage, tmp_path: 
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/run/nobody", 404, "there is no run nobody"),
-        ("/run/nobody/news?after=1", 404, "there is no run nobody"),
+        ("/run/nobody", 404, "There is no run nobody"),
+        ("/run/nobody/news?after=1", 404, "There is no run nobody"),
         ("/run/nobody?before=x", 400, "before is to be the number of an entry, such as 100."),
         ("/run/nobody/news?after=-1", 400, "after is to be the number"),
-        ("/run/nobody/entry/3", 404, "there is no run nobody"),
+        ("/run/nobody/entry/3", 404, "There is no run nobody"),
     ],
 )
 async def test_what_is_not_there_is_said(stage: Stage, path: str, status: int, said: str) -> None:
@@ -213,6 +215,24 @@ async def test_a_single_call_is_looked_at_as_a_run_is(
         assert "It waits for a person: Pay (t1c1)." in read
         assert "Say something" not in read
         assert "Cancel the call" in read
+        assert "A single call: no agent, and no model" in read
+
+
+async def test_what_a_call_tells_of_itself_is_shown_while_it_is_carried_out(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    modules = [str(TOOLS), str(TOOLS.with_name("telling_tool.py"))]
+    said = [Answer(calls=[call("telling", steps=3)]), Answer("Done.")]
+    async with house(client, tmp_path, said, tools=modules, **SIDE_BY_SIDE) as made:
+        run = await made.start(["telling"])
+
+        async def told() -> bool:
+            page = unescape(await shown(stage, run))
+            return '<p class="told" data-call="t1c1">{"step": 1, "of": 3}</p>' in page
+
+        await eventually(told)
+        tools.write("open telling")
+        await run.result()
 
 
 async def test_without_a_worker_it_says_what_temporal_knows_and_soon(

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from temporalio.client import Client
 from inbox.live import changes
 from inbox.live.changes import Saying, Watch
 from remote.errors import NO_SUCH, UNREACHABLE, CommandError, EncryptedError
+from remote.heartbeats import Update
 from remote.run import Look, RemoteRun, Streaming
 from tests.inbox.stage import Stage, inbox
 from tests.support.eventually import eventually
@@ -101,12 +102,10 @@ def look(length: int, *, closed: bool = False, text: str = "", attempts: int = 0
     return Look(("r", length), closed, not closed, said, attempts=attempts)
 
 
-async def frames(
-    seen: str, *looks: Look | CommandError, life_seconds: float = 60
-) -> list[tuple[str, Any]]:
+async def frames(seen: str, *looks: Look | CommandError) -> list[tuple[str, Any]]:
     """The frames that a page hears: event and data, with the id where there is one."""
     found = []
-    async for frame in Watch(Seen(list(looks)), seen, life_seconds).frames():
+    async for frame in Watch(Seen(list(looks)), seen).frames():
         parts = dict(line.split(": ", 1) for line in frame.strip().splitlines() if line[0] != ":")
         if "event" in parts:
             data = json.loads(parts["data"])
@@ -132,6 +131,16 @@ async def test_tokens_come_between_and_that_the_answer_is_there() -> None:
     assert "".join(data["text"] for event, data in found if event == "token") == "Good"
 
 
+async def test_what_a_call_tells_of_itself_is_told_when_it_is_another() -> None:
+    steps = [Update("t1c1", 1, details) for details in ({"step": 1}, {"step": 1}, "nearly done")]
+    looks = [replace(look(1), updates=[step]) for step in steps]
+    assert await frames("r:1:0", *looks, look(1, closed=True)) == [
+        ("update", {"call": "t1c1", "text": '{"step": 1}'}),
+        ("update", {"call": "t1c1", "text": "nearly done"}),
+        ("over", {}),
+    ]
+
+
 async def test_trouble_is_told_once_and_the_stream_goes_on() -> None:
     gone = CommandError("Temporal does not answer", "check it", UNREACHABLE)
     assert await frames("r:1:0", gone, gone, look(2, closed=True)) == [
@@ -145,16 +154,6 @@ async def test_trouble_is_told_once_and_the_stream_goes_on() -> None:
 )
 async def test_what_no_time_mends_ends_it(error: CommandError) -> None:
     assert [event for event, _ in await frames("r:1:0", error)] == ["trouble", "over"]
-
-
-async def test_a_stream_ends_after_a_while_and_says_nothing_of_an_end() -> None:
-    assert await frames("r:1:0", look(1), life_seconds=0.2) == []
-
-
-async def test_one_that_is_quiet_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "KEEP_ALIVE_SECONDS", 0.0)
-    watch = Watch(Seen([look(1), look(1, closed=True)]), "r:1:0")
-    assert ": still there\n\n" in [frame async for frame in watch.frames()]
 
 
 @pytest.fixture
@@ -180,11 +179,14 @@ async def test_whoever_comes_back_says_where_they_were(
 
 
 async def test_there_is_room_for_so_many_and_leaving_makes_room(
-    client: Client, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "MAX_STREAMS", 1)
     held = threading.Event()
-    async with house(client, tmp_path, [Answer("Done.", hold=held)], **SIDE_BY_SIDE) as made:
+    async with (
+        inbox(client) as stage,
+        house(client, tmp_path, [Answer("Done.", hold=held)], **SIDE_BY_SIDE) as made,
+    ):
         run = await made.start()
 
         async def opened() -> int:

@@ -102,6 +102,13 @@ def test_what_is_under_way_is_told_and_whether_it_is_stuck(
     assert one.why == (f"The attempt before failed: {doing.failed}" if doing.failed else "")
 
 
+def test_a_call_under_way_says_what_it_has_told_of_itself() -> None:
+    doing = [Doing("t1c1-again2", "Pay", AT, told="step 1 of 3"), Doing("9", "other", AT)]
+    pay, other = now(at_work(*doing), Teller("order-7").name)
+    assert (pay.call, pay.told) == ("t1c1", "step 1 of 3")
+    assert (other.call, other.told) == ("", "")
+
+
 def test_a_request_that_waits_for_its_turn_says_so() -> None:
     seen = at_work(Doing("1", "generate", AT, begun=False))
     [text] = said(replace(seen, known=replace(seen.known, in_line=True)))
@@ -156,8 +163,10 @@ def test_every_call_of_the_turn_says_where_it_stands() -> None:
     assert [one.stage for one in shown] == [
         *("waits for another call", "waits for its turn", "waits for a person"),
         *("nobody knows how it ended: waits for a person", "is carried out", "has ended"),
-        "was made",
+        "proposed",
     ]
+    plan = replace(at_work(calls=calls), waiting=[PAY.model_copy(update={"kind": "plan"})])
+    assert standing(plan, Teller("order-7").name)[0].stage == "proposed"
 
 
 def test_what_is_used_is_told_and_what_is_not_known_is_not_zero() -> None:

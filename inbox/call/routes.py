@@ -9,24 +9,26 @@ its page says what happened and what to do, and what was typed stands in it.
 """
 
 import asyncio
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from inbox.access.forms import FIELD, form_of
-from inbox.call import words
+from inbox.call.alike import alike
 from inbox.call.asked import Asked, Over, look, next_waiting
 from inbox.call.changes import Changes
+from inbox.call.deciding import Amiss, Typed, decision_of
 from inbox.call.drawing import Notice, shown
-from inbox.deciding import Amiss, RefusedError, Typed, decision_of, send, stands
+from inbox.call.outcome import outcome
 from inbox.forms.differing import differences
 from inbox.pages import address, page
 from inbox.parts import Parts
-from inbox.person import Person, person_of
+from inbox.person import person_of
+from inbox.routing import RunRoute
+from inbox.sending import RefusedError, send
 from remote.errors import UNREACHABLE, CommandError
-from remote.text import clean, one_line
+from remote.text import clean, one_line, sentence
 from schemas import names
 
 _NOT_TAKEN = "This was not decided: "
@@ -40,9 +42,9 @@ def routes(parts: Parts) -> list[BaseRoute]:
     """The pages of waiting calls."""
     asking = Asking(parts)
     return [
-        Route("/waiting/{run:path}/{call}/changes", Changes(parts).answer, methods=["GET"]),
-        Route("/waiting/{run:path}/{call}", asking.show, methods=["GET"]),
-        Route("/waiting/{run:path}/{call}", asking.decide, methods=["POST"]),
+        RunRoute("/waiting/{run}/{call}/changes", Changes(parts).answer, methods=["GET"]),
+        RunRoute("/waiting/{run}/{call}", asking.show, methods=["GET"]),
+        RunRoute("/waiting/{run}/{call}", asking.decide, methods=["POST"]),
     ]
 
 
@@ -111,7 +113,8 @@ class Asking:
         values = await asyncio.to_thread(
             shown, asked, person, signs=signs, typed=typed, amiss=amiss, notice=notice
         )
-        return page(request, "call.html", status, call=values)
+        others = await alike(self._parts, asked)
+        return page(request, "call.html", status, call=values, alike=others)
 
     async def _other(self, request: Request, asked: Asked, typed: Typed) -> Response:
         """The call was changed since it was shown: what is another, and what was typed."""
@@ -139,11 +142,9 @@ class Asking:
         """It waits no longer: who decided what, what came of it, and where to go on."""
         person = person_of(request)
         further = await next_waiting(self._parts, over.run_id, over.call_id, person)
-        values = _ended(over, person)
+        values = outcome(over, person)
         status = 200 if typed is None else 409
-        return page(
-            request, "call_over.html", status, over=over, further=further, typed=typed, **values
-        )
+        return page(request, "call_over.html", status, further=further, typed=typed, **values)
 
     async def _unanswered(self, request: Request, typed: Typed, error: CommandError) -> Response:
         """Nobody answered: what was typed can be sent again as it is."""
@@ -155,40 +156,8 @@ class Asking:
             status,
             here=self._here(request),
             run=address("run", request.path_params["run"]),
-            said=clean(stands(error)),
+            said=sentence(clean(str(error))),
             typed=typed,
             items=items,
             may_come=error.code == UNREACHABLE,
         )
-
-
-def _ended(over: Over, person: Person) -> dict[str, Any]:
-    """What became of a question, in words."""
-    past, asked = over.past, over.past.asked
-    assert asked is not None  # or there would be no such question
-    verdict = past.verdict
-    if verdict is not None:
-        said, at = words.gave(verdict, asked.kind, person.name), words.when(verdict.at)
-    elif past.expired:
-        said, at = "Nobody decided in time", words.when(asked.expires_at)
-    elif over.ended:
-        said, at = "The run has ended before anybody decided", words.when("")
-    else:
-        said, at = "It was withdrawn: the run has gone another way", words.when("")
-    return {
-        "said": said,
-        "at": at,
-        "heading": words.heading(asked),
-        "reason": clean(verdict.reason or "") if verdict else "",
-        "yours": verdict is not None and verdict.by == person.name,
-        "changes": _changes(over),
-        "counted": [words.gave(one, asked.kind, person.name) for one in past.decisions],
-        "run": address("run", over.run_id),
-    }
-
-
-def _changes(over: Over) -> Any:
-    versions = over.past.versions
-    if len(versions) < 2:
-        return []
-    return differences(versions[0].arguments, versions[-1].arguments)

@@ -1,6 +1,6 @@
-"""From what somebody has typed on the page of a call to a decision, and to what came of it.
+"""From what somebody has typed on the page of a call to a decision.
 
-    form ─► `Typed` ─► decision, or what is wrong ─► signed ─► the run ─► its answer
+    form ─► `Typed` ─► decision, or what is wrong with it
 
 What was typed is kept as it was typed until a decision counts.
 """
@@ -11,21 +11,21 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 from starlette.datastructures import FormData
-from temporalio.exceptions import ApplicationError
 
 from inbox.call.asked import Asked
+from inbox.call.steps import steps_of, why_lost
 from inbox.forms.changing import changed
 from inbox.forms.checking import wrong
+from inbox.forms.drawing import drawn
+from inbox.forms.fields import Field
 from inbox.forms.places import DO, MISSING, Place, Said
+from inbox.forms.places import pointer as at
 from inbox.forms.reading import read, written_key
-from inbox.parts import Parts
 from inbox.person import Person
-from remote.errors import CommandError
 from remote.plan import CannotStrikeError, without
-from remote.run import RemoteRun
-from schemas import names
-from schemas.base import canonical_json
-from schemas.decision import Decision, Receipt, Waiting
+from remote.text import sentence
+from schemas.base import canonical_json, sha256
+from schemas.decision import Decision, Waiting
 from schemas.faults import faults_of, told
 from schemas.plan import calls_shown
 from schemas.reference import MARK
@@ -35,6 +35,7 @@ from workflows.engine.checking import Misfit
 EDIT: Final[Place] = ("arguments",)
 RESULT: Final[Place] = ("result",)
 CHECK: Final = "check"
+_SAID: Final = ("digest", "reason", "token", "doubted")
 KEEP: Final = "keep"
 
 
@@ -56,6 +57,7 @@ class Typed:
     edit: Said = field(default_factory=lambda: Said(MISSING, {}))
     result: Said = field(default_factory=lambda: Said(MISSING, {}))
     calls: Mapping[str, Said] = field(default_factory=dict)
+    doubted: str = ""
     keep: Sequence[str] = ()
     items: Sequence[tuple[str, str]] = ()
 
@@ -64,7 +66,7 @@ class Typed:
         """What a form says; what it lacks is empty."""
         items = [(name, text) for name, text in form.multi_items() if isinstance(text, str)]
         fields = dict(items)
-        said = {name: fields.get(name, "").strip() for name in ("digest", "reason", "token")}
+        said = {name: fields.get(name, "").strip() for name in _SAID}
         ids = dict.fromkeys(text for name, text in items if name == "call")
         return cls(
             about=fields.get("about", ""),
@@ -112,6 +114,17 @@ def output_of(asked: Asked) -> Any:
     return {} if tool is None or not isinstance(tool.output, dict) else tool.output
 
 
+def doubted(asked: Asked, said: Said) -> str:
+    """What there is to be looked at again in edited arguments, as a mark; empty where nothing."""
+    found = [(at(one.place), one.value) for one in doubtful(drawn(asked.schema, said))]
+    return sha256(canonical_json(found)) if found else ""
+
+
+def doubtful(form: Field) -> list[Field]:
+    """The fields whose values do not look like what they are to be."""
+    return [one for one in form.all() if one.doubt]
+
+
 def schema_of(asked: Asked, call_id: str) -> Any:
     """The schema of the arguments of a call of a plan."""
     for call in calls_shown(asked.waiting.arguments):
@@ -124,7 +137,7 @@ def decision_of(typed: Typed, asked: Asked, person: Person) -> Decision | Amiss:
     """The decision, or what keeps it from being one."""
     match typed.about:
         case "edit" if asked.waiting.kind == "plan":
-            said = _of_plan(typed, asked)
+            said = of_plan(typed, asked)
         case "edit":
             said = _of_edit(typed, asked)
         case "respond" | "happened":
@@ -162,6 +175,9 @@ def _of_edit(typed: Typed, asked: Asked) -> dict[str, Any] | Amiss:
         return Amiss("Some of it cannot be sent yet; what is wrong stands beside it.", edit=found)
     if canonical_json(typed.edit.value) == canonical_json(asked.waiting.arguments):
         return Amiss("Nothing was changed. To carry it out as it is, approve it.")
+    # Once somebody was told what to look at again, it is theirs to say.
+    if typed.doubted != (doubts := doubted(asked, typed.edit)) and doubts and not typed.does:
+        return Amiss("Nothing was sent yet. Look at this again; to send it all the same, approve.")
     return {"arguments": typed.edit.value}
 
 
@@ -175,32 +191,43 @@ def _of_result(typed: Typed, asked: Asked) -> dict[str, Any] | Amiss:
     return {"result": typed.result.value}
 
 
-def _of_plan(typed: Typed, asked: Asked) -> dict[str, Any] | Amiss:
+def of_plan(typed: Typed, asked: Asked) -> dict[str, Any] | Amiss:
     """A plan is approved as it is, or edited where something was struck out or changed."""
-    waiting = asked.waiting
-    shown = {call["id"]: call.get("arguments") for call in calls_shown(waiting.arguments)}
+    shown = [call["id"] for call in calls_shown(asked.waiting.arguments)]
     struck = [one for one in shown if one not in typed.keep]
-    others: dict[str, Any] = {}
-    faults: dict[str, Sequence[Misfit]] = {}
-    for one, said in typed.calls.items():
-        if one in struck or one not in shown or said.value is MISSING:
-            continue
-        if found := _beyond_references(wrong(said.value, schema_of(asked, one)), said.value):
-            faults[one] = found
-        elif canonical_json(said.value) != canonical_json(shown[one]):
-            others[one] = said.value
-    if faults:
-        return Amiss("Some of it cannot be sent yet; it stands beside the call.", calls=faults)
+    others = _others(typed, asked, struck)
+    if isinstance(others, Amiss):
+        return others
     if not struck and not others:
         return {"decision": "approve"}
+    if lost := steps_of(asked.waiting.arguments, asked.tools).lost(struck, others):
+        return Amiss(why_lost(lost))
     try:
-        left = without(waiting, struck)
+        left = without(asked.waiting, struck)
     except CannotStrikeError as error:
-        return Amiss(f"{str(error)[:1].upper()}{str(error)[1:]}.")
+        return Amiss(sentence(str(error)))
     for call in left["calls"]:
         if call["id"] in others:
             call["arguments"] = others[call["id"]]
     return {"arguments": left}
+
+
+def _others(typed: Typed, asked: Asked, struck: Sequence[str]) -> dict[str, Any] | Amiss:
+    """The arguments of the calls of a plan that stay, and are to have others."""
+    others: dict[str, Any] = {}
+    faults: dict[str, Sequence[Misfit]] = {}
+    for call in calls_shown(asked.waiting.arguments):
+        one = call["id"]
+        said = typed.calls.get(one)
+        if said is None or one in struck or said.value is MISSING:
+            continue
+        if found := _beyond_references(wrong(said.value, schema_of(asked, one)), said.value):
+            faults[one] = found
+        elif canonical_json(said.value) != canonical_json(call.get("arguments")):
+            others[one] = said.value
+    if faults:
+        return Amiss("Some of it cannot be sent yet; it stands beside the step.", calls=faults)
+    return others
 
 
 def _beyond_references(found: Sequence[Misfit], value: Any) -> list[Misfit]:
@@ -215,46 +242,3 @@ def _is_reference(value: Any, place: Place) -> bool:
             return False
         value = value[step]
     return isinstance(value, str) and MARK in value
-
-
-class RefusedError(Exception):
-    """The run does not take the decision; `code` is one of `names`."""
-
-    def __init__(self, code: str, said: str) -> None:
-        super().__init__(said)
-        self.code = code
-
-
-async def send(parts: Parts, run_id: str, waiting: Waiting, decision: Decision) -> Receipt:
-    """Sign a decision on a call of a run, where that is done here, send it, and have the answer.
-
-    Raises:
-        RefusedError: it does not count, and why.
-        CommandError: nobody answers, it cannot be signed, or the run has ended.
-    """
-    run = parts.run(run_id)
-    if parts.signer is not None and waiting.signed and decision.token is None:
-        decision = parts.signer.sign(decision, waiting, run_id)
-    try:
-        return await _sent(run, decision)
-    except ApplicationError as refusal:
-        raise RefusedError(refusal.type or "", refusal.message) from refusal
-
-
-async def _sent(run: RemoteRun, decision: Decision) -> Receipt:
-    """A run that comes anew to its question after a crash may not know it for a moment."""
-    try:
-        return await run.decide(decision)
-    except ApplicationError as refusal:
-        if refusal.type != names.NO_SUCH_CALL:
-            raise
-        waiting = await run.waiting()
-        if (decision.call_id, decision.digest) not in [(w.call_id, w.digest) for w in waiting]:
-            raise
-    return await run.decide(decision)
-
-
-def stands(error: CommandError) -> str:
-    """What is the matter, as a sentence."""
-    said = str(error)
-    return f"{said[:1].upper()}{said[1:]}."

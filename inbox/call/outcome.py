@@ -1,0 +1,56 @@
+"""What became of a question that waits no more, in words: who decided what, and what came of it."""
+
+from typing import Any
+from urllib.parse import quote
+
+from inbox.call import words
+from inbox.call.asked import Over
+from inbox.call.past import Before
+from inbox.forms.differing import differences
+from inbox.pages import address
+from inbox.person import Person
+from remote.text import clean
+
+
+def outcome(over: Over, person: Person) -> dict[str, Any]:
+    """What became of a question, in words."""
+    past, asked = over.past, over.past.asked
+    assert asked is not None  # or there would be no such question
+    verdict = past.verdict
+    here = address("waiting", over.run_id, over.call_id)
+    if verdict is not None:
+        said, at = words.gave(verdict, asked.kind, person.name), words.when(verdict.at)
+    elif past.expired:
+        said, at = "Nobody decided in time", words.when(asked.expires_at)
+    elif over.ended:
+        said, at = "The run has ended before anybody decided", words.when("")
+    else:
+        said, at = "It was withdrawn: the run has gone another way", words.when("")
+    return {
+        "over": over,
+        "said": said,
+        "came": words.came(past),
+        "at": at,
+        "heading": words.heading(asked),
+        "reason": clean(verdict.reason or "") if verdict else "",
+        "yours": verdict is not None and verdict.by == person.name,
+        "changes": _changes(over),
+        "counted": [words.gave(one, asked.kind, person.name) for one in past.decisions],
+        "before": [asked_before(one, person) for one in past.before],
+        "run": address("run", over.run_id),
+        "changes_address": f"{here}/changes?seen={quote(over.mark, safe='')}",
+    }
+
+
+def _changes(over: Over) -> Any:
+    versions = over.past.versions
+    if len(versions) < 2:
+        return []
+    return differences(versions[0].arguments, versions[-1].arguments)
+
+
+def asked_before(one: Before, person: Person) -> tuple[str, words.When]:
+    """A time that it was asked before, in a sentence, and when that was answered."""
+    if one.verdict is None:
+        return "Nobody answered", words.when(one.at)
+    return words.gave(one.verdict, one.kind, person.name), words.when(one.at)

@@ -1,0 +1,112 @@
+"""A plan as its page shows it: step by step, what each would do, and what it uses of the others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from inbox.call.asked import Asked
+from inbox.call.deciding import Amiss, Typed, of_call, schema_of
+from inbox.call.steps import Step, Steps, numbered, steps_of
+from inbox.forms.differing import Difference, differences, is_same
+from inbox.forms.drawing import MAX_FIELDS, drawn
+from inbox.forms.fields import Field
+from inbox.forms.places import Said
+from remote import plan
+from remote.text import clean, one_line
+from schemas.base import json_size
+from schemas.plan import calls_shown
+
+MAX_EDIT_BYTES: Final = 200_000
+_PLAN_FIELDS: Final = 120
+_DESCRIPTION_CHARS: Final = 300
+_NAME_CHARS: Final = 100
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A call of a plan. `writes` is where it keeps its result, `users` who cannot be without it."""
+
+    id: str
+    number: int
+    label: str
+    description: str
+    order: str
+    writes: str
+    by_whom: str
+    why: str
+    users: str
+    values: Field
+    edit: Field | None
+    keep: bool
+    is_open: bool = False
+
+
+def planned(asked: Asked, typed: Typed, amiss: Amiss | None, *, may: bool) -> list[Planned]:
+    """The calls of a plan; none, where it is another question."""
+    waiting = asked.waiting
+    calls = list(calls_shown(waiting.arguments))[: plan.MAX_CALLS] if waiting.kind == "plan" else []
+    can = may and asked.is_whole and json_size(waiting.arguments) <= MAX_EDIT_BYTES
+    room = max(_PLAN_FIELDS // max(len(calls), 1), 1)
+    steps, found = steps_of(asked.waiting.arguments, asked.tools), []
+    for number, call in enumerate(calls, start=1):
+        one = call["id"]
+        schema, given = schema_of(asked, one), call.get("arguments") or {}
+        said = typed.calls.get(one, Said(given, {}))
+        wrong = (amiss.calls if amiss else {}).get(one, ())
+        place, prefix = of_call(one), f"c{number}-"
+        edit = drawn(schema, said, place=place, prefix=prefix, room=room, wrong=wrong)
+        step = steps.of(one)
+        found.append(
+            Planned(
+                id=one,
+                number=number,
+                label=step.label,
+                description=_description(asked, step),
+                order=_order(steps, step, call),
+                writes=one_line(str(call.get("writes") or ""), _NAME_CHARS),
+                by_whom=plan.by_whom(call),
+                why=clean(str(call.get("reasoning") or "")),
+                users=numbered(users) if (users := steps.users(step)) else "",
+                values=_values(schema, given, steps, step),
+                edit=edit if can else None,
+                keep=typed.about != "edit" or one in typed.keep,
+                is_open=bool(wrong) or not is_same(said.value, given),
+            )
+        )
+    return found
+
+
+def changed_in(asked: Asked, decided: Mapping[str, Any]) -> list[Difference]:
+    """What a decision would leave out of a plan, and change in it, step by step."""
+    left = {call["id"]: call for call in calls_shown(decided.get("arguments") or {})}
+    if not left:
+        return []  # it is approved as it is
+    found: list[Difference] = []
+    for step in steps_of(asked.waiting.arguments, asked.tools).all:
+        name = f"Step {step.number}: {step.label}"
+        if step.id not in left:
+            found.append(Difference(name, "would be carried out", "left out"))
+            continue
+        others = left[step.id].get("arguments")
+        changed = [] if others is None else differences(step.arguments, others)
+        found += [Difference(f"{name} › {one.place}", one.before, one.after) for one in changed]
+    return found
+
+
+def _description(asked: Asked, step: Step) -> str:
+    tool = asked.tools.get(step.tool)
+    return one_line(tool.description, _DESCRIPTION_CHARS) if tool is not None else ""
+
+
+def _order(steps: Steps, step: Step, call: Mapping[str, Any]) -> str:
+    """What it waits for, and whose data it is about."""
+    whose = f"for {one_line(str(call['instance']), _NAME_CHARS)}" if call.get("instance") else ""
+    return ", ".join(part for part in (steps.before(step), whose) if part)
+
+
+def _values(schema: Any, given: Any, steps: Steps, step: Step) -> Field:
+    """The arguments, to be looked at: each reference with what it stands for."""
+    whole = drawn(schema, Said(given, {}), prefix="v", room=5 * MAX_FIELDS)
+    for one in whole.all():
+        one.stands_for = steps.meaning(step, one.value)
+    return whole

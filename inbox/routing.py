@@ -1,0 +1,59 @@
+"""Addresses that name a run: matched as they were sent, before anything of them is decoded.
+
+A run's id may hold any character, so it is told apart from what follows it first:
+`/run/a%2Fnews` is the page of the run `a/news`, and `/run/a/news` are the news of the run `a`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+_RUN = "{run}"
+# Of an entry, say: `int` of Starlette would take any number of digits.
+NUMBER: Final = "[0-9]{1,12}"
+
+
+class _Number(Convertor[int]):
+    """A number in an address: `{n:number}`."""
+
+    regex = NUMBER
+
+    def convert(self, value: str) -> int:
+        """What it says."""
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        """As it is written."""
+        return str(value)
+
+
+register_url_convertor("number", _Number())
+
+
+class RunRoute(Route):
+    """An address that may name a run, as `{run}`.
+
+    A proxy may have decoded an id that has slashes in it: then it takes several segments.
+    """
+
+    def __init__(
+        self, path: str, endpoint: Callable[..., Any], methods: Sequence[str] | None = None
+    ) -> None:
+        super().__init__(path.replace(_RUN, "{run:path}"), endpoint, methods=methods)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for this address; Starlette asks."""
+        raw = scope.get("raw_path") or quote(scope["path"]).encode()
+        found, child = super().matches({**scope, "path": raw.decode("latin-1"), "root_path": ""})
+        named = {name: _decoded(value) for name, value in child.get("path_params", {}).items()}
+        if found is Match.NONE or "" in named.values():
+            return Match.NONE, {}
+        return found, {**child, "path_params": named}
+
+
+def _decoded(value: Any) -> Any:
+    return unquote(value) if isinstance(value, str) else value

@@ -1,0 +1,144 @@
+"""Server-sent events: how they are written, how many streams are open, and how each ends.
+
+    frames ─► `EventStream` ─► reader
+
+What a stream has told stands in its last id alone. So whoever reads can leave, be cut off, or lose
+the inbox itself, and goes on there. Nothing is kept for a reader: the next frame is made when the
+one before has gone out.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from time import monotonic
+from typing import Any, Final
+
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+MEDIA_TYPE: Final = "text/event-stream"
+HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+KEEP_ALIVE_SECONDS: Final = 15.0
+# Whoever reads nothing for so long has gone.
+STALLED_SECONDS: Final = 60.0
+# Of a page, which opens another: nobody is counted as there who has gone.
+MAX_PAGE_SECONDS: Final = 900.0
+RETRY_MILLISECONDS: Final = 2_000
+_FULL: Final = "Too many pages listen here just now; this one tries again by itself."
+
+logger = logging.getLogger("holdfast")
+
+
+def frame(event: str, data: str, id_: str = "") -> str:
+    """One event; `data` may have several lines."""
+    named = f"id: {id_}\n" if id_ else ""
+    lines = "".join(f"data: {line}\n" for line in data.split("\n"))
+    return f"{named}event: {event}\n{lines}\n"
+
+
+def comment(text: str) -> str:
+    """A line for whoever looks at the stream itself."""
+    return f": {text}\n\n"
+
+
+class Room:
+    """Room for so many streams of one kind in this process."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is room for no more."""
+        return self._open >= self._most
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """The time in which a stream is open."""
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+
+def full() -> Response:
+    """What a page is told for which there is no room."""
+    return PlainTextResponse(_FULL, 503, {"Retry-After": str(RETRY_MILLISECONDS // 1000)})
+
+
+class EventStream(Response):
+    """Frames, written as they come, to whoever reads them, for so long at most."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(
+        self, room: Room, frames: AsyncGenerator[str, None], life_seconds: float | None = None
+    ) -> None:
+        super().__init__(headers=HEADERS)
+        del self.headers["content-length"]
+        self._room = room
+        self._frames = frames
+        self._life_seconds = life_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Tell what there is to tell, until it is over or the reader has gone."""
+        with self._room.one():
+            telling = asyncio.ensure_future(self._tell(send))
+            leaving = asyncio.ensure_future(_left(receive))
+            try:
+                await asyncio.wait({telling, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await _stop(telling, leaving)
+        if not telling.cancelled() and (error := telling.exception()) is not None:
+            logger.warning("a stream of events broke off", exc_info=error)
+
+    async def _tell(self, send: Send) -> None:
+        head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(head)
+        async with aclosing(_alive(self._frames, self._life_seconds)) as pieces:
+            async for piece in pieces:
+                async with asyncio.timeout(STALLED_SECONDS):
+                    body = piece.encode()
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _alive(
+    frames: AsyncGenerator[str, None], life_seconds: float | None
+) -> AsyncGenerator[str, None]:
+    """The frames, and a sign of life where none comes."""
+    yield f"retry: {RETRY_MILLISECONDS}\n\n"
+    until = None if life_seconds is None else monotonic() + life_seconds
+    async with aclosing(frames):
+        following = asyncio.ensure_future(anext(frames, None))
+        try:
+            while (left := _left_of(until)) > 0:
+                await asyncio.wait({following}, timeout=min(left, KEEP_ALIVE_SECONDS))
+                if not following.done():
+                    yield comment("still there")
+                    continue
+                if (each := following.result()) is None:
+                    return
+                yield each
+                following = asyncio.ensure_future(anext(frames, None))
+        finally:
+            await _stop(following)
+
+
+def _left_of(until: float | None) -> float:
+    return KEEP_ALIVE_SECONDS if until is None else until - monotonic()
+
+
+async def _left(receive: Receive) -> None:
+    """Return when the reader has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _stop(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

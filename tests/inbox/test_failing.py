@@ -1,0 +1,78 @@
+"""What nobody planned: a page or a problem that says what to do, and the log says why."""
+
+import logging
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from inbox.access.failing import Failing
+from inbox.access.link import Link
+from inbox.call import routes as of_call
+from inbox.listing import routes as listing
+from inbox.problems import MEDIA_TYPE
+from tests.inbox.stage import inbox
+
+SECRET = "the fault itself"
+
+
+async def _breaks(*_: Any, **__: Any) -> Any:
+    raise RuntimeError(SECRET)
+
+
+async def test_who_looks_is_told_what_to_do_and_the_log_says_why(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listing, "look", _breaks)
+    async with inbox(client) as stage:
+        with caplog.at_level(logging.ERROR, "holdfast"):
+            page = await stage.get("/")
+            program = await stage.http.get("/")
+
+    assert (page.status_code, program.status_code) == (500, 500)
+    assert "Load the page again. If it fails again, tell whoever runs the inbox" in page.text
+    assert 'href="/"' in page.text
+    assert page.headers["content-security-policy"]
+    assert program.headers["content-type"] == MEDIA_TYPE
+    assert program.json()["code"] == "failed"
+    assert SECRET not in page.text + program.text
+    told = [each for each in caplog.records if each.exc_info and SECRET in str(each.exc_info[1])]
+    assert len(told) == 2
+
+
+async def test_a_decision_that_met_it_may_have_been_taken(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_call, "look", _breaks)
+    async with inbox(client) as stage:
+        answer = await stage.post("/waiting/order-7/t1c1", {"about": "approve"})
+
+    assert answer.status_code == 500
+    assert "look at what waits, or at the run, before you send it again" in answer.text
+
+
+async def test_whoever_is_still_at_the_door_is_told_too(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with inbox(client) as stage:
+        monkeypatch.setattr(Link, "known", _breaks)
+        answer = await stage.get("/")
+
+    assert answer.status_code == 500
+    assert "The inbox has failed" in answer.text
+    assert SECRET not in answer.text
+
+
+async def test_an_answer_that_has_begun_is_cut_off_and_not_gone_on_with() -> None:
+    sent: list[Any] = []
+
+    async def begins(_: Any, __: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise RuntimeError(SECRET)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    with pytest.raises(RuntimeError, match=SECRET):
+        await Failing(begins)({"type": "http"}, _breaks, send)
+    assert [each["type"] for each in sent] == ["http.response.start"]
