@@ -110,9 +110,7 @@ class Steps:
         """Those that are gone and alone were to write a place."""
         sources = [one for one in self.all if one.id in step.waits]
         coming = [
-            place
-            for one in sources
-            for place in (one.errors if one.id in gone else one.all_places)
+            place for one in sources for place in (one.errors if one.id in gone else one.all_places)
         ]
         if any(place.overlaps(path) for place in coming):
             return []
