@@ -37,6 +37,8 @@ def server(app: ASGIApp, most_connections: int = MAX_CONNECTIONS) -> uvicorn.Ser
             server_header=False,
             timeout_graceful_shutdown=STOP_TIMEOUT_SECONDS,
             ws="none",
+            # The other one takes headers without end.
+            http="h11",
         )
     )
 

@@ -34,7 +34,7 @@ _NOT_FOUND = "There is no such page."
 
 def application(parts: Parts) -> Starlette:
     """The inbox as an ASGI application."""
-    return Starlette(
+    app = Starlette(
         routes=[
             Mount("/static", StaticFiles(directory=STATIC)),
             *listing.routes(parts),
@@ -45,6 +45,9 @@ def application(parts: Parts) -> Starlette:
         middleware=[Middleware(Failing)],
         exception_handlers={CommandError: _told, Refused: refused, HTTPException: _unknown},
     )
+    # What is sent on from `/run/` would go to http, also where a proxy speaks https.
+    app.router.redirect_slashes = False
+    return app
 
 
 async def _told(request: Request, error: Exception) -> Response:

@@ -12,14 +12,21 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from inbox.person import Person
+from remote.text import clean, one_line
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
+LINE_CHARS = 500
 
 
 def address(*parts: str) -> str:
     """The path of a page: `address("run", "order/7")` is `/run/order%2F7`."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _line(text: str) -> str:
+    """What a stranger wrote, as it stands in a line of ours: it reads as what it is."""
+    return one_line(text, LINE_CHARS)
 
 
 def _environment() -> Environment:
@@ -31,6 +38,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["address"] = address
+    environment.filters["line"] = _line
+    environment.filters["plain"] = clean
     return environment
 
 

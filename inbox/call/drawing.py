@@ -31,9 +31,10 @@ from inbox.forms.places import MISSING, Said
 from inbox.pages import address
 from inbox.person import Person
 from remote.question import how_to_decide
-from remote.text import as_json, clean, one_line
+from remote.text import as_json, clean, command, one_line
 from schemas.base import json_size
 from schemas.decision import Waiting
+from schemas.plan import calls_shown
 
 _LABEL_CHARS: Final = 100
 _OTHERWISE: Final = "Nothing was sent yet. This is what would be otherwise than it was asked:"
@@ -141,6 +142,18 @@ class Shown:
     def key(self) -> str:
         """What a tool may have left with what it has done."""
         return clean(f"{self.asked.run_id} {self.waiting.call_id}")
+
+    @property
+    def beyond(self) -> int:
+        """How many steps of a plan the page has no room for."""
+        if self.waiting.kind != "plan":
+            return 0
+        return len(list(calls_shown(self.waiting.arguments))) - len(self.plan)
+
+    @property
+    def show_command(self) -> str:
+        """What shows all of it, to be copied: the id of a run is a stranger's."""
+        return command("show", self.asked.run_id, "--json")
 
     def is_about(self, verdict: str) -> bool:
         """Whether it is this decision that was being written."""

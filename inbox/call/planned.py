@@ -44,11 +44,13 @@ class Planned:
 def planned(asked: Asked, typed: Typed, amiss: Amiss | None, *, may: bool) -> list[Planned]:
     """The calls of a plan; none, where it is another question."""
     waiting = asked.waiting
-    calls = list(calls_shown(waiting.arguments))[: plan.MAX_CALLS] if waiting.kind == "plan" else []
-    can = may and asked.is_whole and json_size(waiting.arguments) <= MAX_EDIT_BYTES
+    calls = list(calls_shown(waiting.arguments)) if waiting.kind == "plan" else []
+    # What is not shown could be neither kept nor left out.
+    can = may and asked.is_whole and len(calls) <= plan.MAX_CALLS
+    can = can and json_size(waiting.arguments) <= MAX_EDIT_BYTES
     room = max(_PLAN_FIELDS // max(len(calls), 1), 1)
     steps, found = steps_of(asked.waiting.arguments, asked.tools), []
-    for number, call in enumerate(calls, start=1):
+    for number, call in enumerate(calls[: plan.MAX_CALLS], start=1):
         one = call["id"]
         schema, given = schema_of(asked, one), call.get("arguments") or {}
         said = typed.calls.get(one, Said(given, {}))

@@ -79,7 +79,7 @@ class Asking:
         if typed.only_draws:
             drawn = await asyncio.to_thread(typed.redrawn, found)
             return await self._page(request, found, typed=drawn, checks=typed)
-        if typed.digest and typed.digest != found.waiting.digest:
+        if typed.digest != found.waiting.digest:
             return await self._other(request, found, typed)
         meant = await asyncio.to_thread(decision_of, typed, found, person_of(request))
         if isinstance(meant, Amiss):

@@ -10,7 +10,7 @@ from inbox.forms.drawing import drawn
 from inbox.forms.fields import Field
 from inbox.forms.places import MISSING, Misread, Place, Said
 from inbox.forms.places import pointer as at
-from inbox.forms.shape import Shape, shape_of
+from inbox.forms.shape import Shape, Shapes
 
 _MAX_STARTED: Final = 50
 _MAX_STARTED_DEPTH: Final = 4
@@ -27,20 +27,20 @@ def changed(said: Said, does: str, schema: Any, key: str = "", place: Place = ()
     found = _offering(drawn(schema, said, place=place), does, pointer)
     if found is None:
         return said
-    inner = found.place[len(place) :]
+    inner, shapes = found.place[len(place) :], Shapes(schema)
     match verb:
         case "drop":
             return replace(said, value=_put(said.value, inner, MISSING))
         case "null":
             return replace(said, value=_put(said.value, inner, None))
         case "make":
-            return replace(said, value=_put(said.value, inner, start(found.shape, schema)))
+            return replace(said, value=_put(said.value, inner, start(found.shape, shapes)))
         case "add":
-            return replace(said, value=_put(said.value, inner, _longer(found, schema)))
+            return replace(said, value=_put(said.value, inner, _longer(found, shapes)))
         case "branch":
-            return _turned(said, inner, found, int(number), schema)
+            return _turned(said, inner, found, int(number), shapes)
         case "key" if key and key not in found.value:
-            more = {**found.value, key: _fresh(found.shape.of_key(key), schema)}
+            more = {**found.value, key: _fresh(found.shape.of_key(key), shapes)}
             return replace(said, value=_put(said.value, inner, more))
     return said
 
@@ -54,16 +54,16 @@ def _offering(whole: Field, does: str, pointer: str) -> Field | None:
     return None
 
 
-def _longer(found: Field, schema: Any) -> Any:
+def _longer(found: Field, shapes: Shapes) -> Any:
     items = found.value
-    return [*items, _fresh(found.shape.of_item(len(items)), schema)]
+    return [*items, _fresh(found.shape.of_item(len(items)), shapes)]
 
 
-def _turned(said: Said, inner: Place, found: Field, number: int, schema: Any) -> Said:
+def _turned(said: Said, inner: Place, found: Field, number: int, shapes: Shapes) -> Said:
     """Another of several schemas: what has a place in it stays."""
-    outer = shape_of(_schema_at(schema, said, inner), schema)
+    outer = shapes.of(_schema_at(shapes, said, inner))
     shape = outer.branches[number] if number < len(outer.branches) else found.shape
-    begun = start(shape, schema)
+    begun = start(shape, shapes)
     if isinstance(begun, dict) and isinstance(found.value, dict):
         kept = {key: value for key, value in found.value.items() if key in shape.properties}
         begun = {**kept, **begun}
@@ -71,11 +71,11 @@ def _turned(said: Said, inner: Place, found: Field, number: int, schema: Any) ->
     return Said(_put(said.value, inner, begun), {**branches, inner: number})
 
 
-def _schema_at(schema: Any, said: Said, inner: Place) -> Any:
+def _schema_at(shapes: Shapes, said: Said, inner: Place) -> Any:
     """The schema of a place in a value, along the branches that were chosen."""
-    found = schema
+    found = shapes.root
     for depth, step in enumerate(inner):
-        shape = shape_of(found, schema)
+        shape = shapes.of(found)
         if shape.branches:
             shape = shape.branches[said.branches.get(inner[:depth], 0)]
         found = shape.of_item(step) if isinstance(step, int) else shape.of_key(step)
@@ -101,7 +101,7 @@ def _put(value: Any, place: Place, new: Any) -> Any:
     return value
 
 
-def start(shape: Shape, root: Any, depth: int = 0) -> Any:
+def start(shape: Shape, shapes: Shapes, depth: int = 0) -> Any:
     """What a form begins with where there is nothing: what is fixed, and what is needed."""
     rules = shape.rules
     if "default" in rules:
@@ -109,18 +109,18 @@ def start(shape: Shape, root: Any, depth: int = 0) -> Any:
     if "const" in rules:
         return rules["const"]
     if shape.branches:
-        return start(shape.branches[0], root, depth)
+        return start(shape.branches[0], shapes, depth)
     if "object" in shape.kinds and depth < _MAX_STARTED_DEPTH:
         needed = [key for key in shape.properties if shape.needs(key)][:_MAX_STARTED]
-        inside = {key: start(shape_of(shape.of_key(key), root), root, depth + 1) for key in needed}
+        inside = {key: start(shapes.of(shape.of_key(key)), shapes, depth + 1) for key in needed}
         return {key: value for key, value in inside.items() if value is not MISSING}
     return [] if "array" in shape.kinds else MISSING
 
 
-def _fresh(schema: Any, root: Any) -> Any:
+def _fresh(schema: Any, shapes: Shapes) -> Any:
     """A new item of a list, or a new property: empty, and there."""
-    shape = shape_of(schema, root)
-    begun = start(shape, root)
+    shape = shapes.of(schema)
+    begun = start(shape, shapes)
     if begun is not MISSING:
         return begun
     if shape.choices:

@@ -13,13 +13,16 @@ from inbox.forms.controls import absent, in_json, misread, pick, scalar, with_le
 from inbox.forms.fields import LABEL_CHARS, Button, Field
 from inbox.forms.notes import doubt, hint, limits
 from inbox.forms.places import MISSING, Misread, Place, Said, pointer
-from inbox.forms.shape import shape_of
+from inbox.forms.shape import Shapes
 from remote.text import one_line
+from workflows.engine.allowance import bounded
 from workflows.engine.checking import Misfit, misfits
 
 MAX_FIELDS: Final = 200
 MAX_DEPTH: Final = 8
 MAX_ITEMS: Final = 100
+# So many have a field each, if there is room for the value that they are parts of.
+FEW: Final = 10
 
 
 class Drawing:
@@ -37,7 +40,7 @@ class Drawing:
         prefix: str = "f",
         room: int = MAX_FIELDS,
     ) -> None:
-        self._root = schema
+        self._shapes = Shapes(schema)
         self._said = said
         self._place = place
         self._prefix = prefix
@@ -47,10 +50,10 @@ class Drawing:
 
     def field(self, label: str = "") -> Field:
         """The fields of the whole value."""
-        return self._field(self._root, self._said.value, (), label, needed=True)
+        return self._field(self._shapes.root, self._said.value, (), label, needed=True)
 
     def _field(self, schema: Any, value: Any, place: Place, label: str, *, needed: bool) -> Field:
-        shape = shape_of(schema, self._root)
+        shape = self._shapes.of(schema)
         self.used += 1
         drawn = Field(
             id=f"{self._prefix}{next(self._ids)}",
@@ -80,10 +83,16 @@ class Drawing:
         if holds and (value is MISSING or value is None):
             return absent(drawn)
         if isinstance(value, dict) and "object" in shape.kinds:
-            return self._object(drawn, place)
-        if isinstance(value, list) and "array" in shape.kinds and len(value) <= MAX_ITEMS:
+            keys = [*dict.fromkeys((*shape.properties, *value))]
+            return self._object(drawn, place, keys) if self._has_room(keys) else in_json(drawn)
+        short = isinstance(value, list) and len(value) <= MAX_ITEMS and self._has_room(value)
+        if short and "array" in shape.kinds:
             return self._list(drawn, place)
         return in_json(drawn) if isinstance(value, dict | list) else scalar(drawn)
+
+    def _has_room(self, parts: Sequence[Any]) -> bool:
+        """Whether each of these can have a field."""
+        return len(parts) <= FEW or self.used + len(parts) <= self._room
 
     def _branched(self, drawn: Field, place: Place) -> Field:
         """An object that one of several schemas describes."""
@@ -103,21 +112,21 @@ class Drawing:
 
     def _fitting(self, drawn: Field) -> int:
         """Which of several schemas a value is of: the one that it fits, or nearly."""
-        root = self._root if isinstance(self._root, Mapping) else {}
+        root = self._shapes.root if isinstance(self._shapes.root, Mapping) else {}
         named = {key: root[key] for key in ("$defs", "definitions") if key in root}
         rules = [{**named, **one.rules} for one in drawn.shape.branches]
         wrong = [len(misfits(drawn.value, one)) for one in rules]
         return wrong.index(min(wrong))
 
-    def _object(self, drawn: Field, place: Place) -> Field:
+    def _object(self, drawn: Field, place: Place, keys: Sequence[str]) -> Field:
         drawn.control = "object"
         shape, value = drawn.shape, drawn.value
-        more = [key for key in value if key not in shape.properties]
-        for key in (*shape.properties, *more):
+        named = set(shape.properties)
+        for key in keys:
             inner = (*place, key)
             given, needed = value.get(key, MISSING), shape.needs(key)
             one = self._field(shape.of_key(key), given, inner, key, needed=needed)
-            if key in more:
+            if key not in named:
                 one.buttons.append(Button(f"drop:{pointer(one.place)}", "Leave out"))
             drawn.inside.append(one)
         return with_leaving_out(drawn)
@@ -145,7 +154,8 @@ def drawn(
     label: str = "",
 ) -> Field:
     """The fields of a form, with what is wrong beside the field that it is wrong in."""
-    whole = Drawing(schema, said, place=place, prefix=prefix, room=room).field(label)
+    with bounded():
+        whole = Drawing(schema, said, place=place, prefix=prefix, room=room).field(label)
     for one in (misfit for misfit in wrong if misfit.said):
         _nearest(whole, one.place, len(place)).wrong.append(one.said)
     return whole

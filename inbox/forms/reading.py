@@ -142,11 +142,14 @@ def _parsed(text: str, kind: str, wrong: str) -> Any:
         value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
         if is_deeper(value, MAX_JSON_DEPTH):
             return Misread(text, kind, f"At most {MAX_JSON_DEPTH} levels can stand in each other.")
+        json.dumps(value, ensure_ascii=False).encode()
         if _is_infinite(value):
             return Misread(text, kind, "A number in it is too large.")
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         return Misread(text, kind, f"{wrong}: {error.msg} ({where}).")
+    except UnicodeEncodeError:
+        return Misread(text, kind, "Half a character in it cannot be sent.")
     except (ValueError, RecursionError) as error:
         return Misread(text, kind, f"{wrong}: {error}.")
     return value

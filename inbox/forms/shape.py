@@ -13,6 +13,9 @@ from remote.text import as_json, one_line
 MAX_REFERENCES: Final = 16
 MAX_CHOICES: Final = 200
 MAX_BRANCHES: Final = 10
+# Of the schemas of one form. Those that refer to each other can stand for any number of them.
+MAX_READ: Final = 20_000
+_NAMES_A_READ: Final = 50
 _LABEL_CHARS: Final = 120
 # What is said of a value to people, and holds for no part of its schema.
 _NOTES: Final = ("title", "description", "default", "examples")
@@ -73,16 +76,21 @@ class Shape:
         return isinstance(said, Mapping) or said is True or unsaid
 
 
-def shape_of(schema: Any, root: Any) -> Shape:
-    """What can be drawn of a schema; `root` is the one that its references point into."""
-    return _Reader(root).shape(schema, MAX_REFERENCES)
+class Shapes:
+    """The shapes of the schemas of one form; `root` is the one that their references point into.
 
+    Where there is too much to read, what is left is any value.
+    """
 
-class _Reader:
     def __init__(self, root: Any) -> None:
-        self._root = root
+        self.root = root
+        self._left = MAX_READ
 
-    def shape(self, schema: Any, left: int) -> Shape:
+    def of(self, schema: Any) -> Shape:
+        """What can be drawn of a schema."""
+        return self._shape(schema, MAX_REFERENCES)
+
+    def _shape(self, schema: Any, left: int) -> Shape:
         rules = self._whole(schema, left)
         choices = _choices(rules)
         kinds, nullable = _kinds(rules)
@@ -96,9 +104,10 @@ class _Reader:
 
     def _whole(self, schema: Any, left: int) -> Rules:
         """The schema with what it refers to, and all of `allOf`, in one."""
-        if not isinstance(schema, Mapping) or left <= 0:
+        if not isinstance(schema, Mapping) or left <= 0 or self._left <= 0:
             return {}
         rules = dict(schema)
+        self._left -= _cost(rules)
         parts = [self._target(rules.pop("$ref"))] if isinstance(rules.get("$ref"), str) else []
         every = rules.pop("allOf", None)
         parts += every[:MAX_BRANCHES] if isinstance(every, list) else []
@@ -107,7 +116,7 @@ class _Reader:
         return rules
 
     def _target(self, reference: str) -> Any:
-        found: Any = self._root
+        found: Any = self.root
         for step in reference.split("/")[1:] if reference.startswith("#/") else []:
             key = step.replace("~1", "/").replace("~0", "~")
             found = found.get(key) if isinstance(found, Mapping) else None
@@ -123,7 +132,7 @@ class _Reader:
         wholes = [self._whole(one, left - 1) for one in several]
         nullable = shape.nullable or any(map(_is_null, wholes))
         read = [
-            self.shape(_merged(whole, rest), left - 1) for whole in wholes if not _is_null(whole)
+            self._shape(_merged(whole, rest), left - 1) for whole in wholes if not _is_null(whole)
         ]
         if not all(one.kinds or one.choices or one.branches for one in read):
             return Shape(base, shape.kinds, nullable)
@@ -143,6 +152,12 @@ def _joined(base: Rules, branches: list[Shape], nullable: bool) -> Shape:
         kinds = tuple(dict.fromkeys(kind for one in branches for kind in one.kinds))
         return Shape(base, kinds, nullable)
     return Shape(base, (), nullable, branches=tuple(branches))
+
+
+def _cost(rules: Rules) -> int:
+    """How much of `MAX_READ` a schema takes: each time, its names are gone through."""
+    named = (rules.get(key) for key in ("properties", "required", "enum"))
+    return 1 + sum(len(one) for one in named if isinstance(one, dict | list)) // _NAMES_A_READ
 
 
 def _is_null(rules: Rules) -> bool:
@@ -182,5 +197,6 @@ def _merged(rules: Rules, more: Rules) -> dict[str, Any]:
         if isinstance(more.get(key), Mapping) and isinstance(rules.get(key), Mapping):
             merged[key] = {**more[key], **rules[key]}
     if isinstance(more.get("required"), list) and isinstance(rules.get("required"), list):
-        merged["required"] = [*rules["required"], *more["required"]]
+        both = (*rules["required"], *more["required"])
+        merged["required"] = [*dict.fromkeys(name for name in both if isinstance(name, str))]
     return merged

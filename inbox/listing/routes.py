@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from inbox.access.forms import form_of
 from inbox.listing.asked import Answer, Asked
 from inbox.listing.looks import MAX_ASKED, Look, look, placed, soon
-from inbox.listing.rows import Row, rows
+from inbox.listing.rows import Row, plain, rows
 from inbox.listing.runs import Runs
 from inbox.listing.several import MAX_CHOICES, Several, before, read_choices
 from inbox.listing.wanted import MINE, View, group_option
@@ -171,10 +171,10 @@ def _groups(found: Look, person: Person, view: View) -> list[tuple[str, str]]:
 
 
 def _seen(found: Look) -> dict[str, list[str]]:
-    """What stands in the page's runs, to choose from."""
+    """What stands in the page's runs, to choose from: what reads as what it is."""
     of: dict[str, Callable[[], set[str]]] = {
         "agents": lambda: {run.agent for run in found.shown if run.agent},
         "tools": lambda: {tool for run in found.shown for tool in run.tools},
         "principals": lambda: {run.principal for run in found.shown if run.principal},
     }
-    return {name: sorted(values()) for name, values in of.items()}
+    return {name: plain(values()) for name, values in of.items()}

@@ -3,7 +3,7 @@
 A run that has not answered yet has one row, with what the list knows of it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -122,6 +122,11 @@ def rows(run: Listed, answer: Answer | None, person: Person, *, signs: bool) -> 
             if len(waiting) > MAX_OF_A_RUN:
                 more = f"{len(waiting) - MAX_OF_A_RUN} more calls of this run wait"
                 yield _unanswered(run, f"{more}: open the run.")
+
+
+def plain(names: Iterable[str]) -> list[str]:
+    """Names to choose from, in order; without those that read as another."""
+    return sorted(name for name in names if name == one_line(name, _TEXT_CHARS))
 
 
 def deciders(groups: Sequence[str]) -> str:

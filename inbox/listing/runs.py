@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from inbox import statuses
-from inbox.listing.rows import Moment
+from inbox.listing.rows import Moment, plain
 from inbox.listing.wanted import read_place, write_place
 from inbox.pages import page
 from inbox.parts import Parts
@@ -81,7 +81,7 @@ class Runs:
             filtered=bool(kept),
             first=_address(kept) if after else "",
             next=_behind(kept, shown[-1]) if len(found) > PAGE_RUNS else "",
-            agents=sorted({run.agent for run in shown if run.agent}),
+            agents=plain({run.agent for run in shown if run.agent}),
         )
 
     async def _rows(self, runs: Sequence[Listed]) -> list[Row]:

@@ -11,7 +11,6 @@ POST /run/{run}/message, /close, /cancel
 
 import base64
 import re
-from binascii import Error as NoBase64
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -104,7 +103,7 @@ class Live:
         part = found["message"]["content"][index]
         try:
             data = base64.b64decode(part["data"])
-        except NoBase64:
+        except ValueError:
             raise HTTPException(404, "That picture cannot be read.") from None
         return Response(data, media_type=part["mediaType"], headers=_PICTURE)
 

@@ -1,6 +1,7 @@
 """Forms made from the schemas of tools: what is drawn, what comes back, what is told beside it."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -344,3 +345,71 @@ def test_what_cannot_be_seen_is_written_out() -> None:
     field = named(REFUND, hidden)["order_id"]
     assert field.text == r'"7\u202e\u200b"'
     assert same(again(hidden), hidden)
+
+
+# --- what is sent and written to break it -----------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["%ff", "%C3", "/%ff/0"])
+def test_a_name_that_no_page_has_says_nothing(place: str) -> None:
+    assert read([("object:", ""), (f"text:/{place}", "x")]).value == {}
+
+
+def test_items_are_numbered_as_a_page_does() -> None:
+    odd = [(f"text:/{number}", "x") for number in ("01", "1" * 5_000, "²", "-1")]
+    assert read([("list:", ""), ("text:/1", "b"), *odd, ("text:/0", "a")]).value == ["a", "b"]
+
+
+def test_json_that_names_a_key_twice_is_refused_at_once() -> None:
+    many = ", ".join(f'"k{number}": 1' for number in range(40_000))
+    began = time.monotonic()
+    said = read([("text:", f'{{{many}, "k39999": 2}}'), ("meant:", "json")]).value
+    assert "stands twice" in said.why
+    assert time.monotonic() - began < 5
+
+
+def test_half_a_character_is_not_sent() -> None:
+    said = read([("text:", '{"a": "\\ud800"}'), ("meant:", "json")]).value
+    assert said == Misread('{"a": "\\ud800"}', "json", "Half a character in it cannot be sent.")
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
+def test_schemas_that_stand_for_any_number_of_others_are_given_up(keyword: str) -> None:
+    defs = {f"n{n}": {keyword: [{"$ref": f"#/$defs/n{n + 1}"}] * 10} for n in range(16)}
+    began = time.monotonic()
+    assert same(again({"a": 1}, {"$defs": defs, "$ref": "#/$defs/n0"}), {"a": 1})
+    assert time.monotonic() - began < 10
+
+
+def test_a_new_value_is_not_filled_without_end() -> None:
+    names = [f"p{number}" for number in range(50)]
+    node = {
+        "type": "object",
+        "properties": {name: {"$ref": "#/$defs/node"} for name in names},
+        "required": names,
+    }
+    schema = {"properties": {"a": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}
+    began = time.monotonic()
+    assert "p0" in pressed(Said({}, {}), "make:/a", schema).value["a"]
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_an_object_with_too_many_parts_is_one_field(named: bool) -> None:
+    value = {f"p{number}": number for number in range(5_000)}
+    known = {"properties": {key: {"type": "integer"} for key in value}} if named else {}
+    schema = {"type": "object", "required": [*value], **known}
+    assert len(drawn(schema, Said(value, {})).all()) == 1
+    assert same(again(value, schema), value)
+
+
+def test_forms_of_a_value_are_tried_for_no_longer_than_a_moment() -> None:
+    slow = {"type": "array", "uniqueItems": True, "contains": {"pattern": "(a|b)*c"}}
+    branch = {"type": "object", "properties": {"rows": slow}}
+    each = {"anyOf": [{**branch, "title": f"b{number}"} for number in range(10)]}
+    item = {"rows": ["ab" * 50 for _ in range(200)]}
+    schema = {"type": "object", "properties": {f"p{number}": each for number in range(150)}}
+    value = {f"p{number}": item for number in range(150)}
+    began = time.monotonic()
+    drawn(schema, Said(value, {}))
+    assert time.monotonic() - began < 10

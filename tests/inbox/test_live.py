@@ -199,6 +199,7 @@ async def test_pictures_entries_and_state_are_had_whole(
         seen = await stage.get(f"/run/{run.id}/picture/1/0")
         assert seen.content == b"\x89PNG\r\n\x1a\n"
         assert seen.headers["content-type"] == "image/png"
+        assert seen.headers["content-security-policy"] == "default-src 'none'; sandbox"
         for nothing in ("picture/1/1", "picture/2/0", "entry/0", "entry/9000"):
             assert (await stage.get(f"/run/{run.id}/{nothing}")).status_code == 404
         assert "item 7" in text(await shown(stage, run, "/state"))
