@@ -25,8 +25,7 @@ def own_path(text: str | None) -> str:
 def asked_for(request: Request) -> str:
     """The page that was asked for, as a path to come back to."""
     path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
-    query = request.scope["query_string"].decode("latin-1")
-    return own_path(f"{path}?{query}" if query else path)
+    return own_path(f"{path}?{request.url.query}" if request.url.query else path)
 
 
 def sign_in_for(path: str) -> str:

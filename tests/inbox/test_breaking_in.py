@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -31,6 +30,7 @@ from tests.inbox.stage import Stage, inbox
 from tests.support import tools
 from tests.support.house import SIDE_BY_SIDE, house
 from tests.support.model_server import Answer, call
+from workflows.engine.approval import digest_of
 
 UNSEEN = "\u202ereversed\u2066\x1b[31m"
 MARKUP = "\"><img src=x onerror=alert(1)>'</pre><script>alert(1)</script>{{ 7 * 7 }}"
@@ -110,13 +110,6 @@ async def test_nobody_is_sent_from_https_to_http(stage: Stage) -> None:
     for path in ("/api/", "/run/"):
         answer = await stage.get(path)
         assert (answer.status_code, answer.headers.get("location")) == (404, None)
-
-
-async def test_whoever_signs_in_comes_back_to_an_id_with_any_character(stage: Stage) -> None:
-    stage.http.cookies.clear()
-    for path in ("/run/a%3Fb?before=7", "/run/a%23b?before=7"):
-        location = (await stage.get(path)).headers["location"]
-        assert unquote(location.removeprefix("/sign-in?next=")) == path
 
 
 async def test_who_sends_too_much_at_the_door_is_told_so(stage: Stage) -> None:
@@ -204,7 +197,7 @@ def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
         "kind": "call",
         "tool": "pay",
         "label": "Pay",
-        "digest": "0",
+        "digest": digest_of("pay", waiting["arguments"], waiting.get("kind", "call"), 1),
         "requestedAt": "2026-01-01T00:00:00Z",
         "expiresAt": "2026-01-02T00:00:00Z",
         **waiting,
@@ -226,13 +219,15 @@ def test_arguments_that_no_schema_tells_of_are_shown() -> None:
 def test_a_plan_with_more_steps_than_fit_says_so_and_is_not_picked_from() -> None:
     steps = [{"id": f"t1c{n}", "tool": "pay", "arguments": {}} for n in range(MAX_CALLS + 2)]
     page = page_of({"kind": "plan", "arguments": {"calls": steps}})
+    few = {"kind": "plan", "arguments": {"calls": steps[:3]}}
+    assert "Approve what is ticked" in page_of(few)
     assert "its last 2 steps have no room here" in page
     assert "Approve what is ticked" not in page
-    assert "have no room here" not in page_of({"kind": "plan", "arguments": {"calls": steps[:3]}})
+    assert "have no room here" not in page_of(few)
 
 
 def test_a_command_to_be_copied_is_one_command() -> None:
-    page = page_of({"arguments": {}}, "x; touch /tmp/broken-in; #")
+    page = page_of({"arguments": {}, "digest": "0"}, "x; touch /tmp/broken-in; #")
     assert "<code>holdfast show 'x; touch /tmp/broken-in; #' --json</code>" in page
 
 

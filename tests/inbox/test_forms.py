@@ -404,12 +404,12 @@ def test_an_object_with_too_many_parts_is_one_field(named: bool) -> None:
 
 
 def test_forms_of_a_value_are_tried_for_no_longer_than_a_moment() -> None:
-    slow = {"type": "array", "uniqueItems": True, "contains": {"pattern": "(a|b)*c"}}
+    slow = {"type": "array", "items": {"anyOf": [{"const": number} for number in range(50)]}}
     branch = {"type": "object", "properties": {"rows": slow}}
     each = {"anyOf": [{**branch, "title": f"b{number}"} for number in range(10)]}
-    item = {"rows": ["ab" * 50 for _ in range(200)]}
-    schema = {"type": "object", "properties": {f"p{number}": each for number in range(150)}}
-    value = {f"p{number}": item for number in range(150)}
+    names = [f"p{number}" for number in range(150)]
+    schema = {"type": "object", "properties": dict.fromkeys(names, each)}
+    value = {name: {"rows": ["none"] * 200} for name in names}
     began = time.monotonic()
     drawn(schema, Said(value, {}))
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 6
