@@ -132,7 +132,9 @@ async def test_a_client_that_is_cut_off_again_and_again_has_all_of_it(
         scene.inbox.start()
         await reading
 
-    assert (cut_off.connected, undisturbed.connected) == (3, 1)
+    # On a busy machine it may be cut off once more.
+    assert cut_off.connected >= 3
+    assert undisturbed.connected == 1
     assert events(cut_off.frames) == events(undisturbed.frames) == await run.events()
     assert answers(cut_off.frames) == answers(undisturbed.frames) == {1: FIRST, 2: SECOND}
     ends = [one.event for one in cut_off.frames if one.event in ("done", "error")]
