@@ -202,6 +202,7 @@ class AgentWorkflow(Shell[Run]):
                 await hands.carry_out(turn)
                 work.closed()
             case AskPeople(question):
+                self._show()  # the question was put when the step was sought
                 await hands.until_ruled(question)
                 work.extended()
             case AwaitMessage(idle):

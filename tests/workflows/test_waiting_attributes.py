@@ -7,9 +7,12 @@ import pytest
 from temporalio.client import WorkflowQueryFailedError
 from temporalio.common import SearchAttributeKey
 
+from tests.engine.asking import asks, open_question
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
+from workflows import screen
+from workflows.engine.approval import Question
 
 SINCE = SearchAttributeKey.for_datetime("PendingSince")
 UNTIL = SearchAttributeKey.for_datetime("PendingUntil")
@@ -27,6 +30,17 @@ TOOLS: list[dict[str, Any]] = [
     },
 ]
 ASKS = [Answer(calls=[call("soon"), call("late", name="rent")]), Answer("done")]
+
+
+def test_it_waits_since_it_was_last_asked_and_until_the_first_of_it_expires() -> None:
+    play = asks(policy={"timeout": "2h"})
+    first = open_question(play)
+    second = Question(**{**vars(first), "call_id": "t1c2", "requested_at": first.expires_at})
+    play.desk.ask(second)
+    found = screen.attributes(play.run)
+    assert found["PendingSince"] == second.requested_at
+    assert found["PendingUntil"] == first.expires_at
+    assert found["PendingTools"] == ["pay"]
 
 
 async def attributes(run: Run) -> tuple[Any, Any, Any]:
@@ -59,6 +73,21 @@ async def test_lists_know_since_when_until_when_and_for_whom_it_waits(
     assert groups == ["finance", "board"]
 
     await run.decide("t1c2", "deny", groups=["board"], by="ada")
+    await run.result()
+    assert await attributes(run) == (None, None, None)
+
+
+async def test_a_budget_that_asks_is_found_like_a_call_that_waits(open_house: OpenHouse) -> None:
+    asks = {"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
+    house = await open_house([Answer(calls=[call("look_up")])])
+    run = await house.start(["look_up"], agent=asks)
+    [waiting] = await run.waiting()
+    since, until, groups = await eventually(lambda: written(run, 1))
+    assert since - moment(waiting["requestedAt"]) < MILLISECOND
+    assert until - moment(waiting["expiresAt"]) < MILLISECOND
+    assert groups == ["*"]
+
+    await run.decide("t1-maxTurns", "deny")
     await run.result()
     assert await attributes(run) == (None, None, None)
 
