@@ -26,6 +26,7 @@ from activities.providers.ollama.host import ollama_endpoint
 from activities.providers.openai.format import OpenAI
 from activities.providers.script import Answers, Scenarios, Script
 from activities.providers.target import Target
+from activities.trusted import trusted
 from schemas.endpoint import Endpoint, Endpoints, ProviderName
 from schemas.faults import Fault, faults_of
 
@@ -128,7 +129,7 @@ def http_client() -> httpx.AsyncClient:
         keepalive_expiry=KEPT_SECONDS,
     )
     no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
-    return httpx.AsyncClient(limits=limits, cookies=no_cookies)
+    return httpx.AsyncClient(verify=trusted(), limits=limits, cookies=no_cookies)
 
 
 def load_models(file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient) -> Models:

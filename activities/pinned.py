@@ -21,6 +21,7 @@ from urllib.request import getproxies
 import httpx
 
 from activities.addresses import AddressError
+from activities.trusted import trusted
 from schemas.wording import quoted
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -123,13 +124,12 @@ class Pinned(httpx.AsyncBaseTransport):
 
 def knowledge_client(networks: Collection[Network] = ()) -> httpx.AsyncClient:
     """The client that knowledge is fetched with; besides public addresses, from these networks."""
-    verified = httpx.create_ssl_context()
     limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=0)
-    direct = httpx.AsyncHTTPTransport(verify=verified, limits=limits, trust_env=False)
+    direct = httpx.AsyncHTTPTransport(verify=trusted(), limits=limits, trust_env=False)
     through = {
         pattern: None
         if proxy is None
-        else httpx.AsyncHTTPTransport(verify=verified, limits=limits, trust_env=False, proxy=proxy)
+        else httpx.AsyncHTTPTransport(verify=trusted(), limits=limits, trust_env=False, proxy=proxy)
         for pattern, proxy in proxies_of(getproxies()).items()
     }
     return httpx.AsyncClient(
