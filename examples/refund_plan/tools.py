@@ -7,27 +7,45 @@ from temporalio.exceptions import ApplicationError
 ORDERS = {"1042": {"paid": 249.0, "email": "ada@example.com", "subscription": "S-7"}}
 
 
-class FindOrder(BaseModel, json_schema_extra={"_outputPath": "†state.order"}):
+class FindOrder(
+    BaseModel, json_schema_extra={"_label": "Find an order", "_outputPath": "†state.order"}
+):
     order_id: str
 
 
-class Refund(BaseModel, json_schema_extra={"_sideEffects": True, "_outputPath": "†state.refund"}):
+class Refund(
+    BaseModel,
+    json_schema_extra={
+        "_label": "Pay money back",
+        "_sideEffects": True,
+        "_outputPath": "†state.refund",
+    },
+):
     order_id: str
     amount: float = Field(gt=0, description="In euros.")
 
 
 class SendVoucher(
-    BaseModel, json_schema_extra={"_sideEffects": True, "_outputPath": "†state.voucher"}
+    BaseModel,
+    json_schema_extra={
+        "_label": "Send a voucher",
+        "_sideEffects": True,
+        "_outputPath": "†state.voucher",
+    },
 ):
     email: str
     amount: float = Field(gt=0, le=100, description="In euros.")
 
 
-class CancelSubscription(BaseModel, json_schema_extra={"_sideEffects": True}):
+class CancelSubscription(
+    BaseModel, json_schema_extra={"_label": "Cancel a subscription", "_sideEffects": True}
+):
     subscription_id: str
 
 
-class WriteMail(BaseModel, json_schema_extra={"_sideEffects": True}):
+class WriteMail(
+    BaseModel, json_schema_extra={"_label": "Write to a customer", "_sideEffects": True}
+):
     to: str
     text: str
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from temporalio.client import Client
+from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.catalog.yaml_text import read_yaml
@@ -31,6 +32,7 @@ _TAKEN_UP = "for new runs"
 _REACHED = ("worker.py", "examples", "schemas", "Makefile")
 _CHECKED_BY = re.compile(r"^# yaml-language-server: \$schema=(\S+)$", re.MULTILINE)
 _WAITING = ("awaiting_approval", "awaiting_message")
+_STATUS = SearchAttributeKey.for_keyword(names.AGENT_STATUS)
 # Where the id of a run stands: in what is typed, or alone on a line of what was printed.
 _RUN = re.compile(r"--(?:workflow-)?id (\S+)|^([a-z][\w-]*)$", re.MULTILINE)
 
@@ -103,13 +105,17 @@ class Stage:
             assert prints(step.prints, printed), f"line {step.line} prints:\n{printed}"
 
     async def _settle(self, told: str) -> None:
-        """A reader is slower than a run: the next command comes when every run waits or is over."""
+        """A reader is slower than a run: the next command comes when every run waits or is over,
+        and is listed so."""
         found = (typed or printed for typed, printed in _RUN.findall(told))
         self._runs |= dict.fromkeys(found)
         if self._terminal.worker is None:
             return
         for run in list(self._runs):
-            if await eventually(partial(self._status, run), COMMAND_SECONDS) not in _WAITING:
+            status = await eventually(partial(self._status, run), COMMAND_SECONDS)
+            if status != "none":
+                await eventually(partial(self._is_listed, run), COMMAND_SECONDS)
+            if status not in _WAITING:
                 del self._runs[run]
 
     async def _status(self, run: str) -> str | None:
@@ -121,6 +127,16 @@ class Stage:
                 raise
             return "none"
         return None if status["status"] == "running" else str(status["status"])
+
+    async def _is_listed(self, run: str) -> bool:
+        """Whether Temporal's lists, which are a moment behind, have a run as it stands."""
+        now = await self._client.get_workflow_handle(run).describe()
+        listed = self._client.list_workflows(f'RunId = "{now.run_id}"')
+        stands = (now.status, now.typed_search_attributes.get(_STATUS))
+        is_settled = not now.raw_description.HasField("pending_workflow_task")
+        return is_settled and stands in [
+            (one.status, one.typed_search_attributes.get(_STATUS)) async for one in listed
+        ]
 
 
 @contextmanager

@@ -1,0 +1,46 @@
+"""The pages that say what can be set say it of everything that can."""
+
+import argparse
+import re
+
+import pytest
+
+from client import _parser as client_parser
+from hosting.options import _parser as worker_parser
+from tests.deploy.reading import OF_WORKER
+from tests.support.worker_process import ROOT
+
+
+def told(page: str) -> set[str]:
+    """The options and variables that a page of `docs/` names."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return set(re.findall(r"--[a-z][a-z-]*|\bHOLDFAST_[A-Z_]+", text))
+
+
+def command(name: str) -> argparse.ArgumentParser:
+    """The parser of a command of `holdfast`."""
+    [commands] = [
+        each for each in client_parser()._actions if isinstance(each, argparse._SubParsersAction)
+    ]
+    found = commands.choices[name]
+    assert isinstance(found, argparse.ArgumentParser)
+    return found
+
+
+def options(parser: argparse.ArgumentParser) -> set[str]:
+    """Its options, by their long names."""
+    return {each for each in parser._option_string_actions if each.startswith("--")} - {"--help"}
+
+
+@pytest.mark.parametrize(
+    ("page", "settable"),
+    [
+        ("operating.md", options(worker_parser()) | OF_WORKER),
+        ("operating.md", options(command("codec"))),
+        ("operating.md", options(command("check"))),
+        ("inbox.md", options(command("inbox"))),
+    ],
+    ids=["worker", "codec", "check", "inbox"],
+)
+def test_a_page_names_everything_that_can_be_set(page: str, settable: set[str]) -> None:
+    assert settable - told(page) == set()
