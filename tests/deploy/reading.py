@@ -4,15 +4,20 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import opentelemetry.sdk.environment_variables as of_telemetry
 import yaml
 
+from activities.telemetry.telemetry import FLUSH_SECONDS
 from cli.inbox import DEFAULT_PORT, SECRET_VARIABLE, SETTINGS_VARIABLE
+from cli.serving import STOP_TIMEOUT_SECONDS
 from client import _parser as client_parser
 from hosting.options import _PREFIX, _VARIABLES, _parsed
+from inbox.api.asked import MAX_BODY_BYTES
+from inbox.streaming import KEEP_ALIVE_SECONDS
 from schemas.reaching import _VARIABLES as OF_TEMPORAL
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +26,8 @@ KUBERNETES = DEPLOY / "kubernetes"
 INBOX_PORT = DEFAULT_PORT
 PROBES_PORT = 8236
 USER = 10001
+# What is under way is answered, and what was measured is sent.
+INBOX_STOPS = timedelta(seconds=STOP_TIMEOUT_SECONDS + FLUSH_SECONDS)
 
 OF_WORKER = {_PREFIX + name.upper().replace("-", "_") for name in _VARIABLES}
 # What `holdfast inbox` reads beside what every command does.
@@ -80,6 +87,14 @@ def seconds(text: str) -> int:
     found = re.fullmatch(r"(\d+)s", text)
     assert found is not None, text
     return int(found.group(1))
+
+
+def check_proxy(body: str, buffering: str, silence: timedelta) -> None:
+    """See whether what is in front of the inbox passes on what it takes and what it sends: a body
+    of this size, events as they come, a stream that says nothing for so long."""
+    assert int(body.removesuffix("m")) * 1024**2 >= MAX_BODY_BYTES
+    assert buffering == "off"
+    assert silence > timedelta(seconds=2 * KEEP_ALIVE_SECONDS)
 
 
 def check_command(command: Sequence[str]) -> None:

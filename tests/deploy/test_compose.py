@@ -19,11 +19,14 @@ from schemas.inbox import InboxSettings
 from tests.deploy.reading import (
     DEPLOY,
     INBOX_PORT,
+    INBOX_STOPS,
     OF_BOTH,
     OF_INBOX,
     OF_WORKER,
+    ROOT,
     USER,
     check_command,
+    check_proxy,
     compose,
     read,
     seconds,
@@ -149,10 +152,19 @@ def test_the_worker_finds_its_files_where_they_are_mounted() -> None:
     assert f"USER = {USER}\n" in shop
 
 
-def test_a_worker_is_given_the_time_that_it_takes_to_stop() -> None:
+def test_others_find_their_files_where_they_are_mounted() -> None:
+    named = {"inbox": "HOLDFAST_INBOX", "temporal": "DYNAMIC_CONFIG_FILE_PATH"}
+    for name, variable in named.items():
+        inside = [target for _, target in mounts(SERVICES[name])]
+        assert SERVICES[name]["environment"][variable] in inside, name
+
+
+def test_each_is_given_the_time_that_it_takes_to_stop() -> None:
     worker = SERVICES["worker"]
     graceful = parse_duration(worker["environment"]["HOLDFAST_GRACEFUL_TIMEOUT"])
-    assert timedelta(seconds=seconds(worker["stop_grace_period"])) > graceful + PATIENCE
+    takes = {"worker": graceful + PATIENCE, "inbox": INBOX_STOPS}
+    for name, most in takes.items():
+        assert timedelta(seconds=seconds(SERVICES[name]["stop_grace_period"])) > most, name
 
 
 def test_the_inbox_believes_its_gate_and_nobody_else() -> None:
@@ -177,8 +189,19 @@ def test_the_inbox_believes_its_gate_and_nobody_else() -> None:
     assert SERVICES["inbox"]["command"][-1] == str(INBOX_PORT)
     port = SERVICES["gate"]["ports"][0].split(":")[1]
     assert said.url == f"https://localhost:{port}"
-    for _, target in mounts(SERVICES["gate"])[1:]:
-        assert target in conf
+    assert f"http://{SERVICES['temporal-ui']['ports'][0]}" == f"{said.temporal_ui}:8080"
+
+
+def test_the_gate_lets_in_whom_it_knows_and_passes_on_what_they_say_and_see() -> None:
+    conf = (DEPLOY / "compose/gate.conf").read_text(encoding="utf-8")
+    said = dict(re.findall(r"^ *(\w+) (.*);$", conf, re.MULTILINE))
+    assert said["auth_basic"] == '"Holdfast"'
+    inside = [target for _, target in mounts(SERVICES["gate"])[1:]]
+    keys = ("auth_basic_user_file", "include", "ssl_certificate", "ssl_certificate_key")
+    assert sorted(said[key] for key in keys) == sorted(inside)
+    assert "proxy_set_header Host $http_host;" in conf, "with its port, as the inbox is called"
+    silence = parse_duration(said["proxy_read_timeout"])
+    check_proxy(said["client_max_body_size"], said["proxy_buffering"], silence)
 
 
 def test_what_is_measured_goes_from_one_to_the_next() -> None:
@@ -217,3 +240,14 @@ def test_the_dashboard_asks_what_there_is() -> None:
         assert uid in sources or chosen.get(uid) in {"prometheus", "tempo"}, uid
     [provider] = read(DEPLOY / "compose/grafana-dashboards.yaml")["providers"]
     assert ("./grafana", provider["options"]["path"]) in mounts(SERVICES["grafana"])
+
+
+def test_the_dashboard_groups_by_labels_that_are_told() -> None:
+    files = sorted((ROOT / "activities/telemetry").glob("*.py"))
+    sources = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    told = {name.replace(".", "_") for name in re.findall(r'"([a-z_]+(?:\.[a-z_]+)+)"', sources)}
+    board = (DEPLOY / "grafana/holdfast.json").read_text(encoding="utf-8")
+    asked = {name for by in re.findall(r"\bby \(([^)]+)\)", board) for name in by.split(", ")}
+    others = {"le", "worker_type"}  # of histograms; of Temporal's own SDK
+    assert others < asked
+    assert asked - others <= told

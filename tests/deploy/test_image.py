@@ -16,6 +16,7 @@ import pytest
 
 from cli.inbox import DEFAULT_PORT
 from hosting.health import Health, Probes, Where, read_where
+from inbox.access.health import HEALTH
 from tests.deploy.reading import DEPLOY, PROBES_PORT, ROOT, USER, check_command
 
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
@@ -82,10 +83,22 @@ def test_it_is_a_worker_that_nobody_has_to_be_root_for() -> None:
     assert read_where(where) == Where("127.0.0.1", PROBES_PORT)
 
 
-async def asked(health: str) -> tuple[int | None, str]:
-    """What the image's health check makes of a container with such settings."""
+# On this machine, an inbox of somebody's may be at work.
+NOBODY = 1
+HEALTHY = """
+import sys
+sys.path.append(sys.argv[1])
+import healthy
+healthy.INBOX = ("127.0.0.1", int(sys.argv[2]), healthy.INBOX[2])
+sys.exit(healthy.main())
+"""
+
+
+async def asked(health: str, inbox: int = NOBODY) -> tuple[int | None, str]:
+    """What the image's health check makes of a container with such settings, and its inbox at that
+    port."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", str(DEPLOY / "healthy.py")),
+        *(sys.executable, "-I", "-B", "-c", HEALTHY, str(DEPLOY), str(inbox)),
         env={"HOLDFAST_HEALTH": health},
         stdout=asyncio.subprocess.PIPE,
     )
@@ -106,6 +119,23 @@ async def test_its_health_check_asks_the_worker(monkeypatch: pytest.MonkeyPatch)
 
         monkeypatch.setattr(health, "unready", well)
         assert await asked(f"127.0.0.1:{port}") == (0, "200 the worker takes work\n")
+
+
+async def test_its_health_check_asks_an_inbox_where_no_worker_is() -> None:
+    asks = f'INBOX: Final = ("127.0.0.1", {DEFAULT_PORT}, "{HEALTH}")\n'
+    assert asks in (DEPLOY / "healthy.py").read_text(encoding="utf-8")
+    paths: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        paths.append((await reader.readuntil(b"\r\n\r\n")).split()[1])
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as inbox:
+        port = inbox.sockets[0].getsockname()[1]
+        code, said = await asked(f"127.0.0.1:{NOBODY}", port)
+    assert (code, said.splitlines()[-1]) == (0, "200 ok")
+    assert paths == [HEALTH.encode()]
 
 
 async def test_its_health_check_says_that_nothing_listens() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
+from cli.inbox import SETTINGS_VARIABLE
 from hosting.deployment import MAX_NAME_CHARACTERS
 from hosting.health import read_where
 from hosting.stopping import PATIENCE
@@ -21,6 +22,7 @@ from schemas.base import parse_duration
 from schemas.inbox import InboxSettings
 from tests.deploy.reading import (
     INBOX_PORT,
+    INBOX_STOPS,
     KUBERNETES,
     OF_BOTH,
     OF_INBOX,
@@ -30,6 +32,7 @@ from tests.deploy.reading import (
     USER,
     built,
     check_command,
+    check_proxy,
     container,
     manifests,
     of_kind,
@@ -45,11 +48,10 @@ VERSIONS = ("1.28.0", kubernetes_validate.latest_version())
 DEPLOYMENTS = ("worker", "inbox")
 # Not for the program: for other variables.
 USED = {"POD_NAME"}
-# Of the scaler `temporal` (2.20): what its `metadata` may hold, or name a variable of the worker's.
+# What the scaler `temporal` (2.20) has to be told, or which variable of the worker's says it.
 OF_SCALER = {
     *("endpoint", "namespace", "taskQueue", "workerDeploymentName", "workerDeploymentBuildId"),
-    *("queueTypes", "targetQueueSize", "activationTargetQueueSize", "minConnectTimeout"),
-    *("unsafeSsl", "tlsServerName"),
+    *("queueTypes", "targetQueueSize"),
 }
 
 
@@ -102,8 +104,9 @@ def test_ours_are_told_what_they_read() -> None:
     assert set(variables("worker")) - USED <= OF_WORKER | OF_BOTH
     # The worker's own are among the settings of both.
     assert set(variables("inbox")) - USED <= OF_INBOX | OF_WORKER | OF_BOTH
-    for name in DEPLOYMENTS:
-        check_command(container(name)["command"])
+    check_command(container("inbox")["command"])
+    no_other = "an image of somebody's own says with which tools it starts"
+    assert not {"command", "args"} & set(container("worker")), no_other
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
@@ -137,8 +140,9 @@ def test_probes_ask_what_answers() -> None:
 
 def test_a_pod_is_given_the_time_that_it_takes_to_stop() -> None:
     graceful = parse_duration(variables("worker")["HOLDFAST_GRACEFUL_TIMEOUT"] or "")
-    given = timedelta(seconds=template("worker")["terminationGracePeriodSeconds"])
-    assert given > graceful + PATIENCE
+    for name, most in (("worker", graceful + PATIENCE), ("inbox", INBOX_STOPS)):
+        given = timedelta(seconds=template(name)["terminationGracePeriodSeconds"])
+        assert given > most, name
 
 
 def test_names_lead_to_what_there_is() -> None:
@@ -152,6 +156,10 @@ def test_names_lead_to_what_there_is() -> None:
     said = InboxSettings.model_validate(read(PRODUCTION / "inbox.yaml"))
     assert said.url == f"https://{ingress['rules'][0]['host']}"
     assert ingress["tls"][0]["hosts"] == [ingress["rules"][0]["host"]]
+    annotations = of_kind("Ingress", "inbox")["metadata"]["annotations"]
+    told = {name.partition("/")[2]: value for name, value in annotations.items()}
+    silence = timedelta(seconds=int(told["proxy-read-timeout"]))
+    check_proxy(told["proxy-body-size"], told["proxy-buffering"], silence)
     for name in DEPLOYMENTS:
         budget = of_kind("PodDisruptionBudget", name)["spec"]["selector"]["matchLabels"]
         deployment = of_kind("Deployment", name)["spec"]
@@ -159,27 +167,45 @@ def test_names_lead_to_what_there_is() -> None:
         assert budget.items() <= deployment["template"]["metadata"]["labels"].items()
 
 
+def test_the_inbox_finds_its_settings_where_they_are_mounted() -> None:
+    [made] = read(PRODUCTION / "kustomization.yaml")["configMapGenerator"]
+    [name] = [
+        each["name"]
+        for each in template("inbox")["volumes"]
+        if each.get("configMap") == {"name": made["name"]}
+    ]
+    [place] = [
+        each["mountPath"] for each in container("inbox")["volumeMounts"] if each["name"] == name
+    ]
+    assert [variables("inbox")[SETTINGS_VARIABLE]] == [f"{place}/{file}" for file in made["files"]]
+
+
 def test_what_goes_in_and_out_is_what_is_needed() -> None:
     denied = of_kind("NetworkPolicy", "nothing-else")["spec"]
     assert denied == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     out = of_kind("NetworkPolicy", "out")["spec"]["egress"]
     open_ports = {port["port"] for rule in out for port in rule["ports"]}
+    assert {53, 443} <= open_ports, "names; models and the sign-on service"
     settings = of_kind("ConfigMap", "settings")["data"]
     for place in (settings["TEMPORAL_ADDRESS"], settings["OTEL_EXPORTER_OTLP_ENDPOINT"]):
         assert int(place.rpartition(":")[2]) in open_ports
     into = of_kind("NetworkPolicy", "to-the-inbox")["spec"]["ingress"]
     assert [port["port"] for rule in into for port in rule["ports"]] == [INBOX_PORT]
+    ours = of_kind("NetworkPolicy", "out")["spec"]["podSelector"]["matchExpressions"]
+    assert [sorted(each["values"]) for each in ours] == [sorted(DEPLOYMENTS)]
 
 
 def test_workers_are_as_many_as_their_build_has_work_for() -> None:
     spec = of_kind("ScaledObject", "worker")["spec"]
     [trigger] = spec["triggers"]
     assert trigger["type"] == "temporal"
-    for name, value in trigger["metadata"].items():
+    told = trigger["metadata"]
+    assert {name.removesuffix("FromEnv") for name in told} == OF_SCALER
+    for name, value in told.items():
         assert isinstance(value, str), name
-        assert name.removesuffix("FromEnv") in OF_SCALER
         if name.endswith("FromEnv"):
             assert value in variables("worker")
+    assert told["queueTypes"] == "workflow,activity"
     assert spec["minReplicaCount"] > 0, "what waits is asked and decided all the same"
     assert "replicas" not in of_kind("Deployment", "worker")["spec"], "the autoscaler's alone"
 
