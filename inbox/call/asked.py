@@ -14,6 +14,7 @@ from inbox.live.known import Known, known
 from inbox.pages import address
 from inbox.parts import Parts
 from inbox.person import Person
+from inbox.waiting import is_whole, waiting_in
 from remote.errors import NO_SUCH, CommandError
 from remote.lists import Wanted, having
 from remote.run import RemoteRun
@@ -25,10 +26,8 @@ from schemas.decision import Waiting
 from schemas.plan import calls_shown
 from schemas.tool import ShownTool
 from schemas.wording import quoted
-from workflows.engine.approval import digest_of
 
 MAX_TOOLS: Final = 30
-_MAX_ROUNDS: Final = 50
 _MAX_NEXT_RUNS: Final = 4
 _NEXT_SECONDS: Final = 3.0
 # How the mark of what waits no more begins; that of what waits is a digest.
@@ -55,11 +54,7 @@ class Asked:
     @property
     def is_whole(self) -> bool:
         """Whether all of it is shown: what is too large for an answer is shown in part."""
-        one = self.waiting
-        rounds = range(1, _MAX_ROUNDS)  # how often it was asked, no one is told
-        return any(
-            digest_of(one.tool, one.arguments, one.kind, round_) == one.digest for round_ in rounds
-        )
+        return is_whole(self.waiting)
 
     @property
     def schema(self) -> Any:
@@ -77,6 +72,12 @@ class Over:
     call_id: str
     known: Known
     past: Past
+
+    @property
+    def question(self) -> Waiting:
+        """What was asked."""
+        assert self.past.asked is not None  # or there would be no such question
+        return self.past.asked
 
     @property
     def ended(self) -> bool:
@@ -118,7 +119,7 @@ async def look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
 async def _look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
     run = parts.run(run_id)
     found = await known(parts.client, await run.describe())
-    waiting = await run.waiting()
+    waiting = await waiting_in(run)
     status = await run.status()
     past = await read_past(run, call_id, int(status.get("log", {}).get("entries", 0)))
     here = next((one for one in waiting if one.call_id == call_id), None)
@@ -166,7 +167,7 @@ async def next_waiting(parts: Parts, run_id: str, call_id: str, person: Person) 
             ids = [run_id, *await _waiting_runs(parts, person, but=run_id)]
             for one in ids:
                 with suppress(CommandError):
-                    for waiting in await parts.run(one).waiting():
+                    for waiting in await waiting_in(parts.run(one)):
                         if (one, waiting.call_id) != (run_id, call_id) and _may(waiting, person):
                             return address("waiting", one, waiting.call_id)
     return None

@@ -21,7 +21,7 @@ from inbox.pages import ENVIRONMENT
 from inbox.parts import Parts
 from inbox.person import Person, person_of
 from inbox.streaming import MAX_PAGE_SECONDS, EventStream, Room, frame, full
-from remote.errors import CommandError, NoWorkerError
+from remote.errors import CommandError
 
 MAX_STREAMS: Final = 200
 LOOK_SECONDS: Final = 1.0
@@ -66,10 +66,8 @@ class Changes:
             if now == place:
                 return None, place
             return await look(self._parts, run_id, call_id), now
-        except NoWorkerError:
-            return None, place
         except CommandError:
-            return None, None
+            return None, None  # so that it is looked at again
 
 
 def _seen(found: Asked | Over) -> str:
@@ -90,11 +88,11 @@ def _told(found: Asked | Over, seen: str, person: Person) -> str:
         return ""
     if isinstance(found, Over) and seen.startswith(OVER):
         return ENVIRONMENT.get_template("call_outcome.html").render(**outcome(found, person))
-    kind = found.waiting.kind if isinstance(found, Asked) else "call"
-    decisions = found.waiting.decisions if isinstance(found, Asked) else found.past.decisions
-    if isinstance(found, Over) and found.past.asked is not None:
-        kind = found.past.asked.kind
-    who = words.gave(decisions[-1], kind, person.name) if decisions else ""
+    if isinstance(found, Asked):
+        asked, decisions = found.waiting, found.waiting.decisions
+    else:
+        asked, decisions = found.question, found.past.decisions
+    who = words.gave(decisions[-1], asked.kind, person.name) if decisions else ""
     return ENVIRONMENT.get_template("call_news.html").render(
         found=found, who=who, over=isinstance(found, Over), anew=seen.startswith(OVER)
     )

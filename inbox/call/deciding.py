@@ -20,7 +20,7 @@ from inbox.forms.drawing import drawn
 from inbox.forms.fields import Field
 from inbox.forms.places import DO, MISSING, Place, Said
 from inbox.forms.places import pointer as at
-from inbox.forms.reading import read, written_key
+from inbox.forms.reading import Form, written_key
 from inbox.person import Person
 from remote.plan import CannotStrikeError, without
 from remote.text import sentence
@@ -68,13 +68,14 @@ class Typed:
         fields = dict(items)
         said = {name: fields.get(name, "").strip() for name in _SAID}
         ids = dict.fromkeys(text for name, text in items if name == "call")
+        values = Form(items)
         return cls(
             about=fields.get("about", ""),
             does=fields.get(DO, ""),
             remember="remember" in fields,
-            edit=read(items, EDIT),
-            result=read(items, RESULT),
-            calls={one: read(items, of_call(one)) for one in ids},
+            edit=values.said(EDIT),
+            result=values.said(RESULT),
+            calls={one: values.said(of_call(one)) for one in ids},
             keep=[text for name, text in items if name == KEEP],
             items=items,
             **said,

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from inbox.call import words
@@ -30,6 +30,7 @@ from inbox.forms.fields import Field
 from inbox.forms.places import MISSING, Said
 from inbox.pages import address
 from inbox.person import Person
+from inbox.times import When, when
 from remote.question import how_to_decide
 from remote.text import as_json, clean, command, one_line
 from schemas.base import json_size
@@ -65,28 +66,103 @@ class Shown:
     typed: Typed
     notice: Notice | None
     standing: Standing
-    asks: str
-    heading: str
-    if_approved: str
-    consequences: list[str]
     lapse: str
-    until: words.When
-    since: words.When
-    started: words.When
     values: Field
-    approve: str
     edit: Field | None
     result: Field
-    plan: list[Planned] = field(default_factory=list)
-    decided: list[str] = field(default_factory=list)
-    changes: Sequence[Difference] = ()
-    changed_by: str = ""
-    used: list[tuple[str, str]] = field(default_factory=list)
-    own: str = ""
-    asks_token: bool = False
-    command: str = ""
-    before: Sequence[tuple[str, words.When]] = ()
-    doubted: str = ""
+    plan: list[Planned]
+    doubted: str
+    asks_token: bool
+
+    @property
+    def asks(self) -> str:
+        """The question."""
+        return words.asks(self.waiting)
+
+    @property
+    def heading(self) -> str:
+        """What it is about."""
+        return words.heading(self.waiting)
+
+    @property
+    def if_approved(self) -> str:
+        """What happens then."""
+        return words.if_approved(self.waiting, self.asked.tool)
+
+    @property
+    def consequences(self) -> list[str]:
+        """What else follows."""
+        return words.consequences(self.waiting, self.asked.tool)
+
+    @property
+    def approve(self) -> str:
+        """What the button says that approves."""
+        return words.approve_button(self.waiting)
+
+    @property
+    def until(self) -> When:
+        """Until when it waits."""
+        return when(self.waiting.expires_at)
+
+    @property
+    def since(self) -> When:
+        """Since when it waits."""
+        return when(self.waiting.requested_at)
+
+    @property
+    def started(self) -> When:
+        """When the call was started, of which nobody knows whether it happened."""
+        return when(self.asked.past.started_at)
+
+    @property
+    def decided(self) -> list[str]:
+        """What was said so far, and by whom."""
+        return [
+            words.gave(one, self.waiting.kind, self.person.name) for one in self.waiting.decisions
+        ]
+
+    @property
+    def own(self) -> bool:
+        """Whether this person has decided, and others have to agree."""
+        return any(one.by == self.person.name for one in self.waiting.decisions)
+
+    @property
+    def before(self) -> list[tuple[str, When]]:
+        """The times that it was asked before, and what was answered."""
+        return [asked_before(one, self.person) for one in self.asked.past.before]
+
+    @property
+    def changed_by(self) -> str:
+        """Who has changed the arguments last since it was asked."""
+        named = [one.by for one in self.asked.past.versions if one.by]
+        return (one_line(named[-1], _LABEL_CHARS) if named else "") or "Somebody"
+
+    @property
+    def changes(self) -> list[Difference]:
+        """What is another now than it was asked."""
+        versions = self.asked.past.versions
+        if len(versions) < 2:
+            return []
+        return differences(versions[0].arguments, self.waiting.arguments)
+
+    @property
+    def used(self) -> list[tuple[str, str]]:
+        """What the run has used of its budgets, where it is asked about one."""
+        if self.waiting.kind != "budget":
+            return []
+        budget = self.asked.status.get("budget") or {}
+        told = []
+        for name in _USED:
+            one = budget.get(name) or {}
+            if one.get("limit") is not None:
+                used = "unknown" if one.get("used") is None else as_json(one["used"])
+                told.append((name, f"{used} of {as_json(one['limit'])}"))
+        return told
+
+    @property
+    def command(self) -> str:
+        """The command that decides it."""
+        return how_to_decide(self.asked.run_id, self.waiting)
 
     @property
     def here(self) -> str:
@@ -171,50 +247,26 @@ def shown(
 ) -> Shown:
     """The page of a question, for a person."""
     waiting, typed = asked.waiting, typed or Typed()
-    own = typed.about == "edit" and typed.edit.value is not MISSING
     policy = policy_of(waiting, list(asked.tools.values()))
     stands = standing(waiting, policy, person, asked.known.principal, signs=signs)
     edit = _edit(asked, typed, amiss) if stands.may else None
-    result = drawn(
-        output_of(asked),
-        typed.result,
-        place=RESULT,
-        prefix="r",
-        wrong=amiss.result if amiss else (),
-        label="What it returned" if waiting.kind == "reconcile" else "Your answer",
-    )
+    result = _result(asked, typed, amiss)
     calls = planned(asked, typed, amiss, may=stands.may)
-    first = asked.past.versions[0] if asked.past.versions else None
-    last = asked.past.versions[-1] if len(asked.past.versions) > 1 else None
+    forms = [edit, result, *(one.edit for one in calls)]
     return Shown(
         asked=asked,
         waiting=waiting,
         person=person,
         typed=typed,
-        notice=notice or _notice(asked, typed, amiss, [edit, result, *(p.edit for p in calls)]),
+        notice=notice or _notice(asked, typed, amiss, forms),
         standing=stands,
-        asks=words.asks(waiting),
-        heading=words.heading(waiting),
-        if_approved=words.if_approved(waiting, asked.tool),
-        consequences=words.consequences(waiting, asked.tool),
         lapse=words.lapse(waiting, policy, single=asked.known.single),
-        until=words.when(waiting.expires_at),
-        since=words.when(waiting.requested_at),
-        started=words.when(asked.past.started_at),
         values=_values(asked.schema, waiting.arguments),
-        approve=words.approve_button(waiting),
         edit=edit,
         result=result,
         plan=calls,
-        decided=[words.gave(one, waiting.kind, person.name) for one in waiting.decisions],
-        changes=differences(first.arguments, waiting.arguments) if first and last else (),
-        changed_by=one_line(last.by or "", _LABEL_CHARS) if last else "",
-        used=_used(asked),
-        own=next((d.decision for d in waiting.decisions if d.by == person.name), ""),
+        doubted=doubted(asked, _edited(asked, typed)),
         asks_token=waiting.signed and not signs,
-        command=how_to_decide(asked.run_id, waiting),
-        before=[asked_before(one, person) for one in asked.past.before],
-        doubted=doubted(asked, typed.edit if own else Said(waiting.arguments, {})),
     )
 
 
@@ -229,9 +281,22 @@ def _edit(asked: Asked, typed: Typed, amiss: Amiss | None) -> Field | None:
     too_large = json_size(asked.waiting.arguments) > MAX_EDIT_BYTES
     if asked.waiting.kind not in kinds or too_large or not asked.is_whole:
         return None
+    said, wrong = _edited(asked, typed), amiss.edit if amiss else ()
+    return drawn(asked.schema, said, place=EDIT, prefix="e", wrong=wrong)
+
+
+def _edited(asked: Asked, typed: Typed) -> Said:
+    """What stands in that form: what was typed, else what was asked."""
     own = typed.about == "edit" and typed.edit.value is not MISSING
-    said = typed.edit if own else Said(asked.waiting.arguments, {})
-    return drawn(asked.schema, said, place=EDIT, prefix="e", wrong=amiss.edit if amiss else ())
+    return typed.edit if own else Said(asked.waiting.arguments, {})
+
+
+def _result(asked: Asked, typed: Typed, amiss: Amiss | None) -> Field:
+    """The form of an answer in place of the result."""
+    label = "What it returned" if asked.waiting.kind == "reconcile" else "Your answer"
+    wrong = amiss.result if amiss else ()
+    schema = output_of(asked)
+    return drawn(schema, typed.result, place=RESULT, prefix="r", wrong=wrong, label=label)
 
 
 def _notice(
@@ -254,17 +319,3 @@ def _notice(
 
 def _doubts(forms: Sequence[Field | None]) -> list[Field]:
     return [one for form in forms if form is not None for one in doubtful(form)]
-
-
-def _used(asked: Asked) -> list[tuple[str, str]]:
-    """What the run has used of its budgets."""
-    if asked.waiting.kind != "budget":
-        return []
-    budget = asked.status.get("budget") or {}
-    told = []
-    for name in _USED:
-        one = budget.get(name) or {}
-        if one.get("limit") is not None:
-            used = "unknown" if one.get("used") is None else as_json(one["used"])
-            told.append((name, f"{used} of {as_json(one['limit'])}"))
-    return told

@@ -9,23 +9,22 @@ from inbox.call.past import Before
 from inbox.forms.differing import differences
 from inbox.pages import address
 from inbox.person import Person
+from inbox.times import When, when
 from remote.text import clean
 
 
 def outcome(over: Over, person: Person) -> dict[str, Any]:
     """What became of a question, in words."""
-    past, asked = over.past, over.past.asked
-    assert asked is not None  # or there would be no such question
-    verdict = past.verdict
+    past, asked, verdict = over.past, over.question, over.past.verdict
     here = address("waiting", over.run_id, over.call_id)
     if verdict is not None:
-        said, at = words.gave(verdict, asked.kind, person.name), words.when(verdict.at)
+        said, at = words.gave(verdict, asked.kind, person.name), when(verdict.at)
     elif past.expired:
-        said, at = "Nobody decided in time", words.when(asked.expires_at)
+        said, at = "Nobody decided in time", when(asked.expires_at)
     elif over.ended:
-        said, at = "The run has ended before anybody decided", words.when("")
+        said, at = "The run has ended before anybody decided", when("")
     else:
-        said, at = "It was withdrawn: the run has gone another way", words.when("")
+        said, at = "It was withdrawn: the run has gone another way", when("")
     return {
         "over": over,
         "said": said,
@@ -49,8 +48,8 @@ def _changes(over: Over) -> Any:
     return differences(versions[0].arguments, versions[-1].arguments)
 
 
-def asked_before(one: Before, person: Person) -> tuple[str, words.When]:
+def asked_before(one: Before, person: Person) -> tuple[str, When]:
     """A time that it was asked before, in a sentence, and when that was answered."""
     if one.verdict is None:
-        return "Nobody answered", words.when(one.at)
-    return words.gave(one.verdict, one.kind, person.name), words.when(one.at)
+        return "Nobody answered", when(one.at)
+    return words.gave(one.verdict, one.kind, person.name), when(one.at)

@@ -1,6 +1,6 @@
 """A plan as its page shows it: step by step, what each would do, and what it uses of the others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from remote import plan
 from remote.text import clean, one_line
 from schemas.base import json_size
 from schemas.plan import calls_shown
+from workflows.engine.checking import Misfit
 
 MAX_EDIT_BYTES: Final = 200_000
 _PLAN_FIELDS: Final = 120
@@ -43,36 +44,34 @@ class Planned:
 
 def planned(asked: Asked, typed: Typed, amiss: Amiss | None, *, may: bool) -> list[Planned]:
     """The calls of a plan; none, where it is another question."""
-    waiting = asked.waiting
-    calls = list(calls_shown(waiting.arguments)) if waiting.kind == "plan" else []
+    if asked.waiting.kind != "plan":
+        return []
+    arguments = asked.waiting.arguments
+    calls = list(calls_shown(arguments))
     # What is not shown could be neither kept nor left out.
     can = may and asked.is_whole and len(calls) <= plan.MAX_CALLS
-    can = can and json_size(waiting.arguments) <= MAX_EDIT_BYTES
+    can = can and json_size(arguments) <= MAX_EDIT_BYTES
     room = max(_PLAN_FIELDS // max(len(calls), 1), 1)
-    steps, found = steps_of(asked.waiting.arguments, asked.tools), []
-    for number, call in enumerate(calls[: plan.MAX_CALLS], start=1):
-        one = call["id"]
-        schema, given = schema_of(asked, one), call.get("arguments") or {}
-        said = typed.calls.get(one, Said(given, {}))
-        wrong = (amiss.calls if amiss else {}).get(one, ())
-        place, prefix = of_call(one), f"c{number}-"
-        edit = drawn(schema, said, place=place, prefix=prefix, room=room, wrong=wrong)
-        step = steps.of(one)
+    steps, found = steps_of(arguments, asked.tools), list[Planned]()
+    for step, call in zip(steps.all, calls[: plan.MAX_CALLS], strict=False):
+        said = typed.calls.get(step.id, Said(step.arguments, {}))
+        wrong = amiss.calls.get(step.id, ()) if amiss else ()
+        schema, users = schema_of(asked, step.id), steps.users(step)
         found.append(
             Planned(
-                id=one,
-                number=number,
+                id=step.id,
+                number=step.number,
                 label=step.label,
                 description=_description(asked, step),
                 order=_order(steps, step, call),
                 writes=one_line(str(call.get("writes") or ""), _NAME_CHARS),
                 by_whom=plan.by_whom(call),
                 why=clean(str(call.get("reasoning") or "")),
-                users=numbered(users) if (users := steps.users(step)) else "",
-                values=_values(schema, given, steps, step),
-                edit=edit if can else None,
-                keep=typed.about != "edit" or one in typed.keep,
-                is_open=bool(wrong) or not is_same(said.value, given),
+                users=numbered(users) if users else "",
+                values=_values(schema, steps, step),
+                edit=_edit(schema, said, step, room, wrong) if can else None,
+                keep=typed.about != "edit" or step.id in typed.keep,
+                is_open=bool(wrong) or not is_same(said.value, step.arguments),
             )
         )
     return found
@@ -106,9 +105,15 @@ def _order(steps: Steps, step: Step, call: Mapping[str, Any]) -> str:
     return ", ".join(part for part in (steps.before(step), whose) if part)
 
 
-def _values(schema: Any, given: Any, steps: Steps, step: Step) -> Field:
+def _edit(schema: Any, said: Said, step: Step, room: int, wrong: Sequence[Misfit]) -> Field:
+    """The form of its arguments."""
+    place, prefix = of_call(step.id), f"c{step.number}-"
+    return drawn(schema, said, place=place, prefix=prefix, room=room, wrong=wrong)
+
+
+def _values(schema: Any, steps: Steps, step: Step) -> Field:
     """The arguments, to be looked at: each reference with what it stands for."""
-    whole = drawn(schema, Said(given, {}), prefix="v", room=5 * MAX_FIELDS)
+    whole = drawn(schema, Said(step.arguments, {}), prefix="v", room=5 * MAX_FIELDS)
     for one in whole.all():
         one.stands_for = steps.meaning(step, one.value)
     return whole

@@ -9,6 +9,7 @@ its page says what happened and what to do, and what was typed stands in it.
 """
 
 import asyncio
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -18,7 +19,7 @@ from inbox.access.forms import FIELD, form_of
 from inbox.call.alike import alike
 from inbox.call.asked import Asked, Over, look, next_waiting
 from inbox.call.changes import Changes
-from inbox.call.deciding import Amiss, Typed, decision_of
+from inbox.call.deciding import CHECK, Amiss, Typed, decision_of
 from inbox.call.drawing import Notice, shown
 from inbox.call.outcome import outcome
 from inbox.forms.differing import differences
@@ -31,8 +32,9 @@ from remote.errors import UNREACHABLE, CommandError
 from remote.text import clean, one_line, sentence
 from schemas import names
 
-_NOT_TAKEN = "This was not decided: "
-_CHANGED = (
+_NAME_CHARS: Final = 100
+_NOT_TAKEN: Final = "This was not decided: "
+_CHANGED: Final = (
     "The call is not the one any more that you were shown, so your decision was not taken. What you"
     " typed is kept below. Look at what is another now, and decide again."
 )
@@ -65,10 +67,9 @@ class Asking:
         """Take a decision, or give a form other fields."""
         typed = Typed.of(await form_of(request))
         try:
-            found = await self._look(request)
-            return await self._decided(request, typed, found)
+            return await self._decided(request, typed, await self._look(request))
         except CommandError as error:
-            return await self._unanswered(request, typed, error)
+            return self._unanswered(request, typed, error)
 
     async def _look(self, request: Request) -> Asked | Over:
         return await look(self._parts, request.path_params["run"], request.path_params["call"])
@@ -88,6 +89,8 @@ class Asking:
             await send(self._parts, found.run_id, found.waiting, meant)
         except RefusedError as refused:
             return await self._refused(request, typed, refused)
+        except CommandError as error:
+            return self._unanswered(request, typed, error, sent=error.code == UNREACHABLE)
         return RedirectResponse(self._here(request), 303)
 
     def _here(self, request: Request) -> str:
@@ -105,7 +108,7 @@ class Asking:
         notice: Notice | None = None,
     ) -> Response:
         person = person_of(request)
-        if checks is not None and checks.does == "check":
+        if checks is not None and checks.does == CHECK:
             meant = await asyncio.to_thread(decision_of, checks, asked, person)
             amiss = meant if isinstance(meant, Amiss) else None
         signs = self._parts.signer is not None
@@ -121,7 +124,7 @@ class Asking:
         before = asked.past.version(typed.digest)
         found = differences(before.arguments, asked.waiting.arguments) if before else []
         by = asked.past.versions[-1].by if asked.past.versions else None
-        who = f"{one_line(by, 100)} has changed it. " if by else ""
+        who = f"{one_line(by, _NAME_CHARS) or 'Somebody'} has changed it. " if by else ""
         return await self._page(
             request, asked, 409, typed=typed, notice=Notice("bad", f"{who}{_CHANGED}", found)
         )
@@ -146,8 +149,11 @@ class Asking:
         status = 200 if typed is None else 409
         return page(request, "call_over.html", status, further=further, typed=typed, **values)
 
-    async def _unanswered(self, request: Request, typed: Typed, error: CommandError) -> Response:
-        """Nobody answered: what was typed can be sent again as it is."""
+    def _unanswered(
+        self, request: Request, typed: Typed, error: CommandError, *, sent: bool = False
+    ) -> Response:
+        """Nobody answered: what was typed can be sent again as it is. `sent`: it may have been
+        taken all the same."""
         items = [(name, text) for name, text in typed.items if name != FIELD]
         status = 503 if error.code == UNREACHABLE else 409
         return page(
@@ -159,5 +165,5 @@ class Asking:
             said=sentence(clean(str(error))),
             typed=typed,
             items=items,
-            may_come=error.code == UNREACHABLE,
+            sent=sent,
         )

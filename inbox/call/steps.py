@@ -70,6 +70,7 @@ class Steps:
         calls = enumerate(calls_shown(arguments), start=1)
         self.all = [_step(number, call, labels) for number, call in calls]
         self._of = {step.id: step for step in self.all}
+        self._uses = {step.id: [*references(step.arguments)] for step in self.all}
 
     def of(self, call_id: str) -> Step:
         """The step of a call."""
@@ -86,21 +87,25 @@ class Steps:
 
     def lost(self, struck: Collection[str], edited: Mapping[str, Any]) -> list[Lost]:
         """The steps that stay, and refer to what only those write that do not; in turn."""
+        uses = self._uses | {one: [*references(arguments)] for one, arguments in edited.items()}
         gone, found = {*struck}, list[Lost]()
+        just_gone = gone
+        # Who waits for none of those has lost nothing by them: a plan can be a long chain.
         while more := [
             Lost(step, without)
             for step in self.all
-            if step.id not in gone
-            if (without := self._lacks(step, edited.get(step.id, step.arguments), gone))
+            if step.id not in gone and not just_gone.isdisjoint(step.waits)
+            if (without := self._lacks(step, uses[step.id], gone))
         ]:
             found += more
-            gone |= {lost.step.id for lost in more}
+            just_gone = {lost.step.id for lost in more}
+            gone = gone | just_gone
         return found
 
-    def _lacks(self, step: Step, arguments: Any, gone: Collection[str]) -> list[Step]:
+    def _lacks(self, step: Step, uses: Sequence[Reference], gone: Collection[str]) -> list[Step]:
         """Those that are gone whose result a step cannot be without; none: it can be."""
         lacking: dict[int, Step] = {}
-        for reference in references(arguments):
+        for reference in uses:
             each = [self._only(step, path, gone) for path in reference.paths]
             if any(each) if reference.choose == "all" else all(each):
                 lacking |= {one.number: one for several in each for one in several}
@@ -108,7 +113,7 @@ class Steps:
 
     def _only(self, step: Step, path: Path, gone: Collection[str]) -> list[Step]:
         """Those that are gone and alone were to write a place."""
-        sources = [one for one in self.all if one.id in step.waits]
+        sources = [self._of[one] for one in step.waits if one in self._of]
         coming = [
             place for one in sources for place in (one.errors if one.id in gone else one.all_places)
         ]
@@ -131,7 +136,7 @@ class Steps:
         return ""
 
     def _told(self, step: Step, reference: Reference) -> str:
-        told = [self._value(step, path) for path in reference.paths[:MAX_TOLD]]
+        told = [self._value(step, path) for path in reference.paths]
         if reference.choose == "all":
             return f"{told[-1]}, once there is {' and '.join(told[:-1])}"
         return ", or else ".join(told)

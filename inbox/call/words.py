@@ -1,15 +1,13 @@
-"""What a page says of a waiting call, in words: the question, what follows, until when.
+"""What a page says of a waiting call, in words: the question, what follows, who decided.
 
 Nothing here is anybody else's word but ours; what a model or a tool's author wrote stands apart.
 """
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 from inbox.call.past import Past, Stage
 from remote.question import what
-from remote.text import as_json, cell, clean, moment, one_line, since
+from remote.text import as_json, cell, clean, one_line
 from schemas.decision import Decided, Kind, Waiting
 from schemas.plan import calls_shown
 from schemas.tool import ApprovalPolicy, ShownTool
@@ -59,25 +57,6 @@ _STANDS: Final[dict[Stage, str]] = {
     "failed": "It ended with an error, which stands below.",
     "settled": "",
 }
-
-
-@dataclass(frozen=True)
-class When:
-    """A moment: as programs read it, as people do, and how far off it is."""
-
-    iso: str
-    text: str
-    off: str
-
-
-def when(at: str) -> When:
-    """A time of a run's log."""
-    time = moment(at)
-    if time is None:
-        return When("", "at an unknown time", "")
-    text = time.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    later = time > datetime.now(UTC)
-    return When(at, text, f"in {since(at)}" if later else f"{since(at)} ago")
 
 
 def asks(waiting: Waiting) -> str:
@@ -172,7 +151,7 @@ def gave(decided: Decided, kind: Kind, you: str) -> str:
         words = {"approve": "extended it", "edit": "set the limit", "deny": "ended the run"}.get(
             decided.decision, words
         )
-    by = "You" if decided.by == you else one_line(decided.by or "Somebody", _NAME_CHARS)
+    by = "You" if decided.by == you else one_line(decided.by or "", _NAME_CHARS) or "Somebody"
     signed = " (signed)" if decided.signed else ""
     return f"{by} {words}{signed}"
 

@@ -61,25 +61,13 @@ def _longer(found: Field, shapes: Shapes) -> Any:
 
 def _turned(said: Said, inner: Place, found: Field, number: int, shapes: Shapes) -> Said:
     """Another of several schemas: what has a place in it stays."""
-    outer = shapes.of(_schema_at(shapes, said, inner))
-    shape = outer.branches[number] if number < len(outer.branches) else found.shape
+    shape = found.several[number]
     begun = start(shape, shapes)
     if isinstance(begun, dict) and isinstance(found.value, dict):
         kept = {key: value for key, value in found.value.items() if key in shape.properties}
         begun = {**kept, **begun}
     branches = {place: one for place, one in said.branches.items() if place[: len(inner)] != inner}
     return Said(_put(said.value, inner, begun), {**branches, inner: number})
-
-
-def _schema_at(shapes: Shapes, said: Said, inner: Place) -> Any:
-    """The schema of a place in a value, along the branches that were chosen."""
-    found = shapes.root
-    for depth, step in enumerate(inner):
-        shape = shapes.of(found)
-        if shape.branches:
-            shape = shape.branches[said.branches.get(inner[:depth], 0)]
-        found = shape.of_item(step) if isinstance(step, int) else shape.of_key(step)
-    return found
 
 
 def _put(value: Any, place: Place, new: Any) -> Any:

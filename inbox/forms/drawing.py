@@ -100,7 +100,7 @@ class Drawing:
         chosen = own if own is not None and own < len(several) else self._fitting(drawn)
         label, nullable = drawn.label, drawn.shape.nullable
         drawn.shape = replace(several[chosen], nullable=nullable or several[chosen].nullable)
-        drawn.branch = chosen
+        drawn.several, drawn.branch = several, chosen
         drawn.branches = [
             Button(f"branch:{pointer(drawn.place)}:{number}", one.title or f"form {number + 1}")
             for number, one in enumerate(several)

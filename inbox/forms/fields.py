@@ -41,7 +41,11 @@ class Button:
 
 @dataclass
 class Field:
-    """One value of a form: its control, or the fields that are inside it."""
+    """One value of a form: its control, or the fields that are inside it.
+
+    Where `several` schemas may describe it, `branch` says by which it is drawn, and `branches` are
+    the buttons that draw it by each.
+    """
 
     id: str
     place: Place
@@ -58,6 +62,7 @@ class Field:
     meant: list[Option] = field(default_factory=list)
     branches: list[Button] = field(default_factory=list)
     branch: int = 0
+    several: tuple[Shape, ...] = ()
     inside: list["Field"] = field(default_factory=list)
     buttons: list[Button] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -74,8 +79,9 @@ class Field:
         """The value as a person checks it."""
         if isinstance(self.value, bool):
             return MEANINGS["true" if self.value else "false"]
-        if isinstance(self.value, str) and self.shape.kinds == ("string",) and self.value.isalnum():
-            return self.value  # it can be nothing else here, though it may look like a number
+        plain = isinstance(self.value, str) and self.value.isascii() and self.value.isalnum()
+        if plain and self.shape.kinds == ("string",):
+            return str(self.value)  # it can be nothing else here, though it may look like a number
         return "left out" if self.value is MISSING else cell(self.value).rstrip("\n")
 
     @property

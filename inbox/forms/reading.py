@@ -46,13 +46,19 @@ class _Node:
     inside: dict[str, "_Node"] = field(default_factory=dict)
 
 
-def read(items: Iterable[tuple[str, str]], within: Place = ()) -> Said:
-    """What a form says of the value at a place."""
-    branches: dict[Place, int] = {}
-    node = _tree(items)
-    for step in within:
-        node = node.inside.get(str(step), _Node())
-    return Said(_value(node, (), branches), branches)
+class Form:
+    """A form that was submitted: taken apart once, whatever number of values is read of it."""
+
+    def __init__(self, items: Iterable[tuple[str, str]]) -> None:
+        self._root = _tree(items)
+
+    def said(self, within: Place = ()) -> Said:
+        """What it says of the value at a place."""
+        branches: dict[Place, int] = {}
+        node = self._root
+        for step in within:
+            node = node.inside.get(str(step), _Node())
+        return Said(_value(node, (), branches), branches)
 
 
 def written_key(items: Iterable[tuple[str, str]], pointer: str) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from pydantic import ValidationError
 from temporalio.client import Client
 
-from remote.errors import NO_SUCH, RUN_FAILED, CommandError, NoWorkerError
+from inbox.waiting import waiting_in
+from remote.errors import NO_SUCH, CommandError, NoWorkerError
 from remote.lists import Listed
 from remote.run import RemoteRun
 from schemas.decision import Waiting
@@ -77,14 +77,11 @@ class Asked:
             if silent is not None and monotonic() < silent[0]:
                 return silent[1]
             try:
-                return await RemoteRun(self._client, run.id).waiting()
+                return await waiting_in(RemoteRun(self._client, run.id))
             except CommandError as error:
                 if type(error) is NoWorkerError:  # and not for this run, or its build, alone
                     self._silent[run.task_queue] = (monotonic() + SILENT_SECONDS, error)
                 return [] if error.code == NO_SUCH else error
-            except ValidationError:
-                wrong = "what waits in it cannot be read by this version of the inbox"
-                return CommandError(wrong, "decide with that of its worker", RUN_FAILED)
 
     def _forget(self) -> None:
         now = monotonic()
@@ -101,4 +98,6 @@ def _stamp(asking: _Asking) -> None:
 
 
 def _kept_seconds(asking: _Asking) -> float:
+    if asking.task.exception() is not None:
+        return 0.0  # what nobody planned is told once, and asked anew
     return SILENT_SECONDS if isinstance(asking.task.result(), CommandError) else KEPT_SECONDS

@@ -28,14 +28,16 @@ MAX_ASKED: Final = 200
 
 @dataclass(frozen=True)
 class Look:
-    """What a page shows. `unplaced` are runs that began before the lists knew since when a run
-    waits, or that have not answered; `lacking` says what the namespace does not know."""
+    """What a page shows; `more` says that there is a page behind it. `unplaced` are runs that began
+    before the lists knew since when a run waits, or that have not answered; `lacking` says what the
+    namespace does not know, and `unasked` that there may be more runs than were asked for it."""
 
     runs: Sequence[Listed]
     unplaced: Sequence[Listed]
     count: int
     more: bool
     lacking: str = ""
+    unasked: bool = False
 
     @property
     def shown(self) -> Sequence[Listed]:
@@ -66,7 +68,8 @@ async def look(client: Client, view: View, own_groups: tuple[str, ...]) -> Look:
     except LacksAttributesError:
         lacking = "which runs wait, nor their agents and principals"
         runs = await listed(client, OPEN + Wanted(id_prefix=view.run).terms(), MAX_ASKED + 1)
-    return Look(runs[:MAX_ASKED], [], len(runs), len(runs) > MAX_ASKED, lacking)
+    unasked = len(runs) > MAX_ASKED
+    return Look(runs[:MAX_ASKED], [], len(runs), False, lacking, unasked)
 
 
 async def soon(client: Client, view: View, own_groups: tuple[str, ...]) -> int:

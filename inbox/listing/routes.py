@@ -17,7 +17,7 @@ from inbox.listing.asked import Answer, Asked
 from inbox.listing.looks import MAX_ASKED, Look, look, placed, soon
 from inbox.listing.rows import Row, plain, rows
 from inbox.listing.runs import Runs
-from inbox.listing.several import MAX_CHOICES, Several, before, read_choices
+from inbox.listing.several import Several, before, read_choices
 from inbox.listing.wanted import MINE, View, group_option
 from inbox.listing.watch import Watches
 from inbox.pages import page
@@ -112,7 +112,7 @@ class Waiting:
         """One answer to all calls that were chosen."""
         person, view = person_of(request), View.read(request.query_params)
         form = await form_of(request)
-        choices = read_choices(form.getlist("chosen"))[:MAX_CHOICES]
+        choices = read_choices(form.getlist("chosen"))
         reason, here = str(form.get("reason", "")).strip(), _address(view)
         if not choices:
             return page(request, "list_none.html", 400, here=here)

@@ -11,10 +11,12 @@ from urllib.parse import quote, unquote
 
 from inbox.listing.asked import Answer
 from inbox.person import Person
+from inbox.times import When, when
+from inbox.waiting import is_whole
 from remote.errors import CommandError
 from remote.lists import Listed
 from remote.question import what
-from remote.text import as_json, clean, moment, one_line, sentence, shorten, since
+from remote.text import as_json, clean, moment, one_line, sentence, shorten
 from schemas import names
 from schemas.decision import Decided, Kind, Waiting
 from schemas.plan import calls_shown
@@ -44,24 +46,6 @@ _OPEN_IT: Final[dict[Kind, str]] = {
 
 
 @dataclass(frozen=True)
-class Moment:
-    """A time, as a machine and as a person reads it."""
-
-    iso: str
-    exact: str
-    ago: str
-
-    @classmethod
-    def of(cls, at: datetime | None) -> "Moment | None":
-        """A time that may not be known."""
-        if at is None:
-            return None
-        utc = at.astimezone(UTC)
-        exact = utc.strftime("%Y-%m-%d %H:%M UTC")
-        return cls(utc.isoformat(timespec="seconds"), exact, since(utc.isoformat()))
-
-
-@dataclass(frozen=True)
 class Row:
     """One row. `obstacle` says why it is not decided together with others; `trouble`, why nothing
     can be said of it."""
@@ -70,8 +54,8 @@ class Row:
     agent: str
     principal: str
     title: str
-    since: Moment | None
-    until: Moment | None
+    since: When
+    until: When
     urgency: str
     deciders: str
     call: str = ""
@@ -134,7 +118,7 @@ def deciders(groups: Sequence[str]) -> str:
     named = [one_line(group, _NAME_CHARS) for group in groups if group != names.FOR_ANYBODY]
     if not groups or len(named) < len(groups):
         named.append("anybody")
-    return ", ".join(named)
+    return shorten(", ".join(named), _TEXT_CHARS)
 
 
 def urgency(until: datetime | None, asked: datetime | None) -> str:
@@ -152,17 +136,17 @@ def urgency(until: datetime | None, asked: datetime | None) -> str:
 def _row(run: Listed, waiting: Waiting, person: Person, *, signs: bool) -> Row:
     asked, until = moment(waiting.requested_at), moment(waiting.expires_at)
     in_line = brief(waiting)
-    obstacle = _obstacle(waiting, person, signs=signs) or (
-        "" if len(in_line) <= MAX_BRIEF_CHARS else "Open it to see all of its arguments."
-    )
+    obstacle = _obstacle(waiting, person, signs=signs)
+    if not obstacle and (len(in_line) > MAX_BRIEF_CHARS or not is_whole(waiting)):
+        obstacle = "Open it to see all of its arguments."
     choice = str(Choice(run.id, waiting.call_id, waiting.digest))
     return Row(
         run.id,
         one_line(run.agent or "", _NAME_CHARS),
         one_line(run.principal or "", _NAME_CHARS),
         what(waiting),
-        Moment.of(asked),
-        Moment.of(until),
+        when(waiting.requested_at),
+        when(waiting.expires_at),
         urgency(until, asked),
         deciders(waiting.approvers),
         call=waiting.call_id,
@@ -182,8 +166,8 @@ def _unanswered(run: Listed, trouble: str, *, late: bool = False) -> Row:
         one_line(run.agent or "", _NAME_CHARS),
         one_line(run.principal or "", _NAME_CHARS),
         shorten(tools, _TEXT_CHARS) or one_line(run.id, _ID_CHARS),
-        Moment.of(run.since),
-        Moment.of(run.until),
+        when(run.since),
+        when(run.until),
         urgency(run.until, run.since),
         deciders(run.groups),
         trouble=trouble,
@@ -213,11 +197,11 @@ def _so_far(waiting: Waiting) -> str:
     said = [_decided(decided) for decided in waiting.decisions]
     if waiting.quorum > 1:
         said.append(f"{waiting.quorum} people must agree")
-    return ", ".join(said)
+    return shorten(", ".join(said), _TEXT_CHARS)
 
 
 def _decided(decided: Decided) -> str:
-    return f"{one_line(decided.by or 'somebody', _NAME_CHARS)} said {decided.decision}"
+    return f"{one_line(decided.by or '', _NAME_CHARS) or 'somebody'} said {decided.decision}"
 
 
 def _obstacle(waiting: Waiting, person: Person, *, signs: bool) -> str:

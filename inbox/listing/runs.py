@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from inbox import statuses
-from inbox.listing.rows import Moment, plain
+from inbox.listing.rows import plain
 from inbox.listing.wanted import read_place, write_place
 from inbox.pages import page
 from inbox.parts import Parts
+from inbox.times import When, when
 from remote.errors import CommandError
 from remote.lists import Listed, Wanted, having
 from remote.summary import detail
@@ -37,7 +38,7 @@ class Told:
     """What no list says of a run: since when there is all of it, its summary, and of one that
     failed the code and why."""
 
-    started: Moment | None
+    started: When
     summary: str = ""
     why: str = ""
     code: str | None = None
@@ -90,7 +91,7 @@ class Runs:
             await asyncio.wait(tasks.values(), timeout=ANSWER_SECONDS)
         for task in tasks.values():
             task.cancel()
-        unknown = {run.id: Told(Moment.of(run.started)) for run in runs}
+        unknown = {run.id: Told(when(run.started)) for run in runs}
         told = {id: task.result() for id, task in tasks.items() if task.done()}
         return [_row(run, (unknown | told)[run.id]) for run in runs]
 
@@ -102,8 +103,8 @@ class Runs:
                 began = await remote.beginning()
                 ended = await remote.ended() if run.status in _ENDED_BADLY else None
             except CommandError as error:
-                return Told(Moment.of(run.started), why=one_line(str(error), _TEXT_CHARS))
-        at, summary = Moment.of(began.started), one_line(began.summary or "", _TEXT_CHARS)
+                return Told(when(run.started), why=one_line(str(error), _TEXT_CHARS))
+        at, summary = when(began.started), one_line(began.summary or "", _TEXT_CHARS)
         if ended is None:
             return Told(at, summary)
         return Told(at, summary, one_line(detail(ended), _TEXT_CHARS), ended.code)

@@ -9,6 +9,7 @@ from inbox.listing.rows import MAX_BRIEF_CHARS, Choice, brief
 from inbox.parts import Parts
 from inbox.person import Person
 from inbox.sending import RefusedError, send
+from inbox.waiting import waiting_in
 from remote.errors import CommandError
 from remote.question import what
 from remote.story import DECIDED
@@ -20,6 +21,7 @@ MAX_CHOICES: Final = 250
 AT_ONCE: Final = 8
 _ID_CHARS: Final = 200
 _SAID_CHARS: Final = 1_000
+_TOO_MANY: Final = f"Not decided: at most {MAX_CHOICES} are decided at a time. Tick it again."
 # Others were faster.
 _MEANWHILE: Final = (names.ALREADY_DECIDED, names.NO_SUCH_CALL)
 
@@ -99,19 +101,21 @@ async def before(parts: Parts, choices: Sequence[Choice]) -> list[Outcome]:
 async def _each(
     choices: Sequence[Choice], do: Callable[[Choice], Awaitable[Outcome]]
 ) -> list[Outcome]:
+    """What came of each choice; those beyond what is decided at a time are told so."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(choice: Choice) -> Outcome:
         async with gate:
             return await do(choice)
 
-    return await asyncio.gather(*map(one, choices))
+    found = await asyncio.gather(*map(one, choices[:MAX_CHOICES]))
+    return [*found, *(_outcome(each, None, _TOO_MANY, "asks") for each in choices[MAX_CHOICES:])]
 
 
 async def _standing(parts: Parts, choice: Choice) -> Waiting | Outcome:
     """A call that was chosen, if it still waits as it was shown; else what has become of it."""
     try:
-        all_waiting = await parts.run(choice.run).waiting()
+        all_waiting = await waiting_in(parts.run(choice.run))
     except CommandError as error:
         return _outcome(choice, None, f"Not decided: {_plain(error)}.", "bad")
     waiting = next((one for one in all_waiting if one.call_id == choice.call), None)

@@ -18,6 +18,8 @@ MINE: Final = "mine"
 _GROUP: Final = "group:"
 _ORDERS: Final[dict[str, Order]] = {"newest": NEWEST, "expiring": EXPIRING}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# What is looked for around a place is a moment too, so a place is not at the end of all time.
+_LAST: Final = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,10 @@ def read_place(text: str) -> Place:
     """
     microseconds, divided, run = text.partition("/")
     try:
-        if not divided:
+        time = _EPOCH + timedelta(microseconds=int(microseconds))
+        if not divided or not _EPOCH <= time <= _LAST:
             raise ValueError(text)
-        return _EPOCH + timedelta(microseconds=int(microseconds)), run
+        return time, run
     except (ValueError, OverflowError):
         raise wrong_command(
             "`after` names no place in this list", "begin at its first page"

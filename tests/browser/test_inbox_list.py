@@ -8,10 +8,11 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from temporalio.client import Client
 
+from inbox.streaming import Room
 from tests.browser import axe
 from tests.browser.window import PHONE, chromium, window
-from tests.inbox.crowd import Asks, Crowd, crowd_of
-from tests.inbox.stage import Stage, inbox
+from tests.inbox.crowd import Asks, Crowd
+from tests.inbox.stage import Stage
 from tests.support import tools
 from tests.support.house import SIDE_BY_SIDE, House, Run, house
 from tests.support.model_server import Answer, call
@@ -45,24 +46,11 @@ async def made(
         yield made
 
 
-@pytest.fixture
-async def stage(client: Client) -> AsyncIterator[Stage]:
-    """An inbox with Ann signed in."""
-    async with inbox(client) as stage:
-        yield stage
-
-
-@pytest.fixture
-async def crowd(client: Client) -> AsyncIterator[Crowd]:
-    """Runs that wait, with nobody who works on them."""
-    async with crowd_of(client) as crowd:
-        yield crowd
-
-
 async def run_of(made: House) -> Run:
-    """A run that waits."""
+    """A run that waits, and is listed."""
     run = await made.start([ASKS], agent={"name": made.task_queue})
     await run.waiting()
+    await run.listed()
     return run
 
 
@@ -98,6 +86,7 @@ async def test_what_is_new_appears_by_itself_and_what_is_ticked_stays_so(
         await page.get_by_role("button", name="Approve").press("Enter")
         await expect(page.get_by_role("status")).to_contain_text("counts for 1 of 1 call")
         await axe.check(page)
+    await first.result()
     assert "tool_end t1c1" in await first.told()
     assert len(await third.waiting()) == 1
 
@@ -121,8 +110,23 @@ async def test_on_a_phone_without_javascript_it_is_filtered_and_denied(
         await page.get_by_label("Your reason, for this call").fill("Not on a Sunday.")
         await page.get_by_role("button", name="Deny it").click()
         await expect(page.get_by_text("Denied.", exact=True)).to_be_visible()
+    await run.result()
     error = await run.error()
     assert error["message"] == "Not on a Sunday."
+
+
+async def test_a_page_that_hears_nothing_of_changes_says_so_until_it_does(
+    browser: Browser, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = await browser.new_page(base_url=stage.address)
+    await page.context.add_cookies(stage.cookies())
+    with monkeypatch.context() as crowded:
+        crowded.setattr(Room, "is_full", True)
+        await page.goto("/?agent=nobody-of-this-name")
+        lost = page.get_by_text("This page is not connected any more")
+        await expect(lost).to_be_visible()
+    await expect(lost).to_be_hidden()
+    await page.close()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -6,6 +6,12 @@ from contextlib import AsyncExitStack
 import pytest
 from temporalio.client import Client
 
+from inbox.listing import routes as listing
+from inbox.listing import runs
+from inbox.live import routes as live
+from tests.inbox.crowd import Crowd, crowd_of
+from tests.inbox.stage import Stage, inbox
+
 
 class Clock:
     """A clock that stands until it is moved."""
@@ -18,10 +24,36 @@ class Clock:
         return self.seconds
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages wait for what they ask as long as a test does. How soon they are shown without it is
+    for the tests that have nobody answer."""
+    for page, name in (
+        *((listing, "ANSWER_SECONDS"), (listing, "ASK_ALL_SECONDS"), (runs, "ANSWER_SECONDS")),
+        (live, "PAGE_SECONDS"),
+    ):
+        monkeypatch.setattr(page, name, 20.0)
+
+
 @pytest.fixture
 async def nowhere() -> Client:
     """A client that has no server: who comes in is known without one."""
     return await Client.connect("127.0.0.1:1", lazy=True)
+
+
+@pytest.fixture
+async def stage(client: Client) -> AsyncIterator[Stage]:
+    """An inbox with Ann signed in."""
+    async with inbox(client) as stage:
+        yield stage
+
+
+@pytest.fixture
+async def crowd(client: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Crowd]:
+    """Runs that wait, with nobody who works on them: no page waits long for what they answer."""
+    monkeypatch.setattr(listing, "ANSWER_SECONDS", 0.2)
+    async with crowd_of(client) as crowd:
+        yield crowd
 
 
 @pytest.fixture

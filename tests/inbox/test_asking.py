@@ -359,12 +359,13 @@ async def test_two_must_agree_on_the_same_and_see_what_the_other_changed(desk: D
 
 
 async def test_what_nobody_decided_in_time_says_so(desk: Desk) -> None:
-    soon = {**PAY, "_approval": {"timeout": "1s"}}
-    run = await (await desk.house()).start([soon])
-    await run.waiting()
-    ann = await desk.inbox("ann")
-    late = form(await ann.open(run), "approve")
+    house = await desk.house()
+    run = await house.start([{**PAY, "_approval": {"timeout": "100ms"}}])
     await run.result()
+    alike = await house.start([{**PAY, "_approval": {}}])
+    await alike.waiting()
+    ann = await desk.inbox("ann")
+    late = form(await ann.open(alike), "approve")  # the form of the same call, while it waited
     answer = await ann.send(run, late)
     assert answer.status_code == 409
     assert "Nobody decided in time" in words(answer.text)

@@ -1,13 +1,16 @@
 """A question, and what led to it and came of it, in a person's words (§7)."""
 
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from inbox.call import words
-from inbox.call.past import MAX_LINES, past_of
+from inbox.call.past import MAX_DECISIONS, MAX_LINES, Past, past_of
+from inbox.times import when
 from remote.story import Story
-from schemas.decision import Kind, Waiting
+from schemas.decision import Decided, Kind, Waiting
+from schemas.tool import ApprovalPolicy, ShownTool
 
 AT = "2026-03-01T14:03:07.000Z"
 
@@ -98,3 +101,150 @@ def test_a_beginning_that_is_not_shown_is_counted() -> None:
     assert (len(cut.led), cut.unshown) == (MAX_LINES, 20 - MAX_LINES)
     # The log is longer than what is read of it.
     assert past_of(log(*said, asks())[15:], "r", "t1c1").unshown == 15
+
+
+def tool(**more: Any) -> ShownTool:
+    """A tool, as people are shown it."""
+    return ShownTool.read({"name": "pay", "parameters": {}, "approval": {}, **more})
+
+
+def test_what_follows_is_said_of_each_kind_of_tool() -> None:
+    one = waiting()
+    assert words.consequences(one, None) == words.consequences(waiting("budget"), tool()) == []
+    [nothing] = words.consequences(one, tool())
+    assert nothing.startswith("By its author's word it changes nothing")
+    for idempotent, said in ((True, "has the effect of once"), (False, "it happens twice")):
+        _, twice = words.consequences(one, tool(sideEffects=True, idempotent=idempotent))
+        assert said in twice
+    by_agent = words.if_approved(one, tool(delegate="helper"))
+    assert by_agent.endswith("stands here, by the agent helper in a run of its own.")
+    assert "by the agent" not in words.if_approved(waiting("reconcile"), tool(delegate="helper"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "on_timeout", "single", "said"),
+    [
+        ("call", None, False, "it is denied, and the run goes on without it"),
+        ("call", "fail", False, "the whole run fails"),
+        ("call", "approve", False, "it is carried out, without anybody's leave"),
+        ("call", "approve", True, "it is carried out, without anybody's leave"),
+        ("call", "fail", True, "it fails"),
+        ("reconcile", "approve", False, "it is given up: the run goes on"),
+        ("reconcile", "approve", True, "it is given up, and nobody knows"),
+        ("budget", "approve", False, "the run ends"),
+    ],
+)
+def test_what_becomes_of_it_when_nobody_decides(
+    kind: Kind, on_timeout: Any, single: bool, said: str
+) -> None:
+    policy = ApprovalPolicy(on_timeout=on_timeout)
+    assert words.lapse(waiting(kind), policy, single=single).startswith(said)
+
+
+def test_a_budget_is_extended_by_as_much_again() -> None:
+    assert words.approve_button(waiting("budget", maxCalls=5)) == "Extend: maxCalls from 5 to 10"
+    assert words.extended(waiting("budget", maxDuration="30s")) == "maxDuration by 30s more"
+
+
+def test_who_decided_is_named_and_whoever_looks_is_you() -> None:
+    one = {"decision": "approve", "at": AT, "digest": "d"}
+    told = [
+        words.gave(Decided.read({**one, "by": by, "signed": by == "ada"}), "call", "ada")
+        for by in ("ada", "grace", "\u200b", None)
+    ]
+    others = ("grace", "Somebody", "Somebody")
+    assert told == ["You approved it (signed)", *(f"{by} approved it" for by in others)]
+
+
+def test_a_reminder_is_not_asked_anew_and_what_was_ignored_was_not_decided() -> None:
+    other = {"callId": "t1c9", "type": "decision"}
+    ignored = {**other, "ignored": "it does not wait"}
+    counted = [
+        {**other, "decided": {"decision": "deny", "by": f"p{n}", "at": AT}} for n in range(12)
+    ]
+    reminded = {**asks(), "reminder": True}
+    own = {"type": "tool_call", "tool": "pay", "arguments": {}}
+    past = past_of(log(own, *counted, ignored, asks(), reminded), "r", "t1c1")
+    assert (past.number, past.before, past.led) == (15, [], [])
+    assert len(past.earlier) == MAX_DECISIONS
+    assert past.earlier[-1].text.endswith("denied by p11")
+
+
+def test_what_came_of_a_call_is_told_up_to_a_bound() -> None:
+    said = {"type": "message", "message": {"role": "tool", "callId": "t1c1", "content": "x"}}
+    past = past_of(log(asks(), decided("approve"), *[said] * 30), "r", "t1c1")
+    assert len(past.became) == MAX_LINES
+
+
+PLAN = {
+    "calls": [{"id": f"t1c{n}", "tool": "pay", "label": "Pay", "arguments": {}} for n in (1, 2)]
+}
+
+
+def plan_of(decision: dict[str, Any], *later: dict[str, Any]) -> Past:
+    """What the log says of a plan of two calls that was decided on."""
+    asked = {"type": "confirmation_required", "approval": waiting("plan", **PLAN).to_json()}
+    own = [{**one, "callId": "t1-plan"} for one in (asked, decision)]
+    return past_of(log(*own, *later), "r", "t1-plan")
+
+
+def step(number: int, what: str, **more: Any) -> dict[str, Any]:
+    """Something that happens to a call of it."""
+    return {"type": what, "callId": f"t1c{number}", **more}
+
+
+def told(past: Past) -> list[tuple[str, str]]:
+    """What became of each step, and how it looks."""
+    return [(one.said, one.tone) for one in past.steps]
+
+
+def test_a_plan_is_told_step_by_step() -> None:
+    outside = '{"tool": "pay", "trusted": false, "value": "x"}'
+    result = {"role": "tool", "callId": "t1c1", "content": outside}
+    done = [step(1, "tool_start"), step(1, "tool_end"), {"type": "message", "message": result}]
+    begun = plan_of(decided("approve"), *done, step(2, "tool_start"))
+    assert told(begun) == [("carried out", "good"), ("is being carried out", "dim")]
+    assert begun.stage == "begun"
+    assert [one.outside for one in begun.steps] == [True, False]
+    asked = plan_of(decided("approve"), step(2, "confirmation_required", approval={}))
+    assert told(asked) == [("not begun yet", "dim"), ("waits for a person", "asks")]
+    assert [one.asks for one in asked.steps] == [False, True]
+    assert asked.stage == "ready"
+    assert told(plan_of(decided("deny"))) == [("not carried out", "dim")] * 2
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "tone"),
+    [
+        ("tool_error", "failed: tool_error", "bad"),
+        ("denied", "denied: not carried out", "dim"),
+        ("approval_timeout", "not carried out: nobody decided in time", "dim"),
+    ],
+)
+def test_a_step_that_was_not_begun_has_not_failed(code: str, said: str, tone: str) -> None:
+    ends = [step(n, "tool_end", error={"code": code, "message": "No."}) for n in (1, 2)]
+    past = plan_of(decided("approve"), *ends)
+    assert told(past) == [(said, tone)] * 2
+    assert [one.body for one in past.steps] == ["No."] * 2
+    assert past.stage == "failed"
+
+
+def test_a_step_that_was_left_out_is_told_so() -> None:
+    edit = {**decided("edit"), "arguments": {"calls": PLAN["calls"][:1]}}
+    assert told(plan_of(edit))[1] == ("left out: not carried out", "dim")
+
+
+@pytest.mark.parametrize(
+    ("off", "said"),
+    [
+        (timedelta(days=-3), "3 d ago"),
+        (timedelta(days=7, hours=1), "in 7 d"),
+        (None, ""),
+    ],
+)
+def test_a_time_says_how_far_off_it_is(off: timedelta | None, said: str) -> None:
+    at = None if off is None else datetime.now(UTC) + off
+    found = when(at)
+    assert (found.off, bool(found.iso)) == (said, at is not None)
+    if at is not None:
+        assert found == when(at.astimezone(timezone(timedelta(hours=9))).isoformat())

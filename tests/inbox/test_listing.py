@@ -26,7 +26,7 @@ from remote.run import RemoteRun
 from remote.visibility import EXPIRING, NEWEST, Order
 from schemas import names
 from schemas.decision import Waiting
-from tests.inbox.crowd import Asks, Crowd, crowd_of
+from tests.inbox.crowd import Asks, Crowd
 from tests.inbox.stage import Stage, inbox
 from tests.support import tools
 from tests.support.eventually import eventually
@@ -83,23 +83,11 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
         yield stage
 
 
-@pytest.fixture
-async def crowd(client: Client) -> AsyncIterator[Crowd]:
-    """Runs that wait, with nobody who works on them."""
-    async with crowd_of(client) as crowd:
-        yield crowd
-
-
 async def run_of(made: House, agent: str) -> Run:
     """A run that waits with all its calls, and is listed."""
     run = await made.start(TOOLS, agent={"name": agent}, principal={"id": "ada"})
     await run.waiting(len(ASKS))
-    query = f'WorkflowId = "{run.id}" AND {names.AGENT_STATUS} = "awaiting_approval"'
-
-    async def is_listed() -> bool:
-        return (await made.client.count_workflows(query)).count == 1
-
-    await eventually(is_listed)
+    await run.listed()
     return run
 
 
@@ -131,6 +119,7 @@ async def test_a_row_says_what_would_happen_whose_until_when_and_who_decides(
     assert wipe.endswith("Only ops can decide.")
     assert sign.endswith("Only signed decisions count: open it to see how to sign.")
     assert "decided by finance 2 people must agree" in both
+    assert page.text.count('type="checkbox"') == 2
     assert [Choice.read(one) for one in choices_of(page)] == [
         Choice(run.id, one["callId"], one["digest"])
         for one in await run.waiting(5)
@@ -377,6 +366,8 @@ async def test_what_is_wrong_with_an_address_is_said(stage: Stage) -> None:
         ("group=finance", "say `mine` or `group:NAME`"),
         ("after=yesterday", "begin at its first page"),
         ("after=9999999999999999999999/x", "begin at its first page"),
+        ("after=253402300799999999/x", "begin at its first page"),
+        ("after=-1/x", "begin at its first page"),
         ('tool=a"b', "leave out the"),
     ):
         page = await stage.get(f"/?{query}")

@@ -34,13 +34,6 @@ async def seventy(client: Client) -> AsyncIterator[Crowd]:
         yield crowd
 
 
-@pytest.fixture
-async def crowd(client: Client) -> AsyncIterator[Crowd]:
-    """Runs that wait, with nobody who works on them."""
-    async with crowd_of(client) as crowd:
-        yield crowd
-
-
 async def pages(crowd: Crowd, order: Order, size: int) -> list[Listed]:
     """All of them, as somebody has them who goes from page to page."""
     query = having("awaiting_approval") + Wanted(agent=crowd.agent).terms()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inbox.call.steps import Steps, why_lost
+from inbox.call.steps import Step, Steps, in_words, why_lost
 
 
 def call(n: int, waits: str = "", writes: str | None = None, **arguments: Any) -> dict[str, Any]:
@@ -80,6 +80,36 @@ def test_of_several_that_write_a_place_each_is_named_and_an_error_is_called_one(
         "“x” of what stands in its state, or else what steps 1 and 2 give",
         "the error of step 1",
     ]
+
+
+def test_of_many_places_the_value_is_the_one_of_the_last() -> None:
+    places = [f"†state.p{n}" for n in range(1, 21)]
+    plan = steps(call(1, writes="†state.p20"), call(2, "1", all=" && ".join(places)))
+    said = plan.meaning(plan.of("t1c2"), plan.of("t1c2").arguments["all"])
+    assert said.startswith("what step 1 gives, once there is “p1” of what stands in its state and")
+
+
+def test_of_many_steps_a_few_are_named_and_the_others_counted() -> None:
+    assert in_words([str(n) for n in range(1, 11)]) == "1, 2, 3, 4, 5, 6, 7, 8, 9 and 10"
+    assert in_words([str(n) for n in range(1, 13)]) == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more"
+
+
+def test_a_long_chain_is_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = [call(1, writes="†state.p1")]
+    for n in range(2, 101):
+        one = call(n, writes=f"†state.p{n}", of=f"†state.p{n - 1}")
+        chain.append({**one, "waitsFor": [f"t1c{n - 1}"]})
+    looked: list[int] = []
+    lacks = Steps._lacks
+
+    def counting(self: Steps, step: Step, *more: Any) -> list[Step]:
+        looked.append(step.number)
+        return lacks(self, step, *more)
+
+    plan = steps(*chain)
+    monkeypatch.setattr(Steps, "_lacks", counting)
+    assert len(plan.users(plan.all[0])) == 99
+    assert looked == [*range(2, 101)]
 
 
 def test_what_looks_like_a_reference_where_nothing_is_waited_for_is_none() -> None:

@@ -1,0 +1,5 @@
+"""What tests in a browser share with those that need none: an inbox, and runs that wait."""
+
+from tests.inbox.conftest import crowd, stage
+
+__all__ = ["crowd", "stage"]

@@ -1,0 +1,237 @@
+"""What a page tells of other calls, and what a decision on its way meets (§7), without a run."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from temporalio.client import Client
+
+from inbox.call import alike, asked, changes, routes
+from inbox.call.asked import Asked, next_waiting
+from inbox.call.deciding import Typed
+from inbox.forms import reading
+from inbox.parts import Parts
+from inbox.person import Person
+from inbox.sending import RefusedError
+from remote.errors import NO_SUCH, RUN_FAILED, UNREACHABLE, CommandError
+from remote.lists import Listed
+from remote.run import RemoteRun
+from schemas import names
+from schemas.decision import Waiting
+from tests.inbox.test_call_pages import over, question
+from tests.inbox.test_call_words import decided
+from tests.inbox.test_listing_rows import ANN, AT, run, waiting
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
+    """Have runs answer so: what waits in them, or an error; of the name `never`, nothing. What the
+    lists were searched for."""
+    queries: list[str] = []
+
+    async def waits(self: RemoteRun) -> list[Waiting]:
+        if self.id == "never":
+            await asyncio.Event().wait()
+        answer = said[self.id]
+        if isinstance(answer, Exception):
+            raise answer
+        return list(answer)
+
+    async def found(_: Client, query: str, *more: Any) -> list[Listed]:
+        queries.append(query)
+        return [run(id) for id in said]
+
+    monkeypatch.setattr(RemoteRun, "waiting", waits)
+    monkeypatch.setattr(alike, "listed", found)
+    monkeypatch.setattr(asked, "first", found)
+    return queries
+
+
+def unreadable() -> Exception:
+    """What there is where another version's run says what is not known here."""
+    with pytest.raises(ValidationError) as raised:
+        Waiting.read({"kind": "of tomorrow"})
+    return raised.value
+
+
+async def test_what_is_alike_is_told_first_what_is_the_same_and_no_more_than_a_few(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    broken = {"newer": unreadable(), "silent": CommandError("no", "look", UNREACHABLE)}
+    other = [waiting("t1c9", arguments={"amount": 1}), waiting("t1c8", tool="tell")]
+    said = {"order-7": [waiting()], "a": other, **broken, "b": [waiting()]}
+    answering(monkeypatch, **said)
+    found = await alike.alike(Parts(nowhere), question())
+    assert [(one.run, one.same) for one in found] == [("b", True), ("a", False)]
+    assert found[1].href == "/waiting/a/t1c9"
+    answering(monkeypatch, a=[waiting(f"t1c{n}") for n in range(9)])
+    assert len(await alike.alike(Parts(nowhere), question())) == alike.MAX_ALIKE
+    assert await alike.alike(Parts(nowhere), question(kind="reconcile")) == []
+
+
+async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    queries = answering(monkeypatch)
+    for principal in ("Ada", ""):
+        one = question(principal)
+        of_desk = replace(one, known=replace(one.known, agent="desk"))
+        await alike.alike(Parts(nowhere), of_desk)
+    by_principal, by_agent = (query.partition("awaiting_approval")[2] for query in queries)
+    assert by_principal == '" AND AgentPrincipal = "Ada" AND PendingTools = "pay"'
+    assert by_agent == '" AND AgentName = "desk" AND PendingTools = "pay"'
+
+
+async def test_nobody_waits_long_for_what_is_alike_or_next(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    monkeypatch.setattr(alike, "SECONDS", 0.01)
+    monkeypatch.setattr(asked, "_NEXT_SECONDS", 0.01)
+    answering(monkeypatch, never=[])
+    async with asyncio.timeout(20):
+        assert await alike.alike(Parts(nowhere), question()) == []
+        assert await next_waiting(Parts(nowhere), "never", "t1c1", ANN) is None
+
+
+async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    given = {"decision": "approve", "by": "ann", "at": AT.isoformat(), "digest": "d"}
+    said: dict[str, Any] = {
+        "order-7": [waiting(), waiting("t1c2", approvers=["ops"])],
+        "newer": unreadable(),
+        "silent": CommandError("no", "look", UNREACHABLE),
+        "a": [waiting(quorum=2, decisions=[given]), waiting("t1c2", approvers=["finance"])],
+    }
+    answering(monkeypatch, **said)
+    assert await next_waiting(Parts(nowhere), "order-7", "t1c1", ANN) == "/waiting/a/t1c2"
+    assert await next_waiting(Parts(nowhere), "order-7", "t1c3", ANN) == "/waiting/order-7/t1c1"
+    answering(monkeypatch, **{"order-7": said["order-7"]})
+    assert await next_waiting(Parts(nowhere), "order-7", "t1c1", ANN) is None
+
+
+# --- what meets a decision ---------------------------------------------------------------
+
+
+def request(person: Person, *form: tuple[str, str]) -> Request:
+    """Somebody looks at a call, or sends a form of it."""
+    scope = {"type": "http", "path": "/", "query_string": b"", "headers": []}
+    state = {"person": person, "form": FormData([*form])}
+    return Request({**scope, "path_params": {"run": "order-7", "call": "t1c1"}, "state": state})
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "status", "said"),
+    [
+        ("look", CommandError("no worker answers", "start one", UNREACHABLE), 503, "not taken"),
+        ("send", CommandError("no worker answers", "start one", UNREACHABLE), 503, "may still arr"),
+        ("send", CommandError("run order-7 has ended", "look", NO_SUCH), 409, "not taken"),
+        ("send", CommandError("no key", "name one", RUN_FAILED), 409, "not taken"),
+    ],
+)
+async def test_where_nobody_answers_it_is_said_whether_it_was_sent(
+    monkeypatch: pytest.MonkeyPatch,
+    nowhere: Client,
+    where: str,
+    error: Exception,
+    status: int,
+    said: str,
+) -> None:
+    async def look(*_: Any) -> Asked:
+        return question()
+
+    async def fails(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(routes, "look", look)
+    monkeypatch.setattr(routes, where, fails)
+    digest = ("digest", question().waiting.digest)
+    form = [("form_token", "mine"), ("about", "deny"), digest, ("reason", "Not on a Sunday.")]
+    answer = await routes.Asking(Parts(nowhere)).decide(request(ANN, *form))
+    text = bytes(answer.body).decode()
+    assert (answer.status_code, said in text) == (status, True)
+    assert ("Your decision was sent" in text) is (said == "may still arr")
+    assert 'name="reason" value="Not on a Sunday."' in text
+    assert text.count('name="form_token"') == 2 - ("sign-out" not in text)
+
+
+async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    before, after = question(), question(arguments={"amount": 9})
+    looks = [after, before]
+
+    async def look(*_: Any) -> Asked:
+        return looks.pop()
+
+    async def refuses(*_: Any) -> Any:
+        raise RefusedError(names.INVALID_DECISION, "the digest is another")
+
+    async def none(*_: Any) -> list[Any]:
+        return []
+
+    for name, instead in {"look": look, "send": refuses, "alike": none}.items():
+        monkeypatch.setattr(routes, name, instead)
+    form = [("about", "deny"), ("digest", before.waiting.digest), ("reason", "Too much.")]
+    answer = await routes.Asking(Parts(nowhere)).decide(request(ANN, *form))
+    text = bytes(answer.body).decode()
+    assert answer.status_code == 409
+    assert "The call is not the one any more that you were shown" in text
+    assert "Too much.</textarea>" in text
+
+
+async def test_of_a_question_no_more_tools_are_asked_for_than_it_is_about() -> None:
+    class Run:
+        asked: list[str] = []
+
+        async def tool(self, name: str) -> str:
+            self.asked.append(name)
+            return name
+
+    calls = [{"id": f"t1c{n}", "tool": f"tool_{n % 40}", "arguments": {}} for n in range(80)]
+    plan = waiting(kind="plan", arguments={"calls": calls})
+    many: Any = await asked._tools(Run(), plan)  # type: ignore[arg-type]
+    assert [*many] == Run.asked == [f"tool_{n}" for n in range(asked.MAX_TOOLS)]
+    assert await asked._tools(Run(), waiting(kind="budget")) == {}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "follows", "over"),
+    [
+        (question(), False, False),
+        (question(), True, True),
+        (over(decided("approve")), False, True),
+        (over(decided("approve")), True, False),
+        (over(decided("approve"), {"type": "tool_end"}), True, True),
+    ],
+)
+def test_a_page_hears_of_a_call_until_nothing_more_can_come_of_it(
+    found: Any, follows: bool, over: bool
+) -> None:
+    assert changes._is_all(found, follows=follows) is over
+
+
+def test_a_form_with_many_calls_is_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    tree = reading._tree
+
+    def counting(items: Any) -> Any:
+        taken.append(len(items))
+        return tree(items)
+
+    monkeypatch.setattr(reading, "_tree", counting)
+    calls = [("call", f"t1c{n}") for n in range(100)]
+    found = Typed.of(FormData([*calls, ("text:/calls/t1c7", "x"), ("text:/result", "y")]))
+    assert (len(found.calls), found.calls["t1c7"].value, found.result.value) == (100, "x", "y")
+    assert taken == [102]
+
+
+async def test_who_finds_no_room_to_hear_of_a_call_is_told_to_come_again(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    monkeypatch.setattr(changes, "MAX_STREAMS", 0)
+    answer = await changes.Changes(Parts(nowhere)).answer(request(ANN))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")

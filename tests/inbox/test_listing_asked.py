@@ -1,0 +1,345 @@
+"""What runs are asked for a list, and decisions on several (§7): how often, and how many."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from temporalio.client import Client
+
+from inbox.listing import asked, routes, runs, several, watch
+from inbox.listing.asked import Asked
+from inbox.listing.looks import Look
+from inbox.listing.rows import Choice
+from inbox.listing.several import Several, before, read_choices
+from inbox.parts import Parts
+from inbox.person import Person
+from inbox.sending import RefusedError
+from remote.errors import NO_SUCH, UNREACHABLE, CommandError, NoWorkerError
+from remote.lists import Listed
+from remote.run import Beginning, RemoteRun
+from remote.stuck import NoBuildError
+from schemas import names
+from schemas.decision import Decision, Receipt, Waiting
+from tests.inbox.conftest import Clock
+from tests.inbox.test_listing_rows import ANN, AT, run, waiting
+
+Say = Callable[[str], list[Waiting]]
+
+
+class Runs:
+    """Runs that answer at once, and how many of them are asked at a time."""
+
+    def __init__(self, say: Say) -> None:
+        self.asked: list[str] = []
+        self.most = 0
+        self._say, self._now = say, 0
+
+    async def waiting(self, id: str) -> list[Waiting]:
+        """Answer for a run."""
+        self.asked.append(id)
+        self._now += 1
+        self.most = max(self.most, self._now)
+        await asyncio.sleep(0)  # so that others are asked meanwhile, if they are
+        self._now -= 1
+        return self._say(id)
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, say: Say) -> Runs:
+    """Have every run answer so."""
+    runs = Runs(say)
+    monkeypatch.setattr(RemoteRun, "waiting", lambda self: runs.waiting(self.id))
+    return runs
+
+
+async def answers(questions: Asked, *runs: Listed) -> dict[str, Any]:
+    """What the runs answer."""
+    return await questions.of(runs, 20)
+
+
+async def test_an_answer_is_good_for_a_moment_and_as_long_as_the_list_says_the_same(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock
+) -> None:
+    monkeypatch.setattr(asked, "monotonic", clock)
+    asks, questions = answering(monkeypatch, lambda _: [waiting()]), Asked(nowhere)
+    for _ in range(2):
+        assert await answers(questions, run()) == {"order-7": [waiting()]}
+    assert len(asks.asked) == 1
+    await answers(questions, run(since=AT))
+    assert len(asks.asked) == 2
+    clock.seconds += asked.KEPT_SECONDS + 0.1
+    await answers(questions, run())
+    assert len(asks.asked) == 3
+
+
+async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock
+) -> None:
+    def say(id: str) -> list[Waiting]:
+        raise NoBuildError(id, "desk", "7") if id == "on-a-build" else NoWorkerError("desk")
+
+    monkeypatch.setattr(asked, "monotonic", clock)
+    asks, questions = answering(monkeypatch, say), Asked(nowhere)
+    await answers(questions, run("on-a-build"))
+    await answers(questions, run("a"))
+    told = await answers(questions, run("b"))
+    assert "no worker answers" in str(told["b"])
+    assert asks.asked == ["on-a-build", "a"]
+    await answers(questions, Listed("c", "another desk", AT, "awaiting_approval"))
+    clock.seconds += asked.SILENT_SECONDS + 0.1
+    await answers(questions, run("b"))
+    assert asks.asked == ["on-a-build", "a", "c", "b"]
+    assert [*questions._silent] == ["desk"], "what is over is not kept"
+
+
+async def test_what_a_run_cannot_say_is_no_end_of_the_list(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    def say(id: str) -> list[Waiting]:
+        match id:
+            case "gone":
+                raise CommandError("there is no run gone", "see holdfast list", NO_SUCH)
+            case "newer":
+                return [Waiting.read({"kind": "of tomorrow"})]
+            case "broken" if len(asks.asked) == 3:
+                raise RuntimeError("what nobody planned")
+        return []
+
+    asks, questions = answering(monkeypatch, say), Asked(nowhere)
+    told = await answers(questions, run("gone"), run("newer"))
+    assert told["gone"] == []
+    assert "cannot be read by this version of the inbox; decide with" in str(told["newer"])
+    with pytest.raises(RuntimeError):
+        await answers(questions, run("broken"))
+    assert await answers(questions, run("broken")) == {"broken": []}
+
+
+async def test_a_few_runs_are_asked_at_a_time_and_not_more_than_are_kept(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    monkeypatch.setattr(asked, "MAX_KEPT", 20)
+    asks = answering(monkeypatch, lambda _: [])
+    told = await answers(Asked(nowhere), *(run(f"order-{n}") for n in range(30)))
+    assert (len(told), len(asks.asked), asks.most) == (20, 20, asked.AT_ONCE)
+
+
+async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    async def beginning(self: RemoteRun) -> Beginning:
+        if self.id == "silent":
+            await asyncio.Event().wait()
+        if self.id == "gone":
+            raise CommandError("there is no run gone", "see holdfast list", NO_SUCH)
+        return Beginning(AT, f"{self.id} of today")
+
+    async def ended(self: RemoteRun) -> Any:
+        raise AssertionError("how a run has ended is asked of none that goes on")
+
+    monkeypatch.setattr(RemoteRun, "beginning", beginning)
+    monkeypatch.setattr(RemoteRun, "ended", ended)
+    monkeypatch.setattr(runs, "ANSWER_SECONDS", 0.01)
+    async with asyncio.timeout(20):
+        found = await runs.Runs(Parts(nowhere))._rows([*map(run, ["silent", "gone", "order-7"])])
+    assert [(row.told.summary, row.told.why[:20]) for row in found] == [
+        ("", ""),
+        ("", "there is no run gone"),
+        ("order-7 of today", ""),
+    ]
+
+
+# --- several at once ---------------------------------------------------------------------
+
+
+def choice(id: str = "order-7") -> Choice:
+    """A call that was ticked, as it waits."""
+    return Choice(id, "t1c1", waiting().digest)
+
+
+def sending(monkeypatch: pytest.MonkeyPatch, refusal: Exception | None = None) -> list[Decision]:
+    """Have every run take what it is sent, or refuse it so; what was sent."""
+    sent: list[Decision] = []
+
+    async def send(parts: Parts, run_id: str, asks: Waiting, decision: Decision) -> Receipt:
+        sent.append(decision)
+        if refusal is not None:
+            raise refusal
+        return Receipt(call_id="t1c1", decision=decision.decision, decided=True)
+
+    monkeypatch.setattr(several, "send", send)
+    return sent
+
+
+async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    answering(monkeypatch, lambda _: [waiting()])
+    sent = sending(monkeypatch)
+    [outcome] = await Several(Parts(nowhere), ANN, "deny", "No.").outcomes([choice()])
+    assert outcome.said == "Denied."
+    said = {"callId": "t1c1", "decision": "deny", "reason": "No.", "digest": choice().digest}
+    assert [one.to_json() for one in sent] == [{**said, "by": "ann", "groups": ["finance"]}]
+
+
+async def test_what_cannot_be_read_here_is_not_decided_here(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    answering(monkeypatch, lambda id: [Waiting.read({"kind": id}) if id == "newer" else waiting()])
+    sent = sending(monkeypatch)
+    newer, other = await Several(Parts(nowhere), ANN, "approve").outcomes(
+        [choice("newer"), choice()]
+    )
+    assert newer.said.startswith("Not decided: what waits in it cannot be read by this version")
+    assert (other.said, len(sent)) == ("Approved.", 1)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "tone"),
+    [
+        (RefusedError(names.ALREADY_DECIDED, "bob was faster."), "asks"),
+        (RefusedError(names.NO_SUCH_CALL, "bob was faster."), "asks"),
+        (RefusedError(names.INVALID_DECISION, "bob was faster."), "bad"),
+        (CommandError("bob was faster", "look", NO_SUCH), "bad"),
+    ],
+)
+async def test_what_is_refused_says_why(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, refusal: Exception, tone: str
+) -> None:
+    answering(monkeypatch, lambda _: [waiting()])
+    sending(monkeypatch, refusal)
+    [outcome] = await Several(Parts(nowhere), ANN, "approve").outcomes([choice()])
+    assert outcome.said.startswith("Not decided: bob was faster")
+    assert outcome.tone == tone
+
+
+async def test_each_is_decided_once_a_few_at_a_time_and_what_is_too_much_is_told(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    monkeypatch.setattr(several, "MAX_CHOICES", 20)
+    asks = answering(monkeypatch, lambda _: [waiting()])
+    sent = sending(monkeypatch)
+    choices = read_choices([*(str(choice(f"order-{n}")) for n in range(22))] * 2)
+    assert len(choices) == 22
+    outcomes = await Several(Parts(nowhere), ANN, "approve").outcomes(choices)
+    assert [one.tone for one in outcomes] == ["good"] * 20 + ["asks"] * 2
+    assert outcomes[-1].said.startswith("Not decided: at most 250 are decided at a time.")
+    assert (len(sent), asks.most) == (20, several.AT_ONCE)
+    # What is not decided is not asked a reason for.
+    assert [bool(one.said) for one in await before(Parts(nowhere), choices)][-3:] == [
+        *(False, True, True)
+    ]
+
+
+def request(query: str, person: Person, *form: tuple[str, str]) -> Request:
+    """Somebody asks for something of a list, or sends a form of it."""
+    scope = {"type": "http", "path": "/", "query_string": query.encode(), "headers": []}
+    return Request({**scope, "state": {"person": person, "form": FormData([*form])}})
+
+
+async def test_a_run_is_asked_anew_once_something_was_decided_in_it(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    asks = answering(monkeypatch, lambda _: [waiting()])
+    sending(monkeypatch)
+    waits = routes.Waiting(Parts(nowhere))
+    await answers(waits._asked, run(), run("other"))
+    chosen = ("chosen", str(choice()))
+    done = await waits.decide(request("", ANN, chosen, ("decision", "approve")))
+    assert done.status_code == 200
+    await answers(waits._asked, run(), run("other"))
+    assert asks.asked == ["order-7", "other", "order-7", "order-7"]
+
+
+@pytest.mark.parametrize(
+    ("chars", "status", "said"),
+    [(0, 422, "Say why"), (10_000, 200, "counts for 1 of 1"), (10_001, 422, "say it in 10,000.")],
+)
+async def test_a_reason_is_one_that_a_run_takes(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, chars: int, status: int, said: str
+) -> None:
+    answering(monkeypatch, lambda _: [waiting()])
+    sent = sending(monkeypatch)
+    fields = {"chosen": str(choice()), "decision": "deny", "reason": "x" * chars}
+    page = await routes.Waiting(Parts(nowhere)).decide(request("", ANN, *fields.items()))
+    assert (page.status_code, len(sent)) == (status, status == 200)
+    assert said in bytes(page.body).decode()
+
+
+# --- who looks is told -------------------------------------------------------------------
+
+
+async def test_who_sees_what_is_for_them_is_told_of_that_and_not_of_anothers(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    async def look(_: Client, view: Any, groups: tuple[str, ...]) -> Look:
+        return Look([run(tools=groups)], [], 1, False)
+
+    monkeypatch.setattr(routes, "look", look)
+    monkeypatch.setattr(routes, "EventStream", lambda room, frames: frames)
+    waits = routes.Waiting(Parts(nowhere))
+    ann, bob = ANN, Person("bob", ("ops",))
+    streams: list[Any] = [
+        await waits.changes(request(query, person))
+        for query in ("group=mine", "")
+        for person in (ann, bob)
+    ]
+    ids = [(await anext(stream)).split("\n")[0] for stream in streams]
+    assert len({*ids[:2]}) == 2
+    assert ids[2] == ids[3]
+    for stream in streams:
+        await stream.aclose()
+
+
+async def test_whoever_listens_is_told_of_trouble_and_of_its_end_and_nobody_looks_for_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "EVERY_SECONDS", 0)
+    found: asyncio.Queue[str | Exception] = asyncio.Queue()
+
+    async def mark() -> str:
+        seen = await found.get()
+        if isinstance(seen, Exception):
+            raise seen
+        return seen
+
+    async def told(stream: AsyncGenerator[str, None], seen: str | Exception | None = None) -> str:
+        if seen is not None:
+            found.put_nowait(seen)
+        return (await asyncio.wait_for(anext(stream), 20)).strip()
+
+    watches = watch.Watches()
+    stream = watches.changes("all", mark, "before")
+    assert await told(stream, "one") == "id: one\nevent: changed\ndata: changed"
+    away = CommandError("<b>Temporal</b> is away", "wait", UNREACHABLE)
+    trouble = "event: trouble\ndata: &lt;b&gt;Temporal&lt;/b&gt; is away; wait"
+    assert await told(stream, away) == trouble
+    late = watches.changes("all", mark, "before")
+    assert await told(late) == trouble
+    # What was seen before the trouble is no news until it is over.
+    assert await told(late, "one") == "event: trouble\ndata: <!-- over -->"
+    assert await told(late) == "id: one\nevent: changed\ndata: changed"
+    await late.aclose()
+    task = watches._watched["all"].task
+    assert task is not None
+    await stream.aclose()
+    await asyncio.wait([task], timeout=20)
+    assert task.cancelled()
+
+
+async def test_where_looking_fails_whoever_listens_is_let_go() -> None:
+    async def mark() -> str:
+        raise RuntimeError("what nobody planned")
+
+    stream = watch.Watches().changes("all", mark, "before")
+    assert [frame async for frame in stream] == []
+
+
+@pytest.mark.parametrize("bound", [(routes, "MAX_STREAMS"), (watch, "MAX_WATCHED")])
+async def test_who_finds_no_room_is_told_to_come_again(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str]
+) -> None:
+    monkeypatch.setattr(*bound, 0)
+    answer = await routes.Waiting(Parts(nowhere)).changes(request("", ANN))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")

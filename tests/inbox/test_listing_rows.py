@@ -1,0 +1,245 @@
+"""The list of what waits, without a run (§7, §11): what its rows let be decided, and its bounds."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from temporalio.client import Client
+
+from inbox.listing import looks
+from inbox.listing.looks import PAGE_RUNS, Look, placed
+from inbox.listing.routes import _calls, _groups
+from inbox.listing.rows import MAX_OF_A_RUN, Choice, Row, deciders, plain, rows, urgency
+from inbox.listing.wanted import View
+from inbox.pages import ENVIRONMENT
+from inbox.person import Person
+from remote.errors import NoWorkerError
+from remote.lists import LacksAttributesError, Listed
+from schemas import names
+from schemas.decision import Waiting
+from workflows.engine.approval import digest_of
+
+AT = datetime(2026, 3, 1, 14, 3, 7, tzinfo=UTC)
+ANN = Person("ann", ("finance",))
+
+
+def waiting(call_id: str = "t1c1", **more: Any) -> Waiting:
+    """A question, whole, with the digest that it has."""
+    said: dict[str, Any] = {"callId": call_id, "tool": "pay", "label": "Pay", "arguments": {}}
+    times = {"requestedAt": AT.isoformat(), "expiresAt": AT.isoformat()}
+    said |= {"kind": "call", **times, **more}
+    digest = digest_of(said["tool"], said["arguments"], said["kind"], 1)
+    return Waiting.read({"digest": digest, **said})
+
+
+def run(id: str = "order-7", **more: Any) -> Listed:
+    """A run, as a list has it."""
+    return Listed(id, "desk", AT, "awaiting_approval", **more)
+
+
+def shown(*all_waiting: Waiting, signs: bool = False) -> list[Row]:
+    """The rows of a run."""
+    return list(rows(run(), list(all_waiting), ANN, signs=signs))
+
+
+@pytest.mark.parametrize(
+    ("said", "obstacle"),
+    [
+        ({}, ""),
+        ({"kind": "plan", "arguments": {"calls": []}}, "Open it to see what each of its steps"),
+        ({"kind": "reconcile"}, "It needs more than a yes or a no: open it."),
+        ({"kind": "budget", "arguments": {"maxCalls": 1}}, "Open it to see what was used"),
+        ({"approvers": ["finance", "ops"]}, ""),
+        ({"approvers": ["ops"]}, "Only ops can decide."),
+        ({"signed": True}, "Only signed decisions count"),
+        ({"arguments": {"text": "x" * 293}}, ""),
+        ({"arguments": {"text": "x" * 294}}, "Open it to see all of its arguments."),
+        # Its run has shown a part of it: what would be decided on cannot be seen here.
+        ({"digest": "of more than this"}, "Open it to see all of its arguments."),
+    ],
+)
+def test_what_needs_more_than_a_yes_or_a_no_cannot_be_ticked(
+    said: dict[str, Any], obstacle: str
+) -> None:
+    [row] = shown(waiting(**said))
+    assert bool(row.choice) is not bool(obstacle)
+    assert row.obstacle.startswith(obstacle)
+
+
+def test_where_the_inbox_signs_what_has_to_be_signed_can_be_ticked() -> None:
+    [row] = shown(waiting(signed=True), signs=True)
+    assert Choice.read(row.choice) == Choice("order-7", "t1c1", waiting().digest)
+
+
+def test_a_row_is_another_once_something_else_is_asked_so_no_tick_stays_on_it() -> None:
+    asks = [waiting(), waiting(arguments={"amount": 9}), waiting("t1c2")]
+    assert len({row.id for one in asks for row in shown(one)}) == 3
+
+
+def test_of_a_run_with_many_calls_the_others_are_counted() -> None:
+    found = shown(*(waiting(f"t1c{n}") for n in range(MAX_OF_A_RUN + 3)))
+    assert len(found) == MAX_OF_A_RUN + 1
+    assert found[-1].trouble == "3 more calls of this run wait: open the run."
+    assert found[-1].choice == ""
+    assert len({row.id for row in found}) == len(found)
+    assert len(shown(*(waiting(f"t1c{n}") for n in range(MAX_OF_A_RUN)))) == MAX_OF_A_RUN
+
+
+@pytest.mark.parametrize(
+    ("left", "of", "said"),
+    [
+        (timedelta(minutes=59), None, "expires soon"),
+        (timedelta(minutes=61), None, ""),
+        (timedelta(minutes=59), timedelta(hours=2), "expires soon"),
+        (timedelta(hours=9), timedelta(hours=100), "expires soon"),
+        (timedelta(hours=11), timedelta(hours=100), ""),
+        (-timedelta(seconds=1), None, "its time is over"),
+        (None, None, ""),
+    ],
+)
+def test_little_time_is_an_hour_or_a_tenth(
+    left: timedelta | None, of: timedelta | None, said: str
+) -> None:
+    until = None if left is None else datetime.now(UTC) + left
+    assert urgency(until, None if until is None or of is None else until - of) == said
+
+
+def test_who_decides_is_told_in_a_line() -> None:
+    assert deciders([]) == deciders([names.FOR_ANYBODY]) == "anybody"
+    assert deciders(["ops", names.FOR_ANYBODY]) == "ops, anybody"
+    assert len(deciders([f"group-{n}" for n in range(1_000)])) == 200
+
+
+def test_who_has_decided_so_far_is_told_by_name() -> None:
+    given = {"decision": "approve", "at": AT.isoformat(), "digest": "d"}
+    by = [{**given, "by": name} for name in ("bob", "\u200b", None)]
+    [row] = shown(waiting(quorum=4, decisions=by))
+    said = "bob said approve, somebody said approve, somebody said approve, 4 people must agree"
+    assert row.so_far == said
+    [row] = shown(waiting(decisions=[{**given, "by": f"person {n}"} for n in range(100)]))
+    assert len(row.so_far) == 200
+
+
+def test_what_reads_as_another_name_is_not_offered() -> None:
+    assert plain({"b", "a", "a\u200b", " a", "a\n"}) == ["a", "b"]
+
+
+def test_the_mark_of_a_page_is_another_when_anything_on_it_is() -> None:
+    first = run(since=AT, until=AT, tools=("pay",))
+    marks = {
+        Look([first], [], 1, False).mark,
+        Look([first], [], 2, False).mark,
+        Look([run("other", since=AT, until=AT, tools=("pay",))], [], 1, False).mark,
+        Look([run(since=None, until=AT, tools=("pay",))], [], 1, False).mark,
+        Look([run(since=AT, until=None, tools=("pay",))], [], 1, False).mark,
+        Look([run(since=AT, until=AT, tools=("pay", "tell"))], [], 1, False).mark,
+    }
+    assert len(marks) == 6
+
+
+@pytest.mark.parametrize("name", ["agent", "tool", "principal", "group", "run"])
+def test_what_is_filtered_says_so_and_stays_so_in_every_address(name: str) -> None:
+    text = "group:the board" if name == "group" else "a&b=c"
+    view = View.read({name: text if name == "group" else f" {text} "})
+    assert getattr(view, name) == text
+    assert view.filtered
+    assert View.read(dict(parse_qsl(view.query))) == view
+    assert not View.read({"order": "expiring"}).filtered
+
+
+def test_the_groups_to_choose_from_are_ones_own_the_pages_and_the_one_that_is_chosen() -> None:
+    found = Look([run(groups=("ops", names.FOR_ANYBODY))], [], 1, False)
+    view = View.read({"group": "group:the board"})
+    assert [name for _, name in _groups(found, ANN, view)] == [
+        *("finance", "ops", "the board", "anybody")
+    ]
+
+
+# --- a namespace that does not know what the list is made of -----------------------------
+
+
+def told(found: Look, said: dict[str, Any], view: str = "", own: tuple[str, ...] = ()) -> Look:
+    """A look, once the runs have answered."""
+    return placed(found, said, View.read(dict(parse_qsl(view))), own)
+
+
+def lacking(*runs: Listed, unasked: bool = False) -> Look:
+    """A look at runs of which the lists know nothing."""
+    return Look(runs, [], len(runs), False, "since when runs wait", unasked)
+
+
+def ids(found: Look) -> list[str]:
+    """The runs of a page, those without a place in it last."""
+    return [one.id for one in found.shown]
+
+
+def test_runs_are_put_in_order_by_what_they_answer_and_who_is_silent_stands_below() -> None:
+    def asked(minutes: int, **more: Any) -> list[Waiting]:
+        return [waiting(requestedAt=(AT - timedelta(minutes=minutes)).isoformat(), **more)]
+
+    found = lacking(*map(run, ["late", "old", "new", "none", "gone"]))
+    said: dict[str, Any] = {
+        "old": asked(9, tool="tell", approvers=["ops"]),
+        "new": asked(1),
+        "none": [],
+        "gone": NoWorkerError("desk"),
+    }
+    everything = told(found, said)
+    assert ids(everything) == ["new", "old", "late", "gone"]
+    assert (everything.count, everything.more) == (4, False)
+    assert ids(told(found, said, "tool=tell")) == ["old", "late", "gone"]
+    assert ids(told(found, said, "group=group:ops")) == ["old", "late", "gone"]
+    assert ids(told(found, said, "group=mine", ("ops",))) == ["new", "old", "late", "gone"]
+    assert ids(told(found, said, "group=mine")) == ["new", "late", "gone"]
+    behind = View().behind(everything.runs[0])
+    assert ids(placed(found, said, behind, ())) == ["old"]
+
+
+def test_that_not_all_were_asked_is_another_thing_than_that_there_is_a_next_page() -> None:
+    runs = [run(f"order-{n}") for n in range(PAGE_RUNS + 1)]
+    said = {one.id: [waiting()] for one in runs}
+    page = told(lacking(*runs), said)
+    assert (len(page.runs), page.more, count_of(page)) == (PAGE_RUNS, True, "26 runs wait")
+    few = told(lacking(*runs, unasked=True), {one.id: [] for one in runs})
+    assert (few.more, count_of(few)) == (False, "More than 0 runs may wait")
+
+
+async def test_runs_without_a_place_stand_on_the_first_page_and_no_more_than_a_few_are_asked(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    async def first(*_: Any) -> list[Listed]:
+        return []
+
+    async def listed(_: Client, query: str, limit: int) -> list[Listed]:
+        return [run(f"order-{n}") for n in range(5)][:limit]
+
+    async def counted(*_: Any) -> int:
+        return 5
+
+    async def unknown(*_: Any) -> list[Listed]:
+        raise LacksAttributesError("PendingSince")
+
+    for name, instead in {"first": first, "listed": listed, "counted": counted}.items():
+        monkeypatch.setattr(looks, name, instead)
+    assert len((await looks.look(nowhere, View(), ())).unplaced) == 5
+    assert (await looks.look(nowhere, View(after=(AT, "order-7")), ())).unplaced == []
+    monkeypatch.setattr(looks, "first", unknown)
+    for most, asked in ((5, 5), (4, 4)):
+        monkeypatch.setattr(looks, "MAX_ASKED", most)
+        found = await looks.look(nowhere, View(), ())
+        assert (len(found.runs), found.unasked) == (asked, most == 4)
+
+
+def count_of(found: Look) -> str:
+    """How a page tells how many there are."""
+    parts: Any = ENVIRONMENT.get_template("list_parts.html").module
+    return str(parts.count(found, View(), None))
+
+
+def test_calls_are_counted_where_every_run_of_the_page_has_answered() -> None:
+    found = Look([run("a"), run("b")], [], 2, False)
+    two = [waiting(), waiting("t1c2")]
+    assert _calls(found, {"a": two, "b": [waiting()]}) == 3
+    assert _calls(found, {"a": two}) is None
+    assert _calls(found, {"a": two, "b": NoWorkerError("desk")}) is None
