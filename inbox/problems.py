@@ -21,7 +21,6 @@ from remote.errors import (
     HasEndedError,
     NoWorkerError,
 )
-from remote.starting import TakenError
 from remote.stuck import StuckError
 from remote.text import sentence
 from schemas.faults import Fault, spelled
@@ -96,8 +95,8 @@ class Problem(Exception):
             self.headers.setdefault("Retry-After", str(RETRY_SECONDS))
         self.faults = list(faults)
 
-    def answer(self) -> JSONResponse:
-        """The problem, as it is answered."""
+    def told(self) -> dict[str, Any]:
+        """What is told of it."""
         told: dict[str, Any] = {
             "type": f"{_TYPE}{self.code}",
             "title": self.title,
@@ -110,7 +109,11 @@ class Problem(Exception):
                 {"where": spelled(one.where), "reason": one.reason, "mend": one.mend}
                 for one in self.faults
             ]
-        return JSONResponse(told, self.status, self.headers, MEDIA_TYPE)
+        return told
+
+    def answer(self) -> JSONResponse:
+        """The problem, as it is answered."""
+        return JSONResponse(self.told(), self.status, self.headers, MEDIA_TYPE)
 
 
 def problem_of(error: Exception) -> Problem:
@@ -132,8 +135,6 @@ def _of_command(error: CommandError) -> Problem:
     match error:
         case HasEndedError():
             return Problem("ended", "The run has ended; `GET /runs/{run}` says how.")
-        case TakenError():
-            return Problem("run_exists", "There is a run with this id; choose another `id`.")
         case EncryptedError():
             return Problem("encrypted", said)
         case StuckError():

@@ -10,7 +10,7 @@ one before has gone out.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from time import monotonic
 from typing import Any, Final
 
@@ -98,12 +98,23 @@ class EventStream(Response):
     async def _tell(self, send: Send) -> None:
         head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(head)
-        async with aclosing(_alive(self._frames, self._life_seconds)) as pieces:
-            async for piece in pieces:
-                async with asyncio.timeout(STALLED_SECONDS):
-                    body = piece.encode()
-                    await send({"type": "http.response.body", "body": body, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        with suppress(_GoneError):
+            async with aclosing(_alive(self._frames, self._life_seconds)) as pieces:
+                async for piece in pieces:
+                    await _put(send, piece, more=True)
+            await _put(send, "", more=False)
+
+
+class _GoneError(Exception):
+    """Whoever reads has taken nothing for too long."""
+
+
+async def _put(send: Send, text: str, *, more: bool) -> None:
+    try:
+        async with asyncio.timeout(STALLED_SECONDS):
+            await send({"type": "http.response.body", "body": text.encode(), "more_body": more})
+    except TimeoutError:
+        raise _GoneError from None
 
 
 async def _alive(

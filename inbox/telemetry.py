@@ -24,6 +24,8 @@ SERVICE: Final = "holdfast-inbox"
 # A server that takes longer is not measured this time.
 MEASURE_SECONDS: Final = 5.0
 
+Found = tuple[int, datetime | None]
+
 
 @asynccontextmanager
 async def telling(client: Client, environ: Mapping[str, str]) -> AsyncIterator[None]:
@@ -51,7 +53,7 @@ def measure(meter: Meter, client: Client) -> None:
     """Have it measured what waits, whenever measurements are sent."""
     loop = asyncio.get_running_loop()
 
-    def asked() -> tuple[int, datetime | None] | None:
+    def asked() -> Found | None:
         asking = asyncio.run_coroutine_threadsafe(waiting_count_and_oldest(client), loop)
         try:
             return asking.result(MEASURE_SECONDS)
@@ -61,9 +63,6 @@ def measure(meter: Meter, client: Client) -> None:
 
     _observed(meter, WAITING, "{run}", "Runs that wait for a person.", asked, _count)
     _observed(meter, OLDEST, "s", "How long the oldest question has waited.", asked, _age)
-
-
-Found = tuple[int, datetime | None]
 
 
 def _observed(

@@ -157,9 +157,12 @@ class Provider:
         said = await self._asked("GET", f"{issuer.rstrip('/')}{METADATA}", {}, None)
         try:
             metadata = Metadata.model_validate(said)
-            for url in (metadata.authorization_endpoint, metadata.token_endpoint):
+            for url in (
+                metadata.authorization_endpoint,
+                metadata.token_endpoint,
+                metadata.jwks_uri,
+            ):
                 _address(url)
-            _address(metadata.jwks_uri)
         except (ValidationError, AddressError) as error:
             raise _refused(503, _AWAY, f"what it says of itself is not good: {error}") from None
         if metadata.issuer != issuer:

@@ -6,6 +6,7 @@ Only a provider is not asked before somebody signs in: if it is down, the inbox 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 import httpx
 from pydantic import ValidationError
@@ -18,6 +19,8 @@ from activities.keysets import Keys, KeysError
 from encryption.origins import read_origin
 from schemas.faults import Fault, faults_of
 from schemas.inbox import InboxSettings, Oidc
+
+_NAME_IT: Final = "write the name of the variable that holds the secret, never the secret"
 
 
 class SettingsError(Exception):
@@ -70,8 +73,15 @@ def _checked(source: Source) -> InboxSettings:
     try:
         return InboxSettings.model_validate(source.value, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
-        found = faults_of(error, source.value, InboxSettings)
+        found = map(_discreet, faults_of(error, source.value, InboxSettings))
         raise SettingsError(source.problems(found)) from None
+
+
+def _discreet(fault: Fault) -> Fault:
+    """The fault without the value, where somebody may have written the secret itself."""
+    if fault.where[-1:] != ("clientSecretEnv",):
+        return fault
+    return replace(fault, reason="this names no environment variable", mend=_NAME_IT)
 
 
 def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[Fault]:

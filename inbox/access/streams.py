@@ -5,10 +5,15 @@ Whoever reads one asks again, of this inbox or of another, and goes on where it 
 
 import asyncio
 from contextlib import suppress
+from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from inbox.streaming import MEDIA_TYPE
+
+# Whoever reads nothing is not waited for.
+END_SECONDS: Final = 5.0
 _DISCONNECT: Message = {"type": "http.disconnect"}
 _END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 
@@ -27,7 +32,7 @@ class Bounded:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 kind = Headers(raw=message["headers"]).get("content-type", "")
-                if kind.startswith("text/event-stream"):
+                if kind.startswith(MEDIA_TYPE):
                     self._streaming.set()
             elif not message.get("more_body", False):
                 self._is_over = True
@@ -38,7 +43,9 @@ class Bounded:
 
         await self._app(scope, received, sent)
         if self._streaming.is_set() and not self._is_over:
-            await send(_END)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(END_SECONDS):
+                    await send(_END)
 
     async def _received(self, receive: Receive) -> Message:
         """What the client says; of a stream that is to end, that it has gone."""

@@ -13,6 +13,7 @@ from encryption.bodies import body_of
 from inbox.parts import Parts
 from inbox.person import Person, person_of
 from inbox.problems import Problem
+from inbox.routing import NUMBER
 from remote.run import RemoteRun
 from schemas import names
 from schemas.base import Strict
@@ -95,6 +96,6 @@ def number_of(request: Request, name: str, default: int, least: int, most: int) 
     given = request.query_params.get(name)
     if given is None:
         return default
-    if not re.fullmatch(r"[0-9]{1,12}", given) or not least <= int(given) <= most:
+    if not re.fullmatch(NUMBER, given) or not least <= int(given) <= most:
         raise Problem("bad_request", f"`{name}` is a whole number from {least} to {most}.")
     return int(given)

@@ -4,7 +4,7 @@ The schemas are those that are published (`schemas/publish.py`), each once, unde
 model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, Final, Literal
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from inbox.api import models
 from inbox.api.asked import JSON, MAX_BODY_BYTES
 from inbox.api.operations import Answer, Operation, Parameter
-from inbox.problems import CODES, MEDIA_TYPE
+from inbox.problems import CODES, MEDIA_TYPE, Problem
 from schemas.publish import EVENTS, described
 
 VERSION: Final = "1.0.0"
@@ -142,13 +142,11 @@ def _problems(known: Operation, schemas: _Schemas) -> dict[str, Any]:
     return {
         str(status): {
             "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in codes),
-            "content": {MEDIA_TYPE: {"schema": schema, "example": _example(codes[0])}},
+            "content": {MEDIA_TYPE: {"schema": schema, "example": _example(codes[0]).told()}},
         }
         for status, codes in sorted(found.items())
     }
 
 
-def _example(code: str) -> Mapping[str, Any]:
-    status, title = CODES[code]
-    said = {"title": title, "status": status, "code": code, "detail": f"{title}; …"}
-    return {"type": f"urn:holdfast:problem:{code}", **said}
+def _example(code: str) -> Problem:
+    return Problem(code, f"{CODES[code][1]}; …")

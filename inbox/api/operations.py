@@ -13,13 +13,13 @@ from starlette.responses import Response
 from inbox.api import models, runs, starting
 from inbox.api.asked import JSON, Asked
 from inbox.api.events import Streams
+from inbox.streaming import MEDIA_TYPE
 from remote.tracing import TRACESTATE
 from schemas.base import Strict
 from schemas.decision import Decision, Receipt
 from schemas.tracing import TRACEPARENT
 
 Handler = Callable[[Asked], Awaitable[Response]]
-STREAM: Final = "text/event-stream"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,13 @@ _TRACE: Final = tuple(
         (TRACESTATE, "What goes with your trace."),
     )
 )
-_NUMBER: Final = {"type": "integer", "minimum": 0, "maximum": 10**9, "default": 0}
+_NUMBER: Final = {"type": "integer", "minimum": 0, "maximum": runs.MAX_NUMBER, "default": 0}
+_LIMIT: Final = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": runs.MAX_LIMIT,
+    "default": runs.DEFAULT_LIMIT,
+}
 _RECEIPT: Final = {"callId": "t1c1", "decision": "approve", "decided": True, "missing": 0}
 _STREAMED: Final = (
     "retry: 2000\n\n"
@@ -164,7 +170,7 @@ def _looking(streams: Streams) -> list[Operation]:
             " the stream ends. Go on after any frame by its id. Leaving does not touch the run.",
             streams.answer,
             {
-                200: Answer("The events, as they come.", None, STREAM, _STREAMED),
+                200: Answer("The events, as they come.", None, MEDIA_TYPE, _STREAMED),
                 204: Answer("You have the last frame: nothing more comes."),
             },
             (*_EVERY_RUN, "too_many_streams"),
@@ -185,7 +191,7 @@ def _looking(streams: Streams) -> list[Operation]:
                     "limit",
                     "query",
                     "The most entries; there may be fewer, and more after them.",
-                    {"type": "integer", "minimum": 1, "maximum": runs.MAX_LIMIT, "default": 100},
+                    _LIMIT,
                 ),
             ],
         ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
@@ -56,8 +56,6 @@ class Resource:
                 raise self._not_done(request.method)
             asked = Asked(request, self._parts, request.path_params.get("run", ""))
             return await operation.handler(asked)
-        except ClientDisconnect:
-            return Response(status_code=204)  # nobody reads it
         except Exception as error:
             return problem_of(error).answer()
 

@@ -18,8 +18,8 @@ from schemas.errors import ErrorCode
 
 MAX_WAIT_SECONDS: Final = 60
 MAX_LIMIT: Final = 1_000
-_DEFAULT_LIMIT: Final = 100
-_MAX_NUMBER: Final = 10**9
+DEFAULT_LIMIT: Final = 100
+MAX_NUMBER: Final = 10**9
 _WAIT: Final = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?([0-9]{1,9})"?(?=$|[,;\s])', re.I)
 
 
@@ -44,8 +44,8 @@ async def show(asked: Asked) -> Response:
 
 async def context(asked: Asked) -> Response:
     """A page of a run's log."""
-    after = number_of(asked.request, "after", 0, 0, _MAX_NUMBER)
-    limit = number_of(asked.request, "limit", _DEFAULT_LIMIT, 1, MAX_LIMIT)
+    after = number_of(asked.request, "after", 0, 0, MAX_NUMBER)
+    limit = number_of(asked.request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     entries = await (await asked.run()).page(names.CONTEXT, after, limit)
     next_ = entries[-1]["n"] if entries else after
     return JSONResponse(LogPage(entries=entries, next=next_).to_json())
@@ -81,10 +81,10 @@ async def say(asked: Asked) -> Response:
     message = {"role": "user", **said.to_json()}
     wait = _WAIT.search(asked.request.headers.get("prefer", ""))
     wait_seconds = min(int(wait[1]), MAX_WAIT_SECONDS) if wait else 0
-    if wait_seconds and (answer := await _answered(run, message, wait_seconds)) is not None:
-        return answer
     if not wait_seconds:
         await run.signal(names.MESSAGE, message)
+    elif (answer := await _answered(run, message, wait_seconds)) is not None:
+        return answer
     return _accepted(run)
 
 

@@ -1,6 +1,8 @@
 """What a person does to a run from its page: say something, close a conversation, cancel."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from starlette.requests import Request
@@ -9,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from inbox.access.forms import form_of
 from inbox.pages import address, page
 from inbox.parts import Parts
-from remote.errors import NO_SUCH, CommandError
+from remote.errors import CommandError, HasEndedError
 from remote.run import RemoteRun
 from remote.text import clean
 from schemas import names
@@ -59,10 +61,7 @@ class Acting:
         """Have a conversation end after its last answer."""
         await form_of(request)
         run = self._run(request, listens=True)
-        if (await run.look()).closed:
-            return _back(run, "over")
-        await run.signal(names.CLOSE)
-        return _back(run, "closed")
+        return await _done(run, partial(run.signal, names.CLOSE), "closed")
 
     async def before_cancel(self, request: Request) -> Response:
         """Ask once more."""
@@ -75,19 +74,22 @@ class Acting:
         """Have a run end."""
         await form_of(request)
         run = self._run(request)
-        if (await run.look()).closed:
-            return _back(run, "over")
-        try:
-            await run.cancel()
-        except CommandError as error:
-            if error.code != NO_SUCH:
-                raise
-            return _back(run, "over")  # it has ended since
-        return _back(run, "cancelled")
+        return await _done(run, run.cancel, "cancelled")
 
     def _run(self, request: Request, *, listens: bool = False) -> RemoteRun:
         run_id: str = request.path_params["run"]
         return RemoteRun(self.parts.client, run_id, listens=listens)
+
+
+async def _done(run: RemoteRun, act: Callable[[], Awaitable[None]], said: str) -> Response:
+    """Do what a run takes note of as long as it has not ended, and say so."""
+    try:
+        if (await run.look()).closed:
+            raise HasEndedError(run.id)
+        await act()
+    except HasEndedError:
+        return _back(run, "over")
+    return _back(run, said)
 
 
 def _back(run: RemoteRun, said: str) -> Response:

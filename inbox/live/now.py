@@ -85,7 +85,7 @@ def now(seen: Seen, name: Name) -> list[Now]:
     found = [*_silence(seen), *asked, *_at_work(seen, name)]
     if seen.status.get("status") == "awaiting_message":
         found.append(Now("It has answered, and waits for the next message.", "asks"))
-    return found or [Now("It is at work.", since=None)]
+    return found or [Now("It is at work.")]
 
 
 def ended(ending: Ending, at: datetime | None) -> Now:

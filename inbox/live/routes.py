@@ -12,6 +12,7 @@ POST /run/{run}/message, /close, /cancel
 import base64
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
@@ -112,29 +113,33 @@ class Live:
         run = self._run(request)
         description = await run.describe()
         try:
-            found = await self._asked(run)
+            instances = (await run.status()).get("instances", [])
+            own = {name: await run.state(name) for name in instances[:MAX_INSTANCES]}
+            shared = await run.state()
         except NoWorkerError:
             if description.close_time is None:
                 raise
-            result = (await run.ended(whole=False)).result
-            found = states(result and result.state, result.instances if result else {})
-        return page(request, "run-state.html", run=run.id, states=found)
-
-    async def _asked(self, run: RemoteRun) -> list[tuple[str, str]]:
-        instances = (await run.status()).get("instances", [])[:MAX_INSTANCES]
-        own = {name: await run.state(name) for name in instances}
-        return states(await run.state(), own)
+            shared, instances = await _state_at_end(run)
+            own = dict(islice(instances.items(), MAX_INSTANCES))
+        more = len(instances) - len(own)
+        return page(request, "run-state.html", run=run.id, states=states(shared, own), more=more)
 
     def _run(self, request: Request) -> RemoteRun:
         return self.parts.run(_run_id(request))
 
 
 async def _entry(run: RemoteRun, number: int) -> Entry:
-    found: list[dict[str, Any]] = await entries(run, number - 1, number) if number > 0 else []
+    found = await entries(run, number - 1, number) if number > 0 else []
     if not found:
         said = f"The log of {clean(run.id)} has no entry {number}."
         raise HTTPException(404, said)
     return found[0]
+
+
+async def _state_at_end(run: RemoteRun) -> tuple[Any, dict[str, Any]]:
+    """The state for all, and that of each instance, as Temporal knows it of a run that is over."""
+    result = (await run.ended(whole=False)).result
+    return (None, {}) if result is None else (result.state, result.instances)
 
 
 def _run_id(request: Request) -> str:

@@ -8,12 +8,11 @@ from inbox.live.known import Known, known
 from inbox.parts import Parts
 from remote.ending import Ending
 from remote.errors import CommandError
-from remote.run import RemoteRun, waiting_elsewhere
+from remote.run import Entry, RemoteRun, waiting_elsewhere
 from schemas import names
 from schemas.decision import Waiting
 from schemas.delegate import PendingThere
 
-Entry = dict[str, Any]
 PAGE_ENTRIES: Final = 100
 # Read besides, to name the calls by: an entry on a call has the name of its tool alone.
 LEAD_ENTRIES: Final = 100
@@ -64,7 +63,7 @@ class Span:
 
 
 async def see(parts: Parts, run_id: str, span: Span, patience_seconds: float) -> Seen:
-    """Look at a run, and ask it; for no longer than that.
+    """Look at a run, and ask it itself, for `patience_seconds` at most.
 
     Raises:
         CommandError: there is no such run, or Temporal does not answer.
@@ -90,7 +89,7 @@ async def _ending(run: RemoteRun) -> Ending:
 
 async def _asked(run: RemoteRun, found: Known, ending: Ending | None, span: Span) -> Seen:
     status = await run.status()
-    waiting = await run.waiting() if status["pending"] and ending is None else []
+    waiting = await run.waiting() if status["pending"] else []
     length = int(status.get("log", {}).get("entries", 0))
     first = span.first(length)
     read = await entries(run, max(first - LEAD_ENTRIES, 0), min(span.last(first), length))

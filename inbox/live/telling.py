@@ -6,13 +6,13 @@ What is long is shown in part, and leads to the whole of it; a page has a bound 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from inbox.pages import address
 from remote.story import Line, Story
 from remote.summary import tokens
-from remote.text import as_text, clean, clock, date, moment, one_line, shorten
+from remote.text import as_text, clean, clock, moment, one_line, shorten
 from schemas import names
 from schemas.decision import Kind
 from schemas.solution import Usage
@@ -94,16 +94,14 @@ class Teller:
             )
 
     def _shown(self, line: Line, entry: Mapping[str, Any]) -> Told:
-        at, time = str(entry.get("at", "")), moment(entry.get("at"))
-        today = time is None or time.date() == datetime.now(time.tzinfo).date()
+        at = str(entry.get("at", ""))
         links: list[Link] = []
         if len(line.body) > BODY_CHARS or line.text.endswith("…"):
             where = address("run", self._run_id, "entry", str(entry["n"]))
             links.append(Link(where, "See all of it"))
             line = replace(line, body=shorten(line.body, BODY_CHARS))
         folded, head = _is_folded(line), one_line(line.body, HEAD_CHARS)
-        when = line.at if today else date(at)
-        return Told(line, at, when, head=head, folded=folded, links=tuple(links))
+        return Told(line, at, _when(at), head=head, folded=folded, links=tuple(links))
 
     def _links(self, entry: Mapping[str, Any]) -> Iterator[Link]:
         call = str(entry.get("callId"))
@@ -119,6 +117,16 @@ class Teller:
         for index in pictures_of(entry)[:MAX_PICTURES]:
             where = address("run", self._run_id, "picture", str(entry["n"]), str(index))
             yield Link(where, f"Picture {index + 1} of entry {entry['n']}")
+
+
+def _when(at: str) -> str:
+    """A time in UTC, as all times of a page are; its date only where that is not today's."""
+    time = moment(at)
+    if time is None:
+        return ""
+    utc = time.astimezone(UTC)
+    is_today = utc.date() == datetime.now(UTC).date()
+    return utc.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M")
 
 
 def pictures_of(entry: Mapping[str, Any]) -> list[int]:

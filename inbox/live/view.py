@@ -13,8 +13,9 @@ from inbox.live.telling import Link, Teller, Told
 from inbox.live.tree import Tree, tree
 from inbox.pages import address
 from inbox.parts import Parts
+from inbox.times import when
 from remote.ending import Ending
-from remote.text import arguments_line, as_text, clean, date, one_line, shorten, since
+from remote.text import arguments_line, as_text, clean, one_line, shorten, since
 
 MAX_OUTPUT_CHARS: Final = 20_000
 _TITLE_CHARS: Final = 200
@@ -34,9 +35,8 @@ class Moment:
         """A time, where there is one."""
         if at is None:
             return None
-        shown = date(at.isoformat())
-        ahead = at > datetime.now(at.tzinfo)
-        return cls(at.isoformat(timespec="milliseconds"), shown, since(at), ahead)
+        told = when(at)
+        return cls(told.iso, told.text, since(at), at > datetime.now(at.tzinfo))
 
     def told(self, word: str) -> str:
         """`3 min ago`; with the word `for`, that it goes on: `for 3 min`."""
@@ -86,7 +86,8 @@ async def view(parts: Parts, seen: Seen) -> View:
     told = teller.tell(seen.entries)
     status = _status(seen)
     shown, tone = statuses.told(status, seen.ending.code if seen.ending else None)
-    last = seen.entries[-1]["n"] if seen.entries else len(seen.lead) and seen.lead[-1]["n"]
+    read = [*seen.lead, *seen.entries]
+    last = read[-1]["n"] if read else 0
     return View(
         id=known.id,
         title=_title(seen),

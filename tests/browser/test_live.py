@@ -6,18 +6,38 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, ViewportSize, expect
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
 
+from inbox.live import routes
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium, window
 from tests.inbox.stage import Stage, inbox
 from tests.support import tools
+from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, TOOLS, Run, house
 from tests.support.model_server import Answer, call
 
 pytestmark = pytest.mark.browser
 
 HELD = threading.Event()
+# What another call tells of itself, and what stands in the page then.
+_TELL_ANOTHER = """
+() => {
+  tell({call: "t9c9", text: "what another says"});
+  return document.getElementById("now").textContent;
+}
+"""
+# What the server says that cannot look at the run.
+_TROUBLE = """
+(text) => stream.dispatchEvent(new MessageEvent("trouble", {data: JSON.stringify({text})}))
+"""
+# What a browser tells a page whose tab is left, or come back to.
+_SEEN = """
+(seen) => {
+  Object.defineProperty(document, "hidden", {get: () => !seen, configurable: true});
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+"""
 ANSWERS = [
     Answer(
         "Let me see.", [call("echo", text="hi " * 300), call("pay", amount=20)], usage=(900, 40)
@@ -75,6 +95,7 @@ async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
         await axe.check(page)
         await page.get_by_text("Budget", exact=False).first.click()
         await page.get_by_label("Message").fill("Quick, please.")
+        await page.get_by_label("When it would end").check()
         if at_end:
             await page.get_by_role("link", name="Cancel the run").scroll_into_view_if_needed()
         else:
@@ -83,6 +104,8 @@ async def test_it_is_followed_to_its_end_and_nothing_moves_under_the_reader(
         await run.decide("t1c2", "approve", by="grace")
         writing = page.locator("#writing")
         await expect(writing).to_contain_text("Twenty euros are **on their way**.")
+        await expect(log).to_contain_text("t1c2 Pay: approved by grace")
+        await expect(page.get_by_label("When it would end")).to_be_checked()
         await axe.check(page)
         HELD.set()
         await expect(now).to_contain_text("It is done.")
@@ -117,6 +140,7 @@ async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
         await page.goto(f"/run/{run.id}")
         now = page.locator("#now")
         await expect(now).to_contain_text('{"step": 1, "of": 3}')
+        assert "what another says" not in await page.evaluate(_TELL_ANOTHER)
         tools.write("step telling")
         # Before a next attempt has the page drawn anew.
         await expect(now).to_contain_text('{"step": 2, "of": 3}', timeout=10_000)
@@ -124,6 +148,53 @@ async def test_what_a_call_tells_of_itself_appears_while_it_is_carried_out(
         await axe.check(page)
         tools.write("open telling")
         await expect(now).to_contain_text("It is done.")
+
+
+async def test_a_page_says_what_is_wrong_and_one_that_nobody_sees_holds_no_connection(
+    browser: Browser, stage: Stage, run: Run
+) -> None:
+    over: list[str] = []
+    async with window(browser, stage) as page:
+        for end in ("requestfinished", "requestfailed"):
+            page.on(end, lambda request: over.append(request.url))
+        await page.goto(f"/run/{run.id}")
+        await expect(page.locator("#now")).to_contain_text("It waits for a person: Pay (t1c2).")
+        await page.evaluate(_TROUBLE, "Temporal does not answer.")
+        await expect(page.locator("#trouble")).to_have_text("Temporal does not answer.")
+        await page.evaluate(_SEEN, False)
+
+        async def has_left() -> bool:
+            return any("/changes" in url for url in over)
+
+        await eventually(has_left)
+        HELD.set()
+        await run.decide("t1c2", "approve", by="grace")
+        await run.result()
+        await page.evaluate(_SEEN, True)
+        await expect(page.locator("#now")).to_contain_text("It is done.")
+        await expect(page.locator("#trouble")).to_be_hidden()
+
+
+async def test_its_log_comes_as_soon_as_a_worker_is_there(
+    client: Client,
+    browser: Browser,
+    stage: Stage,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(routes, "PAGE_SECONDS", 0.2)
+    agent = {"name": "late", "instructions": "Test.", "model": {"endpoint": "fake", "name": "f"}}
+    asked = {"agent": agent, "input": "Pay Ada."}
+    run = await client.start_workflow("AgentWorkflow", asked, id="run-late", task_queue="run-late")
+    async with window(browser, stage) as page:
+        await page.goto(f"/run/{run.id}")
+        await expect(page.locator("#none")).to_contain_text("which has not answered")
+        settings = SIDE_BY_SIDE | {"task_queue": "run-late"}
+        async with house(client, tmp_path, [Answer("Paid.")], **settings):
+            await expect(page.locator("#now")).to_contain_text("It is done.", timeout=30_000)
+        await expect(page.locator("#entries")).to_contain_text("Paid.")
+        await expect(page.locator("#none")).to_have_count(0)
+        await expect(page.locator("#earlier")).to_have_count(1)
 
 
 async def test_what_is_earlier_is_put_before_what_is_shown(
@@ -156,5 +227,7 @@ async def test_without_scripts_it_is_read_spoken_to_and_cancelled(
         await page.get_by_role("link", name="Cancel the run").click()
         await page.get_by_role("button", name="Cancel the run").click()
         await expect(page.get_by_role("status")).to_contain_text("It was asked to end.")
+        with pytest.raises(WorkflowFailureError):
+            await run.result()
         await page.reload()
         await expect(page.locator("#now")).to_contain_text("It was cancelled.")

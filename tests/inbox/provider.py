@@ -22,7 +22,8 @@ CLIENT = "inbox"
 
 
 class Provider:
-    """What it says: its `metadata`, its `keys`, and its `answer` to a code."""
+    """What it says: its `metadata`, its `keys`, and its `answer` to a code; and how often the first
+    two were looked at."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -36,6 +37,7 @@ class Provider:
         }
         self.answer: Any = {}
         self.asked: list[dict[str, str]] = []
+        self.looks = self.key_looks = 0
 
     def claims(self, leaving: str, **claims: Any) -> dict[str, Any]:
         """What a good token says of somebody who has come from `leaving`, unless told otherwise."""
@@ -59,9 +61,11 @@ class Provider:
         )
 
     async def _metadata(self, request: Request) -> Response:
+        self.looks += 1
         return self.metadata if isinstance(self.metadata, Response) else JSONResponse(self.metadata)
 
     async def _jwks(self, request: Request) -> Response:
+        self.key_looks += 1
         return JSONResponse({"keys": [signer.public() for signer in self.keys]})
 
     async def _token(self, request: Request) -> Response:

@@ -17,7 +17,7 @@ from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, TOOLS, House, Run, house
 from tests.support.model_server import Answer, call
-from tests.support.sse import Sent, answers, events, sent
+from tests.support.sse import Sent, answers, events, sent, timeless
 
 LONG = "I looked it up, and there it was. " * 3
 
@@ -101,7 +101,7 @@ async def test_a_run_is_told_as_it_happens_to_its_one_end(
     gate.set()
     await following
 
-    assert events(reading.frames) == await run.events()
+    assert events(reading.frames) == timeless(await run.events())
     assert answers(reading.frames) == {1: "I look.", 2: LONG}
     assert [frame.event for frame in reading.frames].count("done") == 1
     assert reading.frames[-1].event == "done"
@@ -225,7 +225,9 @@ async def test_while_no_worker_answers_the_stream_stays_and_says_so(
 
     await eventually(says_so)
     assert reading.frames == []
-    async with house(client, tmp_path, [Answer("At last.")], task_queue="late"):
+    # The worker that comes is not to be taken for none, however slow it is.
+    monkeypatch.setattr("remote.run.NO_WORKER_SECONDS", 30)
+    async with house(client, tmp_path, [Answer("At last.")], task_queue="late", **SIDE_BY_SIDE):
         await following
 
     assert answers(reading.frames) == {1: "At last."}

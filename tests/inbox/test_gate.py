@@ -14,6 +14,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
 from temporalio.client import Client
 
 from inbox.access import forms, link, seal, sessions
@@ -23,6 +24,7 @@ from inbox.access.link import Link, Whose
 from inbox.access.paths import own_path
 from inbox.access.seal import Seal
 from inbox.parts import Parts
+from inbox.person import Person
 from tests.inbox.conftest import Clock
 from tests.inbox.pages_of_test import pages
 from tests.inbox.stage import PAGE, Stage, opened
@@ -87,6 +89,8 @@ async def test_the_key_can_be_entered_alone_or_as_the_link(inboxes: Inboxes) -> 
         answer = await at.post("/sign-in", {"key": f" {key} ", "next": "/run/a"})
         assert (answer.status_code, answer.headers["location"]) == (303, "/run/a")
         assert (await at.get("/")).status_code == 200
+    crowded = await at.post("/sign-in", {"key": at.link.replace("?", f"?{'x=1&' * 10}")})
+    assert crowded.status_code == 401, "nobody has it take a text of any number of parts apart"
 
 
 async def test_who_guesses_has_to_wait(inboxes: Inboxes, clock: Clock) -> None:
@@ -98,6 +102,9 @@ async def test_who_guesses_has_to_wait(inboxes: Inboxes, clock: Clock) -> None:
     assert at.cookie not in at.http.cookies
     waiting = await at.http.get(at.link, headers=PAGE)
     assert (waiting.status_code, waiting.headers["retry-after"]) == (429, "60")
+    there = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
+    async with httpx.AsyncClient(base_url=at.address, transport=there) as elsewhere:
+        assert (await elsewhere.get(at.link)).status_code == 303, "nobody keeps another out"
     clock.seconds += 61
     assert (await at.http.get(at.link)).status_code == 303
 
@@ -190,6 +197,13 @@ async def test_a_forged_cookie_is_nobody(inboxes: Inboxes) -> None:
         assert answer.status_code == 401, why
 
 
+def test_what_no_browser_keeps_is_not_opened() -> None:
+    sealed = Seal(SECRET)
+    for size, counts in ((100, True), (seal.MAX_SEALED_CHARS, False)):
+        opened = sealed.open("session", sealed.close("session", {"name": "x" * size}, 600))
+        assert (opened is not None) == counts
+
+
 async def test_signing_out_is_for_this_browser(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
     assert (await at.post("/sign-out", origin="https://evil.example")).status_code == 403
@@ -214,6 +228,9 @@ async def test_over_https_the_cookie_is_for_that_and_for_this_host_alone(inboxes
     assert (await at.get("/", **there, cookie=value)).status_code == 200
     in_the_open = value.removeprefix("__Host-")
     assert (await at.get("/", **there, cookie=in_the_open)).status_code == 303
+    gone = (await at.post("/sign-out", **there)).headers["set-cookie"]
+    assert gone.startswith('__Host-holdfast_session=""; ')
+    assert "; Secure" in gone, "or a browser would keep the one that it has"
 
 
 # --- forgery -------------------------------------------------------------------------------
@@ -290,6 +307,11 @@ async def test_what_is_no_form_needs_the_token_as_a_header(inboxes: Inboxes) -> 
         assert (await at.http.post("/runs", **sent)).status_code == 403
 
 
+async def test_whoever_is_given_no_form_has_no_token_for_one() -> None:
+    sent = Request({"type": "http", "method": "POST", "headers": [(b"x-form-token", b"")]})
+    assert not await forms.carries_token(sent, Person("till", via="token"))
+
+
 async def test_what_was_written_is_kept_when_the_session_is_over(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
     link, token = at.link, at.form_token
@@ -334,9 +356,13 @@ async def test_every_answer_says_what_a_browser_may_do_with_it(inboxes: Inboxes)
         assert answer.headers["cache-control"] == ("no-cache" if is_static else "no-store")
         assert "server" not in answer.headers
         assert not [name for name in answer.headers if name.startswith("access-control")]
-    policy = HEADERS["Content-Security-Policy"]
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
+    policy = dict(each.split(" ", 1) for each in HEADERS["Content-Security-Policy"].split("; "))
+    own = ("script-src", "style-src", "img-src", "connect-src", "form-action")
+    nothing = ("default-src", "base-uri", "frame-ancestors")
+    assert policy == dict.fromkeys(own, "'self'") | dict.fromkeys(nothing, "'none'")
+    assert HEADERS["X-Frame-Options"] == "DENY"
+    assert HEADERS["X-Content-Type-Options"] == "nosniff"
+    assert HEADERS["Referrer-Policy"] == "same-origin"
 
 
 # --- sizes ---------------------------------------------------------------------------------

@@ -8,9 +8,11 @@ from typing import Any
 import httpx
 import jwt
 import pytest
+from starlette.requests import Request
 from temporalio.client import Client
 
 from activities.keysets import FileKeys, Keys, UrlKeys
+from encryption.refused import Refused
 from inbox.access.bearer import Bearer
 from inbox.access.link import Link, Whose
 from inbox.access.proxy import BehindProxy
@@ -73,12 +75,40 @@ async def test_from_elsewhere_nobody_says_who_they_are(behind: Open) -> None:
 
 
 @pytest.mark.parametrize(
+    ("address", "is_theirs"),
+    [
+        ("10.1.0.1", True),
+        ("::ffff:10.1.0.1", True),
+        ("fd00::1", True),
+        ("10.2.0.1", False),
+        ("::ffff:10.2.0.1", False),
+        ("fe80::1", False),
+    ],
+)
+async def test_the_proxy_is_in_its_networks_however_an_address_is_written(
+    address: str, is_theirs: bool
+) -> None:
+    said = Proxy.model_validate({"userHeader": "X-User", "networks": ELSEWHERE})
+    scope = {"type": "http", "headers": [(b"x-user", b"ann")], "client": (address, 1)}
+    asking = BehindProxy(Seal(), said).known(Request(scope))
+    if is_theirs:
+        found = await asking
+        assert found is not None
+        assert found.person.name == "ann"
+    else:
+        with pytest.raises(Refused, match="only the proxy"):
+            await asking
+
+
+@pytest.mark.parametrize(
     "headers",
     [
         [("x-user", b"ann"), ("x-user", b"boss")],
         [("x-user", b"ann\xff")],
         [("x-user", "ann\u202egnp".encode())],
         [("x-user", "ann\u00a0".encode())],
+        [("x-user", "ann\u3164".encode())],
+        [("x-user", "ann\ue000".encode())],
         [("x-user", b"x" * 201)],
         [("x-user", b"ann"), ("x-groups", b"finance\xff")],
         [("x-user", b"ann"), ("x-groups", ",".join(f"g{n}" for n in range(101)).encode())],
@@ -175,6 +205,15 @@ async def test_a_token_that_does_not_count_is_refused_with_the_reason(
             assert why.removeprefix("it ") in answer.text
             assert token not in answer.text or token == "x"
         assert (await at.http.get("/", headers=bearer(signer.token(**good)))).is_success
+
+
+async def test_a_key_for_decisions_alone_knows_no_program(
+    nowhere: Client, signer: Signer, tmp_path: Path
+) -> None:
+    sets = keys(tmp_path / "keys.json", signer, for_=["decisions"])
+    async with for_programs(nowhere, sets) as at:
+        answer = await at.http.get("/", headers=bearer(signer.token(sub="till")))
+        assert answer.status_code == 401
 
 
 async def test_without_keys_a_token_is_nobodys(nowhere: Client, signer: Signer) -> None:

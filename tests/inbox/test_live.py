@@ -66,13 +66,18 @@ async def test_it_says_what_happens_what_led_to_it_and_what_it_cost(
     async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made:
         run = await made.start(["echo", "pay"], principal={"id": "ada"}, budget={"maxCalls": 2})
         await run.waiting()
-        page = await shown(stage, run)
+
+        async def first_has_ended() -> str | None:
+            page = await shown(stage, run)
+            return page if "t1c1 echo : has ended" in text(page) else None
+
+        page = await eventually(first_has_ended)
         assert f'href="/waiting/{run.id}/t1c2"' in page
         assert f"http://127.0.0.1:8233/namespaces/default/workflows/{run.id}" in page
         read = text(page)
         for said in (
             *("waits for a person", "1 turn, 2 calls, 10 tokens in, 5 out, cost unknown"),
-            *("It waits for a person: Pay (t1c2).", "amount=20", "t1c1 echo : has ended"),
+            *("It waits for a person: Pay (t1c2).", "amount=20"),
             *("Budget · nearly used up: Calls", "On behalf of ada", "Agent tester"),
             *("user go", "model I see.", "call t1c2 Pay", "asks t1c2 Pay"),
         ):
@@ -148,6 +153,7 @@ async def test_a_run_is_found_by_any_id(client: Client, stage: Stage, tmp_path: 
     [
         ("/run/nobody", 404, "There is no run nobody"),
         ("/run/nobody/news?after=1", 404, "There is no run nobody"),
+        ("/run/no%E2%80%AEbody", 404, "There is no run nobody"),
         ("/run/nobody?before=x", 400, "before is to be the number of an entry, such as 100."),
         ("/run/nobody/news?after=-1", 400, "after is to be the number"),
         ("/run/nobody/entry/3", 404, "There is no run nobody"),
@@ -172,10 +178,10 @@ async def test_a_delegate_and_its_run_lead_to_each_other(
 
         async def listed() -> str | None:
             page = await shown(stage, run)
-            return page if "Delegates" in page else None
+            return page if "t1c1 by ask done" in text(page) else None
 
         page = await eventually(listed)
-        assert text(page).count("t1c1 by ask done") == 1
+        assert text(page).count("t1c1 by ask") == 1
         assert f'href="/run/{run.id}.t1c1"' in page
         child = await shown(stage, run.delegate("t1c1"))
         assert f'Carries out</dt><dd>t1c1 of <a href="/run/{run.id}">' in child
@@ -249,9 +255,9 @@ async def test_without_a_worker_it_says_what_temporal_knows_and_soon(
         await ended.decide("t1c1", "deny")
         await ended.result()
     page = await stage.get(f"/run/{run.id}")
-    assert page.elapsed.total_seconds() < 2
     assert "It waits for a person: pay." in text(page.text)
     assert "Its log is kept by the run itself, which has not answered." in text(page.text)
+    assert "no worker answers" not in text(page.text), "it has not waited until that was clear"
     news = text(await shown(stage, run, "/news"))
     assert "no worker answers queries on task queue" in news
     over = text((await stage.get(f"/run/{ended.id}")).text)

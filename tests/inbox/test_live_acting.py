@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
+from remote.errors import UNREACHABLE, CommandError, HasEndedError
+from remote.run import Look, RemoteRun
 from tests.inbox.stage import Stage, inbox
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, Run, house
@@ -133,6 +136,36 @@ async def test_it_asks_once_more_before_it_cancels(
             await stage.post(f"/run/{run.id}/cancel"),
         ):
             assert "It had ended already: nothing was done." in await said(stage, again)
+
+
+@pytest.mark.parametrize("what", ["close", "cancel"])
+@pytest.mark.parametrize(
+    ("error", "status", "where"),
+    [
+        (HasEndedError("x"), 303, "/run/x?said=over#now"),
+        (CommandError("Temporal does not answer", "check it", UNREACHABLE), 503, None),
+    ],
+    ids=["ended", "away"],
+)
+async def test_what_ends_meanwhile_has_ended_and_what_cannot_be_reached_has_not(
+    nowhere: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
+    error: CommandError,
+    status: int,
+    where: str | None,
+) -> None:
+    async def looked(_: RemoteRun) -> Look:
+        return Look(("x", 1), closed=False, busy=False, streaming=None)
+
+    async def fails(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(RemoteRun, "look", looked)
+    monkeypatch.setattr(RemoteRun, {"close": "signal"}.get(what, what), fails)
+    async with inbox(nowhere) as stage:
+        answer = await stage.post(f"/run/x/{what}")
+    assert (answer.status_code, answer.headers.get("location")) == (status, where)
 
 
 @pytest.mark.parametrize("what", ["message", "close", "cancel"])

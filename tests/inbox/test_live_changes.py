@@ -1,5 +1,6 @@
 """What a page hears of a run while it is open (§11): that it moved on, and what is being said."""
 
+import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator
@@ -8,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from temporalio.client import Client
 
 from inbox.live import changes
-from inbox.live.changes import Saying, Watch
+from inbox.live.changes import Changes, Saying, Watch
+from inbox.parts import Parts
 from remote.errors import NO_SUCH, UNREACHABLE, CommandError, EncryptedError
 from remote.heartbeats import Update
 from remote.run import Look, RemoteRun, Streaming
@@ -81,6 +84,14 @@ def test_composed_calling_is_told_as_what_it_says() -> None:
     assert heard(saying, streaming(begun + 'unded"', composed=True)) == {"whole": "I refunded"}
 
 
+@pytest.mark.parametrize("composed", [False, True])
+def test_what_a_model_says_is_told_without_what_nobody_sees(composed: bool) -> None:
+    said = "I re\u202efund\u2066"
+    text = f'{{"calls": [], "output": "{said}"}}' if composed else said
+    more = heard(Saying(), streaming(text, composed=composed))
+    assert more["whole" if composed else "text"] == "I refund"
+
+
 @dataclass
 class Seen(RemoteRun):
     """A run that looks as a test wants it; the last look is seen again and again."""
@@ -131,6 +142,11 @@ async def test_tokens_come_between_and_that_the_answer_is_there() -> None:
     assert "".join(data["text"] for event, data in found if event == "token") == "Good"
 
 
+async def test_an_answer_that_broke_off_is_over_though_the_run_has_not_moved() -> None:
+    found = await frames("r:1:0", look(1, text="Go"), look(1), look(1, closed=True))
+    assert [event for event, _ in found] == ["token", "changed", "over"]
+
+
 async def test_what_a_call_tells_of_itself_is_told_when_it_is_another() -> None:
     steps = [Update("t1c1", 1, details) for details in ({"step": 1}, {"step": 1}, "nearly done")]
     looks = [replace(look(1), updates=[step]) for step in steps]
@@ -147,6 +163,36 @@ async def test_trouble_is_told_once_and_the_stream_goes_on() -> None:
         ("trouble", {"text": "Temporal does not answer; check it"}),
         *(("changed", "r:2:0"), ("over", {})),
     ]
+
+
+async def test_trouble_that_comes_again_is_told_again() -> None:
+    gone = CommandError("Temporal does not answer", "check it", UNREACHABLE)
+    found = await frames("r:1:0", gone, look(1), gone, look(1, closed=True))
+    assert [event for event, _ in found] == ["trouble", "trouble", "over"]
+
+
+async def test_a_page_that_stays_open_asks_again_after_a_while(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Waiting(Seen):
+        async def describe(self) -> Any:
+            return None
+
+    monkeypatch.setattr(changes, "MAX_PAGE_SECONDS", 0.1)
+    monkeypatch.setattr(Parts, "run", lambda self, run_id: Waiting([look(1)]))
+    asked = {"type": "http", "headers": [], "query_string": b"", "path_params": {"run": "r"}}
+    stream = await Changes(Parts(nowhere)).answer(Request(asked))
+    told: list[Any] = []
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    async def stays() -> Any:
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(10):
+        await stream(asked, stays, send)
+    assert told[-1].get("more_body", False) is False
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,21 @@
 """The log of a run, told for a page (§11): marked, linked and bounded, whatever stands in it."""
 
 import json
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from inbox.live.telling import BODY_CHARS, MAX_PICTURE_CHARS, Teller, Told, pictures_of
+from inbox.live.telling import (
+    BODY_CHARS,
+    MAX_PICTURE_CHARS,
+    MAX_PICTURES,
+    Teller,
+    Told,
+    pictures_of,
+)
 
 RUN = "order/7"
 NOW = "2020-03-01T14:03:07.000Z"
@@ -54,6 +64,12 @@ def test_the_beginning_of_what_comes_from_outside_is_marked_too() -> None:
     assert line.line.outside
 
 
+def test_what_comes_from_outside_may_be_as_deep_as_it_likes() -> None:
+    deep = from_outside("")[:-3] + "[" * 100_000
+    [line] = told(result(deep))
+    assert line.line.outside
+
+
 def test_what_only_speaks_of_trust_is_not_marked() -> None:
     [line] = told(result('It said {"tool": "read", "trusted": false, "value": 1}'))
     assert not line.line.outside
@@ -85,9 +101,11 @@ def test_a_call_that_waits_leads_to_where_it_is_decided() -> None:
 
 
 def test_a_delegate_leads_to_its_own_run_and_to_no_command() -> None:
-    [line] = told(entry("tool_start", callId="t1c1", turn=1, tool="ask", delegate="clerk"))
+    [line] = told(entry("tool_start", callId="t1c1", turn=1, tool="ask", delegate="cl\u202eerk"))
     assert line.line.body == "by clerk, in a run of its own"
-    assert [link.href for link in line.links] == ["/run/order%2F7.t1c1"]
+    assert [(link.href, link.text) for link in line.links] == [
+        ("/run/order%2F7.t1c1", "Look at the run of clerk")
+    ]
 
 
 def test_what_every_call_does_is_not_told_line_by_line() -> None:
@@ -126,10 +144,25 @@ def test_the_end_is_told_and_why_it_failed() -> None:
     )
 
 
-def test_what_was_not_today_has_its_date() -> None:
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the inbox stand in Tokyo."""
+    with monkeypatch.context() as moved:
+        moved.setenv("TZ", "JST-9")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("tokyo")
+def test_times_are_in_utc_and_what_was_not_today_has_its_date() -> None:
     [line] = told(entry("notice", text="n"))
-    assert line.when.startswith("2020-03-01 ")
-    assert line.at == NOW
+    assert (line.when, line.at) == ("2020-03-01 14:03", NOW)
+    [line] = told(entry("notice", text="n", at="2020-03-01T14:03:07+09:00"))
+    assert line.when == "2020-03-01 05:03"
+    now = datetime.now(UTC)
+    [line] = told(entry("notice", text="n", at=now.isoformat()))
+    assert line.when in (f"{now:%H:%M:%S}", f"{now:%Y-%m-%d %H:%M}"), "or midnight has passed"
 
 
 def picture(**more: Any) -> dict[str, Any]:
@@ -142,6 +175,12 @@ def picture(**more: Any) -> dict[str, Any]:
 def test_a_picture_of_the_log_is_shown() -> None:
     [line] = told(picture())
     assert [shown.href for shown in line.pictures] == ["/run/order%2F7/picture/5/1"]
+
+
+def test_so_many_pictures_of_a_message_are_shown() -> None:
+    part = {"type": "image", "mediaType": "image/png", "data": "aGk="}
+    [line] = told(entry("message", message={"role": "user", "content": [part] * 20}))
+    assert len(line.pictures) == MAX_PICTURES
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Signing in with OpenID Connect: there and back, and only with the provider's word for it."""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -11,13 +12,14 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import jwt
 import pytest
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from temporalio.client import Client
 
 from inbox.access import going
+from inbox.access import provider as of_provider
 from inbox.access.bearer import Bearer
 from inbox.access.oidc import SignIn
-from inbox.access.provider import MAX_ANSWER_BYTES
+from inbox.access.provider import MAX_ANSWER_BYTES, METADATA
 from inbox.access.provider import Provider as Known
 from inbox.access.seal import Seal
 from inbox.parts import Parts
@@ -231,6 +233,8 @@ async def test_what_another_provider_says_is_not_heard(inboxes: Inboxes, there: 
     there.says(leaving)
     answer = await at.get(back(leaving, iss="https://evil.example"))
     assert (answer.status_code, there.asked) == (400, [])
+    again = await at.get(back(leaving))
+    assert (again.status_code, there.asked) == (400, []), "the way back leads back once"
     leaving = await leave(at)
     why = {"error": "access_denied", "error_description": "<b>no\x1b[2J</b>"}
     answer = await at.get(back(leaving, **why))
@@ -319,7 +323,8 @@ async def test_keys_may_be_changed_while_people_sign_in(
         {},
         [],
         Response("<html>", 502),
-        Response("x" * (MAX_ANSWER_BYTES + 1)),
+        {"too_much": "x" * MAX_ANSWER_BYTES},
+        RedirectResponse(METADATA),
         Response("[" * 100_000),
         {"issuer": "https://evil.example"},
         {"token_endpoint": "http://evil.example/token"},
@@ -337,8 +342,37 @@ async def test_a_provider_that_says_nothing_good_is_told_of(
     answer = await at.get("/sign-in?next=/run/a")
     assert (answer.status_code, AWAY in answer.text) == (503, True)
     assert "signing in with OpenID Connect: " in caplog.text
+    assert there.looks == 1, "it is asked there, and nowhere that it leads to"
     there.metadata = good
     assert (await at.get("/sign-in")).status_code == 303, "once it is well again, it is asked"
+
+
+async def test_a_provider_that_never_comes_to_an_end_is_not_waited_for(
+    inboxes: Inboxes, there: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def said() -> AsyncIterator[str]:
+        while True:
+            yield " "
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(of_provider, "TIMEOUT_SECONDS", 0.2)
+    there.metadata = StreamingResponse(said())
+    at = await inboxes.open(there.address)
+    async with asyncio.timeout(10):
+        assert (await at.get("/sign-in")).status_code == 503
+
+
+async def test_a_provider_is_asked_once_an_hour_what_it_is_and_what_its_keys_are(
+    inboxes: Inboxes, there: Provider, clock: Clock
+) -> None:
+    at = await inboxes.open(there.address)
+    for _ in range(2):
+        assert (await said(at, there)).status_code == 303
+        at.http.cookies.clear()
+    assert (there.looks, there.key_looks) == (1, 1)
+    clock.seconds += of_provider.FRESH_SECONDS
+    await leave(at)
+    assert there.looks == 2
 
 
 async def test_a_provider_that_is_away_is_told_of(inboxes: Inboxes) -> None:

@@ -64,7 +64,10 @@ WRONG: dict[str, tuple[Any, str]] = {
         {"oidc": {**OIDC, "clientSecretEnv": "NOT_SET"}},
         "`oidc.clientSecretEnv`: the variable NOT_SET is not set; set it to the inbox's secret",
     ),
-    "a secret": ({"oidc": {**OIDC, "clientSecretEnv": "s3cr3t-value"}}, "`oidc.clientSecretEnv`"),
+    "a secret": (
+        {"oidc": {**OIDC, "clientSecretEnv": "s3cr3t-value"}},
+        "`oidc.clientSecretEnv`: this names no environment variable; write the name",
+    ),
     "no network": ({"proxy": {**PROXY, "networks": ["10.0.0.1/8"]}}, "that is no network; write"),
     "no networks": ({"proxy": {**PROXY, "networks": []}}, "`proxy.networks`"),
     "no header": ({"proxy": {**PROXY, "userHeader": "X User"}}, "`proxy.userHeader`"),
@@ -80,7 +83,7 @@ def test_what_is_wrong_is_told_with_its_line_and_mend(read: Load, said: Any, tol
     [problem] = caught.value.problems
     assert told in str(problem)
     assert problem.mend
-    assert "s3cr3t" not in str(problem).partition(";")[2]
+    assert "s3cr3t" not in str(problem)
 
 
 def test_keys_for_decisions_alone_know_no_programs(read: Load, tmp_path: Path) -> None:

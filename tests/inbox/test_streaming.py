@@ -1,13 +1,25 @@
 """Streams of events of every kind: a sign of life, an end, and nothing kept for who has gone."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from temporalio.client import Client
 
 from inbox import streaming
+from inbox.access import streams
+from inbox.access.streams import Bounded
+from inbox.api import events as of_runs
+from inbox.api.asked import Asked
+from inbox.api.events import Streams
+from inbox.parts import Parts
 from inbox.streaming import EventStream, Room, frame
+from remote.deltas import Frame
+from remote.errors import EncryptedError
+from remote.frames import Remark
 
 
 async def _never(*_: Any) -> Any:
@@ -38,23 +50,53 @@ def test_what_has_several_lines_is_one_event() -> None:
     assert frame("over", "") == "event: over\ndata: \n\n"
 
 
+@pytest.mark.parametrize(("method", "holds"), [("GET", True), ("HEAD", False)])
+async def test_who_asks_for_the_head_alone_holds_no_stream(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch, method: str, holds: bool
+) -> None:
+    class There:
+        async def describe(self) -> None:
+            """It is there."""
+
+    monkeypatch.setattr(Parts, "run", lambda self, run_id: There())
+    asked = Request({"type": "http", "method": method, "headers": [], "query_string": b""})
+    answer = await Streams().answer(Asked(asked, Parts(nowhere), "r"))
+    assert isinstance(answer, EventStream) == holds
+    assert answer.headers["content-type"].startswith(streaming.MEDIA_TYPE)
+
+
+async def test_why_nothing_comes_is_said_in_a_line_that_is_no_event() -> None:
+    forged = "no worker\n\nevent: done\ndata: {}"
+
+    async def told() -> AsyncGenerator[Frame | Remark, None]:
+        yield Remark(forged)
+        raise EncryptedError(forged, "name its key")
+
+    found = [each async for each in of_runs._written(told())]
+
+    assert [each.count("\n") for each in found] == [2, 2]
+    assert found[0] == ": no worker event: done data: {}\n\n"
+    assert found[1].startswith(": No worker event: done data: {}; name its key.")
+
+
 async def test_one_that_has_nothing_to_tell_lives_and_ends_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.02)
+    monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.001)
+    seconds = itertools.count()
+    monkeypatch.setattr(streaming, "monotonic", lambda: next(seconds))
     room = Room(1)
 
-    told = await read(EventStream(room, _nothing(), life_seconds=0.1))
+    told = await read(EventStream(room, _nothing(), life_seconds=4))
 
     assert told[1] == f"retry: {streaming.RETRY_MILLISECONDS}\n\n"
-    assert set(told[2:-1]) == {": still there\n\n"}
-    assert len(told) > 4
+    assert told[2:-1] == [": still there\n\n"] * 3
     assert told[-1] == ""
     assert not room.is_full
 
 
 async def test_a_reader_who_stops_reading_is_let_go_and_nothing_is_kept_for_them(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(streaming, "STALLED_SECONDS", 0.05)
     made: list[int] = []
@@ -71,6 +113,57 @@ async def test_a_reader_who_stops_reading_is_let_go_and_nothing_is_kept_for_them
     await read(EventStream(Room(1), many()), send)
 
     assert len(made) <= 4
+    assert not caplog.records, "that somebody has gone is no fault"
+
+
+async def test_a_reader_who_takes_all_but_the_end_makes_room_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streaming, "STALLED_SECONDS", 0.05)
+    room = Room(1)
+
+    async def one() -> AsyncGenerator[str, None]:
+        yield frame("over", "")
+
+    async def send(told: int) -> None:
+        if told == 4:  # the head, when to come again, the frame, and the end
+            await _never()
+
+    assert len(await read(EventStream(room, one()), send)) == 4
+    assert not room.is_full
+
+
+async def test_a_reader_who_stops_reading_is_not_waited_for_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams, "END_SECONDS", 0.05)
+
+    async def breaks_off(_: Any, __: Any, send: Any) -> None:
+        kind = (b"content-type", streaming.MEDIA_TYPE.encode())
+        await send({"type": "http.response.start", "status": 200, "headers": [kind]})
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await _never()
+
+    async with asyncio.timeout(5):
+        await Bounded(breaks_off, asyncio.Event(), None)({"type": "http"}, _never, send)
+
+
+async def test_a_stream_that_has_ended_is_not_ended_once_more() -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def told() -> AsyncGenerator[str, None]:
+        yield frame("over", "")
+
+    await Bounded(EventStream(Room(1), told()), asyncio.Event(), None)(
+        {"type": "http"}, _never, send
+    )
+
+    assert [each.get("more_body", False) for each in sent[1:]] == [True, True, False]
 
 
 async def test_what_is_told_is_let_go_of_when_the_reader_leaves() -> None:

@@ -1,0 +1,117 @@
+"""A message of a program (§11), by what its run makes of it: an answer, none yet, or none ever."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from inbox.api.asked import Asked
+from inbox.api.runs import say
+from inbox.parts import Parts
+from inbox.person import Person
+from inbox.problems import Problem
+from schemas import names
+from schemas.errors import ErrorCode
+
+MESSAGE = {"role": "user", "content": "Hurry."}
+
+
+class Listening:
+    """A run that answers a message so."""
+
+    id = "r"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.told: list[Any] = []
+
+    async def describe(self) -> SimpleNamespace:
+        """It is there."""
+        return SimpleNamespace(workflow_type=names.AGENT_WORKFLOW)
+
+    async def send(self, message: Any, wait_seconds: float) -> Any:
+        """Answer it."""
+        assert (message, wait_seconds) == (MESSAGE, 20)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def signal(self, *told: Any) -> None:
+        """Take it down."""
+        self.told.append(told)
+
+
+def asked(parts: Parts, prefer: bytes) -> Asked:
+    """Ann's request to say something."""
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": json.dumps({"content": "Hurry."}).encode()}
+
+    head = [(b"content-type", b"application/json"), (b"prefer", prefer)]
+    scope = {"type": "http", "headers": head, "state": {"person": Person("ann")}}
+    return Asked(Request(scope, receive), parts, "r")
+
+
+def refusal(kind: str) -> ApplicationError:
+    """What a run refuses it with."""
+    return ApplicationError("so it is", type=kind)
+
+
+async def said(
+    answer: Any, nowhere: Client, monkeypatch: pytest.MonkeyPatch, prefer: bytes = b"wait=20"
+) -> tuple[int, Any, list[Any]]:
+    """What is answered, and what the run was told besides."""
+    run = Listening(answer)
+    monkeypatch.setattr(Parts, "run", lambda self, run_id: run)
+    response = await say(asked(Parts(nowhere), prefer))
+    return response.status_code, json.loads(bytes(response.body)), run.told
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "body", "told"),
+    [
+        ("Yes.", 200, {"run": "r", "answer": "Yes."}, False),
+        (None, 200, {"run": "r", "answer": None}, False),
+        (TimeoutError(), 202, {"run": "r"}, False),
+        (refusal(names.CONTINUED), 202, {"run": "r"}, False),
+        (refusal(names.NOT_A_CONVERSATION), 202, {"run": "r"}, True),
+    ],
+    ids=["answered", "with nothing", "not yet", "went on as new", "no conversation"],
+)
+async def test_a_run_has_a_message_once_whether_or_not_it_is_answered(
+    nowhere: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Any,
+    status: int,
+    body: Any,
+    told: bool,
+) -> None:
+    signals = [(names.MESSAGE, MESSAGE)] if told else []
+    assert await said(answer, nowhere, monkeypatch) == (status, body, signals)
+
+
+async def test_who_does_not_wait_is_not_kept_waiting(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await said(AssertionError("nobody waits"), nowhere, monkeypatch, b"wait=0")
+    assert found == (202, {"run": "r"}, [(names.MESSAGE, MESSAGE)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (names.INVALID_REQUEST, "invalid_request"),
+        (ErrorCode.CANCELLED, "no_answer"),
+        ("of another version", "refused"),
+    ],
+)
+async def test_what_will_not_be_answered_says_so(
+    nowhere: Client, monkeypatch: pytest.MonkeyPatch, kind: str, code: str
+) -> None:
+    with pytest.raises(Problem, match="so it is") as problem:
+        await said(refusal(kind), nowhere, monkeypatch)
+    assert problem.value.code == code
