@@ -191,6 +191,11 @@ class News(Lenient):
     link: str | None = None
     """Where it is decided, or where there is to be seen what came of it."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody is waited for any more."""
+        return self.kind in ("expired", "decided")
+
     def to_json(self) -> dict[str, Any]:
         """What there is to say, and the call as the query `approvals` shows it."""
         return {**super().to_json(), "waiting": self.waiting.to_json()}

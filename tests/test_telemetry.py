@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
@@ -19,8 +20,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from temporalio.client import Client
 
-from hosting.loading import LoadError, load
+from activities.telemetry.settings import TelemetrySettings
+from hosting.loading import House, LoadError, load
 from hosting.options import Settings
+from hosting.telemetry import core_metrics
 from tests.support import tools
 from tests.support.model_server import Answer, call, serve
 from tests.support.traces import Recorder
@@ -199,6 +202,17 @@ def own_series() -> set[str]:
         )
     }
     return found | {"holdfast_approvals_waiting", "holdfast_approvals_oldest_seconds"}
+
+
+def test_what_the_sdk_measures_is_told_where_metrics_are_and_nowhere_else() -> None:
+    def told(metrics: bool, telemetry: object = SimpleNamespace(identity={"a": "b"})) -> object:
+        url = "http://127.0.0.1:4318/v1/metrics"
+        telling = TelemetrySettings(traces=True, metrics=metrics, metrics_url=url)
+        return core_metrics(cast(House, SimpleNamespace(telling=telling, telemetry=telemetry)))
+
+    assert told(metrics=True) is not None
+    assert told(metrics=False) is None
+    assert told(metrics=True, telemetry=None) is None
 
 
 def series_of_dashboard() -> set[str]:

@@ -74,8 +74,7 @@ class Channels:
 
     def _link(self, news: News) -> str:
         """Where it is decided; once it is over, where the run is to be seen."""
-        over = news.kind in ("expired", "decided")
-        call = news.waiting.call_id
-        place = ("run", news.workflow_id) if over else ("waiting", news.workflow_id, call)
+        run, call = news.workflow_id, news.waiting.call_id
+        place = ("run", run) if news.is_over else ("waiting", run, call)
         # As the inbox builds its own: an id may hold any character.
         return self._inbox + "".join(f"/{quote(part, safe='')}" for part in place)

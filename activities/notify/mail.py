@@ -91,8 +91,16 @@ class MailNotifier:
             ApplicationError: the server did not take it.
         """
         recipients = self.recipients(news)
-        if recipients:
-            await asyncio.to_thread(self._send, message(news, self.mail, recipients))
+        if not recipients:
+            return
+        made = message(news, self.mail, recipients)
+        try:
+            # Each step has as long by itself; all of them together have no longer.
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                await asyncio.to_thread(self._send, made)
+        except TimeoutError:
+            said = f"{self.mail.host} did not take the message within {ATTEMPT_SECONDS:g} s"
+            raise telling_failed(said, retried=True) from None
 
     def _send(self, made: EmailMessage) -> None:
         try:

@@ -133,9 +133,8 @@ def _wrong_webhook(channel: Channel, environ: Mapping[str, str]) -> Iterator[Fau
     if webhook.url_env is not None:
         variable = webhook.url_env
         yield from _wrong_variable("urlEnv", variable) or _wrong_address(variable, environ)
-    wrong = _wrong_variable("secretEnv", webhook.secret_env)
-    yield from wrong
-    said = "" if wrong else environ.get(webhook.secret_env, "")
+    yield from _wrong_variable("secretEnv", webhook.secret_env)
+    said = environ.get(webhook.secret_env, "")
     try:
         secrets_of(said) if said else []
     except BadSecret as error:

@@ -74,12 +74,11 @@ def discreet(news: News, content: Content) -> News:
 
 def words_of(news: News) -> Words:
     """The news in words; of what is not told there is no line."""
-    over = news.kind in ("expired", "decided")
     return Words(
         title=_title(news),
-        lines=tuple((name, value) for name, value in _lines(news, over) if value),
+        lines=tuple((name, value) for name, value in _lines(news) if value),
         link=news.link or "",
-        action="See what came of it" if over else "Look at it and decide",
+        action="See what came of it" if news.is_over else "Look at it and decide",
     )
 
 
@@ -115,7 +114,7 @@ def _what(news: News) -> str:
     return one_line(news.waiting.label, NAME_CHARACTERS) + whose
 
 
-def _lines(news: News, over: bool) -> Iterator[tuple[str, str]]:
+def _lines(news: News) -> Iterator[tuple[str, str]]:
     waiting = news.waiting
     yield "Tool", one_line(waiting.tool, NAME_CHARACTERS) if waiting.kind != "plan" else ""
     yield "Agent", one_line(news.agent or "", NAME_CHARACTERS)
@@ -127,7 +126,7 @@ def _lines(news: News, over: bool) -> Iterator[tuple[str, str]]:
     yield "Decided", _decided(news)
     if news.kind == "expired":
         yield "So", _LAPSE[news.lapse]
-    if not over:
+    if not news.is_over:
         # What is bare of everything does not name them.
         yield "Who decides", _who(news) if waiting.tool else ""
         yield "Until", f"{_minute(waiting.expires_at)}; if nobody decides, {_LAPSE[news.lapse]}"

@@ -23,6 +23,14 @@ _DISABLED, _ENDPOINT, _HEADERS = (
     "OTEL_EXPORTER_OTLP_HEADERS",
 )
 _INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
+_SAMPLER, _SHARE = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
+_SAMPLERS: Final = tuple(
+    f"{parent}{name}"
+    for parent in ("", "parentbased_")
+    for name in ("always_on", "always_off", "traceidratio")
+)
+# A day. What waits much longer than that runs into the bounds of those who wait.
+_MAX_INTERVAL_MS: Final = 86_400_000
 
 
 class TelemetryError(Exception):
@@ -65,6 +73,8 @@ def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
     for signal in SIGNALS:
         if on[signal]:
             _check(environ, signal)
+    if on["TRACES"]:
+        _check_sampler(environ)
     return TelemetrySettings(
         traces=on["TRACES"],
         metrics=on["METRICS"],
@@ -114,6 +124,23 @@ def _check(environ: Mapping[str, str], signal: str) -> None:
             raise TelemetryError(wrong, todo)
 
 
+def _check_sampler(environ: Mapping[str, str]) -> None:
+    """See that a part of the runs is a part: what the SDK cannot read, it takes for all of them."""
+    said, share = _said(environ, _SAMPLER).lower(), _said(environ, _SHARE)
+    if said and said not in _SAMPLERS:
+        wrong = f"the variable {_SAMPLER} names a sampler that is not there"
+        raise TelemetryError(wrong, f"set it to one of {', '.join(_SAMPLERS)}")
+    if said.endswith("ratio") and share and not _is_part(share):
+        raise TelemetryError(f"the variable {_SHARE} is no part of 1", "write it like 0.1")
+
+
+def _is_part(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
+
+
 def _is_address(text: str) -> bool:
     if not text:
         return True
@@ -135,8 +162,8 @@ def _interval(environ: Mapping[str, str]) -> timedelta:
     said = _said(environ, _INTERVAL)
     if not said:
         return DEFAULT_INTERVAL
-    if not said.isdecimal() or int(said) == 0:
-        wrong = f"the variable {_INTERVAL} is no number of milliseconds"
+    if not said.isdecimal() or not 0 < float(said) <= _MAX_INTERVAL_MS:
+        wrong = f"the variable {_INTERVAL} is no number of milliseconds up to {_MAX_INTERVAL_MS}"
         raise TelemetryError(wrong, "write it like 60000")
     return timedelta(milliseconds=int(said))
 

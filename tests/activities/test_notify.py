@@ -14,20 +14,19 @@ import httpx
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from temporalio.exceptions import ApplicationError
 
 from activities.endpoints import http_client
 from activities.notify import http as sending
 from activities.notify.base import Hidden
 from activities.notify.channels import Channels
-from activities.notify.settings import NotifiersError, load_notifiers
+from activities.notify.settings import load_notifiers
 from activities.notify.webhook import WebhookNotifier, secrets_of, signature
-from activities.notify.words import words_of
 from activities.secrets import REPLACED, Secrets
 from schemas.publish import FOLDER
 from tests.docs.page import File, steps
-from tests.support.told import SECRET, Listening, listening, news
+from tests.support.told import DECIDED, SECRET, Listening, listening, news
 from tests.support.worker_process import ROOT
 
 Make = Callable[..., Channels]
@@ -139,6 +138,20 @@ async def test_the_time_of_the_attempt_is_signed(
     assert program.heard[0].headers["webhook-timestamp"] == "1614265330"
 
 
+async def test_where_a_program_listens_may_be_a_secret_too(
+    program: Listening, channels: Make
+) -> None:
+    webhook = {"webhook": {"urlEnv": "URL", "secretEnv": "SECRET"}}
+    told = channels(webhook, {"URL": program.url, "SECRET": SECRET})
+    assert Secrets(told.secrets()).clean(program.url) == REPLACED
+    await tell(told)
+    assert len(program.heard) == 1
+    assert channels(webhook, {}).warnings() == [
+        f"channel `desk`: the environment variable {name} is not set; nobody is told in it"
+        for name in ("SECRET", "URL")
+    ]
+
+
 async def test_what_a_program_is_told_is_the_published_news(
     program: Listening, channels: Make
 ) -> None:
@@ -163,16 +176,28 @@ async def test_a_link_leads_to_the_waiting_call_whatever_its_runs_id_holds(
     assert link == "https://acme.org/holdfast/waiting/a%2Fb%20%3F%23%25%C3%A4/t2c1"
 
 
+@pytest.mark.parametrize("kind", ["expired", "decided"])
+async def test_once_it_is_over_a_link_leads_to_the_run(
+    program: Listening, channels: Make, kind: str
+) -> None:
+    await tell(channels(slack(), {"SLACK_URL": program.url}, "https://inbox.x/a&b"), kind)
+    link = "<https://inbox.x/a&amp;b/run/order%2F7|See what came of it>"
+    said = program.heard[0].json
+    assert said["blocks"][-1]["text"]["text"] == link
+    assert (said["unfurl_links"], said["unfurl_media"]) == (False, False)
+
+
 @pytest.mark.parametrize("content", ["brief", "none"])
 async def test_a_channel_is_told_no_more_than_it_is_to_be(
     program: Listening, channels: Make, content: str
 ) -> None:
     told = channels(hook(program, content=content), {"SECRET": SECRET})
-    await tell(told, "decided", waiting={"question": "Refund A-7?"})
+    more = {"question": "Refund A-7?", "instance": "acme", "decisions": [DECIDED]}
+    await tell(told, "decided", waiting=more)
     body = program.heard[0].body.decode()
     for hidden in ("A-7", "120", "broken", "too much"):
         assert hidden not in body
-    for shown in ("Refund an order", "desk", "bob"):
+    for shown in ("Refund an order", "refund", "desk", "ada", "bob", "acme", "finance", "d" * 64):
         assert (shown in body) is (content == "brief")
     assert "order%2F7" in body
 
@@ -181,10 +206,10 @@ async def test_a_channel_is_told_no_more_than_it_is_to_be(
 async def test_a_program_that_wants_none_of_it_is_not_told_again(
     program: Listening, channels: Make, status: int
 ) -> None:
-    program.answer = lambda _: Response("no such\nhook", status_code=status)
+    program.answer = lambda _: Response(b"no such\nhook \xff", status_code=status)
     failed = await failure(channels(hook(program), {"SECRET": SECRET}))
     assert failed.non_retryable
-    assert failed.message.startswith(f"127.0.0.1 answered {status}: no such hook. Check")
+    assert failed.message.startswith(f"127.0.0.1 answered {status}: no such hook \ufffd. Check")
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
@@ -233,6 +258,24 @@ async def test_a_program_that_never_answers_is_given_up_for_now(
         await left.wait()
     assert failed.message == "127.0.0.1 did not answer within 0.1 s"
     assert not failed.non_retryable
+
+
+async def test_of_an_answer_that_never_ends_only_the_beginning_is_read(
+    program: Listening, channels: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 5.0)
+    heard = asyncio.Event()
+
+    async def endless() -> AsyncIterator[str]:
+        while not heard.is_set():
+            yield "busy " * 100
+            await asyncio.sleep(0.01)
+
+    program.answer = lambda _: StreamingResponse(endless(), status_code=503)
+    failed = await failure(channels(hook(program), {"SECRET": SECRET}))
+    heard.set()
+    assert failed.message.startswith("127.0.0.1 answered 503: busy busy")
+    assert len(failed.message) < 300
 
 
 async def test_half_a_character_stops_nobody_from_being_told(
@@ -296,12 +339,6 @@ async def test_slack_takes_a_message_however_long_the_arguments_are(
     assert all(len(block["text"]["text"]) < 3_000 for block in program.heard[0].json["blocks"])
 
 
-def test_an_argument_is_not_taken_for_what_we_say() -> None:
-    told = words_of(news(waiting={"arguments": {"Who decides": "nobody", "Until": "never"}}))
-    said = [name for name, _ in told.lines]
-    assert (said.count("Who decides"), said.count("Until")) == (1, 1)
-
-
 # What is secret.
 
 
@@ -313,6 +350,10 @@ async def test_what_the_environment_holds_is_kept_secret(channels: Make) -> None
     webhook = {"webhook": {"url": "https://x.example", "secretEnv": "SECRET"}}
     both = Secrets(channels(webhook, {"SECRET": f"{SECRET} {OLD_SECRET}"}).secrets())
     assert both.clean(f"{OLD_SECRET[6:]} {SECRET}") == f"{REPLACED} {REPLACED}"
+
+
+def test_a_line_break_behind_a_secret_is_no_part_of_it() -> None:
+    assert Hidden("SECRET", {"SECRET": f"{SECRET}\n"}).value() == SECRET
 
 
 async def test_a_secret_that_is_not_there_is_told_at_start_and_when_it_is_needed(
@@ -331,55 +372,3 @@ async def test_another_worker_may_have_a_channel_that_this_one_has_not() -> None
     failed = await failure(Channels())
     assert not failed.non_retryable
     assert "no channel `desk`" in failed.message
-
-
-# What is read when the worker starts.
-
-
-def refused(folder: Path, http: httpx.AsyncClient, text: str, environ: dict[str, str]) -> str:
-    """Why such a file does not load."""
-    file = folder / "notify.yaml"
-    file.write_text(text)
-    with pytest.raises(NotifiersError) as error:
-        load_notifiers(file, environ, http)
-    assert all(problem.mend for problem in error.value.problems)
-    return str(error.value).replace(f"{folder}/", "")
-
-
-@pytest.mark.parametrize(
-    ("said", "environ", "says"),
-    [
-        ("slack: {urlEnv: U}", {"U": "hooks"}, "6: `channels.desk.slack.urlEnv`: the variable U"),
-        (
-            "slack: {urlEnv: U}",
-            {"U": "http://hooks.slack.com/x"},
-            "the variable U holds no address",
-        ),
-        ("slack: {urlEnv: 'https://x.y'}", {}, "this names no environment variable; write the"),
-        ("webhook: {url: 'https://x', secretEnv: S}", {"S": "hush"}, "it begins with `whsec_`"),
-        (
-            "webhook: {url: 'https://x', secretEnv: S}",
-            {"S": "whsec_YQ=="},
-            "it holds 1 bytes; make",
-        ),
-        ("webhook: {url: 'https://x', secretEnv: S}", {"S": "whsec_?"}, "is no base64"),
-        ("webhook: {url: 'ftp://x', secretEnv: S}", {}, "`ftp://x` is no web address"),
-        ("webhook: {secretEnv: S}", {}, "write either `url` or `urlEnv`"),
-    ],
-)
-def test_what_does_not_load_is_told_by_its_line(
-    tmp_path: Path, http: httpx.AsyncClient, said: str, environ: dict[str, str], says: str
-) -> None:
-    text = (
-        f"inbox: https://inbox.x\nchannels:\n  desk:\n    on: [asked]\n    groups: []\n    {said}\n"
-    )
-    told = refused(tmp_path, http, text, environ)
-    assert told.startswith("notify.yaml:6: ")
-    assert says in told
-    assert "\n" not in told
-    for value in environ.values():
-        assert value not in told
-
-
-def test_without_a_file_there_are_no_channels(http: httpx.AsyncClient) -> None:
-    assert load_notifiers(None, {}, http).listeners() == []

@@ -1,9 +1,10 @@
 """§13: people are told by mail: a real server, STARTTLS and a login."""
 
 import asyncio
+import smtplib
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
@@ -39,10 +40,15 @@ class Post:
     taken: list[tuple[list[str], EmailMessage, bool]] = field(default_factory=list)
     to_recipient: str = "250 OK"
     to_data: str = "250 OK"
+    # Whom alone it takes no mail for, and whether it hangs up where others say goodbye.
+    refuses: str = ""
+    hangs_up: bool = False
 
     async def handle_RCPT(  # noqa: N802
         self, _: SMTP, __: Session, envelope: Envelope, address: str, ___: list[str]
     ) -> str:
+        if address == self.refuses:
+            return "550 nobody here"
         if self.to_recipient.startswith("250"):
             envelope.rcpt_tos.append(address)
         return self.to_recipient
@@ -55,6 +61,12 @@ class Post:
         assert isinstance(said, EmailMessage)
         self.taken.append((list(envelope.rcpt_tos), said, session.ssl is not None))
         return self.to_data
+
+    async def handle_QUIT(self, server: SMTP, _: Session, __: Envelope) -> str:  # noqa: N802
+        if self.hangs_up:
+            assert isinstance(server.transport, asyncio.Transport)  # somebody is connected
+            server.transport.abort()
+        return "221 Bye"
 
 
 def certificate(folder: Path) -> ssl.SSLContext:
@@ -189,6 +201,30 @@ async def test_nothing_is_said_to_a_server_that_is_not_the_one(
         assert post.taken == []
 
 
+async def test_nor_is_it_where_the_first_byte_is_secured(
+    context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    async with serving(Post(), over_tls=context) as post:
+        failed = await failure(mail(post, tls="tls"))
+        assert "the certificate of 127.0.0.1 is not good" in failed.message
+        assert post.taken == []
+
+
+@pytest.mark.parametrize(("tls", "port"), [("starttls", 587), ("tls", 465), ("none", 25)])
+async def test_a_server_is_asked_at_the_port_for_how_it_is_secured(
+    monkeypatch: pytest.MonkeyPatch, tls: str, port: int
+) -> None:
+    def busy(_: str, asked: int, **__: Any) -> None:
+        raise smtplib.SMTPConnectError(421, f"not now, {asked}".encode() + b"\xff")
+
+    monkeypatch.setattr(smtplib, "SMTP", busy)
+    monkeypatch.setattr(smtplib, "SMTP_SSL", busy)
+    failed = await failure(mail(Post(port=1), port=None, tls=tls))
+    assert failed.message == f"127.0.0.1 refused the message (421 not now, {port}\ufffd)"
+    assert not failed.non_retryable
+
+
 async def test_a_server_that_cannot_secure_the_connection_gets_no_mail() -> None:
     async with serving(Post()) as post:
         failed = await failure(mail(post))
@@ -220,10 +256,43 @@ async def test_what_may_pass_is_tried_again(
         assert failed.non_retryable is is_final
 
 
+async def test_who_alone_gets_none_is_told_of_and_nobody_is_told_twice(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(Post(refuses="bob@acme.org", hangs_up=True)) as post:
+        await tell(mail(post, tls="none", to=["ada@acme.org", "bob@acme.org"]))
+        assert [recipients for recipients, _, _ in post.taken] == [["ada@acme.org"]]
+    assert caplog.messages == ["127.0.0.1 refused 1 of the recipients"]
+
+
 async def test_a_server_that_cannot_be_reached_is_tried_again() -> None:
     failed = await failure(mail(Post(port=1), tls="none"))
     assert not failed.non_retryable
     assert "127.0.0.1 could not be reached" in failed.message
+
+
+async def test_a_server_that_goes_on_slowly_is_given_up_for_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mailing, "ATTEMPT_SECONDS", 0.5)
+    left = asyncio.Event()
+
+    async def slow(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Greet, and never come to an end of it."""
+        with suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(5):
+                while not left.is_set():
+                    writer.write(b"220-wait\r\n")
+                    await writer.drain()
+                    await asyncio.sleep(0.1)
+        writer.close()
+
+    async with await asyncio.start_server(slow, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        failed = await failure(mail(Post(port=port), tls="none"))
+        left.set()
+    assert failed.message == "127.0.0.1 did not take the message within 0.5 s"
+    assert not failed.non_retryable
 
 
 @pytest.mark.parametrize(
@@ -248,7 +317,7 @@ async def test_where_there_is_nobody_to_tell_no_server_is_asked() -> None:
 def test_a_models_words_make_no_header_no_link_and_no_markup() -> None:
     evil = "x\r\nBcc: eve@evil.example\r\n\r\n<a href='https://evil.example'>Approve</a>"
     told = news(waiting={"label": evil, "reasoning": evil, "arguments": {evil: evil}})
-    linked = told.model_copy(update={"link": "https://inbox.x/waiting/order%2F7/t2c1"})
+    linked = told.model_copy(update={"link": "https://inbox.x/a&b/waiting/order%2F7/t2c1"})
     said = message(linked, mail(Post(port=1)), ["ada@acme.org"])
     assert said["bcc"] is None
     plain, page = parts(said)
@@ -257,4 +326,5 @@ def test_a_models_words_make_no_header_no_link_and_no_markup() -> None:
         assert "https://evil" not in text
         assert "evil.example" not in text
     assert page.count("<a ") == 1
+    assert '<a href="https://inbox.x/a&amp;b/waiting/order%2F7/t2c1">' in page
     assert "&lt;a href" in page

@@ -14,7 +14,9 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
 from activities.secrets import Secrets
+from activities.telemetry.ids import context_of
 from activities.telemetry.metrics import MAX_VALUES_OF_LABEL, OTHERS
+from activities.telemetry.recording import SpanRecorder
 from activities.telemetry.settings import read_telemetry
 from activities.telemetry.starting import BETWEEN_TROUBLES_SECONDS, Seldom, start
 from activities.telemetry.telemetry import FLUSH_SECONDS, Telemetry
@@ -31,6 +33,25 @@ def test_a_place_travels_as_the_w3c_writes_it() -> None:
     assert place is not None
     assert place.header() == {"traceparent": PARENT, "tracestate": "a=1", "baggage": "team=desk"}
     assert place.at("1" * 16, "00").header()["traceparent"].endswith(f"-{'1' * 16}-00")
+
+
+@pytest.mark.parametrize(("said", "flags"), [("03", "01"), ("02", "00"), ("ff", "01")])
+def test_of_its_flags_whether_it_is_wanted_is_read(said: str, flags: str) -> None:
+    place = read_header({"traceparent": f"{PARENT[:-2]}{said}"})
+    assert place is not None
+    assert place.flags == flags
+
+
+def test_what_a_vendor_has_said_of_a_trace_is_handed_on() -> None:
+    place = Place("a" * 32, "1" * 16, more={"tracestate": "a=1"})
+    context = trace.get_current_span(context_of(place)).get_span_context()
+    assert context.trace_state["a"] == "1"
+
+
+async def test_a_worker_without_a_collector_takes_what_a_run_began_to_tell() -> None:
+    models: Any = None
+    told = Told(trace_id="a" * 32, flags="01").to_json()
+    await SpanRecorder(None, models).record_spans(told)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +107,60 @@ def test_spans_of_a_trace_that_is_not_wanted_are_not_made_and_are_counted() -> N
     assert recorder.measured()["holdfast.errors"] == [(of, 1)]
 
 
+def test_no_span_tells_a_secret_in_its_name_or_beside_it() -> None:
+    recorder = Recorder(secrets=["sk-Sesame-42"])
+    place = Place("a" * 32, "1" * 16)
+    recorder.telemetry.begin("chat sk-Sesame-42", place, {"model": "sk-Sesame-42"}).end()
+    span = SpanRecord(
+        kind="tool",
+        name="execute_tool sk-Sesame-42",
+        span_id="2" * 16,
+        start="2026-01-01T00:00:00.000Z",
+        end="2026-01-01T00:00:00.000Z",
+        attributes={"gen_ai.tool.name": "sk-Sesame-42"},
+    )
+    recorder.telemetry.record(span, Told(trace_id="a" * 32, flags="01"))
+    names = sorted(each.name for each in recorder.seen())
+    assert names == ["chat [secret]", "execute_tool [secret]"]
+    assert "sk-Sesame-42" not in str(recorder.seen())
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "said", "amount"),
+    [
+        ("run", "holdfast.runs.ended", {"gen_ai.agent.name": "desk", "holdfast.status": "done"}, 1),
+        (
+            "approval",
+            "holdfast.approval.wait",
+            {"holdfast.approval.kind": "call", "holdfast.approval.verdict": "deny"},
+            (1, 60.0),
+        ),
+    ],
+)
+def test_what_is_over_is_counted_under_no_run_and_no_person(
+    kind: Any, metric: str, said: dict[str, Any], amount: Any
+) -> None:
+    recorder = Recorder()
+    span = SpanRecord(
+        kind=kind,
+        name="…",
+        span_id="1" * 16,
+        start="2026-01-01T00:00:00.000Z",
+        end="2026-01-01T00:01:00.000Z",
+        attributes={**said, "gen_ai.conversation.id": "run-1", "holdfast.approval.by": ["ada"]},
+    )
+    recorder.telemetry.record(span, Told(trace_id="a" * 32, flags="00"))
+    assert recorder.measured() == {metric: [(said, amount)]}
+
+
 def test_the_sampler_decides_by_the_trace_or_as_the_starter_has() -> None:
     telemetry = Recorder().telemetry
     telemetry.spans.sampler = TraceIdRatioBased(0.5)
     low, high = f"{1:032x}", "f" * 32
     assert telemetry.flags(low, None) == "01"
     assert telemetry.flags(high, None) == "00"
+    assert telemetry.flags(high, Place(low, "1" * 16, "01")) == "01"
+    assert telemetry.flags(low, Place(high, "1" * 16, "01")) == "00"
     theirs = Recorder().telemetry
     assert theirs.flags(high, Place(low, "1" * 16, "00")) == "00"
     assert theirs.flags(high, Place(low, "1" * 16, "01")) == "01"
@@ -127,6 +196,19 @@ def test_an_answer_is_measured_by_the_names_of_the_conventions() -> None:
     assert measured["holdfast.cost"] == [(LABELS, 0.25)]
     assert measured["holdfast.turns"] == [(LABELS, 1)]
     assert measured["holdfast.errors"] == [({"error.type": "503", "holdfast.of": "model"}, 1)]
+
+
+def test_what_costs_nothing_is_known_and_what_is_no_turn_is_none() -> None:
+    recorder = Recorder()
+    usage = Usage(output_tokens=0, cost=0.0)
+    recorder.telemetry.metrics.answered(LABELS, usage, 1.0, None, turn=False)
+    measured = recorder.measured()
+    assert measured.pop("gen_ai.client.operation.duration") == [(LABELS, (1, 1.0))]
+    output = LABELS | {"gen_ai.token.type": "output"}
+    assert measured == {
+        "gen_ai.client.token.usage": [(output, (1, 0))],
+        "holdfast.cost": [(LABELS, 0.0)],
+    }
 
 
 class Collector(ThreadingHTTPServer):
@@ -184,7 +266,7 @@ def started(monkeypatch: pytest.MonkeyPatch, collector: Collector, **more: str) 
 
 
 def test_a_line_is_sent_with_its_place_and_without_secrets(
-    monkeypatch: pytest.MonkeyPatch, collector: Collector
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = list(logging.getLogger().handlers)
     telemetry = started(monkeypatch, collector, OTEL_LOGS_EXPORTER="otlp")
@@ -193,16 +275,31 @@ def test_a_line_is_sent_with_its_place_and_without_secrets(
     span = telemetry.begin("chat m", place, {})
     with trace.use_span(span, end_on_exit=True):
         logging.getLogger("holdfast").warning("the key is %s", "sk-Sesame-42")
+        for _ in range(2):  # of the sending itself: told here, once, and not sent
+            logging.getLogger("opentelemetry.sdk").warning("no room for a line")
     telemetry.close()
     logging.getLogger().handlers[:] = before
     assert set(collector.sent) >= {"/v1/logs", "/v1/traces"}
     sent = ExportLogsServiceRequest.FromString(collector.sent["/v1/logs"][0])
     [line] = sent.resource_logs[0].scope_logs[0].log_records
     assert line.body.string_value == "the key is [secret]"
+    assert line.severity_text == "WARN"
+    assert caplog.messages.count("no room for a line") == 1
     assert line.trace_id.hex() == place.trace_id
     about = {one.key: one.value.string_value for one in sent.resource_logs[0].resource.attributes}
     assert about["service.name"] == "desk"
     assert UUID(about["service.instance.id"]).version == 4, "one process of several"
+
+
+@pytest.mark.parametrize(
+    "said", [{"OTEL_SERVICE_NAME": "ours"}, {"OTEL_RESOURCE_ATTRIBUTES": "a=b, service.name=ours"}]
+)
+def test_a_process_is_called_as_its_environment_says(
+    monkeypatch: pytest.MonkeyPatch, collector: Collector, said: dict[str, str]
+) -> None:
+    telemetry = started(monkeypatch, collector, **said)
+    telemetry.close()
+    assert telemetry.identity["service.name"] == "ours"
 
 
 def test_a_trouble_of_the_sending_is_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
@@ -213,6 +310,20 @@ def test_a_trouble_of_the_sending_is_told_now_and_then(caplog: pytest.LogCapture
         record.created = 1_000_000_000.0 + seconds
         telling.handle(record)
     assert caplog.messages == ["no answer, try 0", "no answer, try 2"]
+
+
+def test_what_cannot_stop_keeps_nothing_from_stopping() -> None:
+    stopped: list[str] = []
+
+    class Broken:
+        def shutdown(self) -> None:
+            stopped.append("broken")
+            raise RuntimeError
+
+    telemetry = Recorder().telemetry
+    telemetry.stops(Broken())
+    telemetry.close()
+    assert stopped == ["broken"]
 
 
 def test_a_collector_that_never_answers_holds_up_nothing(
@@ -232,5 +343,6 @@ def test_a_collector_that_never_answers_holds_up_nothing(
     assert monotonic() - began < FLUSH_SECONDS + 2
     stuck.set()  # what is still being sent is not to go on beside other tests
     for thread in set(threading.enumerate()) - others:
+        assert thread.daemon, "it would keep the process from ending"
         thread.join(FLUSH_SECONDS)
         assert not thread.is_alive()

@@ -12,6 +12,7 @@ from activities.telemetry.settings import (
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 COLLECTOR = {ENDPOINT: "http://collector:4318"}
+A_PART = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.1"}
 
 
 def on(**environ: str) -> tuple[bool, bool, bool]:
@@ -29,6 +30,7 @@ def test_a_collector_is_told_spans_and_metrics_and_logs_where_they_are_asked_for
     assert on(**COLLECTOR) == (True, True, False)
     assert on(**COLLECTOR, OTEL_LOGS_EXPORTER="otlp") == (True, True, True)
     assert on(**COLLECTOR, OTEL_TRACES_EXPORTER="none") == (False, True, False)
+    assert on(**COLLECTOR, **A_PART) == (True, True, False)
     assert on(OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="https://x/v1/traces") == (True, False, False)
     assert on(OTEL_METRICS_EXPORTER="otlp") == (False, True, False)
     assert on(**COLLECTOR, OTEL_SDK_DISABLED="TRUE") == (False, False, False)
@@ -46,28 +48,44 @@ def test_the_core_is_told_where_the_collector_is_and_how_one_is_let_in() -> None
     assert settings.headers == {"authorization": "Bearer sk-Sesame-42", "x-team": "desk"}
     assert settings.interval.total_seconds() == 5
     assert "Sesame" not in repr(settings)
+    metrics = {
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20sk-Sesame-42",
+        "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "x-team=desk",
+        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://metrics:4318/otlp",
+    }
+    own = read_telemetry(COLLECTOR | metrics)
+    assert (own.metrics_url, own.headers) == ("http://metrics:4318/otlp", {"x-team": "desk"})
 
 
 @pytest.mark.parametrize(
     ("name", "value", "wrong"),
     [
         (ENDPOINT, "collector:4318", f"the variable {ENDPOINT} holds no address"),
+        (ENDPOINT, "http://collector:0", f"the variable {ENDPOINT} holds no address"),
         (ENDPOINT, "http://[", f"the variable {ENDPOINT} holds no address"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "names a protocol that is not spoken"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "names a protocol that is not spoken"),
         ("OTEL_TRACES_EXPORTER", "zipkin", "names an exporter that is not there"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "1m", "is no number of milliseconds"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "9" * 400, "is no number of milliseconds"),
         ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "yes", "is unclear"),
+        ("OTEL_TRACES_SAMPLER", "ratio", "names a sampler that is not there"),
+        ("OTEL_TRACES_SAMPLER_ARG", "10%", "is no part of 1"),
+        ("OTEL_TRACES_SAMPLER_ARG", "10", "is no part of 1"),
     ],
 )
 def test_what_cannot_be_meant_so_is_refused(name: str, value: str, wrong: str) -> None:
     with pytest.raises(TelemetryError) as refused:
-        read_telemetry({**COLLECTOR, name: value})
+        read_telemetry({**COLLECTOR, **A_PART, name: value})
     assert wrong in refused.value.wrong
     assert name in refused.value.wrong
     assert refused.value.todo.startswith(("write it", "set it"))
 
 
 def test_what_the_collector_alone_is_sent_is_a_secret() -> None:
-    environ = {"OTEL_EXPORTER_OTLP_METRICS_HEADERS": "api-key=sk-Sesame-42"}
+    environ = {
+        "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "api-key=sk-Sesame-42",
+        ENDPOINT: "http://holdfast:sk-Barley-7@collector:4318",
+    }
     secrets = Secrets(secrets_of_telemetry(environ))
-    assert secrets.clean("it said sk-Sesame-42") == "it said [secret]"
+    assert secrets.clean("sk-Sesame-42 or sk-Barley-7") == "[secret] or [secret]"

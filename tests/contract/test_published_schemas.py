@@ -281,7 +281,7 @@ def _is_described(key: str, schema: Any) -> bool:
     return said or key in ("n", "at", "type", "const")
 
 
-@pytest.mark.parametrize("name", ["tool", "agent", "endpoints", "keys"])
+@pytest.mark.parametrize("name", ["tool", "agent", "endpoints", "keys", "inbox", "notify"])
 def test_a_schema_shows_an_example_that_fits_it(name: str) -> None:
     [example] = publish.schema_of(name)["examples"]
     assert [error.message for error in validator(name).iter_errors(example)] == []

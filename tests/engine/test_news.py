@@ -1,6 +1,6 @@
 """§7, §13: what people are told of a question, how often, and in which channels."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from schemas.notify import Listener, News, NewsKind
 from tests.engine.asking import ANN, BOB, approve, asks, decides, deny, edit, open_question
 from tests.engine.driver import Play
 from workflows.engine.approval import Question
-from workflows.engine.news import Followed, Origin, concerns, news_of
+from workflows.engine.news import MAX_GROUPS_TOLD, Followed, Origin, concerns, news_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ORIGIN = Origin("order/7", "first-history", "desk", "ada")
@@ -65,6 +65,14 @@ def test_people_are_told_that_nobody_decided_and_what_became_of_it() -> None:
     assert told(question, "expired").decided is None
 
 
+def test_what_one_of_two_said_is_not_what_ended_the_wait() -> None:
+    play = asks(policy={"quorum": 2})
+    question = open_question(play)
+    decides(play, approve(**ANN))
+    play.desk.expire(question)
+    assert told(question, "expired").decided is None
+
+
 def test_of_what_need_not_be_decided_any_more_nothing_is_told() -> None:
     play, followed = asks(), Followed()
     open_question(play)
@@ -86,10 +94,15 @@ def test_a_further_question_under_the_same_id_is_another() -> None:
     first = open_question(play)
     kinds(followed, play)
     play.desk.expire(first)
-    again = Question(**{**vars(first), "ruling": None, "round": 2})
-    play.desk.ask(again)
+    others: list[dict[str, Any]] = [
+        {"round": 2},
+        {"kind": "reconcile"},
+        {"requested_at": first.requested_at + timedelta(hours=1)},
+    ]
+    again = [Question(**{**vars(first), "ruling": None, **other}) for other in others]
+    play.desk.ask(again[0])
     assert kinds(followed, play) == ["expired", "asked"]
-    assert told(first).about != told(again).about
+    assert len({told(question).about for question in [first, *again]}) == 4
 
 
 @pytest.mark.parametrize(
@@ -147,23 +160,25 @@ def test_after_an_edit_it_says_what_was_decided_on() -> None:
 
 
 def test_news_of_something_large_is_small() -> None:
-    large = "x" * 1_000_000
+    large = "x" * 100_000
     question = open_question(asks())
     question.arguments = {"text": large, "list": [large] * 10, "amount": 5}
     question.reasoning = question.text = question.label = large
-    for _ in range(50):
-        decided, effect = question.count(_deny(large), NOW), b""
-        question.counted.append((decided, effect))
+    question.policy = question.policy.model_copy(update={"approvers": [large] * 100})
+    for number in range(50):
+        question.count(_deny(large, f"ann {number}"), NOW)
     news = told(question, "decided")
-    assert json_size(news.to_json()) < 40_000
+    assert json_size(news.to_json()) < 45_000
+    assert len(news.waiting.approvers) == MAX_GROUPS_TOLD
+    assert [one.by for one in news.waiting.decisions] == [f"ann {n}" for n in range(45, 50)]
     assert news.waiting.arguments["amount"] == 5
     question.arguments = {large: 1}
     assert told(question).waiting.arguments == {}
 
 
-def _deny(reason: str) -> Any:
+def _deny(reason: str, by: str) -> Any:
     return Decision.model_construct(
-        call_id="t1c1", decision="deny", reason=reason, groups=[reason] * 100, by="ann"
+        call_id="t1c1", decision="deny", reason=reason, groups=[reason] * 100, by=by
     )
 
 

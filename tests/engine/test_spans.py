@@ -17,6 +17,7 @@ from schemas.entry import (
     ToolCall,
     ToolEnd,
     ToolStart,
+    TurnEnd,
 )
 from schemas.errors import CallError, ErrorCode
 from schemas.message import ChatMessage
@@ -24,7 +25,12 @@ from schemas.run import Spent
 from schemas.solution import Usage
 from schemas.tracing import Origin, SpanRecord
 from workflows.engine.log import Log
-from workflows.engine.spans import MAX_CONTENT_CHARACTERS, Spans, Subject
+from workflows.engine.spans import (
+    MAX_ASKED_MESSAGES,
+    MAX_CONTENT_CHARACTERS,
+    Spans,
+    Subject,
+)
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -71,9 +77,9 @@ def asked(kind: Any = "call", expires: timedelta = 7 * DAY, **more: Any) -> Conf
     return ConfirmationRequired(turn=1, call_id="t1c1", approval=waiting, **more)
 
 
-def decided(verdict: Any, *, counts: bool = True) -> DecisionEntry:
+def decided(verdict: Any, *, counts: bool = True, signed: bool = False) -> DecisionEntry:
     """Somebody decides; where it takes more than one, it may not be the last."""
-    said = Decided(decision=verdict, by="ada", at=at(BEGAN), digest="d")
+    said = Decided(decision=verdict, by="ada", at=at(BEGAN), digest="d", signed=signed)
     return DecisionEntry(call_id="t1c1", decided=said, outcome="decided" if counts else None)
 
 
@@ -155,10 +161,12 @@ def test_whether_a_call_took_effect_is_asked_inside_of_it() -> None:
     told = Told()
     told.later(HOUR, made(), started())
     told.later(HOUR, asked("reconcile"))
-    told.later(DAY, decided("respond"), ended())
+    told.later(DAY, decided("did_not_happen"), started())
+    told.later(HOUR, ended())
     wait, call = told.take()
     assert wait.parent_id == call.span_id
-    assert call.start < wait.start < wait.end == call.end
+    assert call.start < wait.start < wait.end < call.end
+    assert hours(call) == 26
 
 
 @pytest.mark.parametrize(("expires", "verdict"), [(HOUR, "expired"), (DAY, "withdrawn")])
@@ -171,9 +179,29 @@ def test_a_wait_that_nobody_ended_ends_with_its_run(expires: timedelta, verdict:
     assert (run.error, run.attributes["holdfast.status"]) == ("cancelled", "cancelled")
 
 
+def test_a_wait_that_nobody_ended_ends_with_its_call() -> None:
+    told = Told()
+    told.later(HOUR, made(), asked())
+    told.later(HOUR, ended(ErrorCode.CANCELLED))
+    wait, call = told.take()
+    assert (hours(wait), wait.attributes["holdfast.approval.verdict"]) == (1, "withdrawn")
+    assert call.error == "cancelled"
+
+
+def test_a_plan_that_a_message_came_before_is_waited_for_to_the_end_of_its_turn() -> None:
+    told = Told()
+    told.later(HOUR, asked("plan", expires=2 * DAY))
+    told.later(HOUR, TurnEnd(turn=1))
+    [wait] = told.take()
+    assert (hours(wait), wait.attributes["holdfast.approval.verdict"]) == (1, "withdrawn")
+    told.later(7 * DAY, Done(status="completed"))
+    assert [each.kind for each in told.take()] == ["run"]
+
+
 def test_an_expiry_is_a_verdict_and_a_second_question_a_second_span() -> None:
     told = Told()
     told.later(HOUR, made(), started(), asked("reconcile"))
+    told.later(HOUR, decided("happened", counts=False))
     told.later(HOUR, DecisionEntry(call_id="t1c1", outcome="expired"))
     told.later(HOUR, asked("reconcile"))
     told.later(HOUR, decided("respond"), ended())
@@ -195,6 +223,43 @@ def test_content_is_told_where_it_is_asked_for_and_is_bounded() -> None:
         assert len(str(call.attributes.get("gen_ai.tool.call.result", ""))) == (
             MAX_CONTENT_CHARACTERS if content else 0
         )
+
+
+def test_of_content_it_tells_what_was_carried_out_and_of_nobody_elses_call() -> None:
+    told = Told(content=True)
+    another = MessageEntry(message=ChatMessage(role="tool", content="theirs", call_id="t1c2"))
+    told.later(HOUR, made(arguments={"n": 1}), started(arguments={"n": 2}), ended(), another)
+    [call] = told.take()
+    assert call.attributes["gen_ai.tool.call.arguments"] == '{"n": 2}'
+    assert "gen_ai.tool.call.result" not in call.attributes
+
+
+def test_of_all_that_people_say_the_beginning_is_told() -> None:
+    told = Told(content=True)
+    for number in range(MAX_ASKED_MESSAGES + 2):
+        said = ChatMessage(role="user", content=f"said {number}")
+        told.later(HOUR, MessageEntry(message=said))
+    told.later(HOUR, Done(status="completed"))
+    [run] = told.take()
+    assert str(run.attributes["gen_ai.input.messages"]).count("said ") == MAX_ASKED_MESSAGES
+
+
+def test_a_wait_says_how_many_had_to_agree_and_whether_one_signed() -> None:
+    told, one = Told(), asked()
+    two = one.model_copy(update={"approval": one.approval.model_copy(update={"quorum": 2})})
+    told.later(HOUR, two, decided("approve", counts=False), decided("approve", signed=True))
+    [wait] = told.take()
+    assert wait.attributes["holdfast.approval.quorum"] == 2
+    assert wait.attributes["holdfast.approval.signed"] is True
+
+
+def test_nothing_ends_before_it_begins_when_a_servers_clock_is_set_back() -> None:
+    told = Told()
+    told.later(timedelta(), made(), asked())
+    told.later(-HOUR, decided("approve"))
+    told.later(HOUR, started())
+    told.later(-2 * HOUR, ended(), Done(status="completed"))
+    assert [hours(each) for each in told.take()] == [0, 0, 0]
 
 
 def test_a_single_call_is_no_agent() -> None:

@@ -47,6 +47,41 @@ async def test_a_server_that_does_not_answer_is_not_measured(
     assert await gauges(reader) == {}
 
 
+@pytest.mark.parametrize(
+    ("count", "oldest"),
+    [(0, -HOUR), (3, HOUR), (3, None)],
+    ids=["none that waits", "of a clock ahead", "unknown"],
+)
+async def test_nothing_has_waited_for_less_than_no_time(
+    client: Client, monkeypatch: pytest.MonkeyPatch, count: int, oldest: timedelta | None
+) -> None:
+    async def asked(_: Client) -> tuple[int, datetime | None]:
+        return count, None if oldest is None else datetime.now(UTC) + oldest
+
+    monkeypatch.setattr(telemetry, "waiting_count_and_oldest", asked)
+    reader = InMemoryMetricReader()
+    telemetry.measure(Telemetry(reader=reader).meter, client)
+    assert await gauges(reader) == {
+        "holdfast.approvals.waiting": count,
+        "holdfast.approvals.oldest": 0,
+    }
+
+
+async def test_a_server_that_takes_too_long_is_not_waited_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def asked(_: Client) -> tuple[int, datetime | None]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(telemetry, "waiting_count_and_oldest", asked)
+    monkeypatch.setattr(telemetry, "MEASURE_SECONDS", 0.05)
+    reader = InMemoryMetricReader()
+    telemetry.measure(Telemetry(reader=reader).meter, client)
+    async with asyncio.timeout(10):
+        assert await gauges(reader) == {}
+
+
 async def test_it_is_asked_of_the_server_itself(client: Client) -> None:
     reader = InMemoryMetricReader()
     telemetry.measure(Telemetry(reader=reader).meter, client)

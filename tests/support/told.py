@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -83,15 +84,13 @@ async def listening() -> AsyncIterator[Listening]:
         return program.answer(len(program.heard))
 
     application = Starlette(routes=[Route("/{path:path}", hear, methods=["POST", "GET"])])
-    config = uvicorn.Config(application, host="127.0.0.1", port=0, log_config=None, lifespan="off")
-    server = uvicorn.Server(config)
-    serving = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    program.url = f"http://127.0.0.1:{port}/hook"
-    try:
-        yield program
-    finally:
-        server.should_exit = True
-        await serving
+    server = uvicorn.Server(uvicorn.Config(application, log_config=None, lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        # Who comes before it serves is kept waiting by the system, and by nobody here.
+        serving = asyncio.create_task(server.serve([taken]))
+        program.url = f"http://127.0.0.1:{taken.getsockname()[1]}/hook"
+        try:
+            yield program
+        finally:
+            server.should_exit = True
+            await serving

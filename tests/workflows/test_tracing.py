@@ -1,8 +1,10 @@
 """A run is one trace: nothing twice, no orphan, whoever did the work and however long it took."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,18 +12,25 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from temporalio import activity
+from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.contrib.opentelemetry import TracingInterceptor
+from temporalio.converter import PayloadConverter
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
+from schemas.tracing import HEADER, Told, Tracing
+from tests.engine.driver import FACTS, NOON, Play, says, tool
+from tests.engine.driver import call as asks
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
 from tests.support.model_server import Answer, call
 from tests.support.traces import Recorder, Seen, seen, traced, tree
 from tests.workflows.test_chain import MANY, OFTEN, looking, runs_of
 from tests.workflows.test_delegates import ASK, agents, by_agent
+from workflows.tracing import Trace, _record
 
 
 def failing_once(answers: Any) -> Any:
@@ -267,6 +276,72 @@ async def test_a_run_whose_starter_wants_no_spans_is_counted_alone(
     measured = recorder.measured()
     assert measured["holdfast.calls"] == [({"gen_ai.tool.name": "look_up"}, 2)]
     assert [amount for _, amount in measured["holdfast.turns"]] == [3]
+
+
+async def test_a_run_has_no_span_by_a_worker_that_would_have_wanted_it(
+    open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_on")
+    recorder = Recorder()
+    # As it was decided where the run began.
+    recorder.telemetry.spans.sampler = ALWAYS_OFF
+    house = await open_house(looking(2), telemetry=recorder.telemetry)
+    await (await house.start(["look_up"])).result()
+    assert recorder.seen() == []
+
+
+async def test_a_run_goes_on_whatever_becomes_of_its_trace(
+    open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ApplicationError("no room", non_retryable=True)
+
+    recorder = Recorder()
+    monkeypatch.setattr(recorder.telemetry, "record", broken)
+    house = await open_house(looking(2), telemetry=recorder.telemetry)
+    assert (await (await house.start(["look_up"])).result())["status"] == "completed"
+
+
+async def test_what_is_being_written_down_is_not_called_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(workflow, "start_local_activity", lambda *_, **__: written)
+    telling = _record(Told(trace_id="a" * 32, flags="01"))
+    telling.cancel()
+    await asyncio.sleep(0)
+    assert telling.cancelled()
+    assert not written.cancelled(), "it would be told a second time"
+
+
+async def test_many_spans_are_told_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[list[str]] = []
+
+    def write(_: str, told: dict[str, Any], **__: Any) -> asyncio.Future[None]:
+        parts.append([span["name"] for span in told["spans"]])
+        written = asyncio.get_running_loop().create_future()
+        written.set_result(None)
+        return written
+
+    info = SimpleNamespace(
+        namespace="default",
+        workflow_id="run-1",
+        first_execution_run_id="first",
+        workflow_start_time=NOON,
+        headers={HEADER: Payload(metadata={"encoding": b"json/plain"}, data=b"{")},
+    )
+    monkeypatch.setattr(workflow, "info", lambda: info)
+    monkeypatch.setattr(workflow, "payload_converter", lambda: PayloadConverter.default)
+    monkeypatch.setattr(workflow, "start_local_activity", write)
+    monkeypatch.setattr("workflows.tracing.MAX_SPANS_AT_ONCE", 2)
+    play = Play(tool(), model=[says("", asks("look"), asks("look"), asks("look")), says("done")])
+    play.to_end()
+    trace = Trace()
+    trace.begin(play.run, FACTS.model_copy(update={"tracing": Tracing()}), None)
+    await trace.tell(play.run)
+    await trace.tell(play.run)
+    look = "execute_tool look"
+    assert parts == [[look, look], [look, f"invoke_agent {play.run.agent_name}"]]
 
 
 def names_of_headers(event: Any) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from temporalio.client import WorkflowQueryFailedError
 from temporalio.common import SearchAttributeKey
 
+from schemas.base import json_size
 from tests.engine.asking import asks, open_question
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
@@ -41,6 +42,16 @@ def test_it_waits_since_it_was_last_asked_and_until_the_first_of_it_expires() ->
     assert found["PendingSince"] == second.requested_at
     assert found["PendingUntil"] == first.expires_at
     assert found["PendingTools"] == ["pay"]
+
+
+def test_of_many_groups_as_many_are_listed_as_have_room() -> None:
+    groups = [f"group {number}" for number in range(1_000)]
+    play = asks(policy={"approvers": groups[:100]})
+    question = open_question(play)
+    question.policy = question.policy.model_copy(update={"approvers": groups})
+    found = screen.attributes(play.run)["PendingFor"]
+    assert found == groups[: len(found)]
+    assert 1_500 < json_size(found) < 2_000
 
 
 async def attributes(run: Run) -> tuple[Any, Any, Any]:

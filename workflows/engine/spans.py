@@ -93,6 +93,8 @@ class Spans:
                 self._decide(record)
             case "tool_end":
                 self._end_call(record)
+            case "turn_end":
+                self._end_waits(record["at"])
             case "done" | "error":
                 self._end_run(record, spent())
 
@@ -120,6 +122,13 @@ class Spans:
             expired = record["outcome"] == _EXPIRED
             verdict = _EXPIRED if expired else wait.decided[-1]["decision"]
             self._end_wait(record["callId"], record["at"], verdict)
+
+    def _end_waits(self, at: str) -> None:
+        """Nobody is waited for any more, also where no entry says so: of a plan that a message came
+        before, of a budget that nobody extended in time."""
+        for call_id in list(self._waits):
+            until = self._waits[call_id].record["approval"]["expiresAt"]
+            self._end_wait(call_id, at, _left(until, at))
 
     def _end_wait(self, call_id: str, at: str, verdict: str) -> None:
         wait, subject = self._waits.pop(call_id), self._subject
@@ -191,9 +200,7 @@ class Spans:
 
     def _end_run(self, record: Record, spent: Spent) -> None:
         subject, failed = self._subject, record["type"] == "error"
-        for call_id in list(self._waits):
-            until = self._waits[call_id].record["approval"]["expiresAt"]
-            self._end_wait(call_id, record["at"], _left(until, record["at"]))
+        self._end_waits(record["at"])
         status = record.get("status", "failed")
         if failed and record["code"] == ErrorCode.CANCELLED:
             status = "cancelled"

@@ -1,0 +1,95 @@
+"""§13: what people read of news: what it is about, and nothing that a stranger can make of it."""
+
+from typing import Any
+
+import pytest
+
+from activities.notify.words import discreet, one_line, unlinked, words_of
+from tests.support.told import news
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("asked", {"Who decides", "Until"}),
+        ("reminder", {"Who decides", "Until"}),
+        ("expired", {"So"}),
+        ("decided", {"Decided"}),
+    ],
+)
+def test_of_what_is_over_nobody_is_asked_any_more(kind: str, said: set[str]) -> None:
+    names = {name for name, _ in words_of(news(kind)).lines}
+    always = {"Tool", "Agent", "On behalf of", "With order_id", "With amount", "Why", "Run"}
+    assert names == always | said
+
+
+@pytest.mark.parametrize(
+    ("waiting", "line"),
+    [
+        ({}, "members of finance, legal; 2 of them must agree"),
+        ({"approvers": [], "quorum": 1}, "anybody who may use the inbox"),
+        ({"quorum": 1, "signed": True}, "members of finance, legal; only signed decisions count"),
+    ],
+)
+def test_who_decides_is_said(waiting: dict[str, Any], line: str) -> None:
+    assert dict(words_of(news(waiting=waiting)).lines)["Who decides"] == line
+
+
+@pytest.mark.parametrize(
+    ("kind", "waiting", "more", "title"),
+    [
+        ("reminder", {}, {"reminder": 3}, "Reminder 3: Shall this be done: Refund an order?"),
+        ("asked", {"kind": "reconcile"}, {}, "Did this happen: Refund an order?"),
+        ("asked", {"kind": "budget"}, {}, "May the run use more: Refund an order?"),
+        ("asked", {"instance": "acme"}, {}, "Shall this be done: Refund an order for acme?"),
+        ("expired", {}, {}, "Nobody decided in time: Refund an order"),
+        ("decided", {}, {}, "Decided: Refund an order"),
+        ("asked", {"label": ""}, {}, "Shall this be done?"),
+    ],
+)
+def test_a_title_says_what_it_is_about(
+    kind: str, waiting: dict[str, Any], more: dict[str, Any], title: str
+) -> None:
+    assert words_of(news(kind, waiting, **more)).title == title
+
+
+def test_what_is_bare_names_nobody_who_decides() -> None:
+    told = [name for name, _ in words_of(discreet(news(), "none")).lines]
+    assert told == ["Until", "Run"]
+
+
+def test_a_plan_is_no_tool_and_what_becomes_of_it_is_said() -> None:
+    told = words_of(news(waiting={"kind": "plan", "tool": "plan"}, lapse="give_up"))
+    assert "Tool" not in dict(told.lines)
+    assert dict(told.lines)["Until"].endswith("if nobody decides, it is given up")
+
+
+def test_of_many_arguments_the_first_are_told() -> None:
+    told = words_of(news(waiting={"arguments": {f"a{n}": n for n in range(30)}}))
+    assert [name for name, _ in told.lines if name.startswith("With")][-1] == "With a19"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("a\u202eb\x00c\ud800d\n e", "a b c d e"),
+        ("a\u200db", "a\u200db"),
+        ("x" * 50, "x" * 19 + "…"),
+        (" " * 80 + "x", ""),
+    ],
+)
+def test_a_line_holds_what_can_be_seen_and_is_short(text: str, line: str) -> None:
+    assert one_line(text, 20) == line
+
+
+@pytest.mark.parametrize("live", ["x.y", "a://", "@ada", "](", "#ops"])
+def test_what_looks_like_a_link_or_a_mention_is_parted(live: str) -> None:
+    parted = unlinked(f"[see {live}")
+    assert live not in parted
+    assert parted.replace("\u2060", "") == f"[see {live}"
+
+
+def test_an_argument_is_not_taken_for_what_we_say() -> None:
+    told = words_of(news(waiting={"arguments": {"Who decides": "nobody", "Until": "never"}}))
+    said = [name for name, _ in told.lines]
+    assert (said.count("Who decides"), said.count("Until")) == (1, 1)

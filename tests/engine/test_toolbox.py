@@ -1,0 +1,25 @@
+"""§11: a tool as people's screens are shown it: the one that the waiting call is of."""
+
+import pytest
+
+from schemas.agent import Skill
+from tests.engine.driver import Play, tool
+from workflows.engine.toolbox import NoSuchTool, shown
+
+SKILLS = [
+    Skill(name="refunds", tools=[tool("find", description="Finds orders."), tool("refund")]),
+    Skill(name="travel", tools=[tool("find", description="Finds trains.")]),
+]
+
+
+def test_the_tool_of_the_skill_in_force_comes_before_another_of_its_name() -> None:
+    play = Play(tool("look"), definition={"skills": SKILLS}, skill="travel")
+    assert shown("find", play.run.kept).description == "Finds trains."
+    assert shown("look", play.run.kept).name == "look"
+
+
+def test_before_a_skill_is_chosen_every_tool_is_known() -> None:
+    play = Play(tool("look"), definition={"skills": SKILLS})
+    assert shown("refund", play.run.kept).name == "refund"
+    with pytest.raises(NoSuchTool, match="no tool `refnd`; did you mean `refund`"):
+        shown("refnd", play.run.kept)
