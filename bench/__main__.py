@@ -28,9 +28,9 @@ PARTS: dict[str, Part] = {
     "flow": served(flow.table),
     "peers": comparison.table,
     "recovery": served(recovery.table),
-    "waiting": served(waiting.thousand),
-    "open": served(waiting.ten_thousand),
-    "inbox": served(inbox.ten_thousand),
+    "waiting": served(lambda client: waiting.table(client, 1_000)),
+    "open": served(lambda client: waiting.table(client, 10_000)),
+    "inbox": served(lambda client: inbox.table(client, 10_000)),
     "cold": served(cold.table),
 }
 # Those that take minutes; the others take an hour, and are to be asked for.
@@ -38,8 +38,8 @@ SHORT = ("history", "flow")
 # In place of a part that takes long, a little of it.
 QUICK: dict[str, Part] = {
     "peers": comparison.quick,
-    "waiting": served(waiting.quick),
-    "inbox": served(inbox.quick),
+    "waiting": served(lambda client: waiting.table(client, 40)),
+    "inbox": served(lambda client: inbox.table(client, 60)),
 }
 
 

@@ -4,12 +4,10 @@ The inbox is the command, asked over HTTP as a browser asks it. Beside it stands
 without it: list all runs that wait, and ask each what it waits for.
 """
 
-import asyncio
 import re
 import statistics
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from html import unescape
 from time import perf_counter
@@ -17,17 +15,15 @@ from time import perf_counter
 import httpx
 from temporalio.client import Client
 
-from bench.measured import shown
+from bench import many
+from bench.many import ASKS, CACHED, MAX_SECONDS, check, each, took
 from bench.process import Program, fake_model, our_worker, running
-from bench.waiting import CACHED, MAX_SECONDS
-from bench.work import TOOL
 from inbox.access.forms import FIELD
 from remote.lists import counted, having, listed
 from remote.run import RemoteRun
 from schemas import names
 from tests.support.eventually import eventually
 
-AT_ONCE = 64
 # As `holdfast approvals` does: a worker answers one query after the other.
 ASKED_AT_ONCE = 32
 PRINCIPALS = 10
@@ -35,26 +31,6 @@ TAKEN = 9
 # Of the naive way, so many runs are asked: all of ten thousand would take as many times longer.
 MAX_ASKED = 1_000
 TIMEOUT_SECONDS = 60
-ASKS = {
-    "_tool": TOOL,
-    "_approval": {"require": "always"},
-    "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
-}
-
-
-async def ten_thousand(client: Client) -> str:
-    """The figures of 10,000 calls, as a Markdown table."""
-    return await table(client, 10_000)
-
-
-async def thousand(client: Client) -> str:
-    """The figures of 1,000 calls, as a Markdown table."""
-    return await table(client, 1_000)
-
-
-async def quick(client: Client) -> str:
-    """The figures of a few calls, as a Markdown table."""
-    return await table(client, 60)
 
 
 async def table(client: Client, calls: int) -> str:
@@ -72,8 +48,7 @@ async def table(client: Client, calls: int) -> str:
         rows = await Bench(
             client, queue, calls, worker, Visitor(http, inbox.said.split()[-1])
         ).rows()
-    lines = [f"| {title} | {shown(figure)} |" for title, figure in rows.items()]
-    return "\n".join([f"| {calls:,} calls that wait | |", "| --- | ---: |", *lines])
+    return many.table(f"{calls:,} calls that wait", rows)
 
 
 class Visitor:
@@ -86,12 +61,12 @@ class Visitor:
     async def sign_in(self) -> None:
         """Open the link that the inbox has printed."""
         answer = await self._http.get(self._link)
-        _check(answer.status_code == 303, f"nobody was let in: {answer.text}")
+        check(answer.status_code == 303, f"nobody was let in: {answer.text}")
 
     async def get(self, path: str) -> str:
         """A page."""
         answer = await self._http.get(f"{self._origin}{path}", headers={"accept": "text/html"})
-        _check(answer.status_code == 200, f"{path} came to this: {answer.text}")
+        check(answer.status_code == 200, f"{path} came to this: {answer.text}")
         return answer.text
 
     async def approve(self, page: str) -> None:
@@ -101,7 +76,7 @@ class Visitor:
         fields = {FIELD: token, "chosen": chosen, "decision": "approve"}
         headers = {"accept": "text/html", "origin": self._origin}
         answer = await self._http.post(f"{self._origin}/", data=fields, headers=headers)
-        _check("counts for 1 of 1 call" in answer.text, f"nothing was decided: {answer.text}")
+        check("counts for 1 of 1 call" in answer.text, f"nothing was decided: {answer.text}")
 
 
 @dataclass(frozen=True)
@@ -116,9 +91,9 @@ class Bench:
 
     async def rows(self) -> dict[str, float]:
         """Start them, look at them, decide on some."""
-        started = await _took(self._start())
+        started = await took(self._start())
         await self.visitor.sign_in()
-        first = await _took(self._page("/"))
+        first = await took(self._page("/"))
         cpu = self.worker.cpu_seconds
         again = await self._median("/")
         expiring = await self._median("/?order=expiring")
@@ -141,7 +116,7 @@ class Bench:
         }
 
     async def _start(self) -> None:
-        await _each(self._start_one, [f"{self.queue}-{n}" for n in range(self.calls)])
+        await each(self._start_one, [f"{self.queue}-{n}" for n in range(self.calls)])
         await eventually(self._all_wait, MAX_SECONDS)
 
     async def _start_one(self, id: str) -> None:
@@ -156,11 +131,11 @@ class Bench:
     async def _page(self, path: str) -> str:
         """A page with all its rows answered."""
         text = await self.visitor.get(path)
-        _check("Asking its worker" not in text, f"{path} came without all of its rows")
+        check("Asking its worker" not in text, f"{path} came without all of its rows")
         return text
 
     async def _median(self, path: str) -> float:
-        return statistics.median([await _took(self._page(path)) for _ in range(TAKEN)])
+        return statistics.median([await took(self._page(path)) for _ in range(TAKEN)])
 
     async def _tenth_page(self) -> str:
         path = "/"
@@ -173,38 +148,14 @@ class Bench:
 
     async def _decide(self) -> float:
         page = await self._page("/")
-        return await _took(self.visitor.approve(page))
+        return await took(self.visitor.approve(page))
 
     async def _naively(self) -> tuple[float, float]:
         began = perf_counter()
         runs = await listed(self.client, having("awaiting_approval"))
         there = perf_counter()
-        await _each(self._ask, [run.id for run in runs[:MAX_ASKED]], ASKED_AT_ONCE)
+        await each(self._ask, [run.id for run in runs[:MAX_ASKED]], ASKED_AT_ONCE)
         return there - began, perf_counter() - there
 
     async def _ask(self, id: str) -> None:
         await RemoteRun(self.client, id).waiting()
-
-
-async def _took(doing: Awaitable[object]) -> float:
-    began = perf_counter()
-    await doing
-    return perf_counter() - began
-
-
-async def _each(
-    do: Callable[[str], Awaitable[None]], ids: Sequence[str], at_once: int = AT_ONCE
-) -> None:
-    """Do it for each run, some at a time."""
-    room = asyncio.Semaphore(at_once)
-
-    async def one(id: str) -> None:
-        async with room:
-            await do(id)
-
-    await asyncio.gather(*map(one, ids))
-
-
-def _check(fits: bool, else_: str) -> None:
-    if not fits:
-        raise RuntimeError(else_)

@@ -8,45 +8,21 @@ import asyncio
 import statistics
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
-from typing import Any
 
 from temporalio.client import Client
 
-from bench.measured import shown
+from bench import many
+from bench.many import ASKS, CACHED, MAX_SECONDS, check, each, took
 from bench.process import ROOT, Program, environment, fake_model, our_worker
-from bench.work import TOOL, Work
+from bench.work import Work
 from schemas import names
 from tests.support.eventually import eventually
 
-AT_ONCE = 64
 DECIDED_ALONE = 20
-CACHED = ("--cached-runs", "1000")
-MAX_SECONDS = 1_800
 WORK = Work(turns=2, result_bytes=100)
 WAITING = f'{names.AGENT_STATUS} = "awaiting_approval"'
-ASKS = {
-    "_tool": TOOL,
-    "_approval": {"require": "always"},
-    "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
-}
-
-
-async def thousand(client: Client) -> str:
-    """The figures of 1,000 runs, as a Markdown table."""
-    return await table(client, 1_000)
-
-
-async def ten_thousand(client: Client) -> str:
-    """The figures of 10,000 runs, as a Markdown table."""
-    return await table(client, 10_000)
-
-
-async def quick(client: Client) -> str:
-    """The figures of a few runs, as a Markdown table."""
-    return await table(client, 40)
 
 
 async def table(client: Client, runs: int) -> str:
@@ -56,8 +32,7 @@ async def table(client: Client, runs: int) -> str:
     async with fake_model() as model, our_worker(address, queue, model, *CACHED) as worker:
         crowd = Crowd(client, queue, worker, [f"{queue}-{n}" for n in range(runs)])
         rows = await crowd.figures()
-    lines = [f"| {title} | {shown(figure)} |" for title, figure in rows.items()]
-    return "\n".join([f"| {runs:,} runs that wait | |", "| --- | ---: |", *lines])
+    return many.table(f"{runs:,} runs that wait", rows)
 
 
 @dataclass(frozen=True)
@@ -72,13 +47,13 @@ class Crowd:
     async def figures(self) -> dict[str, float]:
         """Start them, find them, decide on them."""
         before = self.worker.memory_bytes
-        started = await _took(self._start())
+        started = await took(self._start())
         cpu, waits = self.worker.cpu_seconds, self.worker.memory_bytes
-        found = await _took(self._find())
-        listed = await _took(self._list())
+        found = await took(self._find())
+        listed = await took(self._list())
         alone, rest = self.ids[:DECIDED_ALONE], self.ids[DECIDED_ALONE:]
-        decided = [await _took(self._decide(id)) for id in alone]
-        all_decided = await _took(_each(self._decide, rest)) + sum(decided)
+        decided = [await took(self._decide(id)) for id in alone]
+        all_decided = await took(each(self._decide, rest)) + sum(decided)
         return {
             "until all wait, s": started,
             "memory of the worker before, MB": before / 1e6,
@@ -93,7 +68,7 @@ class Crowd:
         }
 
     async def _start(self) -> None:
-        await _each(self._start_one, self.ids)
+        await each(self._start_one, self.ids)
         await eventually(self._all_wait, MAX_SECONDS)
 
     async def _start_one(self, id: str) -> None:
@@ -112,7 +87,7 @@ class Crowd:
 
     async def _find(self) -> None:
         found = {run.id async for run in self.client.list_workflows(self._mine)}
-        _check(found == set(self.ids), f"{len(found)} runs of {len(self.ids)} were found")
+        check(found == set(self.ids), f"{len(found)} runs of {len(self.ids)} were found")
 
     async def _list(self) -> None:
         """`holdfast approvals`, as a person has it."""
@@ -125,33 +100,11 @@ class Crowd:
         )
         said, _ = await asked.communicate()
         found = said.decode().count(f'"{self.queue}-')
-        _check(found == len(self.ids), f"{found} calls of {len(self.ids)} were listed")
+        check(found == len(self.ids), f"{found} calls of {len(self.ids)} were listed")
 
     async def _decide(self, id: str) -> None:
         """Approve a run's call, and see the run to its end."""
         handle = self.client.get_workflow_handle(id)
         await handle.execute_update(names.DECIDE, {"callId": "t1c1", "decision": "approve"})
         result = await handle.result()
-        _check(result["status"] == "completed", f"a run came to this: {result}")
-
-
-async def _took(doing: Awaitable[Any]) -> float:
-    began = perf_counter()
-    await doing
-    return perf_counter() - began
-
-
-async def _each(do: Callable[[str], Awaitable[None]], ids: Sequence[str]) -> None:
-    """Do it for each run, some at a time."""
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def one(id: str) -> None:
-        async with room:
-            await do(id)
-
-    await asyncio.gather(*map(one, ids))
-
-
-def _check(fits: bool, else_: str) -> None:
-    if not fits:
-        raise RuntimeError(else_)
+        check(result["status"] == "completed", f"a run came to this: {result}")
