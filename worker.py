@@ -81,29 +81,9 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
     """
     house = house or load(settings)
     house.secrets.learn([client.service_client.config.api_key or ""])
-    facts = WorkerFacts(
-        search_attributes=await usable_search_attributes(client),
-        notify=settings.notify,
-        notifiers=house.channels.listeners(),
-        generate_timeout=settings.generate_timeout,
-        heartbeat_timeout=settings.heartbeat_timeout,
-        continue_after=settings.continue_after,
-        store=keeper(client.data_converter) is not None,
-        principal_tokens=settings.principal_tokens,
-        catalog_only=settings.catalog_only,
-        request_queues={
-            name: names.request_queue(settings.task_queue, name)
-            for name, limit in house.models.limits().items()
-            if limit is not None
-        },
-    )
+    facts = await _facts(client, settings, house)
     handing = Handing(Conversations())
-    pages = QueriedPages(Queries(client))
-    generate = Generate(
-        *(house.models, pages, handing.conversations, handing),
-        *(settings.generate_timeout, house.secrets),
-        None if house.telemetry is None else Chats(house.telemetry),
-    )
+    generate = _generate(client, settings, house, handing)
     # Room for as many activities and local activities at once as the worker takes, and for looking
     # at the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
@@ -134,6 +114,39 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
         for name, limit in house.models.limits().items()
     ]
     return Workers(main, asking, _living(house, threads, settings))
+
+
+async def _facts(client: Client, settings: Settings, house: House) -> WorkerFacts:
+    """What runs are to know of the worker that resolves their agents."""
+    return WorkerFacts(
+        search_attributes=await usable_search_attributes(client),
+        notify=settings.notify,
+        notifiers=house.channels.listeners(),
+        generate_timeout=settings.generate_timeout,
+        heartbeat_timeout=settings.heartbeat_timeout,
+        continue_after=settings.continue_after,
+        store=keeper(client.data_converter) is not None,
+        principal_tokens=settings.principal_tokens,
+        catalog_only=settings.catalog_only,
+        request_queues={
+            name: names.request_queue(settings.task_queue, name)
+            for name, limit in house.models.limits().items()
+            if limit is not None
+        },
+    )
+
+
+def _generate(client: Client, settings: Settings, house: House, handing: Handing) -> Generate:
+    """What asks models, for this worker and for those of single endpoints."""
+    return Generate(
+        house.models,
+        QueriedPages(Queries(client)),
+        handing.conversations,
+        handing,
+        settings.generate_timeout,
+        house.secrets,
+        None if house.telemetry is None else Chats(house.telemetry),
+    )
 
 
 def _asking(

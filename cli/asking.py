@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from cli.answers import Answers, InputEndedError
 from cli.screen import Screen
+from cli.values import as_meant
 from remote import question
 from remote.plan import CannotStrikeError, named, without
 from remote.question import Choice
@@ -86,7 +87,7 @@ _BACK = object()
 async def _result(verdict: Verdict, answers: Answers, screen: Screen) -> Any:
     what = "What it returned" if verdict == "happened" else "Your answer in place of the result"
     text = (await _line(f"{what} (JSON or text; empty: back): ", answers, screen)).strip()
-    return json_or_text(text) if text else _BACK
+    return as_meant(text) if text else _BACK
 
 
 async def _edited(waiting: Waiting, answers: Answers, screen: Screen) -> Any:
@@ -116,7 +117,7 @@ def _changed(text: str, waiting: Waiting, screen: Screen) -> Any:
         return _BACK
     try:
         arguments = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         screen.say(f"That is no JSON: {error}.")
         return _BACK
     if arguments == waiting.arguments:
@@ -165,11 +166,3 @@ async def _line(prompt: str, answers: Answers, screen: Screen) -> str:
     if not answers.terminal:
         screen.say(one_line(line, 200))  # no terminal has shown it
     return line
-
-
-def json_or_text(text: str) -> Any:
-    """The value that the text is as JSON, else the text itself."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

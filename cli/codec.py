@@ -10,12 +10,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from cli.listening import check_private, listening
+from cli.listening import HOW_TO_SET, check_private, listening, secret_in, shown
 from cli.references import References
 from encryption.access import Access, Guard
 from encryption.codec import VARIABLE
 from encryption.origins import own_origins
-from encryption.secret import MIN_SECRET_CHARS, check_secret
 from remote.connection import load_codec
 from remote.errors import DONE, wrong_command
 from schemas.wording import misfit
@@ -70,22 +69,15 @@ async def codec(
 
 
 def _ready(access: Access) -> str:
-    own = min(access.own, key=lambda each: (not each.startswith("https:"), each))
-    return f"codec endpoint ready: {own} for {', '.join(sorted(access.origins))}; sign in there"
+    origins = ", ".join(sorted(access.origins))
+    return f"codec endpoint ready: {shown(access.own)} for {origins}; sign in there"
 
 
 def _secret(variable: str) -> str:
-    secret = os.environ.get(variable, "").strip()
-    todo = f"set it to a text of at least {MIN_SECRET_CHARS} characters: openssl rand -hex 32"
-    if not secret:
-        wrong = f"the variable {variable}, which is to hold the endpoint's secret, is not set"
-        raise wrong_command(wrong, todo)
-    try:
-        check_secret(secret)
-    except ValueError as error:
-        wrong = f"the secret in the variable {variable} does not fit: {error}"
-        raise wrong_command(wrong, todo) from None
-    return secret
+    if secret := secret_in(variable):
+        return secret
+    wrong = f"the variable {variable}, which is to hold the endpoint's secret, is not set"
+    raise wrong_command(wrong, HOW_TO_SET)
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from remote.signing import signer_of
 from remote.story import DECIDED
 from remote.text import clean, command
 from schemas import names
-from schemas.decision import Decision, Waiting
+from schemas.decision import Decision, Receipt, Waiting
 from schemas.wording import quoted
 
 _REFUSALS = {
@@ -72,12 +72,16 @@ async def decide(
         receipt = await remote.decide(meant)
     except ApplicationError as refusal:
         raise _refused(run, refusal) from refusal
-    if receipt.decided:
-        came_to = f"approved without {', '.join(strike)}" if strike else DECIDED[receipt.decision]
-        print(f"{clean(receipt.call_id)}: {clean(came_to)}. See {command('watch', run)}")
-    else:
-        print(f"{clean(receipt.call_id)}: counted; {receipt.missing} more must agree.")
+    print(f"{clean(receipt.call_id)}: {_came_to(receipt, strike, run)}")
     return DONE
+
+
+def _came_to(receipt: Receipt, struck: Sequence[str], run_id: str) -> str:
+    """What the decision has done."""
+    if not receipt.decided:
+        return f"counted; {receipt.missing} more must agree."
+    done = f"approved without {', '.join(struck)}" if struck else DECIDED[receipt.decision]
+    return f"{clean(done)}. See {command('watch', run_id)}"
 
 
 async def _without(remote: RemoteRun, meant: Decision, struck: Sequence[str]) -> Decision:

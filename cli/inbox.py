@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from cli.answers import user_name
-from cli.listening import check_private, listening
+from cli.listening import check_private, listening, secret_in, shown
 from encryption.origins import is_loopback, own_origins
-from encryption.secret import MIN_SECRET_CHARS, check_secret
 from remote.connection import connect
 from remote.errors import DONE, wrong_command, wrong_settings
 from remote.signing import signer_of
@@ -54,7 +53,7 @@ async def inbox(
     from inbox.parts import Parts
     from inbox.telemetry import telling
 
-    signer, seal = signer_of(key, kid), Seal(_secret())
+    signer, seal = signer_of(key, kid), Seal(secret_in(SECRET_VARIABLE) or None)
     async with _entrance(settings, seal, by, groups) as entrance:
         _check_place(entrance, host)
         programs = entrance.said.programs
@@ -126,20 +125,7 @@ def _check_place(entrance: "Entrance", host: str) -> None:
     check_private(host, url, "`url: https://…` in its `--settings`")
 
 
-def _secret() -> str | None:
-    secret = os.environ.get(SECRET_VARIABLE, "").strip()
-    if not secret:
-        return None
-    try:
-        check_secret(secret)
-    except ValueError as error:
-        todo = f"set it to a text of at least {MIN_SECRET_CHARS} characters: openssl rand -hex 32"
-        wrong = f"the secret in the variable {SECRET_VARIABLE} does not fit: {error}"
-        raise wrong_command(wrong, todo) from None
-    return secret
-
-
 def _ready(entrance: "Entrance", own: frozenset[str]) -> str:
-    at = min(own, key=lambda each: (not each.startswith("https:"), each))
+    at = shown(own)
     where = at if entrance.link is None else entrance.link.address(at)
     return f"inbox ready: {where}"

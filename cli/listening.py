@@ -1,16 +1,22 @@
-"""Where a command listens: its address, its port, and the names by which browsers reach it."""
+"""Where a command listens: its address, its port, the names by which browsers reach it; and the
+secret that its environment holds."""
 
 import os
 import socket
 from argparse import ArgumentTypeError
+from collections.abc import Collection
 from ipaddress import ip_address
 from typing import Final
 
 from encryption.origins import is_loopback, read_origin
+from encryption.secret import MIN_SECRET_CHARS, check_secret
 from remote.errors import wrong_command
 from schemas.wording import misfit
 
 DEFAULT_HOST: Final = "127.0.0.1"
+HOW_TO_SET: Final = (
+    f"set it to a text of at least {MIN_SECRET_CHARS} characters: openssl rand -hex 32"
+)
 
 
 def origin(text: str) -> str:
@@ -61,3 +67,24 @@ def listening(host: str, port: int) -> socket.socket:
         todo = "stop what listens there, or choose another `--port`"
         why = os.strerror(error.errno or 0)
         raise wrong_command(f"{host} port {port} cannot be had: {why}", todo) from None
+
+
+def shown(own: Collection[str]) -> str:
+    """Which of its own origins people are told: that of the proxy, where there is one."""
+    return min(own, key=lambda each: (not each.startswith("https:"), each))
+
+
+def secret_in(variable: str) -> str:
+    """The secret that a variable of the environment holds; empty where it is not set.
+
+    Raises:
+        CommandError: it cannot be one; the message does not repeat it.
+    """
+    secret = os.environ.get(variable, "").strip()
+    try:
+        if secret:
+            check_secret(secret)
+    except ValueError as error:
+        wrong = f"the secret in the variable {variable} does not fit: {error}"
+        raise wrong_command(wrong, HOW_TO_SET) from None
+    return secret

@@ -7,7 +7,7 @@ import json
 import sys
 from argparse import ArgumentTypeError
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from schemas.wording import misfit
 
@@ -28,7 +28,7 @@ def name(given: str) -> str:
 def text(given: str) -> str:
     """A text, the content of `@FILE`, or with `-` of standard input."""
     if given == "-":
-        return sys.stdin.read(MAX_FILE_BYTES)
+        return _whole(sys.stdin, "standard input")
     return _file(given[1:]) if given.startswith("@") else given
 
 
@@ -37,7 +37,7 @@ def run_input(given: str) -> str | dict[str, Any]:
     said = text(given)
     try:
         value = json.loads(said) if said.lstrip().startswith("{") else said
-    except ValueError:
+    except (ValueError, RecursionError):
         return said  # a text may well begin with a brace
     return value if isinstance(value, dict) else said
 
@@ -62,10 +62,14 @@ def json_objects(given: str) -> list[dict[str, Any]]:
 
 def json_or_text(given: str) -> Any:
     """The value that a text (or `@FILE`) is as JSON, else the text itself."""
-    said = text(given)
+    return as_meant(text(given))
+
+
+def as_meant(said: str) -> Any:
+    """The value that a text is as JSON, else the text itself."""
     try:
         return json.loads(said)
-    except ValueError:
+    except (ValueError, RecursionError):
         return said
 
 
@@ -112,17 +116,23 @@ def number(given: str) -> int:
 def _json(given: str, todo: str) -> Any:
     try:
         return json.loads(text(given))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ArgumentTypeError(f"that is no JSON: {error}; {todo}") from error
 
 
 def _file(name: str) -> str:
     try:
         with Path(name).open(encoding="utf-8") as file:
-            said = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise ArgumentTypeError(f"{name} cannot be read: {reason}") from error
+            return _whole(file, name)
+    except OSError as error:
+        raise ArgumentTypeError(f"{name} cannot be read: {error.strerror}") from error
+
+
+def _whole(stream: TextIO, name: str) -> str:
+    try:
+        said = stream.read(MAX_FILE_BYTES + 1)
+    except UnicodeError as error:
+        raise ArgumentTypeError(f"{name} cannot be read: it is no UTF-8 text") from error
     if len(said) > MAX_FILE_BYTES:
         raise ArgumentTypeError(
             f"{name} is over {MAX_FILE_BYTES:,} bytes, more than a run can take"

@@ -35,15 +35,11 @@ def check(settings: Settings, how: Check, secrets: Secrets) -> int:
     `{"file", "line", "reason", "mend", "field"}`: `line` from 1 or null, `field` the place within
     the file.
     """
-
-    def discreetly() -> Answer:
-        code, out, err = _checked(settings, how, secrets)
-        return Answer(code, secrets.clean_told(out), secrets.clean_told(err))
-
     return guarded(
-        discreetly,
+        lambda: _checked(settings, how, secrets),
         how.timeout,
         lambda stack: _refused([stuck(stack, how.timeout)], how),
+        secrets.clean_told,
     )
 
 

@@ -5,6 +5,7 @@ that the deployment is ramping up, where it goes on as a new one: see `workflows
 begins, begins there, too: a build that is neither is given nothing that begins.
 """
 
+import shlex
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -101,7 +102,8 @@ async def unrouted(client: Client, version: Version) -> str | None:
         builds = [each.build_id for each in both]
     if version.build in builds:
         return None
+    named = ("--deployment-name", version.deployment, "--build-id", version.build)
     return (
         f"{version} is not current: it is given no runs that begin; to have it given them: "
-        f"{_SET_CURRENT} --deployment-name {version.deployment} --build-id {version.build}"
+        f"{_SET_CURRENT} {shlex.join(named)}"
     )

@@ -33,6 +33,7 @@ def guarded(
     work: Callable[[], Answer],
     timeout: timedelta,
     out_of_time: Callable[[traceback.StackSummary], Answer],
+    clean: Callable[[str], str],
 ) -> int:
     """Do the work and say what it came to, and end the process if it is not done in time.
 
@@ -42,6 +43,7 @@ def guarded(
         work: what may print, and take for ever.
         timeout: how long it may take.
         out_of_time: is given the stack of the main thread, and says what is the matter.
+        clean: takes out of a text what nobody is to read, whatever it came to.
 
     Returns:
         the exit code.
@@ -50,7 +52,7 @@ def guarded(
     main_thread = threading.get_ident()
 
     def end() -> NoReturn:
-        _say(out_of_time(traceback.extract_stack(sys._current_frames()[main_thread])))
+        _say(out_of_time(traceback.extract_stack(sys._current_frames()[main_thread])), clean)
         os._exit(WRONG_SETUP)
 
     timer = threading.Timer(timeout.total_seconds(), end)
@@ -61,7 +63,7 @@ def guarded(
     except Exception:
         answer = Answer(FAILED, err=traceback.format_exc())
     timer.cancel()
-    _say(answer)
+    _say(answer, clean)
     return answer.code
 
 
@@ -75,10 +77,10 @@ def _silence() -> None:
     os.close(nowhere)
 
 
-def _say(answer: Answer) -> None:
+def _say(answer: Answer, clean: Callable[[str], str]) -> None:
     for stream, text in zip(_kept, (answer.out, answer.err), strict=False):
         with suppress(BrokenPipeError):  # nobody listens any more
-            stream.write(text)
+            stream.write(clean(text))
             stream.flush()
     _let_go()
 

@@ -4,7 +4,7 @@ Everything is checked before a worker starts, and every problem is told with fil
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -77,32 +77,45 @@ def load(settings: Settings, secrets: Secrets | None = None) -> House:
     channels, wrong_channels = _channels(settings, http)
     telling, wrong_telling = _telling()
     problems += [*wrong_keys, *wrong_sets, *wrong_channels, *wrong_telling]
-    prefixes = _prefixes(settings)
-    # In full: a module, or a tool at work, may go to another folder.
-    folder = None if settings.catalog is None else settings.catalog.absolute()
-    files = [str(each.absolute()) for each in (settings.endpoints, settings.notifiers) if each]
-    before = folder_signature(folder)
     try:
-        catalog = load_catalog(
-            settings.catalog,
-            settings.tools,
-            endpoints=None if models is None else models.names,
-            task_queue=settings.task_queue,
-            knowledge_urls=prefixes,
-        )
+        shelf, reloading = _catalog(settings, None if models is None else models.names)
     except CatalogError as error:
         raise LoadError([*problems, *error.problems]) from None
     if models is None or problems:
         raise LoadError(problems)
-    if settings.notify is not None and settings.notify not in catalog.world.activities:
-        todo = nearest(settings.notify, catalog.world.activities, "`--tools` gives it some")
-        reason = f"this worker has no activity `{settings.notify}`"
-        raise LoadError([Problem("--notify", None, reason, todo)])
-    shelf = Shelf(catalog)
-    modules = sorted({each.source.file for each in catalog.imported})
-    reloading = Reloading(shelf, folder, before, once=(*modules, *files))
+    _check_notify(settings.notify, shelf.catalog.world.activities)
     secrets.learn([*models.secrets(), *channels.secrets()])
     return House(shelf, models, http, web, reloading, secrets, ring, keys, channels, telling)
+
+
+def _catalog(settings: Settings, endpoints: Collection[str] | None) -> tuple[Shelf, Reloading]:
+    """The catalog, and what keeps it current.
+
+    Raises:
+        CatalogError: it does not load.
+        LoadError: knowledge may be fetched from what is no address.
+    """
+    # In full: a module, or a tool at work, may go to another folder.
+    folder = None if settings.catalog is None else settings.catalog.absolute()
+    files = [str(each.absolute()) for each in (settings.endpoints, settings.notifiers) if each]
+    before = folder_signature(folder)
+    catalog = load_catalog(
+        settings.catalog,
+        settings.tools,
+        endpoints=endpoints,
+        task_queue=settings.task_queue,
+        knowledge_urls=_prefixes(settings),
+    )
+    shelf = Shelf(catalog)
+    modules = sorted({each.source.file for each in catalog.imported})
+    return shelf, Reloading(shelf, folder, before, once=(*modules, *files))
+
+
+def _check_notify(notify: str | None, activities: Collection[str]) -> None:
+    if notify is not None and notify not in activities:
+        todo = nearest(notify, activities, "`--tools` gives it some")
+        reason = f"this worker has no activity `{notify}`"
+        raise LoadError([Problem("--notify", None, reason, todo)])
 
 
 def _clients(settings: Settings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:

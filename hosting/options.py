@@ -186,12 +186,28 @@ def _parser() -> _Parser:
         "TEMPORAL_NAMESPACE, … and temporal.toml. Options can stand in the environment, too: "
         "HOLDFAST_CATALOG, HOLDFAST_TASK_QUEUE, …",
     )
+    _add_catalog(parser)
+    _add_knowledge(parser)
+    _add_notifiers(parser)
+    _add_safekeeping(parser)
+    _add_bounds(parser)
+    _add_rollout(parser)
+    _add_check(parser)
+    _add_dev_server(parser)
+    return parser
+
+
+def _add_catalog(parser: _Parser) -> None:
     add = parser.add_argument
     add("--catalog", metavar="DIR", type=_path, help="a folder with tools/ and agents/")
     module = "a Python module of tools; repeatable"
     add("--tools", metavar="MODULE", type=_text, action="append", help=module)
     add("--endpoints", metavar="FILE", type=_path, help="where models are asked (endpoints.yaml)")
     add("--task-queue", metavar="NAME", type=_text, help=f"default: {names.TASK_QUEUE}")
+
+
+def _add_knowledge(parser: _Parser) -> None:
+    add = parser.add_argument
     add(
         "--knowledge-url",
         dest="knowledge_urls",
@@ -208,9 +224,17 @@ def _parser() -> _Parser:
         action="append",
         help="where their names may lead besides public addresses, as 10.0.0.0/8; repeatable",
     )
+
+
+def _add_notifiers(parser: _Parser) -> None:
+    add = parser.add_argument
     add("--notify", metavar="ACTIVITY", type=_text, help="tells people of a waiting call")
     channels = "the channels in which people are told of waiting calls (notify.yaml)"
     add("--notifiers", metavar="FILE", type=_path, help=channels)
+
+
+def _add_safekeeping(parser: _Parser) -> None:
+    add = parser.add_argument
     add(
         "--store",
         metavar="PLACE",
@@ -226,6 +250,10 @@ def _parser() -> _Parser:
     add("--principal-tokens", action="store_true", help=by_token)
     named = "a run has to name an agent or a tool of the catalog, and writes none of its own"
     add("--catalog-only", action="store_true", help=named)
+
+
+def _add_bounds(parser: _Parser) -> None:
+    add = parser.add_argument
     for name in ("heartbeat", "generate", "graceful"):
         default = format_duration(getattr(Settings, f"{name}_timeout"))
         add(f"--{name}-timeout", metavar="TIME", type=_duration, help=f"default: {default}")
@@ -240,14 +268,15 @@ def _parser() -> _Parser:
         help=f"the most open runs in memory, {_span(0, MAX_CACHED_RUNS)}; "
         f"default: {Settings.max_cached_workflows}",
     )
+
+
+def _add_rollout(parser: _Parser) -> None:
+    add = parser.add_argument
     deployment = "with --build: what it is a build of, so that runs stay with the build they are on"
     add("--deployment", metavar="NAME", type=_deployment, help=deployment)
     add("--build", metavar="ID", type=_build, help="which build it is")
     probes = "answers probes, /live and /ready, on this machine or at that address; default: none"
     add("--health", metavar="[ADDRESS:]PORT", type=_where, help=probes)
-    _add_check(parser)
-    _add_dev_server(parser)
-    return parser
 
 
 def _add_check(parser: _Parser) -> None:

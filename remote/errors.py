@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from remote.text import one_line
+from remote.text import command, one_line, shell
 from schemas.faults import faults_of
 
 DONE: Final = 0
@@ -44,9 +44,17 @@ class NoWorkerError(CommandError):
     def __init__(self, task_queue: str) -> None:
         super().__init__(
             f"no worker answers queries on task queue {task_queue}",
-            f"start one: python worker.py --task-queue {task_queue}",
+            f"start one: {shell('python', 'worker.py', '--task-queue', task_queue)}",
             UNREACHABLE,
         )
+
+
+class UnseenError(NoWorkerError):
+    """Nobody answers for it, though somebody asked for work on its queue in the last minutes.
+
+    Of a worker that has been asking for some 20 s in vain, Temporal says now and then that there is
+    none; asked again, it finds it.
+    """
 
 
 class EncryptedError(CommandError):
@@ -59,8 +67,8 @@ class EncryptedError(CommandError):
 class HasEndedError(CommandError):
     """The run is there, and nothing can be said to it any more."""
 
-    def __init__(self, run_id: str | None) -> None:
-        super().__init__(f"run {run_id} has ended", f"see holdfast show {run_id}", NO_SUCH)
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id} has ended", f"see {command('show', run_id)}", NO_SUCH)
 
 
 def wrong_command(wrong: str, todo: str) -> CommandError:
@@ -92,7 +100,7 @@ def rpc_problem(error: RPCError, run_id: str | None = None) -> CommandError:
     match error.status:
         case RPCStatusCode.NOT_FOUND if message.startswith("Namespace"):
             return CommandError(message.rstrip("."), "set TEMPORAL_NAMESPACE", UNREACHABLE)
-        case RPCStatusCode.NOT_FOUND if "already completed" in message:
+        case RPCStatusCode.NOT_FOUND if run_id and "already completed" in message:
             return HasEndedError(run_id)
         case RPCStatusCode.NOT_FOUND:
             return CommandError(
@@ -104,6 +112,9 @@ def rpc_problem(error: RPCError, run_id: str | None = None) -> CommandError:
         case RPCStatusCode.UNAVAILABLE | RPCStatusCode.DEADLINE_EXCEEDED | RPCStatusCode.CANCELLED:
             todo = "check that the server runs, and TEMPORAL_ADDRESS"
             return CommandError(f"Temporal does not answer: {message}", todo, UNREACHABLE)
+        case RPCStatusCode.RESOURCE_EXHAUSTED:
+            wrong = f"Temporal has too much to do: {message}"
+            return CommandError(wrong, "try again in a moment", UNREACHABLE)
         case RPCStatusCode.INVALID_ARGUMENT:
             return wrong_command(f"Temporal refuses: {message}", "see holdfast --help")
         case _:

@@ -70,7 +70,6 @@ class _Telling:
         self._placed = not position.after
         self._seen: tuple[object, ...] = ()
         self._answering: Answering | None = None
-        self._begun_at = ""
         self._updating = Updating()
         # The entry up to which the log was searched for answers.
         self._searched = 0
@@ -146,7 +145,6 @@ class _Telling:
         self._answering = None
         if event["type"] == "turn_start":
             self._answering = Answering(event["turn"], position)
-            self._begun_at = event["at"]
 
     async def _before(self, event: Entry) -> AsyncIterator[Frame]:
         """What is left of the answer that an event comes after."""
@@ -167,7 +165,7 @@ class _Telling:
                 break
             read = entry["n"]
             if entry["type"] == "turn_start" and entry["turn"] == turn:
-                begun = entry["at"] == self._begun_at
+                begun = True
             elif begun and entry["type"] == "message":
                 found = _said(entry) if entry["message"]["role"] == "assistant" else found
         return found

@@ -76,6 +76,7 @@ _EFFECTS: Final[dict[Kind, str]] = {
     "call": "approve: it is carried out · deny: it is not, and your reason is passed on · edit:"
     " it is carried out with your arguments · respond: your answer is its result",
 }
+_LAPSES: Final = {"approve": "it is carried out", "fail": "the run fails"}
 # What `holdfast decide` is told where the key's word is not a verdict.
 _COMMANDS: Final[dict[Kind, str]] = {
     "call": "approve|deny|edit|respond",
@@ -132,6 +133,8 @@ def reasoning(waiting: Waiting) -> str:
 def terms(waiting: Waiting) -> str:
     """Until when, by whom, and who has decided already."""
     parts = [f"until {date(waiting.expires_at)} (asked {since(waiting.requested_at)} ago)"]
+    if waiting.on_timeout:
+        parts.append(f"if nobody decides, {_LAPSES[waiting.on_timeout]}")
     if waiting.approvers:
         parts.append(f"decided by {one_line(', '.join(waiting.approvers), 200)}")
     if waiting.signed:

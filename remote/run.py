@@ -37,10 +37,12 @@ from remote.errors import (
     NO_SUCH,
     RUN_FAILED,
     CommandError,
+    UnseenError,
     rpc_problem,
     wrong_command,
 )
-from remote.heartbeats import Update, updates_in
+from remote.heartbeats import Streaming as Streaming  # a look has it
+from remote.heartbeats import Update, streaming_in, updates_in
 from remote.stored import in_brief, with_output
 from remote.stuck import unanswered
 from remote.text import command
@@ -53,6 +55,9 @@ _PAGE_ENTRIES = 200
 NO_WORKER_SECONDS = 10.0
 # A query can get lost when a worker lets go of a run: it is asked again before the time is over.
 _QUERY_TRIES: Final = (0.2, 0.3, 0.5)
+# Where Temporal did not see the worker that is there, it is asked again at once.
+_UNSEEN_TRIES: Final = 6
+_UNSEEN_PAUSE_SECONDS: Final = 0.1
 _CLOSED: Final = frozenset(WorkflowExecutionStatus) - {
     WorkflowExecutionStatus.RUNNING,
     WorkflowExecutionStatus.CONTINUED_AS_NEW,
@@ -61,27 +66,6 @@ _CLOSED: Final = frozenset(WorkflowExecutionStatus) - {
 _LATE: Final = (RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED)
 
 Entry = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Streaming:
-    """What a model has said so far, from the heartbeat of the activity that asks it.
-
-    `text` is the last part of it; `offset` characters stand before that part. `calls` are those
-    that it is writing; where it is `composed`, they stand in the text. `key` differs for each
-    request and each attempt at it. It is the answer of this `turn`, if it answers no `call` and is
-    no `summary` of what was said before.
-    """
-
-    key: str
-    attempt: int
-    text: str
-    offset: int
-    calls: list[Any]
-    composed: bool = False
-    turn: int | None = None
-    call: str | None = None
-    summary: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,7 +118,7 @@ class RemoteRun:
             place=(description.run_id, description.history_length),
             closed=description.status in _CLOSED,
             busy=bool(raw.pending_activities),
-            streaming=await self._streaming(list(raw.pending_activities)),
+            streaming=await streaming_in(raw.pending_activities, self._client.data_converter),
             in_line=in_line(description.task_queue, raw.pending_activities),
             attempts=attempts(description),
             updates=await updates_in(raw.pending_activities, self._client.data_converter),
@@ -273,9 +257,7 @@ class RemoteRun:
         for share in _QUERY_TRIES:
             limit = timedelta(seconds=NO_WORKER_SECONDS * share)
             try:
-                return await self._handle.query(
-                    name, args=args, reject_condition=unless, rpc_timeout=limit
-                )
+                return await self._ask(name, args, unless, limit)
             except WorkflowQueryFailedError as error:
                 wrong = f"run {self.id} does not answer `{name}`: {error.message}"
                 raise CommandError(wrong, "see the worker's log", RUN_FAILED) from error
@@ -283,6 +265,31 @@ class RemoteRun:
                 if error.status not in _LATE:
                     raise await self._unanswered(error) from error
         raise await self._silent()
+
+    async def _ask(
+        self,
+        name: str,
+        args: Sequence[Any],
+        unless: QueryRejectCondition | None,
+        limit: timedelta,
+    ) -> Any:
+        tries_left = _UNSEEN_TRIES
+        while True:
+            try:
+                return await self._handle.query(
+                    name, args=args, reject_condition=unless, rpc_timeout=limit
+                )
+            except RPCError as error:
+                tries_left -= 1
+                if not tries_left or not await self._is_unseen(error):
+                    raise
+            await asyncio.sleep(_UNSEEN_PAUSE_SECONDS)
+
+    async def _is_unseen(self, error: RPCError) -> bool:
+        """Whether there may be a worker after all, which Temporal did not see."""
+        if error.status != RPCStatusCode.FAILED_PRECONDITION:
+            return False
+        return isinstance(await self._silent(), UnseenError)
 
     async def _check_keys(self) -> None:
         """See whether the run's own input can be read, before anything is said to it.
@@ -327,7 +334,7 @@ class RemoteRun:
             return error.cause
         return CommandError(
             f"run {self.id} ended before it answered: {error.cause}",
-            f"see holdfast show {self.id}",
+            f"see {command('show', self.id)}",
             RUN_FAILED,
         )
 
@@ -339,15 +346,6 @@ class RemoteRun:
 
     async def _silent(self) -> CommandError:
         return await unanswered(self._client, await self.describe())
-
-    async def _streaming(self, activities: list[PendingActivityInfo]) -> Streaming | None:
-        asking = [one for one in activities if one.activity_type.name == names.GENERATE]
-        if not asking or not asking[0].heartbeat_details.payloads:
-            return None
-        [details, *_] = await self._client.data_converter.decode(
-            asking[0].heartbeat_details.payloads
-        )
-        return _streaming(asking[0].activity_id, details)
 
 
 async def _result(handle: WorkflowUpdateHandle[Any]) -> Any:
@@ -384,16 +382,4 @@ def in_line(task_queue: str, activities: Iterable[PendingActivityInfo]) -> str |
         scheduled = one.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
         if limited and scheduled and one.attempt == 1:
             return one.activity_id
-    return None
-
-
-def _streaming(activity_id: str, details: Any) -> Streaming | None:
-    """Read the details of a heartbeat; `None` where another version's worker wrote them."""
-    match details:
-        case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
-            key = f"{activity_id}/{attempt}"
-            calls, composed = list(details.get("calls") or []), details.get("composed") is True
-            turn, call = details.get("turn"), details.get("call")
-            summary = details.get("summary") is True
-            return Streaming(key, attempt, text, offset, calls, composed, turn, call, summary)
     return None

@@ -21,8 +21,8 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.exceptions import FailureError
 from temporalio.service import RPCError
 
-from remote.errors import UNREACHABLE, CommandError, NoWorkerError, rpc_problem
-from remote.text import one_line
+from remote.errors import UNREACHABLE, CommandError, NoWorkerError, UnseenError, rpc_problem
+from remote.text import one_line, shell
 
 _CAUSE_CHARS: Final = 500
 # What stands after the failure is what others sent the run since.
@@ -49,10 +49,11 @@ class NoBuildError(NoWorkerError):
     """The run is on a build of which there is no worker."""
 
     def __init__(self, run_id: str, deployment: str, build: str) -> None:
-        move = (
-            "temporal workflow update-options --versioning-override-behavior one_time"
-            f" --versioning-override-deployment-name {deployment}"
-            f" --versioning-override-build-id BUILD --workflow-id {run_id}"
+        move = shell(
+            *("temporal", "workflow", "update-options"),
+            *("--versioning-override-behavior", "one_time"),
+            *("--versioning-override-deployment-name", deployment),
+            *("--versioning-override-build-id", "BUILD", "--workflow-id", run_id),
         )
         CommandError.__init__(
             self,
@@ -67,11 +68,14 @@ class NoCurrentError(NoWorkerError):
     """There is a worker, and it is of a build that is given nothing that begins."""
 
     def __init__(self, task_queue: str, deployment: str, build: str) -> None:
+        make = shell(
+            *("temporal", "worker", "deployment", "set-current-version"),
+            *("--deployment-name", deployment, "--build-id", build),
+        )
         CommandError.__init__(
             self,
             f"the workers on task queue {task_queue} are of no build that is current",
-            "make one so: temporal worker deployment set-current-version"
-            f" --deployment-name {deployment} --build-id {build}",
+            f"make one so: {make}",
             UNREACHABLE,
         )
 
@@ -104,7 +108,7 @@ async def _of_queue(client: Client, name: str) -> NoWorkerError:
     current = found.versioning_info.current_deployment_version
     if builds and not current.build_id and all(each.build_id for each in builds):
         return NoCurrentError(name, builds[0].deployment_name, builds[0].build_id)
-    return NoWorkerError(name)
+    return UnseenError(name) if found.pollers else NoWorkerError(name)
 
 
 async def _latest_end(client: Client, run: WorkflowExecutionDescription) -> HistoryEvent | None:

@@ -89,6 +89,8 @@ def _ambiguous(text: str) -> bool:
         return True
     try:
         json.loads(text)
+    except RecursionError:
+        return True  # it begins as a list or an object does, and may well be one
     except ValueError:
         return False
     return True
@@ -107,7 +109,12 @@ def arguments_line(arguments: Any) -> str:
 
 def command(*words: str) -> str:
     """A `holdfast` command that can be copied into a shell."""
-    return shlex.join(["holdfast", *(clean(word) for word in words)])
+    return shell("holdfast", *words)
+
+
+def shell(*words: str) -> str:
+    """A command that can be copied into a shell, whoever has named what stands in it."""
+    return shlex.join(clean(word) for word in words)
 
 
 def moment(at: Any) -> datetime | None:

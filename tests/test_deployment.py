@@ -1,8 +1,13 @@
 """A worker says which build of which deployment it is, and is told what is wrong with that."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+from unittest.mock import AsyncMock
 
 import pytest
+from temporalio.api.deployment.v1 import WorkerDeploymentVersion
+from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentResponse
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior
 
@@ -55,8 +60,18 @@ async def test_every_worker_of_a_process_is_of_its_build(client: Client, tmp_pat
         assert (deployment.version.deployment_name, deployment.version.build_id) == ("desk", "1")
 
 
+async def test_a_build_that_is_ramped_up_is_given_runs() -> None:
+    ramping = WorkerDeploymentVersion(deployment_name="desk", build_id="2")
+    answer = DescribeWorkerDeploymentResponse()
+    answer.worker_deployment_info.routing_config.ramping_deployment_version.CopyFrom(ramping)
+    service = SimpleNamespace(describe_worker_deployment=AsyncMock(return_value=answer))
+    temporal = cast(Client, SimpleNamespace(namespace="default", workflow_service=service))
+    assert await unrouted(temporal, Version("desk", "2")) is None
+    assert await unrouted(temporal, Version("desk", "1")) is not None
+
+
 async def test_a_build_that_nobody_has_heard_of_is_not_current(client: Client) -> None:
-    said = await unrouted(client, Version("nowhere", "1"))
+    said = await unrouted(client, Version("nowhere", "1; 2"))
     assert said is not None
-    assert said.startswith("build 1 of deployment nowhere is not current")
-    assert said.endswith("--deployment-name nowhere --build-id 1")
+    assert said.startswith("build 1; 2 of deployment nowhere is not current")
+    assert said.endswith("--deployment-name nowhere --build-id '1; 2'")

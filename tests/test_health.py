@@ -8,13 +8,19 @@ import socket
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, nullcontext
+from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Self, cast
 
 import httpx
 import pytest
 from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
+from hosting import health
 from hosting.errors import StartError
 from hosting.health import MAX_CONNECTIONS, Health, Probes, Where, probed
 from hosting.options import options
@@ -121,6 +127,41 @@ async def test_a_worker_that_temporal_does_not_serve_is_alive_and_not_ready(
     assert said_of_it == (503, "Temporal does not serve the worker: NOT_FOUND")
 
 
+@dataclass
+class Answering:
+    """A Temporal that answers so, and how long it was given."""
+
+    status: RPCStatusCode
+    namespace: str = "default"
+    given: list[timedelta] = field(default_factory=list)
+
+    @property
+    def workflow_service(self) -> Self:
+        return self
+
+    async def describe_namespace(self, _: object, timeout: timedelta = timedelta.max) -> None:
+        self.given.append(timeout)
+        raise RPCError("no", self.status, b"")
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        # Whoever takes work need not be allowed to ask about the namespace.
+        (RPCStatusCode.PERMISSION_DENIED, None),
+        (RPCStatusCode.UNAVAILABLE, "Temporal does not serve the worker: UNAVAILABLE"),
+    ],
+)
+async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
+    status: RPCStatusCode, why: str | None
+) -> None:
+    temporal, works = Answering(status), Health()
+    workers = cast(Workers, SimpleNamespace(is_running=True))
+    works.started(workers, cast(Client, temporal))
+    assert await works.unready() == why
+    assert temporal.given == [timedelta(seconds=health.ASK_TIMEOUT_SECONDS)]
+
+
 async def test_a_strange_question_is_answered_in_a_line_and_holds_nothing_up(
     stack: AsyncExitStack,
 ) -> None:
@@ -146,6 +187,20 @@ async def test_a_strange_question_is_answered_in_a_line_and_holds_nothing_up(
             return False
 
     await eventually(answered)
+
+
+async def test_who_asks_nothing_does_not_stay(
+    stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "REQUEST_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(health, "ASK_TIMEOUT_SECONDS", 0.05)
+    asking = await answers(Health(), stack)
+    assert asking.base_url.port is not None
+    reader, writer = await asyncio.open_connection(HERE, asking.base_url.port)
+    writer.write(b"GET /live HTTP/1.1\r\n")
+    async with asyncio.timeout(30):
+        assert await reader.read() == b""
+    writer.close()
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 from temporalio.api.failure.v1 import Failure
@@ -17,10 +21,58 @@ from temporalio.exceptions import ApplicationError
 
 from hosting import leash
 from hosting.logs import log_to_stderr
+from hosting.stopping import SIGNALS, until_stopped
 from hosting.temporal import data_converter
 from storage.store import StoreError
 from tests.support.eventually import eventually
 from tests.support.worker_process import WorkerProcess
+
+
+@dataclass
+class Timer:
+    """A timer that is never over."""
+
+    seconds: float
+    then: Callable[[], NoReturn]
+    runs: bool = False
+
+    def start(self) -> None:
+        self.runs = True
+
+
+async def test_who_does_not_heed_a_stop_is_given_a_time_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timers: list[Timer] = []
+    begun, is_over = asyncio.Event(), asyncio.Event()
+
+    def timer(seconds: float, then: Callable[[], NoReturn]) -> Timer:
+        timers.append(Timer(seconds, then))
+        return timers[-1]
+
+    async def stubborn() -> None:
+        begun.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await is_over.wait()
+
+    monkeypatch.setattr("hosting.stopping.threading", SimpleNamespace(Timer=timer))
+    stopping = asyncio.create_task(until_stopped(stubborn(), timedelta(seconds=3), lambda: None))
+    try:
+        await begun.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+        async def stopped() -> bool:
+            return bool(timers)
+
+        await eventually(stopped)
+        [one] = timers
+        assert (one.seconds, one.runs, one.then.__name__) == (13, True, "cut_off")
+        is_over.set()
+        await stopping
+    finally:
+        for number in SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
 
 
 class StopRun(Exception):

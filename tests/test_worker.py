@@ -18,6 +18,8 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError
 
 from activities.catalog.loading import Catalog, load_catalog
+from activities.interceptor import SizeInterceptor
+from activities.telemetry.attempts import TelemetryInterceptor
 from hosting.errors import UNREACHABLE, WRONG_SETUP, StartError
 from hosting.loading import load
 from hosting.options import options
@@ -67,6 +69,10 @@ async def tell(what: dict) -> None: ...
 """
 AGENT = "---\nmodel: {endpoint: scripted}\ntools: [slow, stubborn]\n---\nBe slow.\n"
 ENDPOINTS = "scripted: {provider: script, file: script.yaml}\n"
+NOTIFIERS = """\
+inbox: https://inbox.example
+channels: {desk: {mail: {host: mail.example, from: a@b.org, to: [c@b.org]}}}
+"""
 
 
 @pytest.fixture
@@ -214,6 +220,30 @@ async def test_a_limited_endpoint_s_requests_have_a_queue_of_which_runs_are_told
     assert facts_of(worker)["requestQueues"] == {"dear.er": "q.requests.dear%2Eer"}
 
 
+async def test_whoever_asks_a_model_keeps_what_the_worker_keeps_to_itself(
+    client: Client, place: Path
+) -> None:
+    worker = await build_worker(client, settings(place))
+    around = [type(each) for each in worker.others[0].config()["interceptors"]]
+    assert around == [TelemetryInterceptor, SizeInterceptor]
+
+
+async def test_what_lets_a_worker_in_elsewhere_is_its_secret(
+    client: Client, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook, key = "https://hooks.example/T01/B01/vO7pFq2Zk9", "tmprl-vO7pFq2Zk9"
+    monkeypatch.setenv("DESK_ADDRESS", hook)
+    (place / "notify.yaml").write_text(
+        "inbox: https://inbox.example\nchannels: {desk: {slack: {urlEnv: DESK_ADDRESS}}}\n"
+    )
+    wanted = settings(place, notifiers=place / "notify.yaml")
+    house = load(wanted)
+    inside = await Client.connect(address_of(client), api_key=key, tls=False)
+    await build_worker(inside, wanted, house)
+    told = house.secrets.clean(f"{hook} and {key}")
+    assert "vO7pFq2Zk9" not in told
+
+
 def test_everything_that_does_not_load_is_told_at_once(place: Path) -> None:
     (place / "endpoints.yaml").write_text("scripted: {provider: scrpt}\n")
     (place / "agents/sloth.md").write_text(AGENT.replace("[slow,", "[slwo,"))
@@ -247,15 +277,28 @@ def test_what_changes_while_the_catalog_is_loaded_is_not_missed(
 def test_what_is_read_once_is_told_to_need_a_restart(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    house = load(settings(place))
-    for name in ("tools.py", "endpoints.yaml"):
+    (place / "notify.yaml").write_text(NOTIFIERS)
+    house = load(settings(place, notifiers=place / "notify.yaml"))
+    once = ("tools.py", "endpoints.yaml", "notify.yaml")
+    for name in once:
         (place / name).write_text((place / name).read_text() + "# more\n")
     for _ in range(3):
         house.reloading.look()
     assert caplog.messages == [
-        f"{place}/{name} has changed: restart the worker to take it up"
-        for name in ("tools.py", "endpoints.yaml")
+        f"{place}/{name} has changed: restart the worker to take it up" for name in once
     ]
+
+
+def test_a_module_that_goes_to_another_folder_takes_the_catalog_nowhere(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    (place / "tools.py").write_text(f"{TOOLS}\nimport os; os.chdir('/')\n")
+    house = load(settings(place, catalog=Path()))
+    (place / "agents/late.md").write_text(AGENT)
+    for _ in range(2):
+        house.reloading.look()
+    assert set(house.shelf.catalog.agents) == {"sloth", "late"}
 
 
 # The namespace.
@@ -368,14 +411,8 @@ def test_both_ends_of_a_span_are_taken(option: str, least: int, most: int) -> No
     ("arguments", "said"),
     [
         (["--bogus"], "holdfast: there is no option `--bogus`; see `python worker.py --help`"),
-        (["--heartbeat-timeout", "5"], "holdfast: `--heartbeat-timeout`: `5` does not fit; a dura"),
-        (["--cached-runs", "-1"], "holdfast: `--cached-runs`: `-1` does not fit; write a number"),
-        (["--dev", "--dev-port", "70000"], "holdfast: `--dev-port`: `70000` does not fit; a port"),
-        (["--store", "gs://runs"], "holdfast: `--store`: `gs://runs` does not fit; name a fold"),
         (["--store", "/dev/null/runs"], "holdfast: the store /dev/null/runs cannot be written to"),
         (["--catalog", "/nowhere"], "/nowhere: there is no such folder; check"),
-        (["--tools", "no.such.module"], "no.such.module: there is no such module; check"),
-        (["--endpoints", "/nowhere.yaml"], "/nowhere.yaml: there is no such file; check"),
     ],
 )
 async def test_wrong_setup_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:

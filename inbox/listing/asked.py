@@ -17,6 +17,7 @@ from inbox.waiting import waiting_in
 from remote.errors import NO_SUCH, CommandError, NoWorkerError
 from remote.lists import Listed
 from remote.run import RemoteRun
+from remote.stuck import NoBuildError
 from schemas.decision import Waiting
 
 AT_ONCE: Final = 8
@@ -78,9 +79,11 @@ class Asked:
                 return silent[1]
             try:
                 return await waiting_in(RemoteRun(self._client, run.id))
-            except CommandError as error:
-                if type(error) is NoWorkerError:  # and not for this run, or its build, alone
+            except NoWorkerError as error:
+                if not isinstance(error, NoBuildError):  # another run may be on another build
                     self._silent[run.task_queue] = (monotonic() + SILENT_SECONDS, error)
+                return error
+            except CommandError as error:
                 return [] if error.code == NO_SUCH else error
 
     def _forget(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 from cli.answers import Answers, InputEndedError
 from cli.asking import ask
 from cli.plain import PlainScreen
-from remote.question import title
+from remote.question import arguments, title
 from schemas.base import canonical_json, sha256
 from schemas.decision import Decision, Waiting
 
@@ -204,6 +204,15 @@ async def test_a_plan_that_is_not_shown_whole_is_not_struck_from_unseen(typing: 
 
     assert decision is None
     assert "That does not do: the plan is too large to be shown whole" in seen
+
+
+def test_what_has_no_room_in_a_question_is_counted() -> None:
+    [(_, note)] = arguments(waiting(arguments={"note": "x" * 4_100}))
+    assert note.endswith("x\n… 100 more characters: see holdfast approvals --json")
+    calls = [{"id": f"t1c{n}", "tool": "pay"} for n in range(102)]
+    rows = arguments(waiting("plan", arguments={"calls": calls}))
+    assert len(rows) == 101
+    assert rows[-1] == ("…", "2 more calls: see holdfast approvals --json")
 
 
 async def test_a_call_can_be_put_off(typing: Typing) -> None:

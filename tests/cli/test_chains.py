@@ -105,8 +105,8 @@ async def test_it_is_shown_whole_and_listed_once_as_it_began(
 
     async def listed() -> dict[str, Any]:
         rows: list[dict[str, Any]] = json.loads((await holdfast("list", "--json")).out)
-        [row] = [row for row in rows if row["run"] == run.id] or [{}]
-        return row
+        found = [row for row in rows if row["run"] == run.id]
+        return found[0] if len(found) == 1 else {}
 
     row = await eventually(listed)
     assert row["summary"] == "payer: go"

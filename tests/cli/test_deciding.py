@@ -161,6 +161,7 @@ async def test_calls_are_struck_out_of_a_plan_and_the_rest_is_approved(
     open_house: OpenHouse, holdfast: Holdfast
 ) -> None:
     run = await waiting(await open_house([*PLAN, Answer("Paid.")]), plan="lazy")
+    await run.listed()
     listed = await holdfast("approvals")
     assert "plan of 3 calls" in listed.out
     assert 't1c1="pay" t1c2="pay" t1c3="pay"' in listed.out

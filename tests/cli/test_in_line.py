@@ -7,13 +7,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.service import RPCError
 
 from cli import follow
 from cli.follow import Line
 from cli.plain import PlainScreen
-from remote.run import RemoteRun
+from remote.run import RemoteRun, in_line
+from schemas.names import request_queue
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer
 from tests.workflows.test_request_queues import houses
@@ -54,6 +57,24 @@ async def test_it_is_said_once_that_a_request_waits_for_its_turn(
                 await run.handle.terminate()
     assert code == 1
     assert out.getvalue().count(WAITS) == 1
+
+
+def pending(queue: str, *, attempt: int = 1, started: bool = False) -> PendingActivityInfo:
+    """A request on a queue: given to a worker, or not."""
+    made = PendingActivityInfo(activity_id="7", attempt=attempt)
+    made.activity_options.task_queue.name = queue
+    made.state = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+    if started:
+        made.state = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+    return made
+
+
+def test_only_what_no_worker_was_given_yet_stands_in_line() -> None:
+    limited = request_queue("desk", "claude")
+    assert in_line("desk", [pending("desk"), pending(limited)]) == "7"
+    assert in_line("desk", [pending("desk")]) is None
+    assert in_line("desk", [pending(limited, started=True)]) is None
+    assert in_line("desk", [pending(limited, attempt=2)]) is None, "it is made again, later"
 
 
 def test_each_request_is_told_of_once_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,7 @@ async def test_a_terminated_run_is_listed_as_what_temporal_knows(
     house = await open_house(PAYS)
     run = await house.start(["pay"])
     await run.waiting()
+    await run.listed()
     await run.handle.terminate()
 
     async def terminated() -> bool:
@@ -122,6 +123,8 @@ async def test_a_terminated_run_is_listed_as_what_temporal_knows(
         return any((row["run"], row["status"]) == (run.id, "terminated") for row in rows)
 
     assert await eventually(terminated)
+    waiting = await holdfast("list", "--json", "--status", "awaiting_approval")
+    assert run.id not in [row["run"] for row in json.loads(waiting.out)], "it waits no more"
 
 
 async def test_it_is_said_when_there_are_more_runs_than_are_shown(

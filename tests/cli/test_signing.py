@@ -77,8 +77,9 @@ def test_a_token_says_who_decides_what_on_which_call_for_five_minutes(signer: Si
 
 def test_what_goes_beyond_is_signed_too() -> None:
     assert claims("approve", remember=True)["remember"] is True
-    result = claims("respond", result={"paid": 0})["resultDigest"]
-    assert result == sha256(b'{"paid":0}')
+    for decision in ("respond", "happened"):
+        result = claims(decision, result={"paid": 0})["resultDigest"]
+        assert result == sha256(b'{"paid":0}')
     assert claims("respond", result=None)["resultDigest"] == sha256(b"null")
     assert claims("approve", digest="a" * 64)["digest"] == "a" * 64
 
@@ -189,6 +190,7 @@ async def test_a_decision_is_signed_with_a_key_and_shown_so(
     words = ("decide", run.id, "t1c1", "approve", "--key")
 
     ada = await holdfast(*words, key_file(tmp_path, ADA), "--kid", "k1", "--by", "ada")
+    await run.listed()
     listed = json.loads((await holdfast("approvals", "--json")).out)
     bob = await holdfast(*words, key_file(tmp_path, BOB), "--kid", "k2", "--by", "bob")
 

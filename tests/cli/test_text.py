@@ -71,6 +71,7 @@ def test_a_long_text_says_that_it_was_shortened() -> None:
         (None, "null"),
         (["a", 1], '["a", 1]'),
         ("two\nlines\n", "two\nlines\n"),
+        ("[" * 9_999, f'"{"[" * 9_999}"'),
     ],
 )
 def test_an_argument_shows_its_type_where_it_could_be_mistaken(value: object, shown: str) -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from cli import values
 
+# So many levels that nobody reads it.
+DEEP = '{"a": ' * 9_999 + "1" + "}" * 9_999
+
 
 def test_a_text_may_stand_in_a_file_or_come_from_standard_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -25,12 +28,14 @@ def test_an_input_that_is_a_json_object_is_sent_as_one() -> None:
     assert values.run_input(' {"order": 1}') == {"order": 1}
     assert values.run_input("{not JSON") == "{not JSON"
     assert values.run_input("[1]") == "[1]"
+    assert values.run_input(DEEP) == DEEP
 
 
 def test_a_result_is_json_or_text() -> None:
     assert values.json_or_text('{"ok": true}') == {"ok": True}
     assert values.json_or_text("null") is None
     assert values.json_or_text("it worked") == "it worked"
+    assert values.json_or_text(DEEP) == DEEP
 
 
 def test_a_principal_is_an_id_or_an_object() -> None:
@@ -52,7 +57,7 @@ def test_groups_are_separated_by_commas() -> None:
     assert values.groups("finance, ops,") == ["finance", "ops"]
 
 
-@pytest.mark.parametrize("given", ["{", "[1]", "@/no/such/file", "1"])
+@pytest.mark.parametrize("given", ["{", "[1]", "@/no/such/file", "1", DEEP])
 def test_what_is_no_json_object_is_refused(given: str) -> None:
     with pytest.raises(ArgumentTypeError):
         values.json_object(given)
@@ -78,9 +83,27 @@ def test_what_is_no_number_of_things_is_refused(given: str) -> None:
         values.number(given)
 
 
-def test_a_file_that_no_run_could_take_is_refused(tmp_path: Path) -> None:
+def test_what_no_run_could_take_is_refused_and_not_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "big.txt"
     file.write_text("x" * (values.MAX_FILE_BYTES + 1))
 
-    with pytest.raises(ArgumentTypeError, match="more than a run can take"):
+    with pytest.raises(ArgumentTypeError, match=r"big\.txt is over .* more than a run can take"):
         values.text(f"@{file}")
+    with file.open() as piped:
+        monkeypatch.setattr("sys.stdin", piped)
+        with pytest.raises(ArgumentTypeError, match="standard input is over"):
+            values.text("-")
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "picture.png"
+    file.write_bytes(b"\x89PNG")
+
+    with pytest.raises(ArgumentTypeError, match=r"picture\.png cannot be read: it is no UTF-8"):
+        values.text(f"@{file}")
+    with file.open(encoding="utf-8") as piped:
+        monkeypatch.setattr("sys.stdin", piped)
+        with pytest.raises(ArgumentTypeError, match="standard input cannot be read: it is no UTF"):
+            values.text("-")

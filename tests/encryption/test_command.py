@@ -38,7 +38,9 @@ async def test_runs_are_started_listed_decided_and_shown_as_ever(
     assert not plain(await reader.described(run)), "the summary of a list says what a run is on"
     assert not [place for event in await reader.history(run) for place in plain(event)]
 
-    await Run(house.client.get_workflow_handle(run)).waiting()
+    waiting = Run(house.client.get_workflow_handle(run), house.client)
+    await waiting.waiting()
+    await waiting.listed()
     assert "pay the florist" in (await holdfast("list")).out
     assert f"{run}  t1c1" in (await holdfast("approvals")).out
     decided = await holdfast("decide", run, "t1c1", "approve", "--reason", "it is agreed")
@@ -57,8 +59,9 @@ async def test_without_the_keys_each_command_says_what_to_set(
     house = await open_house(SAYS)
     started = ("run", agent, "--input", "pay", "--task-queue", house.task_queue, "--detach")
     run = (await holdfast(*started)).out.strip()
-    waiting = Run(house.client.get_workflow_handle(run))
+    waiting = Run(house.client.get_workflow_handle(run), house.client)
     await waiting.waiting()
+    await waiting.listed()
     monkeypatch.delenv("HOLDFAST_ENCRYPTION")
     tried: list[tuple[str, ...]] = [
         ("watch", run),

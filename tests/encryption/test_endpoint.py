@@ -110,9 +110,16 @@ async def test_a_reference_stands_for_what_is_in_the_store(tmp_path: Path) -> No
         assert read(as_it_is) == [reference]
         lost = await kept(FolderStore(tmp_path / "elsewhere"), await encrypted())
         assert read(await at.ask("/decode", lost)) == [lost]
+        elsewhere = Payload(metadata=reference.metadata, data=renamed(reference.data))
+        assert read(await at.ask("/decode", elsewhere)) == [elsewhere], "of another store"
         refused = await at.ask("/download", lost)
         assert refused.status_code == 502
         assert refused.json() == {"error": "that cannot be had; the log of this endpoint says why"}
+
+
+def renamed(reference: bytes) -> bytes:
+    """The reference, as one to a store of others."""
+    return reference.replace(names.STORE.encode(), b"others-own")
 
 
 async def kept(store: FolderStore, payload: Payload) -> Payload:
@@ -225,8 +232,8 @@ async def test_after_ten_wrong_secrets_an_address_has_to_wait(at: Served) -> Non
 
 async def test_a_wrong_secret_now_and_then_holds_nobody_up(at: Served) -> None:
     for _ in range(2 * secret.MAX_FAILURES):
-        assert (await at.ask("/decode", PLAIN, secret="x" * 20)).status_code == 401
         at.clock.seconds += secret.FAILURES_SECONDS + 1
+        assert (await at.ask("/decode", PLAIN, secret="x" * 20)).status_code == 401
     assert read(await at.ask("/decode", PLAIN)) == [PLAIN]
 
 
@@ -237,6 +244,17 @@ def test_who_fails_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(Refused):
             guard.admit("Bearer wrong", [], None, f"10.0.0.{n}")
     assert len(guard._secret._failures) == 3
+
+
+def test_who_goes_on_failing_is_not_forgotten_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret, "MAX_ADDRESSES", 3)
+    guard = access.Guard(access.Access(SECRET, frozenset([UI]), frozenset()), lambda: 0.0)
+    for n in range(secret.MAX_FAILURES):
+        for address in ("10.0.0.1", f"10.0.1.{n}"):
+            with pytest.raises(Refused, match="that is not the secret"):
+                guard.admit("Bearer wrong", [], None, address)
+    with pytest.raises(Refused, match="wait a minute"):
+        guard.admit(f"Bearer {SECRET}", [], None, "10.0.0.1")
 
 
 # --- who may ask: browsers -------------------------------------------------------------

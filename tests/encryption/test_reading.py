@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import Message
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import (
     Client,
     WorkflowQueryFailedError,
@@ -22,6 +23,7 @@ from tests.encryption.reader import Reader, plain, texts
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
+from tests.workflows.test_delegates import waits
 
 WORD = "heliotrope"
 ASK = {
@@ -95,7 +97,7 @@ async def run(open_house: OpenHouse, tmp_path: Path) -> AsyncIterator[Run]:
     await run.waiting()
     await run.handle.signal("message", {"content": f"by the way, {WORD}"})
     await run.decide("t2c1", "deny", reason=f"too much {WORD}", by="bob")
-    await run.delegate("t2c2").waiting()
+    await waits(run.delegate("t2c2"))
     await run.delegate("t2c2").decide("t1c1", "approve", reason=WORD)
     await eventually(lambda: idle(run))
     answering = await run.handle.start_update(
@@ -110,7 +112,13 @@ async def run(open_house: OpenHouse, tmp_path: Path) -> AsyncIterator[Run]:
 
 async def everything(reader: Reader, run: Run) -> list[Message]:
     """All that Temporal has of a run and its delegate, and all that they answer."""
-    runs = await reader.runs(run.id)
+    both = {run.id, run.delegate("t2c2").id}
+
+    async def listed() -> list[WorkflowExecutionInfo] | None:
+        runs = await reader.runs(run.id)
+        return runs if both <= {one.execution.workflow_id for one in runs} else None
+
+    runs = await eventually(listed)
     found: list[Message] = [*runs]
     for one in runs:
         id, each = one.execution.workflow_id, one.execution.run_id

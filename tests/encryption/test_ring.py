@@ -87,6 +87,11 @@ def test_what_has_another_length_or_other_letters_is_none(text: str) -> None:
             "bytes in base64: openssl rand -base64 32",
         ),
         (
+            "keys: [{id: a, key: B}]",
+            "encryption.yaml:1: unknown field `key`; name the variable (`env`) or the file "
+            "(`file`) that holds the key",
+        ),
+        (
             "keys: [{id: a, file: b}]",
             "encryption.yaml:1: `keys[0].file`: b: there is no such file; check the path",
         ),

@@ -17,7 +17,7 @@ from inbox.listing.several import Several, before, read_choices
 from inbox.parts import Parts
 from inbox.person import Person
 from inbox.sending import RefusedError
-from remote.errors import NO_SUCH, UNREACHABLE, CommandError, NoWorkerError
+from remote.errors import NO_SUCH, UNREACHABLE, CommandError, NoWorkerError, UnseenError
 from remote.lists import Listed
 from remote.run import Beginning, RemoteRun
 from remote.stuck import NoBuildError
@@ -74,11 +74,12 @@ async def test_an_answer_is_good_for_a_moment_and_as_long_as_the_list_says_the_s
     assert len(asks.asked) == 3
 
 
+@pytest.mark.parametrize("nobody", [NoWorkerError, UnseenError])
 async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
-    monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock, nobody: type[NoWorkerError]
 ) -> None:
     def say(id: str) -> list[Waiting]:
-        raise NoBuildError(id, "desk", "7") if id == "on-a-build" else NoWorkerError("desk")
+        raise NoBuildError(id, "desk", "7") if id == "on-a-build" else nobody("desk")
 
     monkeypatch.setattr(asked, "monotonic", clock)
     asks, questions = answering(monkeypatch, say), Asked(nowhere)

@@ -283,7 +283,10 @@ async def waiting_for(run: Run, call_id: str) -> list[dict[str, Any]]:
     return [each for each in await run.waiting() if each["callId"] == call_id]
 
 
-RAISES = "import os; raise RuntimeError(f'{dict(os.environ)} at postgres://x:typed-pass-13@db')"
+# In the beginning of what is told of it.
+RAISES = """
+import os; raise RuntimeError(f"{os.environ['FIRST_KEY']} at postgres://x:typed-pass-13@db")
+"""
 KEY = PLANTED["FIRST_KEY"]
 WRONG: list[tuple[dict[str, str], list[str]]] = [
     ({"HTTPS_PROXY": f"socks5://bob:{KEY}@127.0.0.1:9"}, []),

@@ -1,0 +1,47 @@
+"""What the codec endpoint (§13) opens and tells within bounds, whoever asks."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadCodec
+
+from encryption import protocol
+from encryption.codec import DecryptError
+from encryption.refused import Refused
+from tests.encryption.serving import written
+
+BODY = json.dumps(written([Payload(data=b"1")] * 5)).encode()
+
+
+class Strange(PayloadCodec):
+    """Opens each payload as one of so many bytes; with none, it refuses each for its own reason."""
+
+    def __init__(self, size_bytes: int = 0) -> None:
+        self._size_bytes, self.opened = size_bytes, 0
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return list(payloads)
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        self.opened += 1
+        if not self._size_bytes:
+            raise DecryptError(f"the key {self.opened} is not here", "add it")
+        return [Payload(data=bytes(self._size_bytes))]
+
+
+async def test_the_log_is_told_of_so_many_reasons_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(protocol, "MAX_TOLD_REASONS", 3)
+    await protocol.Protocol(Strange()).answer("decode", BODY, keeps_references=False)
+    assert len([record for record in caplog.records if record.name == "holdfast"]) == 3
+
+
+async def test_no_more_is_opened_than_one_answer_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "MAX_ANSWER_BYTES", 1_000)
+    codec = Strange(600)
+    with pytest.raises(Refused, match="too large for one answer"):
+        await protocol.Protocol(codec).answer("decode", BODY, keeps_references=False)
+    assert codec.opened == 2

@@ -1,0 +1,53 @@
+"""How a run ended, as its caller is told: also one that somebody else's worker has carried out."""
+
+from typing import Any
+
+import pytest
+from temporalio import exceptions
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutType
+
+from remote.ending import Ending, of_failure, of_result
+from schemas.run import Spent
+from schemas.solution import Usage
+
+
+def ended(cause: BaseException) -> Ending:
+    """A run that ended so."""
+    return of_failure(WorkflowFailureError(cause=cause))
+
+
+SPENT = Spent(turns=3, calls=2, usage=Usage(input_tokens=7))
+
+
+@pytest.mark.parametrize(
+    ("cause", "ending"),
+    [
+        (
+            ApplicationError("too dear", SPENT.to_json(), type="budget_exceeded"),
+            Ending("failed", "budget_exceeded", "too dear", spent=SPENT),
+        ),
+        (ApplicationError("no", type="denied"), Ending("failed", "denied", "no")),
+        (ApplicationError("no", "a text", type="x"), Ending("failed", "x", "no")),
+        (ApplicationError("no", {"turns": "?"}, type="x"), Ending("failed", "x", "no")),
+        (CancelledError(), Ending("cancelled", "cancelled", "the run was cancelled")),
+        (TerminatedError("enough"), Ending("terminated", "terminated", "enough")),
+        (TerminatedError(""), Ending("terminated", "terminated", "the run was terminated")),
+        (
+            exceptions.TimeoutError(
+                "late", type=TimeoutType.START_TO_CLOSE, last_heartbeat_details=[]
+            ),
+            Ending("timed_out", "timed_out", "the run took longer than it was given"),
+        ),
+    ],
+)
+def test_each_end_has_its_name(cause: BaseException, ending: Ending) -> None:
+    assert ended(cause) == ending
+    assert ended(cause).exit_code == 1
+
+
+@pytest.mark.parametrize("result", [None, "done", 7, {"status": "completed", "turns": "many"}])
+def test_a_result_in_a_form_of_others_is_an_end_all_the_same(result: Any) -> None:
+    ending = of_result(result)
+    assert (ending.status, ending.exit_code) == ("completed", 0)
+    assert ending.message == "its result cannot be read by this version"
