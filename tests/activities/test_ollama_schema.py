@@ -127,9 +127,9 @@ def test_definitions_that_double_each_other_are_written_out_up_to_a_bound() -> N
         f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]}
         for n in range(60)
     }
-    begun = time.perf_counter()
+    begun = time.thread_time()
     shape = shown({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": definitions})
-    assert time.perf_counter() - begun < 5
+    assert time.thread_time() - begun < 5
     assert str(shape).count("anyOf") <= MAX_SCHEMAS
 
 

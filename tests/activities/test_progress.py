@@ -83,7 +83,7 @@ async def test_the_first_heartbeat_waits_for_no_news_and_the_others_do(
         async with asyncio.timeout(5), beating(progress, timedelta(hours=1)):
             while not beats:
                 await asyncio.sleep(0.001)
-            for _ in range(20):
+            for _ in range(20):  # in which it could beat again, and has nothing to tell
                 await asyncio.sleep(0.001)
             progress.text("Hello")
             while len(beats) < 2:

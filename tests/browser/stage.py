@@ -118,11 +118,12 @@ class Visitor:
         await text.wait_for()
         return await frame.content_frame.locator("main").inner_text()
 
-    async def timeline(self) -> list[str]:
-        """The labels that the tab "Timeline" has of calls and waits, from the top."""
+    async def timeline(self, until: str = "Turn 1: the model decides") -> list[str]:
+        """The labels that the tab "Timeline" has of calls and waits, from the top, once it has
+        one with this text."""
         await self.opened("timeline")
         labels = self.page.get_by_text(re.compile(r"^(\w+ • )?Turn \d+: "))
-        await labels.filter(has_text="Turn 1: the model decides").wait_for()
+        await labels.filter(has_text=until).first.wait_for()
         return [label.strip() for label in await labels.all_inner_texts()]
 
     async def summary(self) -> str:

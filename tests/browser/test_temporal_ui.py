@@ -134,12 +134,12 @@ async def test_the_timeline_tells_the_run_turn_by_turn_with_who_decided_what(
     stage: Stage, run: Run
 ) -> None:
     async with stage.visitor(run) as visitor:
-        labels = await visitor.timeline()
         waits = "Turn 3: waits for a person (see User Metadata): Refund an order: order_id=1042"
+        labels = await visitor.timeline(waits)
         assert any(label.startswith(waits) for label in labels)
         await _decide_all(run, by="grace")
         await visitor.page.reload()
-        labels = await visitor.timeline()
+        labels = await visitor.timeline("Refund an order, approved by grace")
     assert "generate • Turn 1: the model decides what to do (script)" in labels
     assert "search_orders • Turn 1: Search orders: customer=ada@example.com" in labels
     assert "look_up_order • Turn 2: Look up an order: order_id=1057" in labels

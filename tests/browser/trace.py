@@ -185,6 +185,7 @@ async def main() -> None:
 
                 await eventually(ended)
             spans = sorted(behind.spans, key=lambda one: one.start)
+    assert len({one.span_id for one in spans}) == len(spans), "a span was told twice"
     print("\n".join(tree(spans)))
     await picture(spans)
 

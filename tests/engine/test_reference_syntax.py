@@ -131,7 +131,7 @@ def test_each_reference_inside_a_text_is_replaced_once() -> None:
     ids=["or", "and or", "steps", "steps inside", "open", "kind", "key", "blank"],
 )
 def test_reading_an_absurd_text_is_quick(text: str) -> None:
-    begin = time.perf_counter()
+    begin = time.thread_time()
     assert parse_reference(text) is None
     replace_inside(text, str)
-    assert time.perf_counter() - begin < 0.5
+    assert time.thread_time() - begin < 0.5

@@ -95,7 +95,7 @@ def test_a_value_that_took_a_references_place_is_not_looked_through_again(data: 
 def test_what_the_references_of_a_call_stand_for_is_bounded(written: Any) -> None:
     data = Data()
     data.set("state", {"big": "x" * (MAX_RESOLVED_BYTES // 2)})
-    begin = time.perf_counter()
+    begin = time.thread_time()
     with pytest.raises(Unresolved, match="stand for more than 1000000 bytes in all"):
         resolve(written, View(data))
-    assert time.perf_counter() - begin < 0.5
+    assert time.thread_time() - begin < 0.5

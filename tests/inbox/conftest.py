@@ -26,13 +26,13 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages wait for what they ask as long as a test does. How soon they are shown without it is
-    for the tests that have nobody answer."""
+    """Pages wait longer for what they ask than people would, on a machine that is busy. How soon
+    they are shown without it is for the tests that have nobody answer."""
     for page, name in (
         *((listing, "ANSWER_SECONDS"), (listing, "ASK_ALL_SECONDS"), (runs, "ANSWER_SECONDS")),
         (live, "PAGE_SECONDS"),
     ):
-        monkeypatch.setattr(page, name, 20.0)
+        monkeypatch.setattr(page, name, 6.0)
 
 
 @pytest.fixture

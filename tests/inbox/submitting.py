@@ -1,6 +1,10 @@
 """A form as a browser submits it: the controls of a page's HTML, with what stands in them."""
 
+from collections.abc import Iterable
 from html.parser import HTMLParser
+
+from inbox.forms.places import Said
+from inbox.forms.reading import Form
 
 
 class _Controls(HTMLParser):
@@ -46,6 +50,11 @@ def submitted(html: str) -> list[tuple[str, str]]:
     controls.feed(html)
     controls.close()
     return [(name, text.replace("\n", "\r\n")) for name, text in controls.found]
+
+
+def read(items: Iterable[tuple[str, str]]) -> Said:
+    """What a form says that was submitted."""
+    return Form(items).said()
 
 
 def changed(form: list[tuple[str, str]], **texts: str) -> list[tuple[str, str]]:

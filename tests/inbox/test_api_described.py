@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import shlex
 import string
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -17,9 +18,11 @@ from jsonschema import Draft202012Validator
 from starlette.routing import Route
 from temporalio.client import Client
 
+from inbox.api.asked import JSON
 from inbox.api.events import Streams
 from inbox.api.openapi import description
 from inbox.api.operations import Operation, operations
+from inbox.api.page import _curl
 from inbox.api.routes import Resource, routes
 from inbox.parts import Parts
 from inbox.problems import CODES, MEDIA_TYPE, Problem
@@ -246,6 +249,14 @@ async def _sent(stage: Stage, request: dict[str, Any], there: str) -> str | None
                 check_answer(operation, answer)
         assert answer.status_code < 500 or answer.status_code == 503, answer.text
         return answer.json()["run"] if answer.status_code == 201 else None
+
+
+def test_a_command_of_the_page_sends_its_example_as_it_is() -> None:
+    example = {"content": "It's $HOME & more"}
+    body = {"requestBody": {"content": {JSON: {"example": example}}}}
+    said = shlex.split(_curl("post", "https://a/runs/{run}", {"operationId": "say", **body}))
+    assert json.loads(said[said.index("-d") + 1]) == example
+    assert said[:4] == ["curl", "-X", "POST", "https://a/runs/$RUN"]
 
 
 async def test_the_page_shows_all_of_it(stage: Stage) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -21,7 +22,7 @@ from inbox.call.asked import Asked
 from inbox.call.drawing import shown
 from inbox.call.past import Past
 from inbox.live.known import Known
-from inbox.pages import ENVIRONMENT
+from inbox.pages import ENVIRONMENT, HERE
 from inbox.parts import Parts
 from inbox.person import Person
 from remote.plan import MAX_CALLS
@@ -164,8 +165,9 @@ async def test_whatever_is_written_is_shown_and_is_no_more_than_text(
     async with house(client, tmp_path, answers, **SIDE_BY_SIDE) as made, inbox(client) as stage:
         run = await made.start([tool], principal={"id": said})
         await run.waiting()
-        at = f"/waiting/{run.id}/t1c1"
-        paths = ["/", "/run", at, f"/run/{run.id}", f"/run/{run.id}/entry/3", f"/run/{run.id}/news"]
+        await run.listed()
+        at, live, its = f"/waiting/{run.id}/t1c1", f"/run/{run.id}", f"?run={run.id}"
+        paths = [f"/{its}", f"/run{its}", at, live, f"{live}/entry/3", f"{live}/news"]
         for path in paths:
             _check_is_text((await stage.get(path)).text)
         [digest] = set(re.findall('name="digest" value="(.+?)"', (await stage.get(at)).text))
@@ -179,6 +181,23 @@ async def test_whatever_is_written_is_shown_and_is_no_more_than_text(
         await run.result()
         for path in paths:
             _check_is_text((await stage.get(path)).text)
+
+
+@pytest.mark.parametrize("path", [f"/run/{quote(MARKUP)}", f"/run/{quote(UNSEEN)}?before=1"])
+async def test_what_is_not_there_is_named_as_text(stage: Stage, path: str) -> None:
+    answer = await stage.get(path)
+    assert answer.status_code == 404
+    _check_is_text(answer.text)
+
+
+def test_no_template_lets_anything_through() -> None:
+    found = sorted((HERE / "templates").glob("*.html"))
+    assert len(found) > 20
+    for each in found:
+        told = each.read_text(encoding="utf-8")
+        # What the template itself says is no stranger's.
+        assert not re.search(r"[^\"\s]\s*\|\s*safe\b|autoescape", told), each.name
+        assert not re.search(r"\s[\w-]+=\{\{", told), f"{each.name}: an attribute without quotes"
 
 
 def _check_is_text(page: str) -> None:

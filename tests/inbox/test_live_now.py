@@ -71,7 +71,7 @@ def test_what_waits_in_a_delegate_leads_there() -> None:
         (Doing("1", "generate", AT, begun=False), "The model is asked.", "plain"),
         (Doing("t1c1", "Pay", AT), "It carries out t1c1 pay.", "plain"),
         (
-            Doing("t1c1", "Pay", AT, "payments", begun=False),
+            Doing("t1c1", "Pay", AT, "pay\u202ements", begun=False),
             "It carries out t1c1 pay, as soon as a worker on task queue payments takes it.",
             "plain",
         ),
@@ -113,6 +113,9 @@ def test_a_request_that_waits_for_its_turn_says_so() -> None:
     seen = at_work(Doing("1", "generate", AT, begun=False))
     [text] = said(replace(seen, known=replace(seen.known, in_line=True)))
     assert text == "It waits for its turn at the model (maxRequestsPerMinute)."
+    seen = at_work(Doing("1", "generate", AT))
+    [text] = said(replace(seen, known=replace(seen.known, in_line=True)))
+    assert text == "The model answers."
 
 
 def test_without_a_worker_the_lists_still_know_what_it_waits_for() -> None:
@@ -140,7 +143,7 @@ def test_a_conversation_waits_for_a_message() -> None:
             "Check the model's endpoint",
         ),
         (Ending("failed", "budget_exceeded", "maxTurns"), "It has failed: b", "maxTurns", "larger"),
-        (Ending("terminated", "terminated", "by Bo"), "It was terminated", "by Bo", "may have"),
+        (Ending("terminated", "terminated", "by\x1b[2J Bo"), "It was term", "by Bo", "may have"),
         (Ending("cancelled", "cancelled", "it was"), "It was cancelled.", "it was", ""),
         (Ending("timed_out", "timed_out", "long"), "It took longer", "long", "may have"),
         (Ending("strange"), "It has ended: strange.", "", ""),
@@ -205,6 +208,13 @@ def test_a_budget_says_what_is_left_of_it() -> None:
         ("Cost", "0.5", "2", "1.5", False),
         ("Time at work", "0:01:30", "0:10:00", "0:08:30", False),
     ]
+
+
+def test_a_budget_that_nothing_was_used_of_is_not_nearly_used_up() -> None:
+    budget = {"maxDuration": {"used": "0ms", "limit": "10m"}, "maxCalls": {"used": 0, "limit": 0}}
+    time, calls = budgets(at_work(budget=budget))
+    assert (time.used, time.left, time.nearly) == ("0:00:00", "0:10:00", False)
+    assert (calls.used, calls.left, calls.nearly) == ("0", "nothing", False)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from hosting.loading import load
+from remote.lists import having
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, serve
 from worker import Settings, build_worker
@@ -92,13 +93,27 @@ class Run:
         return failed.value.cause
 
     async def waiting(self, count: int = 1) -> list[dict[str, Any]]:
-        """The waiting calls, once there are so many."""
+        """The waiting calls, once there are so many and it is written down that they wait: a query
+        may be answered in the middle of a workflow task, which may yet be done over."""
 
         async def enough() -> list[dict[str, Any]] | None:
+            if (place := await self._settled()) is None:
+                return None
             waiting: list[dict[str, Any]] = await self.handle.query("approvals")
-            return waiting if len(waiting) >= count else None
+            is_enough = len(waiting) >= count and place == await self._settled()
+            return waiting if is_enough else None
 
         return await eventually(enough)
+
+    async def listed(self, status: str = "awaiting_approval") -> None:
+        """Wait until Temporal's lists, which are a moment behind, have it with this status."""
+        client, query = self._client, f'{having(status)} AND WorkflowId = "{self.id}"'
+        assert client is not None  # the house started it
+
+        async def is_there() -> bool:
+            return (await client.count_workflows(query)).count == 1
+
+        await eventually(is_there)
 
     async def decide(self, call: str, decision: str, **more: Any) -> dict[str, Any]:
         """Decide by the update, and get its receipt."""
@@ -148,6 +163,12 @@ class Run:
     async def history(self) -> list[Any]:
         """The events of the Temporal history."""
         return [event async for event in self.handle.fetch_history_events()]
+
+    async def _settled(self) -> tuple[str, int] | None:
+        """How far it has come, where no workflow task is under way."""
+        found = await self.handle.describe()
+        at_work = found.raw_description.HasField("pending_workflow_task")
+        return None if at_work else (found.run_id, found.history_length)
 
     async def _all(self, query: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []

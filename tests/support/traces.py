@@ -92,17 +92,22 @@ def seen(span: ReadableSpan) -> Seen:
 
 
 def tree(spans: Iterable[Seen], *roots: str) -> list[str]:
-    """Each span, and what it hangs under, in order of their names; one trace, no orphan, no id
-    twice. `roots` are the ids of spans that somebody else holds."""
-    spans = list(spans)
-    by_id = {one.span_id: one for one in spans}
-    assert len(by_id) == len(spans), "two spans have one id"
-    assert len({one.trace_id for one in spans}) == 1, "it is more than one trace"
-    for one in spans:
+    """Each span, and what it hangs under, in order of their names; one trace, no orphan, no two
+    spans with one id. `roots` are the ids of spans that somebody else holds.
+
+    A span that is told twice, as it may be (docs/telemetry.md), is one: as a collector shows it.
+    """
+    told = list(spans)
+    by_id = {one.span_id: one for one in told}
+    assert len({(one.span_id, one.name, one.parent_id) for one in told}) == len(by_id), (
+        "two spans have one id"
+    )
+    assert len({one.trace_id for one in told}) == 1, "it is more than one trace"
+    for one in told:
         assert one.parent_id in {None, *by_id, *roots}, f"{one.name} is an orphan"
     return sorted(
         f"{_name(one)} < {_name(by_id[one.parent_id])}" if one.parent_id in by_id else _name(one)
-        for one in spans
+        for one in by_id.values()
     )
 
 

@@ -20,16 +20,17 @@ MANY = {"budget": {"maxTurns": 50, "maxIterations": 50, "maxCalls": 100}}
 
 
 async def runs_of(run: Run) -> list[str]:
-    """The runs under one workflow id, the first one first."""
-    client = run.handle._client
-
-    async def all_() -> list[str] | None:
-        query = f'WorkflowId = "{run.id}"'
-        found = [one async for one in client.list_workflows(query)]
-        found.sort(key=lambda one: one.start_time)
-        return [one.run_id for one in found] or None
-
-    return await eventually(all_)
+    """The runs under one workflow id, the first one first. Each says by which it is followed; lists
+    are a moment behind."""
+    info = (await run.handle.describe()).raw_description.workflow_execution_info
+    found = [info.first_run_id]
+    while found[-1] != info.execution.run_id:
+        one = client_of(run).get_workflow_handle(run.id, run_id=found[-1])
+        last = (await one.fetch_history()).events[-1]
+        how = last.WhichOneof("attributes")  # whichever way it has ended
+        assert how is not None
+        found.append(getattr(last, how).new_execution_run_id)
+    return found
 
 
 def looking(turns: int, **more: Any) -> list[Answer]:
@@ -270,7 +271,7 @@ async def test_a_parent_hears_that_nothing_waits_any_more(
 
 
 async def has_gone_on(run: Run) -> bool:
-    """Whether the run has continued as new; lists are told a little later."""
+    """Whether the run has continued as new."""
     return len(await runs_of(run)) > 1
 
 

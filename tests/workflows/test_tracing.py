@@ -65,7 +65,7 @@ def names(spans: list[Seen]) -> list[str]:
 
 def the(spans: list[Seen], name: str) -> Seen:
     """The one span of this name."""
-    [found] = [one for one in spans if one.name == name]
+    [found] = {one.span_id: one for one in spans if one.name == name}.values()
     return found
 
 
