@@ -618,14 +618,16 @@ async def test_a_run_that_has_forgotten_its_question_is_told_once_more(
 
 
 async def test_where_nobody_answers_what_was_typed_can_be_sent_again(
-    desk: Desk, client: Client, tmp_path: Path
+    desk: Desk, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = await desk.inbox("ann", "finance")
     async with house(client, tmp_path, ASKS, task_queue="asking-gone") as gone:
         run = await gone.start([PAY])
         await run.waiting()
         typed = form(await ann.open(run), "deny")
-    answer = await ann.send(run, typed, reason="Too late.")
+    with monkeypatch.context() as impatient:
+        impatient.setattr("remote.run.NO_WORKER_SECONDS", 1.0)
+        answer = await ann.send(run, typed, reason="Too late.")
     assert answer.status_code == 503
     assert "no worker answers" in words(answer.text).lower()
     assert "Too late." in words(answer.text)
