@@ -26,7 +26,7 @@ from inbox.api.page import _curl
 from inbox.api.routes import Resource, routes
 from inbox.parts import Parts
 from inbox.problems import CODES, MEDIA_TYPE, Problem
-from tests.inbox.stage import Stage, inbox
+from tests.inbox.stage import Stage
 from tests.support import tools
 from tests.support.house import ROOT, SIDE_BY_SIDE, House, house
 from tests.support.model_server import Answer, call
@@ -60,13 +60,6 @@ def check_answer(operation: Operation, answer: httpx.Response) -> None:
         check(content["schema"], answer.json())
     if kind == MEDIA_TYPE:
         assert f"`{answer.json()['code']}`" in known["description"]
-
-
-@pytest.fixture
-async def stage(client: Client) -> AsyncIterator[Stage]:
-    """An inbox to which Ann is signed in."""
-    async with inbox(client) as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from html import unescape
@@ -36,13 +36,6 @@ from workflows.engine.approval import digest_of
 UNSEEN = "\u202ereversed\u2066\x1b[31m"
 MARKUP = "\"><img src=x onerror=alert(1)>'</pre><script>alert(1)</script>{{ 7 * 7 }}"
 SAFE = ("GET", "HEAD", "OPTIONS")
-
-
-@pytest.fixture
-async def stage(client: Client) -> AsyncIterator[Stage]:
-    """Ann's inbox, where no worker is."""
-    async with inbox(client) as made:
-        yield made
 
 
 def routes(parts: Parts) -> Iterator[tuple[str, str]]:

@@ -29,13 +29,6 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def stage(client: Client) -> AsyncIterator[Stage]:
-    """An inbox to which Ann is signed in."""
-    async with inbox(client) as made:
-        yield made
-
-
-@pytest.fixture
 def gate() -> threading.Event:
     """What the model waits for in the middle of its last answer."""
     return threading.Event()

@@ -1,6 +1,5 @@
 """What a person does to a run from its page (§11): speak, close, cancel; and what they are told."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,13 +21,6 @@ PAYS = [Answer(calls=[call("pay", amount=20)]), Answer("Paid."), Answer("And tha
 @pytest.fixture(autouse=True)
 def _ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_TEST_LEDGER", str(tmp_path / "ledger"))
-
-
-@pytest.fixture
-async def stage(client: Client) -> AsyncIterator[Stage]:
-    """An inbox with Ann signed in."""
-    async with inbox(client) as made:
-        yield made
 
 
 async def said(stage: Stage, answer: httpx.Response) -> str:

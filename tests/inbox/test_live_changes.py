@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -200,13 +199,6 @@ async def test_a_page_that_stays_open_asks_again_after_a_while(
 )
 async def test_what_no_time_mends_ends_it(error: CommandError) -> None:
     assert [event for event, _ in await frames("r:1:0", error)] == ["trouble", "over"]
-
-
-@pytest.fixture
-async def stage(client: Client) -> AsyncIterator[Stage]:
-    """An inbox with Ann signed in."""
-    async with inbox(client) as made:
-        yield made
 
 
 async def test_whoever_comes_back_says_where_they_were(
