@@ -12,6 +12,8 @@ from hosting.stopping import leave
 from hosting.temporal import data_converter, usable_search_attributes
 
 STATUS = pytest.StashKey[int]()
+# A run that goes on as a new one is kept for a second otherwise: chains are made of many.
+AT_ONCE = ("--dynamic-config-value", 'history.workflowIdReuseMinimalInterval="1ms"')
 
 
 def pytest_collection_finish() -> None:
@@ -41,7 +43,7 @@ async def temporal() -> AsyncIterator[WorkflowEnvironment]:
     registers."""
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(temporal_binary()),
-        dev_server_extra_args=CONFIG_OPTIONS,
+        dev_server_extra_args=[*CONFIG_OPTIONS, *AT_ONCE],
         data_converter=data_converter,
     ) as environment:
         await usable_search_attributes(environment.client)
