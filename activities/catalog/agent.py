@@ -26,6 +26,10 @@ from schemas.faults import Fault, Where, faults_of, name_fault, nearest
 from schemas.tool import APPROVAL_DEFAULTS, binding_of
 
 MAX_AGENT_BYTES = 1_000_000
+_NO_ENDPOINTS = (
+    "this worker has none: set a key such as OPENAI_API_KEY, or name a file of them with"
+    " `--endpoints`"
+)
 
 
 def resolve_definition(written: Any, name: str, world: World) -> Agent:
@@ -91,7 +95,7 @@ def _is_within(where: Where, places: list[Where]) -> bool:
 def _faults(definition: AgentDefinition, parts: list[Part], world: World) -> Iterator[Fault]:
     endpoint = definition.model.endpoint
     if world.endpoints is not None and endpoint not in world.endpoints:
-        mend = nearest(endpoint, world.endpoints, "this worker has none: see `--endpoints`")
+        mend = nearest(endpoint, world.endpoints, _NO_ENDPOINTS)
         yield Fault(("model", "endpoint"), f"there is no endpoint `{endpoint}`", mend)
     for key in ("input", "output", "state"):
         schema = getattr(definition, key)

@@ -33,8 +33,8 @@ class Folder:
         """Load the catalog as a worker does."""
         return load_catalog(self.path, self.modules, endpoints=endpoints)
 
-    def problems(self) -> list[str]:
+    def problems(self, endpoints: Sequence[str] = ("m",)) -> list[str]:
         """What keeps the catalog from loading, each without the folder's own path."""
         with pytest.raises(CatalogError) as refused:
-            self.load()
+            self.load(endpoints)
         return [str(each).replace(f"{self.path}/", "") for each in refused.value.problems]

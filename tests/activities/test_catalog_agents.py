@@ -78,6 +78,14 @@ def test_json_yaml_and_markdown_say_the_same(shop: Folder, name: str, text: str)
     assert (agent.name, agent.instructions, agent.model.endpoint) == ("n", "x", "m")
 
 
+def test_a_worker_without_endpoints_is_told_how_to_have_one(shop: Folder) -> None:
+    shop.write("agents/a.yaml", "model: {endpoint: openai}")
+    assert shop.problems(endpoints=[]) == [
+        "agents/a.yaml:1: `model.endpoint`: there is no endpoint `openai`; this worker has none: "
+        "set a key such as OPENAI_API_KEY, or name a file of them with `--endpoints`"
+    ]
+
+
 REFUSED = [
     ("model: {endpoint: nope}", "1: `model.endpoint`: there is no endpoint `nope`; known: `m`"),
     ("name: x", "1: `model` is missing; add it"),
