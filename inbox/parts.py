@@ -29,9 +29,11 @@ class Parts:
         """A run by its id."""
         return RemoteRun(self.client, run_id)
 
-    def link_to(self, run_id: str) -> str | None:
-        """The page of a run in Temporal's own UI."""
+    def link_to(self, run_id: str, execution: str = "") -> str | None:
+        """The page of a run in Temporal's own UI; without its `execution`, of the newest of that
+        id."""
         if self.temporal_ui is None:
             return None
         where = f"namespaces/{quote(self.client.namespace, safe='')}/workflows"
-        return f"{self.temporal_ui}/{where}/{quote(run_id, safe='')}"
+        one = f"/{quote(execution, safe='')}" if execution else ""
+        return f"{self.temporal_ui}/{where}/{quote(run_id, safe='')}{one}"

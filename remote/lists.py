@@ -48,7 +48,8 @@ class LacksAttributesError(CommandError):
 class Listed:
     """A run as a list has it. What waits in it is told by its tools alone: `since` is when the
     newest of it was asked, `until` when the first of it expires, `groups` are those who decide.
-    `single`: it is a single call, which no agent made."""
+    `single`: it is a single call, which no agent made. `execution` tells it from others of its
+    id."""
 
     id: str
     task_queue: str
@@ -61,6 +62,7 @@ class Listed:
     since: datetime | None = None
     until: datetime | None = None
     single: bool = False
+    execution: str = ""
 
     @classmethod
     def of(cls, run: WorkflowExecution) -> "Listed":
@@ -78,6 +80,7 @@ class Listed:
             said.get(names.PENDING_SINCE),
             said.get(names.PENDING_UNTIL),
             run.workflow_type == names.CALL_WORKFLOW,
+            run.run_id,
         )
 
 

@@ -119,11 +119,15 @@ class Waiting(Lenient):
     """What each decision would do, in a sentence."""
     signed: bool = False
     """Whether only a signed decision counts. Only where it is so."""
+    on_timeout: Literal["approve", "fail"] | None = None
+    """What becomes of it where nobody decides: it is carried out, or the run fails. Only where it
+    is no denial."""
 
     def to_json(self) -> dict[str, Any]:
-        """Every field, whether or not it is at its default: people's screens read this; `instance`
-        and `signed` where there is something to say."""
-        without = {name for name in ("instance", "signed") if not getattr(self, name)}
+        """Every field, whether or not it is at its default: people's screens read this; `instance`,
+        `signed` and `onTimeout` where there is something to say."""
+        said = ("instance", "signed", "on_timeout")
+        without = {name for name in said if not getattr(self, name)}
         return self.model_dump(mode="json", by_alias=True, exclude=without)
 
 

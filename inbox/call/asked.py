@@ -30,6 +30,7 @@ from schemas.wording import quoted
 MAX_TOOLS: Final = 30
 _MAX_NEXT_RUNS: Final = 4
 _NEXT_SECONDS: Final = 3.0
+_NEW_LIMIT: Final = "New limit, in all (not in addition)"
 # How the mark of what waits no more begins; that of what waits is a digest.
 OVER: Final = "over:"
 
@@ -72,6 +73,7 @@ class Over:
     call_id: str
     known: Known
     past: Past
+    status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def question(self) -> Waiting:
@@ -130,7 +132,7 @@ async def _look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
     if past.asked is None:
         wrong = f"no call {quoted(call_id)} of run {run_id} waits for a decision"
         raise CommandError(wrong, "see what waits, or the run itself", NO_SUCH)
-    return Over(run_id, call_id, found, past)
+    return Over(run_id, call_id, found, past, status)
 
 
 async def _tools(run: RemoteRun, waiting: Waiting) -> dict[str, ShownTool]:
@@ -153,7 +155,7 @@ def _limit_schema(waiting: Waiting) -> dict[str, Any]:
     rules.pop("default", None)
     return {
         "type": "object",
-        "properties": {name: {**rules, **(kinds[0] if kinds else {}), "title": name}},
+        "properties": {name: {**rules, **(kinds[0] if kinds else {}), "title": _NEW_LIMIT}},
         "required": [name],
         "additionalProperties": False,
     }

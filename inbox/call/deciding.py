@@ -14,8 +14,9 @@ from starlette.datastructures import FormData
 
 from inbox.call.asked import Asked
 from inbox.call.steps import steps_of, why_lost
-from inbox.forms.changing import changed
+from inbox.forms.changing import begun, changed
 from inbox.forms.checking import wrong
+from inbox.forms.differing import is_same
 from inbox.forms.drawing import drawn
 from inbox.forms.fields import Field
 from inbox.forms.places import DO, MISSING, Place, Said
@@ -46,7 +47,8 @@ def of_call(call_id: str) -> Place:
 
 @dataclass(frozen=True)
 class Typed:
-    """What was typed, and which button was pressed. `about` is the decision that it is for."""
+    """What was typed, and which button was pressed. `about` is the decision that it is for, `begun`
+    says that its answer is from a page that nobody had filled in anything of yet."""
 
     about: str = ""
     does: str = ""
@@ -58,6 +60,7 @@ class Typed:
     result: Said = field(default_factory=lambda: Said(MISSING, {}))
     calls: Mapping[str, Said] = field(default_factory=dict)
     doubted: str = ""
+    begun: bool = False
     keep: Sequence[str] = ()
     items: Sequence[tuple[str, str]] = ()
 
@@ -73,6 +76,7 @@ class Typed:
             about=fields.get("about", ""),
             does=fields.get(DO, ""),
             remember="remember" in fields,
+            begun="begun" in fields,
             edit=values.said(EDIT),
             result=values.said(RESULT),
             calls={one: values.said(of_call(one)) for one in ids},
@@ -189,6 +193,8 @@ def _of_result(typed: Typed, asked: Asked) -> dict[str, Any] | Amiss:
     found = wrong(typed.result.value, schema)
     if found:
         return Amiss("This answer cannot be sent yet; what is wrong stands below.", result=found)
+    if typed.begun and is_same(begun(schema), typed.result.value):
+        return Amiss("Nothing was sent yet: nothing was filled in. Send it again, if it is meant.")
     return {"result": typed.result.value}
 
 

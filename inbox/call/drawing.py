@@ -3,7 +3,7 @@
 `Shown` holds no markup and decides nothing. What was typed stands in its forms as it was typed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,28 +21,26 @@ from inbox.call.deciding import (
     output_of,
 )
 from inbox.call.outcome import asked_before
-from inbox.call.planned import MAX_EDIT_BYTES, Planned, changed_in, planned
+from inbox.call.planned import MAX_EDIT_BYTES, Planned, differing, outside_of, planned
 from inbox.call.who import Standing, policy_of, standing
+from inbox.forms.changing import begun
 from inbox.forms.checking import faults
 from inbox.forms.differing import Difference, differences, is_plain, is_same
 from inbox.forms.drawing import MAX_FIELDS, drawn
 from inbox.forms.fields import Field
 from inbox.forms.places import MISSING, Said
+from inbox.limits import Used, used_of
 from inbox.pages import address
 from inbox.person import Person
 from inbox.times import When, when
 from remote.question import how_to_decide
-from remote.text import as_json, clean, command, one_line
+from remote.text import clean, command, one_line
 from schemas.base import json_size
 from schemas.decision import Waiting
 from schemas.plan import calls_shown
 
 _LABEL_CHARS: Final = 100
 _OTHERWISE: Final = "Nothing was sent yet. This is what would be otherwise than it was asked:"
-_USED: Final = (
-    *("maxIterations", "maxTurns", "maxCalls", "maxDuration", "maxTokens", "maxCost"),
-    *("maxSameTool", "maxDepth"),
-)
 
 
 @dataclass(frozen=True)
@@ -67,6 +65,7 @@ class Shown:
     notice: Notice | None
     standing: Standing
     lapse: str
+    ends: str
     values: Field
     edit: Field | None
     result: Field
@@ -82,7 +81,7 @@ class Shown:
     @property
     def heading(self) -> str:
         """What it is about."""
-        return words.heading(self.waiting)
+        return words.heading(self.waiting, self.asked.known.agent)
 
     @property
     def if_approved(self) -> str:
@@ -97,7 +96,9 @@ class Shown:
     @property
     def approve(self) -> str:
         """What the button says that approves."""
-        return words.approve_button(self.waiting)
+        budget = self.asked.status.get("budget") or {}
+        used = (budget.get(self.waiting.tool) or {}).get("used")
+        return words.approve_button(self.waiting, used, self.asked.past.granted)
 
     @property
     def until(self) -> When:
@@ -140,24 +141,17 @@ class Shown:
     @property
     def changes(self) -> list[Difference]:
         """What is another now than it was asked."""
-        versions = self.asked.past.versions
+        versions, waiting = self.asked.past.versions, self.waiting
         if len(versions) < 2:
             return []
-        return differences(versions[0].arguments, self.waiting.arguments)
+        return differing(waiting.kind, versions[0].arguments, waiting.arguments, self.asked.tools)
 
     @property
-    def used(self) -> list[tuple[str, str]]:
+    def used(self) -> list[Used]:
         """What the run has used of its budgets, where it is asked about one."""
         if self.waiting.kind != "budget":
             return []
-        budget = self.asked.status.get("budget") or {}
-        told = []
-        for name in _USED:
-            one = budget.get(name) or {}
-            if one.get("limit") is not None:
-                used = "unknown" if one.get("used") is None else as_json(one["used"])
-                told.append((name, f"{used} of {as_json(one['limit'])}"))
-        return told
+        return list(used_of(self.asked.status.get("budget") or {}))
 
     @property
     def command(self) -> str:
@@ -189,6 +183,29 @@ class Shown:
         """Whether something stands in the form of the arguments that was not asked."""
         said = self.typed.edit.value
         return self.is_about("edit") and not is_same(said, self.waiting.arguments)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether it was only asked what a form comes to: the answer stands in that form."""
+        has_form = self.edit is not None or self.picks
+        return self.typed.does == CHECK and self.is_about("edit") and has_form
+
+    @property
+    def warnings(self) -> list[str]:
+        """What follows of what was checked."""
+        if self.waiting.kind != "plan":
+            return self.consequences
+        return outside_of(self.plan)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the form of an answer stands there as nobody has touched it."""
+        return not (self.is_about("respond") or self.is_about("happened"))
+
+    @property
+    def may_be_unknown(self) -> bool:
+        """Whether a run takes it that nobody knows what a call returned."""
+        return bool(output_of(self.asked) == {})
 
     @property
     def nth(self) -> str:
@@ -261,6 +278,7 @@ def shown(
         notice=notice or _notice(asked, typed, amiss, forms),
         standing=stands,
         lapse=words.lapse(waiting, policy, single=asked.known.single),
+        ends=words.ends(waiting, policy),
         values=_values(asked.schema, waiting.arguments),
         edit=edit,
         result=result,
@@ -295,8 +313,10 @@ def _result(asked: Asked, typed: Typed, amiss: Amiss | None) -> Field:
     """The form of an answer in place of the result."""
     label = "What it returned" if asked.waiting.kind == "reconcile" else "Your answer"
     wrong = amiss.result if amiss else ()
-    schema = output_of(asked)
-    return drawn(schema, typed.result, place=RESULT, prefix="r", wrong=wrong, label=label)
+    schema, said = output_of(asked), typed.result
+    if typed.about not in ("respond", "happened"):
+        said = Said(begun(schema), {})
+    return drawn(schema, said, place=RESULT, prefix="r", wrong=wrong, label=label)
 
 
 def _notice(
@@ -308,13 +328,20 @@ def _notice(
         return Notice("bad", amiss.said, faults=told, doubts=[] if told else doubts)
     if typed.does == CHECK and asked.waiting.kind == "plan":
         said = of_plan(typed, asked)
-        found = [] if isinstance(said, Amiss) else changed_in(asked, said)
+        found = [] if isinstance(said, Amiss) else _otherwise(asked, said)
         as_it_is = "Nothing is left out or changed: all of it would be carried out as it stands."
         return Notice("asks", _OTHERWISE, found) if found else Notice("good", as_it_is)
     if typed.does == CHECK and typed.about == "edit" and is_plain(typed.edit.value):
         changes = differences(asked.waiting.arguments, typed.edit.value)
         return Notice("asks", "This is what you would change:", changes, doubts=doubts)
     return None
+
+
+def _otherwise(asked: Asked, said: Mapping[str, Any]) -> list[Difference]:
+    """What a decision would leave out of a plan, and change in it."""
+    waiting = asked.waiting
+    new = said.get("arguments", waiting.arguments)  # without, it is approved as it is
+    return differing(waiting.kind, waiting.arguments, new, asked.tools)
 
 
 def _doubts(forms: Sequence[Field | None]) -> list[Field]:

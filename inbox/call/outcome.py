@@ -6,11 +6,12 @@ from urllib.parse import quote
 from inbox.call import words
 from inbox.call.asked import Over
 from inbox.call.past import Before
-from inbox.forms.differing import differences
+from inbox.call.planned import differing
+from inbox.listing.rows import MAX_BRIEF_CHARS, brief
 from inbox.pages import address
 from inbox.person import Person
 from inbox.times import When, when
-from remote.text import clean
+from remote.text import clean, shorten
 
 
 def outcome(over: Over, person: Person) -> dict[str, Any]:
@@ -30,7 +31,9 @@ def outcome(over: Over, person: Person) -> dict[str, Any]:
         "said": said,
         "came": words.came(past),
         "at": at,
-        "heading": words.heading(asked),
+        "heading": words.heading(asked, over.known.agent),
+        "was": _was(over),
+        "limit": _limit(over),
         "reason": clean(verdict.reason or "") if verdict else "",
         "yours": verdict is not None and verdict.by == person.name,
         "changes": _changes(over),
@@ -41,11 +44,30 @@ def outcome(over: Over, person: Person) -> dict[str, Any]:
     }
 
 
+def _was(over: Over) -> str:
+    """What it was done with at last, in a line, as lists have it; of a plan, each step tells it."""
+    asked = over.question
+    if asked.kind not in ("call", "reconcile"):
+        return ""
+    last = asked.model_copy(update={"arguments": over.past.versions[-1].arguments})
+    return shorten(brief(last), MAX_BRIEF_CHARS)
+
+
+def _limit(over: Over) -> str:
+    """What became of a limit that was asked about."""
+    past, asked = over.past, over.question
+    now = (over.status.get("budget") or {}).get(asked.tool) or {}
+    if past.verdict is None:
+        return ""
+    return words.settled(asked, past.verdict, past.versions[-1].arguments, now.get("limit"))
+
+
 def _changes(over: Over) -> Any:
     versions = over.past.versions
-    if len(versions) < 2:
+    # What a limit was is no wish: what was granted is told in words.
+    if len(versions) < 2 or over.question.kind == "budget":
         return []
-    return differences(versions[0].arguments, versions[-1].arguments)
+    return differing(over.question.kind, versions[0].arguments, versions[-1].arguments, {})
 
 
 def asked_before(one: Before, person: Person) -> tuple[str, When]:

@@ -15,7 +15,7 @@ from remote.story import Line, Story
 from remote.text import moment
 from schemas import names
 from schemas.decision import Decided, Kind, Waiting
-from schemas.plan import in_brief
+from schemas.plan import calls_shown, in_brief
 
 # Of the log before the question, so much is read, and of that so much is told.
 MAX_ENTRIES: Final = 400
@@ -51,7 +51,8 @@ class Past:
 
     `verdict` is the decision that ended the wait, `expired` that time has. `became` tells what came
     of the call since, and `stage` how it stands. `before` are the times that the same was asked
-    before. Of a plan, `steps` tells what came of each. So many entries as are `unshown` stand in
+    before. Of a plan, `steps` tells what came of each; of a budget, `granted` how much was granted
+    first, where the log that was read says it. So many entries as are `unshown` stand in
     the log before what is told of it.
     """
 
@@ -68,6 +69,7 @@ class Past:
     decisions: list[Decided] = field(default_factory=list)
     verdict: Decided | None = None
     expired: bool = False
+    granted: Any = None
     started_at: str = ""
 
     def version(self, digest: str) -> Version | None:
@@ -112,6 +114,7 @@ def past_of(entries: Sequence[Entry], run_id: str, call_id: str) -> Past:
         decisions=[Decided.read(e["decided"]) for e in since if e.get("decided")],
         verdict=Decided.read(ending["decided"]) if ending and ending.get("decided") else None,
         expired=ending is not None and ending["outcome"] == "expired",
+        granted=_granted(entries, asked),
         started_at=str(starts[-1]) if starts else "",
     )
 
@@ -127,18 +130,45 @@ def _asks(entry: Entry, call_id: str) -> bool:
     return asks and not entry.get("reminder")
 
 
+def _granted(entries: Sequence[Entry], asked: Waiting) -> Any:
+    """What a run was granted first of the budget that is asked about: the limit that it was at
+    when it asked for the first time."""
+    if asked.kind != "budget" or entries[0]["n"] > 1:
+        return None
+    asks = [e["approval"] for e in entries if e["type"] == "confirmation_required"]
+    first = next(
+        one for one in asks if (one.get("kind"), one.get("tool")) == ("budget", asked.tool)
+    )
+    return first["arguments"].get(asked.tool)
+
+
 def _is_decision(entry: Entry, *, but: str) -> bool:
     return entry["type"] == "decision" and entry["callId"] != but and not entry.get("ignored")
 
 
 def _versions(asked: Waiting, since: Sequence[Entry]) -> Iterator[Version]:
     """The arguments as they were asked, and what each edit made of them."""
-    yield Version(asked.digest, asked.arguments)
+    arguments = asked.arguments
+    yield Version(asked.digest, arguments)
     for entry in since:
         decided = entry.get("decided") or {}
         if decided.get("decision") == "edit" and isinstance(entry.get("arguments"), dict):
-            arguments = entry["arguments"]
+            arguments = _edited(asked.kind, arguments, entry["arguments"])
             yield Version(str(decided.get("digest")), arguments, decided.get("by") or "somebody")
+
+
+def _edited(kind: Kind, before: dict[str, Any], edit: dict[str, Any]) -> dict[str, Any]:
+    """What an edit makes of arguments; that of a plan names what stays, and has no more of it than
+    what is changed."""
+    if kind != "plan":
+        return edit
+    others = {call["id"]: call.get("arguments") for call in calls_shown(edit)}
+    calls = [
+        call if others[call["id"]] is None else {**call, "arguments": others[call["id"]]}
+        for call in calls_shown(before)
+        if call["id"] in others
+    ]
+    return {**before, "calls": calls}
 
 
 Told = tuple[Entry, list[Line]]
@@ -213,4 +243,8 @@ def _became(told: Sequence[Told], call_id: str, ending: Entry | None) -> list[Li
         message = entry["message"] if entry["type"] == "message" else {}
         return entry.get("callId") == call_id or message.get("callId") == call_id
 
-    return [line for line in _lines(after, of_call) if line.word != "asks"][:MAX_LINES]
+    lines = [line for line in _lines(after, of_call) if line.word != "asks"][:MAX_LINES]
+    if (ending.get("decided") or {}).get("decision") != "deny":
+        return lines
+    # That it ended so is what was decided, and no failure.
+    return [replace(line, tone="plain") if line.tone == "bad" else line for line in lines]

@@ -1,36 +1,41 @@
 """A plan as its page shows it: step by step, what each would do, and what it uses of the others."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from inbox.call.asked import Asked
 from inbox.call.deciding import Amiss, Typed, of_call, schema_of
-from inbox.call.steps import Step, Steps, numbered, steps_of
-from inbox.forms.differing import Difference, differences, is_same
+from inbox.call.steps import Step, Steps, in_words, numbered, steps_of
+from inbox.forms.differing import Difference, differences, is_plain, is_same
 from inbox.forms.drawing import MAX_FIELDS, drawn
 from inbox.forms.fields import Field
 from inbox.forms.places import Said
 from remote import plan
 from remote.text import clean, one_line
 from schemas.base import json_size
+from schemas.decision import Kind
 from schemas.plan import calls_shown
+from schemas.tool import ShownTool
 from workflows.engine.checking import Misfit
 
 MAX_EDIT_BYTES: Final = 200_000
 _PLAN_FIELDS: Final = 120
 _DESCRIPTION_CHARS: Final = 300
 _NAME_CHARS: Final = 100
+_CHANGES: Final = "changes something outside of this run"
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A call of a plan. `writes` is where it keeps its result, `users` who cannot be without it."""
+    """A call of a plan. `writes` is where it keeps its result, `users` who cannot be without it;
+    `changes` is what somebody has changed of its arguments and not sent yet."""
 
     id: str
     number: int
     label: str
     description: str
+    outside: str
     order: str
     writes: str
     by_whom: str
@@ -39,7 +44,9 @@ class Planned:
     values: Field
     edit: Field | None
     keep: bool
+    is_changed: bool = False
     is_open: bool = False
+    changes: Sequence[Difference] = ()
 
 
 def planned(asked: Asked, typed: Typed, amiss: Amiss | None, *, may: bool) -> list[Planned]:
@@ -57,12 +64,15 @@ def planned(asked: Asked, typed: Typed, amiss: Amiss | None, *, may: bool) -> li
         said = typed.calls.get(step.id, Said(step.arguments, {}))
         wrong = amiss.calls.get(step.id, ()) if amiss else ()
         schema, users = schema_of(asked, step.id), steps.users(step)
+        is_changed = not is_same(said.value, step.arguments)
+        differ = is_changed and is_plain(said.value)
         found.append(
             Planned(
                 id=step.id,
                 number=step.number,
                 label=step.label,
                 description=_description(asked, step),
+                outside=_outside(asked, step),
                 order=_order(steps, step, call),
                 writes=one_line(str(call.get("writes") or ""), _NAME_CHARS),
                 by_whom=plan.by_whom(call),
@@ -71,32 +81,56 @@ def planned(asked: Asked, typed: Typed, amiss: Amiss | None, *, may: bool) -> li
                 values=_values(schema, steps, step),
                 edit=_edit(schema, said, step, room, wrong) if can else None,
                 keep=typed.about != "edit" or step.id in typed.keep,
-                is_open=bool(wrong) or not is_same(said.value, step.arguments),
+                is_changed=is_changed,
+                is_open=bool(wrong) or is_changed or said.done is not None,
+                changes=differences(step.arguments, said.value) if differ else (),
             )
         )
     return found
 
 
-def changed_in(asked: Asked, decided: Mapping[str, Any]) -> list[Difference]:
-    """What a decision would leave out of a plan, and change in it, step by step."""
-    left = {call["id"]: call for call in calls_shown(decided.get("arguments") or {})}
-    if not left:
-        return []  # it is approved as it is
+def differing(
+    kind: Kind, old: Mapping[str, Any], new: Mapping[str, Any], tools: Mapping[str, ShownTool]
+) -> list[Difference]:
+    """What is another in the arguments of a question; of a plan, step by step what is left out of
+    it, and what is changed."""
+    if kind != "plan":
+        return differences(old, new)
+    left = {call["id"]: call for call in calls_shown(new)}
     found: list[Difference] = []
-    for step in steps_of(asked.waiting.arguments, asked.tools).all:
+    for step in steps_of(old, tools).all:
         name = f"Step {step.number}: {step.label}"
         if step.id not in left:
             found.append(Difference(name, "would be carried out", "left out"))
             continue
         others = left[step.id].get("arguments")
         changed = [] if others is None else differences(step.arguments, others)
-        found += [Difference(f"{name} › {one.place}", one.before, one.after) for one in changed]
+        found += [replace(one, place=f"{name} › {one.place}") for one in changed]
     return found
+
+
+def outside_of(steps: Sequence[Planned]) -> list[str]:
+    """Which of the steps that stay change something outside, in a sentence."""
+    found = [str(one.number) for one in steps if one.keep and one.outside == _CHANGES]
+    if not found:
+        return []
+    one = len(found) == 1
+    which = f"Step {found[0]} changes" if one else f"Steps {in_words(found)} change"
+    back = f"There is no button that takes {'it' if one else 'them'} back."
+    return [f"{which} something outside of this run. {back}"]
 
 
 def _description(asked: Asked, step: Step) -> str:
     tool = asked.tools.get(step.tool)
     return one_line(tool.description, _DESCRIPTION_CHARS) if tool is not None else ""
+
+
+def _outside(asked: Asked, step: Step) -> str:
+    """Whether it changes something that no button takes back."""
+    tool = asked.tools.get(step.tool)
+    if tool is None:
+        return f"not known whether it {_CHANGES}"
+    return _CHANGES if tool.side_effects else ""
 
 
 def _order(steps: Steps, step: Step, call: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from inbox.call.changes import Changes
 from inbox.call.deciding import CHECK, Amiss, Typed, decision_of
 from inbox.call.drawing import Notice, shown
 from inbox.call.outcome import outcome
-from inbox.forms.differing import differences
+from inbox.call.planned import differing
 from inbox.pages import address, page
 from inbox.parts import Parts
 from inbox.person import person_of
@@ -122,7 +122,8 @@ class Asking:
     async def _other(self, request: Request, asked: Asked, typed: Typed) -> Response:
         """The call was changed since it was shown: what is another, and what was typed."""
         before = asked.past.version(typed.digest)
-        found = differences(before.arguments, asked.waiting.arguments) if before else []
+        now, old = asked.waiting, before.arguments if before else asked.waiting.arguments
+        found = differing(now.kind, old, now.arguments, asked.tools)
         by = asked.past.versions[-1].by if asked.past.versions else None
         who = f"{one_line(by, _NAME_CHARS) or 'Somebody'} has changed it. " if by else ""
         return await self._page(

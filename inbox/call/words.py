@@ -3,11 +3,13 @@
 Nothing here is anybody else's word but ours; what a model or a tool's author wrote stands apart.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+from inbox import limits
 from inbox.call.past import Past, Stage
 from remote.question import what
-from remote.text import as_json, cell, clean, one_line
+from remote.text import cell, clean, one_line
 from schemas.decision import Decided, Kind, Waiting
 from schemas.plan import calls_shown
 from schemas.tool import ApprovalPolicy, ShownTool
@@ -37,12 +39,14 @@ _LAPSES_OF: Final[dict[Kind, str]] = {
 SAID: Final = {
     "approve": "approved it",
     "deny": "denied it",
-    "edit": "approved it with other arguments",
+    "edit": "approved it with changes",
     "respond": "answered in its place",
     "happened": "said that it happened",
     "did_not_happen": "said that it did not happen",
     "give_up": "gave it up",
 }
+# Budgets of which a provider may not say what was used.
+_REPORTED: Final = ("maxTokens", "maxCost")
 # How the run keeps what was said of a call whose outcome is unknown.
 _SAID_OF_UNKNOWN: Final = {
     "respond": "said that it happened",
@@ -64,10 +68,12 @@ def asks(waiting: Waiting) -> str:
     return _ASKS[waiting.kind]
 
 
-def heading(waiting: Waiting) -> str:
-    """What the question is about."""
+def heading(waiting: Waiting, agent: str) -> str:
+    """What the question of an agent's run is about."""
     if waiting.kind == "plan":
-        return counted(len(list(calls_shown(waiting.arguments))), "step")
+        return f"A plan of {counted(len(list(calls_shown(waiting.arguments))), 'step')}"
+    if waiting.kind == "budget":
+        return limits.reached(waiting, agent)
     return what(waiting)
 
 
@@ -96,7 +102,7 @@ def consequences(waiting: Waiting, tool: ShownTool | None) -> list[str]:
     changes = (
         "It changes something outside of this run. There is no button that takes it back."
         if tool.side_effects
-        else "By its author's word it changes nothing outside of this run."
+        else "Its author has marked it as changing nothing outside of this run."
     )
     if not tool.side_effects:
         return [changes]
@@ -115,15 +121,24 @@ def lapse(waiting: Waiting, policy: ApprovalPolicy | None, *, single: bool = Fal
         return "it is given up, and nobody knows whether it happened"
     if waiting.kind in _LAPSES_OF:
         return _LAPSES_OF[waiting.kind]
-    end = (policy and policy.on_timeout) or "deny"
+    end = ends(waiting, policy) or "deny"
     return (_LAPSES_OF_SINGLE if single else {}).get(end) or _LAPSES[end]
 
 
-def approve_button(waiting: Waiting) -> str:
+def ends(waiting: Waiting, policy: ApprovalPolicy | None) -> str:
+    """What the run's rules make of it when nobody decides: `approve` or `fail`; empty where it is
+    denied, or no rule says it. A run of an older build tells it by its tools alone."""
+    if waiting.kind in _LAPSES_OF:
+        return ""
+    end = waiting.on_timeout or (policy and policy.on_timeout)
+    return end if end in ("approve", "fail") else ""
+
+
+def approve_button(waiting: Waiting, used: Any = None, granted: Any = None) -> str:
     """What the button that approves does: `Approve: Refund an order, 7, 20`. It names every value,
     or none: what it left out would look as if it did not count."""
     if waiting.kind == "budget":
-        return f"Extend: {extended(waiting)}"
+        return f"Extend: {extended(waiting, used, granted)}"
     values = list(waiting.arguments.values())
     named = ", ".join([f"Approve: {what(waiting)}", *map(cell, values)])
     plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values)
@@ -131,14 +146,27 @@ def approve_button(waiting: Waiting) -> str:
     return named if plain and fits else f"Approve as shown: {what(waiting)}"
 
 
-def extended(waiting: Waiting) -> str:
-    """What a budget comes to that is extended: `maxCalls from 5 to 10`."""
+def extended(waiting: Waiting, used: Any, granted: Any) -> str:
+    """What a budget comes to that is extended: `calls from 5 to 10`."""
     told = []
     for name, limit in waiting.arguments.items():
-        more = limit * 2 if isinstance(limit, int | float) else None
-        after = f"from {as_json(limit)} to {as_json(more)}" if more else f"by {cell(limit)} more"
-        told.append(f"{one_line(name, _NAME_CHARS)} {after}")
+        more = limits.raised(name, limit, used, granted)
+        least = "at least " if used is None and name in _REPORTED else ""
+        after = f"from {cell(limit)} to {least}{cell(more)}"
+        told.append(f"{limits.within(name)} {after if more else 'by as much again as at first'}")
     return ", ".join(told)
+
+
+def settled(asked: Waiting, decided: Decided, last: Mapping[str, Any], now: Any) -> str:
+    """What became of a limit: what it was, what was granted, and what it is `now`."""
+    if asked.kind != "budget" or decided.decision not in ("approve", "edit"):
+        return ""
+    [(name, limit), *_] = asked.arguments.items()
+    was = f"The limit of {limits.within(name)} was {cell(limit)}"
+    if decided.decision == "edit":
+        return f"{was}, and was set to {cell(last.get(name))}."
+    grants = f"{was}. A yes grants as much again as at first, and what was used beyond it"
+    return f"{grants}: it is {cell(now)} now." if now is not None else f"{grants}."
 
 
 def gave(decided: Decided, kind: Kind, you: str) -> str:
@@ -151,7 +179,9 @@ def gave(decided: Decided, kind: Kind, you: str) -> str:
         words = {"approve": "extended it", "edit": "set the limit", "deny": "ended the run"}.get(
             decided.decision, words
         )
-    by = "You" if decided.by == you else one_line(decided.by or "", _NAME_CHARS) or "Somebody"
+    by = one_line(decided.by or "", _NAME_CHARS) or "Somebody"
+    if decided.by == you:
+        by, words = "You", words.replace("with changes", "with your changes")
     signed = " (signed)" if decided.signed else ""
     return f"{by} {words}{signed}"
 

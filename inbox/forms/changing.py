@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from inbox.forms.drawing import drawn
 from inbox.forms.fields import Field
-from inbox.forms.places import MISSING, Misread, Place, Said
+from inbox.forms.places import MISSING, Done, Misread, Place, Said
 from inbox.forms.places import pointer as at
 from inbox.forms.shape import Shape, Shapes
+from remote.text import one_line
 
+_VALUE_CHARS: Final = 100
 _MAX_STARTED: Final = 50
 _MAX_STARTED_DEPTH: Final = 4
 
@@ -27,22 +29,46 @@ def changed(said: Said, does: str, schema: Any, key: str = "", place: Place = ()
     found = _offering(drawn(schema, said, place=place), does, pointer)
     if found is None:
         return said
-    inner, shapes = found.place[len(place) :], Shapes(schema)
+    inner, shapes, name = found.place[len(place) :], Shapes(schema), found.label
     match verb:
         case "drop":
-            return replace(said, value=_put(said.value, inner, MISSING))
+            return _with(said, inner, MISSING, Done(inner, _dropped(found)))
         case "null":
-            return replace(said, value=_put(said.value, inner, None))
+            return _with(said, inner, None, Done(inner, f"“{name}” is nothing (null) now."))
         case "make":
-            return replace(said, value=_put(said.value, inner, start(found.shape, shapes)))
+            begun = start(found.shape, shapes)
+            return _with(said, inner, begun, Done(inner, f"Added “{name}”: fill it in here."))
         case "add":
-            return replace(said, value=_put(said.value, inner, _longer(found, shapes)))
+            at_end, told = (*inner, len(found.value)), f"Added entry {len(found.value) + 1}."
+            return _with(said, inner, _longer(found, shapes), Done(at_end, told))
         case "branch":
             return _turned(said, inner, found, int(number), shapes)
-        case "key" if key and key not in found.value:
-            more = {**found.value, key: _fresh(found.shape.of_key(key), shapes)}
-            return replace(said, value=_put(said.value, inner, more))
+        case "key":
+            return _named(said, inner, found, key, shapes)
     return said
+
+
+def _with(said: Said, inner: Place, new: Any, done: Done) -> Said:
+    return replace(said, value=_put(said.value, inner, new), done=done)
+
+
+def _dropped(found: Field) -> str:
+    """What was taken away, so that it can be told from its neighbours."""
+    value, is_item = found.value, isinstance(found.place[-1], int)
+    text = value.text if isinstance(value, Misread) else found.shown if value != "" else ""
+    short = "" if found.inside else one_line(text, _VALUE_CHARS)
+    what = f"Removed entry {found.key}" if is_item else f"Left out “{found.label}”"
+    return f"{what}: {short}" if short else f"{what}."
+
+
+def _named(said: Said, inner: Place, found: Field, key: str, shapes: Shapes) -> Said:
+    """Another property, of a name that there is not."""
+    if not key or key in found.value:
+        why = "there is one of that name." if key else "write a name for it first."
+        return replace(said, done=Done(inner, f"Nothing was added: {why}", behind=True))
+    more = {**found.value, key: _fresh(found.shape.of_key(key), shapes)}
+    told = f"Added “{one_line(key, _VALUE_CHARS)}”."
+    return _with(said, inner, more, Done((*inner, key), told))
 
 
 def _offering(whole: Field, does: str, pointer: str) -> Field | None:
@@ -67,7 +93,8 @@ def _turned(said: Said, inner: Place, found: Field, number: int, shapes: Shapes)
         kept = {key: value for key, value in found.value.items() if key in shape.properties}
         begun = {**kept, **begun}
     branches = {place: one for place, one in said.branches.items() if place[: len(inner)] != inner}
-    return Said(_put(said.value, inner, begun), {**branches, inner: number})
+    done = Done(inner, f"“{found.label}” is now: {found.branches[number].label}.")
+    return Said(_put(said.value, inner, begun), {**branches, inner: number}, done)
 
 
 def _put(value: Any, place: Place, new: Any) -> Any:
@@ -87,6 +114,14 @@ def _put(value: Any, place: Place, new: Any) -> Any:
             if index != int(step) or inner is not MISSING
         ]
     return value
+
+
+def begun(schema: Any) -> Any:
+    """What a form is for that has no value yet: its object or list, with what is needed in it."""
+    shapes = Shapes(schema)
+    shape = shapes.of(schema)
+    holds = shape.branches or {"object", "array"} & set(shape.kinds)
+    return start(shape, shapes) if holds else MISSING
 
 
 def start(shape: Shape, shapes: Shapes, depth: int = 0) -> Any:

@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from inbox.forms import places
 from inbox.forms.fields import MEANINGS, Button, Field, Option
+from inbox.forms.notes import format_hint
 from inbox.forms.places import MISSING, Misread, pointer
 from inbox.forms.shape import Shape, said_as
 from remote.text import as_json, clean
 
-_LINE_CHARS: Final = 70
+# So much of a text can be seen in one line on a phone.
+_LINE_CHARS: Final = 30
 _SCHEMA_CHARS: Final = 4_000
 
 
@@ -89,6 +91,8 @@ def scalar(drawn: Field) -> Field:
     wants_date = drawn.shape.rules.get("format") == "date"
     if wants_date and (not drawn.text or _is_date(drawn.text)):
         drawn.control = "date"
+        # A browser shows a day as its reader writes one, which is not as it is written here.
+        drawn.limits = [one for one in drawn.limits if one != format_hint("date")]
     return _meant(drawn, now)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from inbox.forms.controls import absent, in_json, misread, pick, scalar, with_leaving_out
 from inbox.forms.fields import LABEL_CHARS, Button, Field
 from inbox.forms.notes import doubt, hint, limits
-from inbox.forms.places import MISSING, Misread, Place, Said, pointer
+from inbox.forms.places import MISSING, Done, Misread, Place, Said, pointer
 from inbox.forms.shape import Shapes
 from remote.text import one_line
 from workflows.engine.allowance import bounded
@@ -158,7 +158,19 @@ def drawn(
         whole = Drawing(schema, said, place=place, prefix=prefix, room=room).field(label)
     for one in (misfit for misfit in wrong if misfit.said):
         _nearest(whole, one.place, len(place)).wrong.append(one.said)
+    if said.done is not None:
+        _tell(whole, said.done, len(place))
     return whole
+
+
+def _tell(whole: Field, done: Done, skip: int) -> None:
+    """Have a field tell what a button has done there; of what is gone, the one that follows it, or
+    the end of those that it stood among."""
+    found = _nearest(whole, done.place, skip)
+    if done.behind or len(found.place) - skip < len(done.place):
+        found.done_behind = done.said
+    else:
+        found.done = done.said
 
 
 def _nearest(whole: Field, place: Sequence[Any], skip: int) -> Field:

@@ -1,6 +1,8 @@
 """The fields of a form: what there is to draw of each value."""
 
+from calendar import day_name
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Final, Literal
 
 from inbox.forms.places import MISSING, Place, name
@@ -44,7 +46,8 @@ class Field:
     """One value of a form: its control, or the fields that are inside it.
 
     Where `several` schemas may describe it, `branch` says by which it is drawn, and `branches` are
-    the buttons that draw it by each.
+    the buttons that draw it by each. `done` is what a button has just done here, `done_behind` what
+    it has done behind the last of the fields inside.
     """
 
     id: str
@@ -66,6 +69,8 @@ class Field:
     inside: list["Field"] = field(default_factory=list)
     buttons: list[Button] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    done: str = ""
+    done_behind: str = ""
     doubt: str = ""
     schema: str = ""
     stands_for: str = ""
@@ -97,7 +102,10 @@ class Field:
 
     @property
     def also_called(self) -> str:
-        """The name of the choice that it is, where that says more than the value."""
+        """The name of the choice that it is, where that says more than the value; of a date, the
+        day of the week."""
+        if self.control == "date" and self.text:
+            return day_name[date.fromisoformat(self.text).weekday()]
         names = [one.label for one in self.options if one.chosen]
         return names[0] if names and names[0] != self.shown else ""
 
@@ -115,6 +123,12 @@ class Field:
     def says_text(self) -> bool:
         """Whether what is written in it is meant as a text."""
         return any(one.chosen and one.value.split("/")[0] == "text" for one in self.meant)
+
+    @property
+    def is_plain_list(self) -> bool:
+        """Whether it is a list of single values, which are read one a line."""
+        plain = not any(one.inside or one.control in ("object", "list") for one in self.inside)
+        return self.control == "list" and plain
 
     @property
     def grows(self) -> bool:

@@ -45,6 +45,11 @@ def doubt(shape: Shape, value: Any) -> str:
     return "" if _LOOKS_LIKE[name](value) else f"this does not look like {_FORMATS[name]}."
 
 
+def format_hint(format_: str) -> str:
+    """What a format is, in words; empty where there are none for it."""
+    return _FORMATS.get(format_, "")
+
+
 def asked_for(format_: str) -> str:
     """What to write where a value is not of a format that a run checks."""
     return f"Give {_FORMATS.get(format_, f'what fits the format {format_}')}."

@@ -49,12 +49,23 @@ class Misread:
 
 
 @dataclass(frozen=True)
+class Done:
+    """What a button has done to a form, in a sentence, and at which place, or behind all that is
+    inside it."""
+
+    place: Place
+    said: str
+    behind: bool = False
+
+
+@dataclass(frozen=True)
 class Said:
     """What a form says: a value, in which `Misread` may stand, and by place which of several
-    schemas an object was drawn by."""
+    schemas an object was drawn by. `done`: what the button has done that was pressed in it."""
 
     value: Any
     branches: dict[Place, int]
+    done: Done | None = None
 
 
 def name(kind: str, place: Place) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from inbox.limits import reached
 from inbox.listing.asked import Answer
 from inbox.person import Person
 from inbox.times import When, when
@@ -22,6 +23,7 @@ from schemas.decision import Decided, Kind, Waiting
 from schemas.plan import calls_shown
 
 SOON: Final = timedelta(hours=1)
+OVER: Final = "its time is over"
 _LITTLE: Final = 0.1
 MAX_BRIEF_CHARS: Final = 300
 # A run may wait for more calls than a person reads in a list: the others stand on its own page.
@@ -43,12 +45,14 @@ _OPEN_IT: Final[dict[Kind, str]] = {
     "plan": "Open it to see what each of its steps would do.",
     "budget": "Open it to see what was used, and what a yes would grant.",
 }
+# What becomes of a call at its end, in front of a time.
+_ENDS: Final = {None: "expires", "approve": "carried out", "fail": "the run fails"}
 
 
 @dataclass(frozen=True)
 class Row:
     """One row. `obstacle` says why it is not decided together with others; `trouble`, why nothing
-    can be said of it."""
+    can be said of it; `ends`, what becomes of it at its end."""
 
     run: str
     agent: str
@@ -67,6 +71,7 @@ class Row:
     trouble: str = ""
     late: bool = False
     single: bool = False
+    ends: str = "expires"
 
     @property
     def id(self) -> str:
@@ -130,7 +135,7 @@ def urgency(until: datetime | None, asked: datetime | None) -> str:
     little = SOON if asked is None else max(SOON, (until - asked) * _LITTLE)
     if left >= little:
         return ""
-    return "expires soon" if left > timedelta() else "its time is over"
+    return "expires soon" if left > timedelta() else OVER
 
 
 def _row(run: Listed, waiting: Waiting, person: Person, *, signs: bool) -> Row:
@@ -144,10 +149,10 @@ def _row(run: Listed, waiting: Waiting, person: Person, *, signs: bool) -> Row:
         run.id,
         one_line(run.agent or "", _NAME_CHARS),
         one_line(run.principal or "", _NAME_CHARS),
-        what(waiting),
+        reached(waiting, run.agent or "") if waiting.kind == "budget" else what(waiting),
         when(waiting.requested_at),
         when(waiting.expires_at),
-        urgency(until, asked),
+        _urgency(waiting, urgency(until, asked)),
         deciders(waiting.approvers),
         call=waiting.call_id,
         kind=_KINDS[waiting.kind],
@@ -156,7 +161,21 @@ def _row(run: Listed, waiting: Waiting, person: Person, *, signs: bool) -> Row:
         choice="" if obstacle else choice,
         obstacle=obstacle,
         single=run.single,
+        ends=_ends(waiting, urgency(until, asked), single=run.single),
     )
+
+
+def _urgency(waiting: Waiting, said: str) -> str:
+    """How it presses. Where to do nothing is to say yes, that is said however far off it is."""
+    by_itself = waiting.on_timeout == "approve" and said != OVER
+    return "carried out unless denied" if by_itself else said
+
+
+def _ends(waiting: Waiting, said: str, *, single: bool) -> str:
+    """What becomes of it when nobody decides, in front of the time of that."""
+    if said == OVER:
+        return "expired"
+    return "it fails" if single and waiting.on_timeout == "fail" else _ENDS[waiting.on_timeout]
 
 
 def _unanswered(run: Listed, trouble: str, *, late: bool = False) -> Row:
@@ -173,6 +192,7 @@ def _unanswered(run: Listed, trouble: str, *, late: bool = False) -> Row:
         trouble=trouble,
         late=late,
         single=run.single,
+        ends="expired" if urgency(run.until, run.since) == OVER else "expires",
     )
 
 

@@ -1,8 +1,13 @@
-"""The runs, newest first: how each stands, and of those that failed, why."""
+"""The runs, newest first: how each stands, and of those that failed, why.
+
+An id may have been used before. The inbox shows the newest run of an id; of an earlier one a row
+says so, and leads to Temporal's UI alone.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 from urllib.parse import urlencode
 
@@ -26,6 +31,8 @@ AT_ONCE: Final = 8
 ANSWER_SECONDS: Final = 3.0
 _TEXT_CHARS: Final = 300
 _NAME_CHARS: Final = 60
+# Lists may keep a time less exactly than a run itself.
+_ROUNDED: Final = timedelta(milliseconds=1)
 
 # Those that can be searched for; a run that was terminated or timed out is found as failed.
 CHOICES: Final = [one for one in statuses.STATUSES if one not in ("terminated", "timed_out")]
@@ -36,17 +43,18 @@ _ENDED_BADLY: Final = ("failed", "terminated", "timed_out", "budget_exceeded")
 @dataclass(frozen=True)
 class Told:
     """What no list says of a run: since when there is all of it, its summary, and of one that
-    failed the code and why."""
+    failed the code and why; or that it is an `earlier` run of its id, of which nothing is told."""
 
     started: When
     summary: str = ""
     why: str = ""
     code: str | None = None
+    earlier: bool = False
 
 
 @dataclass(frozen=True)
 class Row:
-    """A run, as it is listed."""
+    """A run, as it is listed; `link` is its page in Temporal's UI, of an earlier run of its id."""
 
     run: str
     agent: str
@@ -55,6 +63,7 @@ class Row:
     tone: str
     told: Told
     single: bool
+    link: str | None = None
 
 
 class Runs:
@@ -86,14 +95,24 @@ class Runs:
         )
 
     async def _rows(self, runs: Sequence[Listed]) -> list[Row]:
-        tasks = {run.id: asyncio.create_task(self._told(run)) for run in runs}
+        tasks = [asyncio.create_task(self._told(run)) for run in runs]
         if tasks:
-            await asyncio.wait(tasks.values(), timeout=ANSWER_SECONDS)
-        for task in tasks.values():
+            await asyncio.wait(tasks, timeout=ANSWER_SECONDS)
+        told = [
+            task.result() if task.done() else Told(when(run.started))
+            for run, task in zip(runs, tasks, strict=True)
+        ]
+        for task in tasks:
             task.cancel()
-        unknown = {run.id: Told(when(run.started)) for run in runs}
-        told = {id: task.result() for id, task in tasks.items() if task.done()}
-        return [_row(run, (unknown | told)[run.id]) for run in runs]
+        return [self._row(run, one) for run, one in zip(runs, told, strict=True)]
+
+    def _row(self, run: Listed, told: Told) -> Row:
+        status, tone = statuses.told(run.status, told.code)
+        agent, principal = (
+            one_line(text or "", _NAME_CHARS) for text in (run.agent, run.principal)
+        )
+        link = self._parts.link_to(run.id, run.execution) if told.earlier else None
+        return Row(run.id, agent, principal, status, tone, told, run.single, link)
 
     async def _told(self, run: Listed) -> Told:
         """What the server knows of a run; no worker is asked."""
@@ -101,6 +120,8 @@ class Runs:
         async with self._gate:
             try:
                 began = await remote.beginning()
+                if run.started < began.started - _ROUNDED:
+                    return Told(when(run.started), earlier=True)
                 ended = await remote.ended() if run.status in _ENDED_BADLY else None
             except CommandError as error:
                 return Told(when(run.started), why=one_line(str(error), _TEXT_CHARS))
@@ -121,9 +142,3 @@ def _behind(kept: Mapping[str, str], run: Listed) -> str:
 
 def _address(said: Mapping[str, str]) -> str:
     return f"/run?{urlencode(said)}" if said else "/run"
-
-
-def _row(run: Listed, told: Told) -> Row:
-    status, tone = statuses.told(run.status, told.code)
-    agent, principal = (one_line(text or "", _NAME_CHARS) for text in (run.agent, run.principal))
-    return Row(run.id, agent, principal, status, tone, told, run.single)

@@ -4,21 +4,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+from inbox.limits import label
 from inbox.live.seen import Seen
 from remote import summary
 from schemas.base import parse_duration
 from schemas.run import RunResult, Spent
 from schemas.solution import Usage
 
-_NAMES: Final = {
-    "maxTurns": "Requests to the model",
-    "maxIterations": "Rounds of calls",
-    "maxCalls": "Calls",
-    "maxTokens": "Tokens",
-    "maxCost": "Cost",
-    "maxDuration": "Time at work",
-    "maxSameTool": "Calls of one tool in a row",
-}
 _NEARLY: Final = 0.8
 
 
@@ -45,7 +37,7 @@ def budgets(seen: Seen) -> list[Share]:
     """Each budget that has a limit."""
     found = seen.status.get("budget", {}).items()
     return [
-        _share(_NAMES.get(name, name), view.get("used"), view["limit"])
+        _share(label(name), view.get("used"), view["limit"])
         for name, view in found
         if view.get("limit") is not None
     ]

@@ -111,6 +111,8 @@ async def test_a_call_is_changed_and_approved(
         await expect(page.get_by_text("You have changed something below.")).to_be_hidden()
         await page.get_by_label("Amount in EUR").fill("900")
         await page.get_by_role("button", name="Add one").click()
+        await expect(page.get_by_text("Added entry 2.")).to_be_in_viewport()
+        await axe.check(page)
         await page.get_by_label("2", exact=True).fill("grace")
         await page.get_by_role("button", name="Approve with these changes").last.click()
         await expect(page.get_by_role("alert")).to_contain_text("greater than the maximum of 500")
@@ -122,6 +124,9 @@ async def test_a_call_is_changed_and_approved(
         await page.keyboard.type("12.50")
         await page.keyboard.press("Enter")  # looks, and decides nothing
         await expect(page.get_by_role("alert")).to_contain_text("12.5")
+        await expect(page.get_by_role("alert")).to_be_in_viewport()
+        await axe.check(page)
+        assert await fits(page)
         assert len(await run.waiting()) == 1
         await page.get_by_role("button", name="Approve with these changes").last.click()
         await expect(page.locator(".outcome")).to_contain_text("You approved it")
@@ -167,7 +172,7 @@ async def test_what_others_do_appears_and_what_is_typed_stays(
         edited = {"result": 10, "to": ["ada"]}
         await run.decide("t1c1", "edit", by="grace", arguments=edited)
         news = page.get_by_role("status")
-        await expect(news).to_contain_text("grace approved it with other arguments, a moment ago.")
+        await expect(news).to_contain_text("grace approved it with changes, a moment ago.")
         await expect(reason).to_be_focused()
         await page.keyboard.type("ch.")
         await expect(reason).to_have_value("Too much.")
@@ -199,7 +204,7 @@ async def test_the_other_kinds_of_question(
         await page.get_by_label(re.compile("Pay money out t1c2")).uncheck()
         await page.get_by_label("Amount in EUR").first.fill("5")
         await page.get_by_role("button", name="Approve what is ticked").click()
-        await expect(page.locator(".outcome")).to_contain_text("approved it with changes")
+        await expect(page.locator(".outcome")).to_contain_text("You approved it with your changes")
 
         await page.goto(at_lost)
         await page.get_by_text("It happened…").click()
@@ -212,7 +217,7 @@ async def test_the_other_kinds_of_question(
         await page.goto(at_more)
         await axe.check(page)
         assert await fits(page)
-        await page.get_by_role("button", name="Extend: maxCalls from 1 to 2").click()
+        await page.get_by_role("button", name="Extend: calls from 1 to 3").click()
         await expect(page.locator(".outcome")).to_contain_text("You extended it")
     for run in (plan, lost, more):
         await run.result()

@@ -142,6 +142,12 @@ def test_an_id_without_a_key_is_told() -> None:
 # What is shown.
 
 
+def test_it_is_said_what_becomes_of_it_when_nobody_decides_if_it_is_no_denial() -> None:
+    assert "if nobody decides, it is carried out" in terms(waiting(onTimeout="approve"))
+    assert "if nobody decides, the run fails" in terms(waiting(onTimeout="fail"))
+    assert "if nobody decides" not in terms(waiting())
+
+
 def test_it_is_said_that_only_signed_decisions_count_and_who_has_signed() -> None:
     given = Decided(decision="approve", by="ada", at="", digest="", signed=True)
     asked = waiting(signed=True, quorum=2, decisions=[given.to_json()])

@@ -124,6 +124,7 @@ EXAMPLES: list[tuple[str, Any]] = [
     ("receipt", Receipt(call_id="t1c1", decision="deny", decided=True).to_json()),
     ("waiting", WAITING.to_json()),
     ("waiting", WAITING.model_copy(update={"instance": "ada"}).to_json()),
+    ("waiting", WAITING.model_copy(update={"on_timeout": "approve"}).to_json()),
     ("message", {"content": "And the other one?", "delivery": "followUp"}),
     ("endpoints", {"openai": {"provider": "openai", "baseUrl": "https://x/v1", "timeout": "30s"}}),
     ("tool", {"$schema": "../schemas/tool.schema.json", "properties": {"a": {"x-hint": 1}}}),

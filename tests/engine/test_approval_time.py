@@ -119,6 +119,16 @@ def test_when_nobody_decides_in_time_the_policy_does(on_timeout: Any, code: str 
     assert play.run.status == "completed"
 
 
+@pytest.mark.parametrize("on_timeout", ["deny", "fail", "approve"])
+def test_what_becomes_of_it_then_is_told_with_the_question_if_it_is_no_denial(
+    on_timeout: Any,
+) -> None:
+    question = open_question(asks(policy={"onTimeout": on_timeout}))
+    told = question.waiting().to_json()
+    said = {name: value for name, value in told.items() if name == "onTimeout"}
+    assert said == ({} if on_timeout == "deny" else {"onTimeout": on_timeout})
+
+
 def test_a_policy_that_fails_ends_the_run_and_every_call_has_its_result() -> None:
     play = Play(
         tool("pay", side_effects=True, approval=ApprovalPolicy(on_timeout="fail")),

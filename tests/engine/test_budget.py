@@ -349,6 +349,13 @@ def test_people_are_asked_for_more() -> None:
     assert play.told()[-1] == "confirmation_required t2-maxTurns"
 
 
+def test_of_a_budget_no_policy_says_what_becomes_of_it_when_nobody_decides() -> None:
+    definition = {**ASK["definition"], "approval": AgentApproval(on_timeout="approve")}
+    _, question = asking(definition=definition)
+    assert question.policy.on_timeout == "approve"
+    assert "onTimeout" not in question.waiting().to_json()
+
+
 def test_an_approval_grants_as_much_again() -> None:
     play, _ = asking(then=[*loops(2), says("no more")])
     play.decisions = {"t2-maxTurns": ["approve"], "t4-maxTurns": ["deny"]}

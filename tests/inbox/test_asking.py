@@ -160,7 +160,7 @@ async def test_the_page_answers_what_somebody_asks_who_is_to_decide(desk: Desk) 
         "What it would be done with",
         "It changes something outside of this run.",
         "it is started once",
-        "Amount in EUR amount 20 What the customer gets. (more than 0; at most 500)",
+        "Amount in EUR amount 20 What the customer gets. currency EUR",
         "Left out: note.",
         "Why, in the model's words It arrived <b>broken</b>. A model wrote this.",
         "Members of finance decide.",
@@ -170,7 +170,7 @@ async def test_the_page_answers_what_somebody_asks_who_is_to_decide(desk: Desk) 
         "What led to it",
     ):
         assert each in said
-    assert said.index("Approve: Pay money out") < said.index("Do not ask again in this run")
+    assert said.index("Approve: Pay money out") < said.index("Always approve “Pay money out”")
     assert "&lt;b&gt;broken&lt;/b&gt;" in page
     # Nothing of a page runs or is drawn by what stands in it itself.
     assert not re.search(r"<script(?! src)|<style|\sstyle=|\son\w+=", page)
@@ -189,7 +189,7 @@ async def test_a_single_call_is_asked_by_no_agent_and_read_of_by_no_model(desk: 
         "If nobody decides by then, it is denied, and not carried out.",
     ):
         assert each in said
-    for each in ("by the agent", "(no name)", "not known", "The model reads", "Do not ask again"):
+    for each in ("by the agent", "(no name)", "not known", "The model reads", "Always approve"):
         assert each not in said
     denied = await ann.send(run, form(page, "deny"), reason="She has it already.")
     assert denied.status_code == 303
@@ -241,14 +241,14 @@ async def test_an_edit_is_checked_before_it_is_sent_and_nothing_typed_is_lost(de
     ann = await desk.inbox("ann", "finance")
     edit = form(await ann.open(run), "edit")
     typed = changed(edit, text__arguments__amount="12,50", text__arguments__note="Half <b>it</b>")
-    answer = await ann.send(run, typed, remember="yes", reason="Half is enough.")
+    answer = await ann.send(run, typed, reason="Half is enough.")
     assert answer.status_code == 422
     assert "Write a number in digits" in words(answer.text)
     assert words(answer.text).count("Amount in EUR :") == 1
     kept = form(answer.text, "edit")
     assert ("text:/arguments/amount", "12,50") in kept
     assert ("text:/arguments/note", "Half <b>it</b>") in kept
-    assert {("remember", "yes"), ("reason", "Half is enough.")} <= set(kept)
+    assert ("reason", "Half is enough.") in kept
 
     too_much = await ann.send(run, changed(kept, text__arguments__amount="900"))
     assert too_much.status_code == 422
@@ -259,11 +259,11 @@ async def test_an_edit_is_checked_before_it_is_sent_and_nothing_typed_is_lost(de
     assert "amount 20 12.5 note left out Half <b>it</b>" in words(checked.text)
     assert len(await run.history()) == before
     # The changes can be sent from where they are shown; what would drop them says so.
-    [first, second, *_] = re.findall(r'<button[^>]* form="edit"[^>]*>[^<]*', checked.text)
+    within = checked.text[checked.text.index('<form id="edit"') :]
+    [first, *_] = re.findall(r"<button[^>]*>", within)
     assert 'name="do" value="check"' in first, "it is what the key Enter presses"
-    assert second.endswith(">Approve with these changes")
-    assert checked.text.index(second) < checked.text.index("<h1>")
-    assert "Approve as it was asked, without your changes" in words(checked.text)
+    shown = within[within.index('id="checked"') :]
+    assert shown.index("Approve with these changes") < shown.index("Approve as it was asked, with")
     assert "Approve: Pay money out" not in words(checked.text)
 
     assert (await ann.send(run, form(checked.text, "edit"))).status_code == 303
@@ -271,7 +271,6 @@ async def test_an_edit_is_checked_before_it_is_sent_and_nothing_typed_is_lost(de
     assert [line.rsplit(" ", 1)[0] for line in tools.read()] == ["pay 12.5"]
     [entry] = [e for e in await run.context() if e["type"] == "decision"]
     assert entry["arguments"] == {"amount": 12.5, "currency": "EUR", "note": "Half <b>it</b>"}
-    assert entry["decided"]["remember"] is True
 
 
 async def test_nothing_changed_is_no_edit(desk: Desk) -> None:
@@ -451,7 +450,8 @@ async def test_a_plan_is_struck_and_edited_by_ticks_and_fields(desk: Desk) -> No
         assert page.index(before) < page.index("Approve what is ticked")
     plan = form(page, "edit")
     assert [text for name, text in plan if name == "keep"] == ["t1c1", "t1c2", "t1c3"]
-    assert "3. Pay money out t1c3 Pay an amount out to a customer. After steps 1" in words(page)
+    said = "changes something outside of this run Pay an amount out to a customer. After steps 1"
+    assert f"3. Pay money out t1c3 {said}" in words(page)
     assert "the “paid” of what steps 1 and 2 give not known until then †state.paid.paid" in words(
         page
     )
@@ -525,7 +525,7 @@ async def test_a_budget_is_extended_set_or_the_run_ended(desk: Desk) -> None:
     ann = await desk.inbox("ann")
     page = await ann.open(run, waiting["callId"])
     assert "used up" in words(page), words(page)[:900]
-    assert "Extend: maxCalls from 1 to 2" in words(page)
+    assert "Extend: calls from 1 to 3" in words(page)
     edit = changed(form(page, "edit"), text__arguments__maxCalls="9")
     assert (await ann.send(run, edit, waiting["callId"])).status_code == 303
     assert (await run.result())["calls"] == 3

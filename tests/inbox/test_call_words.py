@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from inbox import limits
 from inbox.call import words
 from inbox.call.past import MAX_DECISIONS, MAX_LINES, Past, past_of
 from inbox.times import when
 from remote.story import Story
+from schemas.agent import Budget
 from schemas.decision import Decided, Kind, Waiting
 from schemas.tool import ApprovalPolicy, ShownTool
+from workflows.engine.budget import Meter, limit_of
 
 AT = "2026-03-01T14:03:07.000Z"
 
@@ -112,7 +115,7 @@ def test_what_follows_is_said_of_each_kind_of_tool() -> None:
     one = waiting()
     assert words.consequences(one, None) == words.consequences(waiting("budget"), tool()) == []
     [nothing] = words.consequences(one, tool())
-    assert nothing.startswith("By its author's word it changes nothing")
+    assert nothing == "Its author has marked it as changing nothing outside of this run."
     for idempotent, said in ((True, "has the effect of once"), (False, "it happens twice")):
         _, twice = words.consequences(one, tool(sideEffects=True, idempotent=idempotent))
         assert said in twice
@@ -139,11 +142,107 @@ def test_what_becomes_of_it_when_nobody_decides(
 ) -> None:
     policy = ApprovalPolicy(on_timeout=on_timeout)
     assert words.lapse(waiting(kind), policy, single=single).startswith(said)
+    # A run of today says it with the question, whatever tools are known.
+    if kind == "call" and on_timeout != "deny":
+        told = waiting(kind).model_copy(update={"on_timeout": on_timeout})
+        assert words.lapse(told, None, single=single).startswith(said)
 
 
-def test_a_budget_is_extended_by_as_much_again() -> None:
-    assert words.approve_button(waiting("budget", maxCalls=5)) == "Extend: maxCalls from 5 to 10"
-    assert words.extended(waiting("budget", maxDuration="30s")) == "maxDuration by 30s more"
+@pytest.mark.parametrize(
+    ("kind", "asked", "policy", "ends"),
+    [
+        ("call", "approve", None, "approve"),
+        ("plan", "fail", None, "fail"),
+        ("call", None, "approve", "approve"),
+        ("call", None, "deny", ""),
+        ("call", None, None, ""),
+        ("reconcile", None, "approve", ""),
+        ("budget", None, "fail", ""),
+    ],
+)
+def test_what_the_rules_make_of_it_is_told_by_the_question_or_else_by_its_tools(
+    kind: Kind, asked: Any, policy: Any, ends: str
+) -> None:
+    one = waiting(kind).model_copy(update={"on_timeout": asked})
+    assert words.ends(one, ApprovalPolicy(on_timeout=policy) if policy else None) == ends
+
+
+@pytest.mark.parametrize(
+    ("budget", "used", "granted", "button"),
+    [
+        ({"maxCalls": 5}, 5, 5, "Extend: calls from 5 to 10"),
+        ({"maxCost": 1.0}, 1.42, 1.0, "Extend: cost from 1.0 to 2.42"),
+        ({"maxCost": 1.0}, None, 1.0, "Extend: cost from 1.0 to at least 2.0"),
+        ({"maxDepth": 4}, None, 4, "Extend: delegates of delegates from 4 to 8"),
+        ({"maxCost": 2.42}, 2.5, 1.0, "Extend: cost from 2.42 to 3.5"),
+        ({"maxDuration": "30s"}, "30s", "30s", "Extend: time at work from 30s to 1m"),
+        # The log that was read does not reach back to the first question.
+        ({"maxCost": 2.42}, 2.5, None, "Extend: cost by as much again as at first"),
+    ],
+)
+def test_the_button_says_what_a_yes_would_grant(
+    budget: dict[str, Any], used: Any, granted: Any, button: str
+) -> None:
+    assert words.approve_button(waiting("budget", **budget), used, granted) == button
+
+
+@pytest.mark.parametrize("name", ["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"])
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_what_a_yes_would_grant_is_what_the_run_grants(name: Any, limit: int) -> None:
+    meter = Meter(Budget.model_validate({name: 2}))
+    meter.iterations, meter.turns, meter.calls, meter.input_tokens, meter.cost = 3, 3, 3, 3, 3.0
+    meter.budget = Budget.model_validate({name: limit})
+    used = meter.view(datetime.now(UTC))[name]["used"]
+    meter.extend(name)
+    assert limits.raised(name, limit, used, 2) == limit_of(meter.budget, name)
+
+
+def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended() -> None:
+    meter = Meter(Budget.model_validate({"maxSameTool": 2, "maxDuration": "30s", "maxDepth": 4}))
+    meter.same_tool = ("pay", 3)
+    told = {}
+    for name in ("maxSameTool", "maxDuration", "maxDepth"):
+        limit = limit_of(meter.budget, name)
+        told[name] = limits.raised(name, limit, 3, limit)
+        meter.extend(name)
+        assert told[name] == limit_of(meter.budget, name)
+    assert told == {"maxSameTool": 4, "maxDuration": "1m", "maxDepth": 8}
+    meter.extend("maxDuration")
+    assert limits.raised("maxDuration", "1m", None, "30s") == limit_of(meter.budget, "maxDuration")
+    none = Meter(Budget.model_validate({"maxCalls": 0}))
+    none.extend("maxCalls")
+    assert limits.raised("maxCalls", 0, 0, 0) == limit_of(none.budget, "maxCalls")
+
+
+@pytest.mark.parametrize(
+    ("decision", "now", "said"),
+    [
+        ("edit", 9, "The limit of cost was 1.0, and was set to 4."),
+        ("approve", 2.42, "and what was used beyond it: it is 2.42 now."),
+        ("approve", None, "and what was used beyond it."),
+        ("deny", 1.0, ""),
+    ],
+)
+def test_what_became_of_a_limit_is_told_in_words(decision: str, now: Any, said: str) -> None:
+    one = Decided.read({"decision": decision, "at": AT, "digest": "d"})
+    told = words.settled(waiting("budget", maxCost=1.0), one, {"maxCost": 4}, now)
+    assert told.endswith(said)
+    assert bool(told) is bool(said)
+
+
+def test_what_a_budget_was_first_is_that_of_its_first_question() -> None:
+    def asked(call_id: str, tool: str, limit: float) -> dict[str, Any]:
+        said = waiting("budget", **{tool: limit}).to_json()
+        approval = {**said, "tool": tool, "callId": call_id}
+        return {"type": "confirmation_required", "callId": call_id, "approval": approval}
+
+    entries = log(
+        asked("a", "maxCalls", 9), asked("b", "maxCost", 1.0), asked("c", "maxCost", 2.42)
+    )
+    assert past_of(entries, "r", "c").granted == 1.0
+    assert past_of(entries, "r", "a").granted == 9
+    assert past_of(entries[1:], "r", "c").granted is None
+    assert past_of(log(asks()), "r", "t1c1").granted is None
 
 
 def test_who_decided_is_named_and_whoever_looks_is_you() -> None:
@@ -154,6 +253,9 @@ def test_who_decided_is_named_and_whoever_looks_is_you() -> None:
     ]
     others = ("grace", "Somebody", "Somebody")
     assert told == ["You approved it (signed)", *(f"{by} approved it" for by in others)]
+    edit = Decided.read({**one, "by": "ada", "decision": "edit"})
+    assert words.gave(edit, "call", "ada") == "You approved it with your changes"
+    assert words.gave(edit, "plan", "grace") == "ada approved it with changes"
 
 
 def test_a_reminder_is_not_asked_anew_and_what_was_ignored_was_not_decided() -> None:
@@ -168,6 +270,15 @@ def test_a_reminder_is_not_asked_anew_and_what_was_ignored_was_not_decided() -> 
     assert (past.number, past.before, past.led) == (15, [], [])
     assert len(past.earlier) == MAX_DECISIONS
     assert past.earlier[-1].text.endswith("denied by p11")
+
+
+def test_a_denial_is_no_failure_of_what_was_denied() -> None:
+    ends = {"type": "tool_end", "error": {"code": "denied", "message": "no"}}
+    assert [
+        one.tone for one in past_of(log(asks(), decided("deny"), ends), "r", "t1c1").became
+    ] == ["plain"]
+    failed = past_of(log(asks(), decided("approve"), ends), "r", "t1c1")
+    assert [one.tone for one in failed.became] == ["bad"]
 
 
 def test_what_came_of_a_call_is_told_up_to_a_bound() -> None:

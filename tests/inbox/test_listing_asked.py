@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from inbox.listing.asked import Asked
 from inbox.listing.looks import Look
 from inbox.listing.rows import Choice
 from inbox.listing.several import Several, before, read_choices
+from inbox.pages import ENVIRONMENT
 from inbox.parts import Parts
 from inbox.person import Person
 from inbox.sending import RefusedError
@@ -149,6 +152,33 @@ async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
         ("", "there is no run gone"),
         ("order-7 of today", ""),
     ]
+
+
+async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
+    monkeypatch: pytest.MonkeyPatch, nowhere: Client
+) -> None:
+    """Its page would be that of the newer one, and so would all that is told of it."""
+
+    async def beginning(self: RemoteRun) -> Beginning:
+        return Beginning(AT, "The newer one.")
+
+    monkeypatch.setattr(RemoteRun, "beginning", beginning)
+    before = replace(run(), status="completed", started=AT - timedelta(days=1), execution="e/1")
+    parts = Parts(nowhere, temporal_ui="https://ui.example")
+    newer, older = await runs.Runs(parts)._rows([run(), before])
+    assert (newer.told.summary, newer.told.earlier, newer.link) == ("The newer one.", False, None)
+    assert (older.told.summary, older.told.earlier, older.status) == ("", True, "done")
+    assert older.link == "https://ui.example/namespaces/default/workflows/order-7/e%2F1"
+    # A time of a list that is less exact than the run's own makes no other run of it.
+    [same] = await runs.Runs(parts)._rows([replace(run(), started=AT - timedelta(microseconds=9))])
+    assert not same.told.earlier
+    said = dict.fromkeys(("status", "agent", "principal", "run"), "")
+    values = {"rows": [newer, older], "said": said, "statuses": [], "agents": []}
+    html = ENVIRONMENT.get_template("list_runs.html").render(
+        person=ANN, path="/run", first="", next="", **values
+    )
+    assert html.count('href="/run/order-7"') == 1
+    assert "An earlier run of this id" in html
 
 
 # --- several at once ---------------------------------------------------------------------

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from temporalio.client import Client
 
+from remote.lists import RUNS, Wanted, listed
 from tests.inbox.crowd import Asks, Crowd
 from tests.inbox.stage import Stage
 from tests.inbox.test_listing import rows_of
@@ -113,6 +114,22 @@ async def test_earlier_runs_stand_on_further_pages(crowd: Crowd, stage: Stage) -
     assert len({row.split()[0] for row in rows}) == 28
     assert "Newest runs" in second.text
     assert {row.split()[0] for row in rows_of(second)} <= {crowd.id(f"{n:02}") for n in range(7)}
+
+
+async def test_of_an_id_that_was_used_again_the_earlier_run_is_told_apart(
+    made: House, stage: Stage
+) -> None:
+    id, executions = f"{made.task_queue}/again", []
+    for _ in range(2):
+        await start(made, id, "completed")
+        handle = made.client.get_workflow_handle(id)
+        await handle.result()
+        executions.append((await handle.describe()).run_id)
+    [newer, older] = await shown(stage, f"run={quote(id)}", 2)
+    assert "An earlier run of this id" in older
+    assert "An earlier run of this id" not in newer
+    found = await listed(made.client, RUNS + Wanted(id_prefix=id).terms())
+    assert {one.execution for one in found} == {*executions}
 
 
 async def test_a_filter_that_nothing_fits_is_said(stage: Stage) -> None:

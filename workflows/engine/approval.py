@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from schemas.base import canonical_json, rfc3339, sha256
 from schemas.decision import Decided, Decision, Kind, Verdict, Waiting
@@ -167,7 +167,14 @@ class Question:
             decisions=[decided for decided, _ in self.counted],
             question=self.text,
             signed=bool(self.policy.signed),
+            on_timeout=self._lapse(),
         )
+
+    def _lapse(self) -> Literal["approve", "fail"] | None:
+        """What the policy makes of it where nobody decides, if that is no denial; what becomes of
+        other kinds than calls and plans is no policy's to say."""
+        said = self.policy.on_timeout
+        return None if self.kind not in ("call", "plan") or said == "deny" else said
 
     def check(self, decision: Decision) -> Decision:
         """The decision as it is meant here.
