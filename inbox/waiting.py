@@ -2,28 +2,10 @@
 
 from typing import Final
 
-from pydantic import ValidationError
-
-from remote.errors import RUN_FAILED, CommandError
-from remote.run import RemoteRun
 from schemas.decision import Waiting
 from workflows.engine.approval import digest_of
 
 _MAX_ROUNDS: Final = 50
-
-
-async def waiting_in(run: RemoteRun) -> list[Waiting]:
-    """The questions that wait in a run.
-
-    Raises:
-        CommandError: as `RemoteRun.waiting` does, and where a run of another version says what is
-            not known here.
-    """
-    try:
-        return await run.waiting()
-    except ValidationError:
-        wrong = "what waits in it cannot be read by this version of the inbox"
-        raise CommandError(wrong, "decide with that of its worker", RUN_FAILED) from None
 
 
 def is_whole(waiting: Waiting) -> bool:

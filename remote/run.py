@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from pydantic import ValidationError
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import (
@@ -176,12 +177,17 @@ class RemoteRun:
         return found
 
     async def waiting(self) -> list[Waiting]:
-        """The calls that wait for a person: none, once it has ended; raises as `entries` does."""
+        """The calls that wait for a person: none, once it has ended; raises as `entries` does, and
+        where what waits is of another version."""
         try:
             found = await self._query(names.APPROVALS, unless=QueryRejectCondition.NOT_OPEN)
         except WorkflowQueryRejectedError:
             return []
-        return [Waiting.read(item) for item in found]
+        try:
+            return [Waiting.read(item) for item in found]
+        except ValidationError:
+            wrong = f"what waits in run {self.id} cannot be read by this version of Holdfast"
+            raise CommandError(wrong, "take that of its worker", RUN_FAILED) from None
 
     async def status(self) -> dict[str, Any]:
         """Status, turn, pending calls, usage and budget; raises as `entries` does."""

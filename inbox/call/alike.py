@@ -11,7 +11,6 @@ from typing import Final
 from inbox.call.asked import Asked
 from inbox.pages import address
 from inbox.parts import Parts
-from inbox.waiting import waiting_in
 from remote.errors import CommandError
 from remote.lists import Listed, Wanted, having, listed
 from remote.text import one_line
@@ -57,7 +56,7 @@ async def _runs(parts: Parts, asked: Asked) -> list[Listed]:
 
 async def _in_run(parts: Parts, run: Listed, asked: Asked) -> list[Alike]:
     with suppress(CommandError):
-        waiting = await waiting_in(parts.run(run.id))
+        waiting = await parts.run(run.id).waiting()
         return [_of(run, one, asked) for one in waiting if one.tool == asked.waiting.tool]
     return []
 

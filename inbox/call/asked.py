@@ -14,7 +14,7 @@ from inbox.live.known import Known, known
 from inbox.pages import address
 from inbox.parts import Parts
 from inbox.person import Person
-from inbox.waiting import is_whole, waiting_in
+from inbox.waiting import is_whole
 from remote.errors import NO_SUCH, CommandError
 from remote.lists import Wanted, having
 from remote.run import RemoteRun
@@ -121,7 +121,7 @@ async def look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
 async def _look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
     run = parts.run(run_id)
     found = await known(parts.client, await run.describe())
-    waiting = await waiting_in(run)
+    waiting = await run.waiting()
     status = await run.status()
     past = await read_past(run, call_id, int(status.get("log", {}).get("entries", 0)))
     here = next((one for one in waiting if one.call_id == call_id), None)
@@ -169,7 +169,7 @@ async def next_waiting(parts: Parts, run_id: str, call_id: str, person: Person) 
             ids = [run_id, *await _waiting_runs(parts, person, but=run_id)]
             for one in ids:
                 with suppress(CommandError):
-                    for waiting in await waiting_in(parts.run(one)):
+                    for waiting in await parts.run(one).waiting():
                         if (one, waiting.call_id) != (run_id, call_id) and _may(waiting, person):
                             return address("waiting", one, waiting.call_id)
     return None

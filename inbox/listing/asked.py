@@ -13,7 +13,6 @@ from typing import Final
 
 from temporalio.client import Client
 
-from inbox.waiting import waiting_in
 from remote.errors import NO_SUCH, CommandError, NoWorkerError
 from remote.lists import Listed
 from remote.run import RemoteRun
@@ -78,7 +77,7 @@ class Asked:
             if silent is not None and monotonic() < silent[0]:
                 return silent[1]
             try:
-                return await waiting_in(RemoteRun(self._client, run.id))
+                return await RemoteRun(self._client, run.id).waiting()
             except NoWorkerError as error:
                 if not isinstance(error, NoBuildError):  # another run may be on another build
                     self._silent[run.task_queue] = (monotonic() + SILENT_SECONDS, error)

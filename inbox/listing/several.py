@@ -9,7 +9,6 @@ from inbox.listing.rows import MAX_BRIEF_CHARS, Choice, brief
 from inbox.parts import Parts
 from inbox.person import Person
 from inbox.sending import RefusedError, send
-from inbox.waiting import waiting_in
 from remote.errors import CommandError
 from remote.question import what
 from remote.story import DECIDED
@@ -115,7 +114,7 @@ async def _each(
 async def _standing(parts: Parts, choice: Choice) -> Waiting | Outcome:
     """A call that was chosen, if it still waits as it was shown; else what has become of it."""
     try:
-        all_waiting = await waiting_in(parts.run(choice.run))
+        all_waiting = await parts.run(choice.run).waiting()
     except CommandError as error:
         return _outcome(choice, None, f"Not decided: {_plain(error)}.", "bad")
     waiting = next((one for one in all_waiting if one.call_id == choice.call), None)

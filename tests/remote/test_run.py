@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from remote.errors import UNREACHABLE, CommandError
+from remote.errors import RUN_FAILED, UNREACHABLE, CommandError
 from remote.run import NO_WORKER_SECONDS, RemoteRun
 
 
@@ -18,15 +18,16 @@ class Answering:
 
     fails: list[RPCStatusCode]
     given: list[timedelta] = field(default_factory=list)
+    said: Any = field(default_factory=lambda: {"status": "running"})
 
     def get_workflow_handle(self, run_id: str) -> Self:
         return self
 
-    async def query(self, name: str, *, rpc_timeout: timedelta, **_: Any) -> dict[str, Any]:
+    async def query(self, name: str, *, rpc_timeout: timedelta, **_: Any) -> Any:
         self.given.append(rpc_timeout)
         if self.fails:
             raise RPCError("no", self.fails.pop(0), b"")
-        return {"status": "running"}
+        return self.said
 
 
 def run(temporal: Answering) -> RemoteRun:
@@ -45,3 +46,9 @@ async def test_a_server_that_is_asked_too_much_is_no_reason_to_give_the_run_up()
     with pytest.raises(CommandError, match="has too much to do: no; try again") as refused:
         await run(Answering([RPCStatusCode.RESOURCE_EXHAUSTED])).status()
     assert refused.value.code == UNREACHABLE
+
+
+async def test_what_waits_in_a_run_of_another_version_is_told_as_such() -> None:
+    with pytest.raises(CommandError, match="run run-1 cannot be read by this version") as refused:
+        await run(Answering([], said=[{"kind": "of tomorrow"}])).waiting()
+    assert refused.value.code == RUN_FAILED
