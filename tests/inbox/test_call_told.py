@@ -21,7 +21,10 @@ from tests.inbox.test_call_pages import page, question, typed
 from tests.inbox.test_call_words import decided, log
 from tests.inbox.test_listing_rows import ANN, AT, run, shown, waiting
 
-IN_AN_HOUR = (datetime.now(UTC) + timedelta(minutes=61)).isoformat()
+
+def in_an_hour() -> str:
+    """A time in an hour and a half, so that it is one for as long as a test takes."""
+    return (datetime.now(UTC) + timedelta(minutes=90)).isoformat()
 
 
 def plain(html: str) -> str:
@@ -45,7 +48,7 @@ def over(one: Waiting, *since: dict[str, Any], **more: Any) -> str:
 
 @pytest.mark.parametrize("kind", ["call", "plan"])
 def test_where_to_do_nothing_is_to_say_yes_the_head_of_the_page_warns_of_it(kind: Any) -> None:
-    told = {"kind": kind, "arguments": {"calls": []}, "expiresAt": IN_AN_HOUR}
+    told = {"kind": kind, "arguments": {"calls": []}, "expiresAt": in_an_hour()}
     html = page(question(onTimeout="approve", **told))
     head = plain(html[: html.index("<section")])
     assert re.search(r"Carried out at \S+ \S+ UTC \(in 1 h\) unless somebody denies it\.", head)
@@ -58,7 +61,7 @@ def test_where_to_do_nothing_is_to_say_yes_the_head_of_the_page_warns_of_it(kind
 
 
 def test_where_the_run_fails_instead_it_is_said_there_too_and_less_loudly() -> None:
-    html = page(question(onTimeout="fail", expiresAt=IN_AN_HOUR))
+    html = page(question(onTimeout="fail", expiresAt=in_an_hour()))
     assert "The whole run fails at " in plain(html[: html.index("<section")])
     assert '<p class="consequence">The whole run fails' in html
 
