@@ -11,7 +11,7 @@ MODEL ?= script
 # Given to pytest (`make test ARGS="-k approval -x"`) or to the bench.
 ARGS ?=
 # How many processes share the tests; each has a server of its own. 0: all of them in one.
-WORKERS ?= 3
+WORKERS ?= 4
 
 # Tests start hundreds of programs: what Python has compiled it is to keep.
 unexport PYTHONDONTWRITEBYTECODE
