@@ -140,15 +140,19 @@ def _marks(payload: Payload) -> dict[str, bytes]:
 
 
 def _smaller(payload: Payload) -> Payload:
-    """The payload compressed, where that helps; what a run hands on to itself is already."""
+    """The payload compressed, where that helps; what a run hands on to itself is already.
+
+    One that says of itself that it is compressed is so once more: it would be taken for ours.
+    """
     for_store = names.FOR_STORE in payload.metadata
     most_bytes = MAX_INFLATED_BYTES if for_store else MOST_COMPRESSED_BYTES
-    is_bytes = payload.metadata.get(ENCODING) == BYTES
-    if is_bytes or not LEAST_COMPRESSED_BYTES <= payload.ByteSize() <= most_bytes:
+    encoding = payload.metadata.get(ENCODING)
+    fits = LEAST_COMPRESSED_BYTES <= payload.ByteSize() <= most_bytes
+    if encoding != COMPRESSED and (encoding == BYTES or not fits):
         return payload
     whole = payload.SerializeToString(deterministic=True)
     packed = zlib.compress(whole)
-    if len(packed) >= len(whole):
+    if encoding != COMPRESSED and len(packed) >= len(whole):
         return payload
     return Payload(metadata={ENCODING: COMPRESSED}, data=packed)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
 
 from activities.interceptor import MAX_RESULT_BYTES
 from encryption import codec as codecs
-from encryption.codec import DecryptError, EncryptionCodec, NoKeys
+from encryption.codec import COMPRESSED, DecryptError, EncryptionCodec, NoKeys
 from encryption.key import Key
 from schemas import names
 from tests.encryption.keys import NEW, OLD, SECRETS, ring
@@ -50,6 +50,8 @@ async def decoded(payload: Payload, *ids: str) -> Payload:
 
 @settings(deadline=None)
 @given(st.lists(payloads, max_size=4))
+@example([plain(b"", encoding=COMPRESSED)])
+@example([plain(bytes(600), encoding=COMPRESSED), plain(zlib.compress(TEXT), COMPRESSED)])
 def test_whatever_is_encrypted_comes_back(given_: list[Payload]) -> None:
     async def there_and_back() -> list[Payload]:
         codec = EncryptionCodec(ring(NEW))
