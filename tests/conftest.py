@@ -4,12 +4,17 @@ import gc
 from collections.abc import AsyncIterator
 
 import pytest
+from hypothesis import settings
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from hosting.dev_server import CONFIG_OPTIONS, temporal_binary
 from hosting.stopping import leave
 from hosting.temporal import data_converter, usable_search_attributes
+
+# The same examples each time, however slow the machine is: `make test-fuzz` makes up others.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.load_profile("same")
 
 STATUS = pytest.StashKey[int]()
 # A run that goes on as a new one is kept for a second otherwise: chains are made of many.
