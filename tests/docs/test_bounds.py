@@ -12,8 +12,9 @@ from inbox.api import asked as api_asked
 from inbox.api import events
 from inbox.call import alike, past, planned
 from inbox.forms import drawing
-from inbox.listing import asked, looks, routes
+from inbox.listing import asked, looks, routes, several
 from inbox.live import changes, seen, telling, tree
+from inbox.live import routes as live
 from remote import plan
 from tests.support.worker_process import ROOT
 
@@ -26,6 +27,7 @@ BOUNDS = {
         f"{WORDS[asked.AT_ONCE]} at a time",
         f"has not answered in {WORDS[routes.ANSWER_SECONDS]}",
         f"asked first, up to {looks.MAX_ASKED}, and",
+        f"{several.MAX_CHOICES} are decided at a time",
         f"up to {WORDS[alike.MAX_ALIKE]} calls of the same tool",
         f"not found in {WORDS[alike.SECONDS]}",
         f"a form has {drawing.MAX_FIELDS} fields, {drawing.MAX_ITEMS} items in a list, "
@@ -34,7 +36,8 @@ BOUNDS = {
         f"Arguments above {planned.MAX_EDIT_BYTES // 1000} KB",
         f"the last {past.MAX_ENTRIES} entries are read",
         f"a page shows {seen.PAGE_ENTRIES} entries",
-        f"of a text, {telling.BODY_CHARS:,} characters; {tree.MAX_DELEGATES} delegates",
+        f"of a text, {telling.BODY_CHARS:,} characters; {tree.MAX_DELEGATES} delegates; "
+        f"{live.MAX_INSTANCES} instances",
         f"An inbox has {changes.MAX_STREAMS} pages followed at a time",
         f"a form has at most {forms.MAX_FORM_BYTES // 10**6} MB and {forms.MAX_FIELDS:,} fields",
         f"{WORDS[secret.MAX_FAILURES]} wrong keys of a link",
