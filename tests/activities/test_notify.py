@@ -269,7 +269,7 @@ async def test_of_an_answer_that_never_ends_only_the_beginning_is_read(
     async def endless() -> AsyncIterator[str]:
         while not heard.is_set():
             yield "busy " * 100
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # its pace
 
     program.answer = lambda _: StreamingResponse(endless(), status_code=503)
     failed = await failure(channels(hook(program), {"SECRET": SECRET}))

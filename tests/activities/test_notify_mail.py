@@ -284,7 +284,7 @@ async def test_a_server_that_goes_on_slowly_is_given_up_for_now(
                 while not left.is_set():
                     writer.write(b"220-wait\r\n")
                     await writer.drain()
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(0.1)  # its pace
         writer.close()
 
     async with await asyncio.start_server(slow, "127.0.0.1", 0) as server:

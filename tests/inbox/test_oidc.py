@@ -353,7 +353,7 @@ async def test_a_provider_that_never_comes_to_an_end_is_not_waited_for(
     async def said() -> AsyncIterator[str]:
         while True:
             yield " "
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # its pace
 
     monkeypatch.setattr(of_provider, "TIMEOUT_SECONDS", 0.2)
     there.metadata = StreamingResponse(said())

@@ -16,19 +16,10 @@ from inbox.problems import Problem
 from inbox.sending import send
 from remote.signing import Signer
 from schemas.decision import Decided, Decision, Receipt, Waiting
+from tests.inbox.test_live_now import PAY
 
 TOKEN = "of.somebody.else"
-WAITING = Waiting(
-    call_id="t1c1",
-    kind="call",
-    tool="pay",
-    label="Pay",
-    arguments={"amount": 20},
-    digest="d",
-    requested_at="2026-03-01T14:03:00Z",
-    expires_at="2026-03-02T14:03:00Z",
-    signed=True,
-)
+WAITING = PAY.model_copy(update={"signed": True})
 CHANGED = {"decisions": [Decided(decision="edit", by="eve", at="2026-03-01T14:04Z", digest="c")]}
 
 
