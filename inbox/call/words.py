@@ -173,8 +173,6 @@ def gave(decided: Decided, kind: Kind, you: str) -> str:
     """Who decided what: `You approved it`, `grace denied it: not before Friday`."""
     said = _SAID_OF_UNKNOWN if kind == "reconcile" else SAID
     words = said.get(decided.decision) or SAID.get(decided.decision, clean(decided.decision))
-    if kind == "plan" and decided.decision == "edit":
-        words = "approved it with changes"
     if kind == "budget":
         words = {"approve": "extended it", "edit": "set the limit", "deny": "ended the run"}.get(
             decided.decision, words

@@ -20,8 +20,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tests.support.eventually import eventually
 from tests.support.traces import Seen
+from tests.support.worker_process import ROOT
 
-PROGRAM = Path("bench/.venv/collector/lib/python3.11/site-packages/rotel/rotel-agent")
+ENVIRONMENT = ROOT / "bench/.venv/collector"
 
 
 class Behind(ThreadingHTTPServer):
@@ -81,16 +82,27 @@ def _value(value: AnyValue) -> Any:
     return None if kind is None else getattr(value, kind)
 
 
+async def _made() -> Path:
+    """The collector's program; its environment is made where it is missing."""
+    stamp = (ENVIRONMENT / ".made").relative_to(ROOT)
+    make = await asyncio.create_subprocess_exec("make", "-s", str(stamp), cwd=ROOT)
+    if await make.wait():
+        raise RuntimeError("the collector's environment could not be made: see above")
+    [program] = ENVIRONMENT.glob("lib/python3.*/site-packages/rotel/rotel-agent")
+    return program
+
+
 @asynccontextmanager
 async def collecting() -> AsyncIterator[tuple[str, Behind]]:
     """Where the collector takes OTLP, and what stands behind it."""
+    program_file = await _made()
     behind = Behind()
     threading.Thread(target=behind.serve_forever, daemon=True).start()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     program = await asyncio.create_subprocess_exec(
-        *(PROGRAM, "start", "--otlp-http-endpoint", f"127.0.0.1:{port}"),
+        *(program_file, "start", "--otlp-http-endpoint", f"127.0.0.1:{port}"),
         *("--exporter", "otlp", "--otlp-exporter-endpoint", behind.url),
         *("--otlp-exporter-protocol", "http", "--otlp-grpc-endpoint", "127.0.0.1:0"),
     )
