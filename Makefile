@@ -42,7 +42,7 @@ setup: $(VENV)/.run ## .venv, from which everything is started
 	@:
 
 demo: $(VENV)/.run $(if $(filter local,$(MODEL)),$(VENV)/.model) ## an agent at work that asks before it acts (MODEL=script, local, openai:NAME, …)
-	@$(BIN)/python examples/support_desk/demo.py --model "$(MODEL)"
+	@$(BIN)/python -m examples.support_desk.demo --model "$(MODEL)"
 
 # The recipe runs pytest, and pytest alone, last: its closing line ends the output.
 test: lint types $(VENV)/.test ## the linter, the type checker and the whole suite
@@ -78,7 +78,7 @@ histories: $(VENV)/.test ## record the histories that are missing (ARGS="approve
 	@$(BIN)/python -m tests.replay.record $(ARGS)
 
 schemas: $(VENV)/.run ## publish the JSON schemas of what a person writes
-	@$(BIN)/python -m schemas.publish
+	@$(BIN)/python -m holdfast.schemas.publish
 
 clean: ## remove what was made here
 	@rm -rf $(VENV) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

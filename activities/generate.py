@@ -12,22 +12,29 @@ import httpx
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities import failures
-from activities.conversation import Conversations, Run
-from activities.endpoints import Models, Served
-from activities.handing import Handing
-from activities.pages import ConversationChanged, Pages, Reader, RunGone, RunSilent
-from activities.patience import Patience
-from activities.progress import Discreet, Progress, beating
-from activities.providers.base import Provider, ProviderError, Request, TooLong
-from activities.providers.window import window_of, with_window
-from activities.secrets import Secrets
-from activities.telemetry.chat import Chats
-from schemas.base import sha256
-from schemas.endpoint import Price
-from schemas.generate import Ask, Pointer
-from schemas.names import GENERATE
-from schemas.solution import Solution, Usage
+from holdfast.activities.model.chat_telemetry import Chats
+from holdfast.activities.model.conversation_cache import Conversations, Run
+from holdfast.activities.model.conversation_reader import (
+    ConversationChanged,
+    Pages,
+    Reader,
+    RunGone,
+    RunSilent,
+    of_run,
+)
+from holdfast.activities.model.page_prefetch import Handing
+from holdfast.activities.model.progress import Discreet, Progress, beating
+from holdfast.activities.model.retry_budget import Patience
+from holdfast.catalog.endpoints import Models, Served
+from holdfast.providers import model_errors
+from holdfast.providers.base import Provider, ProviderError, Request, TooLong
+from holdfast.providers.context_window import window_of, with_window
+from holdfast.runtime.secrets import Secrets
+from holdfast.schemas.base import sha256
+from holdfast.schemas.internal.model_request import Ask, Pointer
+from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.names import GENERATE
+from holdfast.schemas.settings.endpoints import Price
 
 _PRICED_TOKENS = 1_000_000
 
@@ -83,7 +90,7 @@ class Generate:
         try:
             fragments, ask = await self._reader.read(run, pointer, self._provider)
         except (RunGone, RunSilent, ConversationChanged) as error:
-            raise failures.of_run(error) from None
+            raise of_run(error) from None
         # Not the id itself: people write what they like into it, and it would go to the provider.
         return Request(ask, fragments, cache_key=sha256(run.workflow_id.encode()))
 
@@ -93,12 +100,12 @@ class Generate:
         try:
             solution = await self._answer(served, request, pointer, progress)
         except TooLong as error:
-            said = failures.too_long(error, served.target)
+            said = model_errors.too_long(error, served.target)
             return Solution(too_long=True, window=error.window, notices=[said])
         except (ProviderError, httpx.HTTPError) as error:
-            progress.doubtful_attempts += failures.is_doubtful(error)
+            progress.doubtful_attempts += model_errors.is_doubtful(error)
             name, doubtful = request.ask.model.name, progress.doubtful_attempts
-            raise failures.of_provider(error, served.target, name, doubtful) from None
+            raise model_errors.of_provider(error, served.target, name, doubtful) from None
         return with_window(solution, window_of(served.target.endpoint, request.ask.model))
 
     async def _answer(

@@ -18,15 +18,15 @@ import httpx
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.addresses import AddressError, Prefix, allowed, shown
-from activities.catalog.faults import UnreadableError
-from activities.catalog.knowledge import MAX_KNOWLEDGE_BYTES, read_knowledge
-from activities.failures import RETRIED_STATUS, retry_delay
-from activities.pinned import HiddenError
-from schemas import names
-from schemas.errors import ErrorCode
-from schemas.tool import KnowledgeSource
-from schemas.wording import quoted
+from holdfast.activities.ssrf_guard import HiddenError
+from holdfast.catalog.knowledge_tools import MAX_KNOWLEDGE_BYTES, read_knowledge
+from holdfast.providers.model_errors import RETRIED_STATUS, retry_delay
+from holdfast.runtime.addresses import AddressError, Prefix, allowed, shown
+from holdfast.runtime.settings_files.file_problems import UnreadableError
+from holdfast.schemas import names
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.phrases import quoted
+from holdfast.schemas.tool import KnowledgeSource
 
 # Less than the half minute that an attempt has.
 MAX_FETCH_SECONDS = 25

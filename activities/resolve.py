@@ -8,17 +8,18 @@ from pydantic import ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.catalog.agent import resolve_definition
-from activities.catalog.faults import RefusedError
-from activities.catalog.loading import Shelf
-from activities.catalog.tool import tool_of
-from schemas import names
-from schemas.agent import Agent, Snapshot, ToolSnapshot, WorkerFacts
-from schemas.base import Strict
-from schemas.faults import Fault, faults_of, nearest, told
-from schemas.run import CallRequest, RunRequest
-from schemas.tool import ANONYMOUS
-from schemas.tracing import Tracing
+from holdfast.catalog.agent_reader import resolve_definition
+from holdfast.catalog.loader import Shelf
+from holdfast.catalog.tool_reader import tool_of
+from holdfast.runtime.settings_files.file_problems import RefusedError
+from holdfast.schemas import names
+from holdfast.schemas.agent import Agent, Snapshot, ToolSnapshot, WorkerFacts
+from holdfast.schemas.base import Strict
+from holdfast.schemas.internal.tracing import Tracing
+from holdfast.schemas.phrases import nearest
+from holdfast.schemas.run import CallRequest, RunRequest
+from holdfast.schemas.tool import ANONYMOUS
+from holdfast.validation.problems import Fault, faults_of, told
 
 # The name of an agent that is written in a request and says none.
 UNNAMED_AGENT = "inline"

@@ -8,7 +8,7 @@ from temporalio.client import Client
 
 from bench import cold, comparison, flow, history, inbox, recovery, waiting
 from bench.server import server
-from hosting.stopping import leave
+from holdfast.hosting.shutdown import leave
 
 Part = Callable[[], Awaitable[str]]
 

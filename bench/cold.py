@@ -20,7 +20,7 @@ from temporalio.client import Client, WorkflowHandle
 from bench.measured import shown
 from bench.process import Program, fake_model, our_worker
 from bench.work import TOOL, Work
-from schemas import names
+from holdfast.schemas import names
 from tests.support.eventually import eventually
 
 REPEATS = 3

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from temporalio.client import Client
 
+from holdfast.hosting.worker import Settings, build_worker
 from tests.support.model_server import ModelServer
-from worker import Settings, build_worker
 
 
 @asynccontextmanager

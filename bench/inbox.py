@@ -18,10 +18,10 @@ from temporalio.client import Client
 from bench import many
 from bench.many import ASKS, CACHED, MAX_SECONDS, check, each, took
 from bench.process import Program, fake_model, our_worker, running
-from inbox.access.forms import FIELD
-from remote.lists import counted, having, listed
-from remote.run import RemoteRun
-from schemas import names
+from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_lists import counted, having, listed
+from holdfast.schemas import names
+from holdfast.web.http.form_request import FIELD
 from tests.support.eventually import eventually
 
 # As `holdfast approvals` does: a worker answers one query after the other.
@@ -38,7 +38,7 @@ async def table(client: Client, calls: int) -> str:
     address = client.service_client.config.target_host
     queue = f"inbox-{uuid.uuid4().hex[:8]}"
     environ = {"TEMPORAL_ADDRESS": address}
-    command = [sys.executable, "client.py", "inbox", "--port", "0"]
+    command = [sys.executable, "-m", "holdfast", "inbox", "--port", "0"]
     async with (
         fake_model() as model,
         our_worker(address, queue, model, *CACHED) as worker,

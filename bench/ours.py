@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from hosting.sandbox import sandbox
-from hosting.temporal import data_converter
-from workflows.agent import AgentWorkflow
+from holdfast.hosting.sandbox import sandbox
+from holdfast.hosting.temporal import data_converter
+from holdfast.workflows.agent import AgentWorkflow
 
 REPLAYED: dict[str, Any] = {
     "workflows": [AgentWorkflow],

@@ -21,7 +21,7 @@ from temporalio.client import Client, WorkflowHandle
 
 from bench.measured import shown
 from bench.process import Program, our_worker
-from schemas import names
+from holdfast.schemas import names
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, call, serve
 

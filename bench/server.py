@@ -7,7 +7,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
-from hosting.dev_server import CONFIG_OPTIONS, temporal_binary
+from holdfast.hosting.dev_server import CONFIG_OPTIONS, temporal_binary
 
 # The development server hands out 20 tasks a second, one every 50 ms, which no other server does:
 # so wall times would be the server's, and the same for whatever runs on it.

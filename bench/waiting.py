@@ -17,7 +17,7 @@ from bench import many
 from bench.many import ASKS, CACHED, MAX_SECONDS, check, each, took
 from bench.process import ROOT, Program, environment, fake_model, our_worker
 from bench.work import Work
-from schemas import names
+from holdfast.schemas import names
 from tests.support.eventually import eventually
 
 DECIDED_ALONE = 20
@@ -93,7 +93,7 @@ class Crowd:
         """`holdfast approvals`, as a person has it."""
         address = self.client.service_client.config.target_host
         asked = await asyncio.create_subprocess_exec(
-            *(sys.executable, "client.py", "approvals", "--json"),
+            *(sys.executable, "-m", "holdfast", "approvals", "--json"),
             cwd=ROOT,
             env=environment({"TEMPORAL_ADDRESS": address}),
             stdout=asyncio.subprocess.PIPE,

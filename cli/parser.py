@@ -5,9 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from remote.errors import WRONG_COMMAND, wrong_command
-from schemas.faults import closest, nearest
-from schemas.wording import quoted
+from holdfast.client.command_errors import WRONG_COMMAND, wrong_command
+from holdfast.schemas.phrases import closest, nearest, quoted
 
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)\Z", re.DOTALL)
 

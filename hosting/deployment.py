@@ -1,8 +1,8 @@
 """Which build of which deployment a worker is, where it says so.
 
 Temporal then keeps a run on the build that it is on. A run moves to the one that is current, or
-that the deployment is ramping up, where it goes on as a new one: see `workflows.chain`. What
-begins, begins there, too: a build that is neither is given nothing that begins.
+that the deployment is ramping up, where it goes on as a new one: see `workflows.continue_as_new`.
+What begins, begins there, too: a build that is neither is given nothing that begins.
 """
 
 import shlex
@@ -15,7 +15,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import WorkerDeploymentConfig
 
-from hosting.errors import wrong_setup
+from holdfast.hosting.startup_errors import wrong_setup
 
 MAX_NAME_CHARACTERS: Final = 200
 # What Temporal keeps for itself, and what it divides names by.

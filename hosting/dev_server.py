@@ -14,8 +14,8 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from hosting.errors import unreachable, wrong_setup
-from storage.places import DEV_DATABASE
+from holdfast.hosting.startup_errors import unreachable, wrong_setup
+from holdfast.runtime.storage.locations import DEV_DATABASE
 
 HOST = "127.0.0.1"
 START_TIMEOUT_SECONDS = 30
@@ -23,7 +23,7 @@ STOP_TIMEOUT_SECONDS = 10
 _ANSWER_TIMEOUT_SECONDS = 2
 _BETWEEN_SECONDS = 0.1
 _MAX_QUOTED_CHARS = 300
-_LEASH = Path(__file__).with_name("leash.py")
+_LEASH = Path(__file__).with_name("parent_watchdog.py")
 # Requests to a model endpoint that takes so many a minute are dealt out evenly between principals;
 # and in one partition each, since the server divides a queue's rate by their number.
 _DYNAMIC_CONFIG = (

@@ -15,9 +15,9 @@ from temporalio.runtime import (
     TelemetryFilter,
 )
 
-from activities.telemetry.places import Placed
-from schemas import names
-from storage.store import StoreError
+from holdfast.runtime.storage.store import StoreError
+from holdfast.runtime.telemetry.trace_context import Placed
+from holdfast.schemas import names
 
 
 def log_to_stderr(clean: Callable[[str], str] = str) -> None:

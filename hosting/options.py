@@ -9,17 +9,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from hosting.deployment import Version, build_id, deployment_name, version_of
-from hosting.dev_server import DevServer
-from hosting.errors import StartError, wrong_setup
-from hosting.health import Where, read_where
-from schemas import names
-from schemas.base import format_duration, parse_duration
-from schemas.faults import closest, nearest
-from schemas.wording import misfit, quoted
-from storage.places import Place, beside, read_place
+from holdfast.hosting.deployment import Version, build_id, deployment_name, version_of
+from holdfast.hosting.dev_server import DevServer
+from holdfast.hosting.probes import Where, read_where
+from holdfast.hosting.startup_errors import StartError, wrong_setup
+from holdfast.runtime.storage.locations import Place, beside, read_place
+from holdfast.schemas import names
+from holdfast.schemas.base import format_duration, parse_duration
+from holdfast.schemas.phrases import closest, misfit, nearest, quoted
 
-_HELP = "see `python worker.py --help`"
+_HELP = "see `holdfast worker --help`"
 _PREFIX = "HOLDFAST_"
 # What can stand in the environment as well, as HOLDFAST_CATALOG, HOLDFAST_TASK_QUEUE, …
 _VARIABLES = (
@@ -180,7 +179,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> _Parser:
     parser = _Parser(
-        prog="worker.py",
+        prog="holdfast worker",
         argument_default=argparse.SUPPRESS,
         description="Runs agents on Temporal. Where that is, is read from TEMPORAL_ADDRESS, "
         "TEMPORAL_NAMESPACE, … and temporal.toml. Options can stand in the environment, too: "

@@ -17,15 +17,20 @@ from temporalio.worker.workflow_sandbox import (
     SandboxRestrictions,
 )
 
-from hosting.errors import StartError, wrong_setup
+from holdfast.hosting.startup_errors import StartError, wrong_setup
 
 if TYPE_CHECKING:
-    from hosting.shared_sandbox import Sandbox
+    from holdfast.hosting.sdk_workarounds.shared_sandbox import Sandbox
 
 # Pure, or only ever used so.
 PASSED_THROUGH = (
-    "schemas",
-    "activities",
+    "holdfast.schemas",
+    "holdfast.activities",
+    "holdfast.runtime",
+    "holdfast.providers",
+    "holdfast.catalog",
+    "holdfast.validation.problems",
+    "holdfast.validation.regex",
     "jsonschema",
     "jsonschema_specifications",
     "referencing",
@@ -46,7 +51,7 @@ def sandbox() -> SandboxedWorkflowRunner:
     restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
     try:
         # It uses what may be gone in another version.
-        from hosting.shared_sandbox import SharedSandboxRunner
+        from holdfast.hosting.sdk_workarounds.shared_sandbox import SharedSandboxRunner
 
         runner = SharedSandboxRunner(restrictions)
         refuses = _refuses(runner.sandbox)

@@ -26,14 +26,15 @@ from temporalio.exceptions import ApplicationError
 from temporalio.runtime import TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-from encryption.codec import DecryptError, EncryptionCodec, NoKeys
-from encryption.ring import KeyRing
-from hosting.errors import StartError, unreachable, wrong_setup
-from hosting.logs import core_runtime
-from schemas import names, reaching
-from schemas.reaching import Trouble
-from storage.places import Place, opened
-from storage.store import Store, StoreError, external_storage
+from holdfast.hosting.logs import core_runtime
+from holdfast.hosting.startup_errors import StartError, unreachable, wrong_setup
+from holdfast.runtime import connection_errors
+from holdfast.runtime.connection_errors import Trouble
+from holdfast.runtime.encryption.codec import DecryptError, EncryptionCodec, NoKeys
+from holdfast.runtime.encryption.key_ring import KeyRing
+from holdfast.runtime.storage.locations import Place, opened
+from holdfast.runtime.storage.store import Store, StoreError, external_storage
+from holdfast.schemas import names
 
 DEFAULT_ADDRESS = "localhost:7233"
 CONNECT_TIMEOUT_SECONDS = 10
@@ -124,9 +125,11 @@ def connect_settings() -> ClientConnectConfig:
     try:
         settings = ClientConfig.load_client_connect_config()
     except (OSError, RuntimeError, ValueError) as error:
-        trouble = reaching.of_settings(error, os.environ, lambda: ClientConfig.load().profiles)
+        trouble = connection_errors.of_settings(
+            error, os.environ, lambda: ClientConfig.load().profiles
+        )
         raise _start_error(trouble) from error
-    for warning in reaching.warnings(os.environ, os.path.exists, _read_strictly):
+    for warning in connection_errors.warnings(os.environ, os.path.exists, _read_strictly):
         logger.warning("%s", warning)
     settings.setdefault("target_host", DEFAULT_ADDRESS)
     return settings
@@ -185,7 +188,7 @@ async def connect(
         StartError: that is no address, no server answers there, or it does not have the namespace.
     """
     address = settings["target_host"]
-    if (trouble := reaching.of_address(address)) is not None:
+    if (trouble := connection_errors.of_address(address)) is not None:
         raise _start_error(trouble)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
@@ -196,7 +199,7 @@ async def connect(
             )
             await _check_namespace(client)
     except (TimeoutError, RuntimeError, ValueError, RPCError) as error:
-        raise _start_error(reaching.of_connection(address, error, _START_ONE)) from error
+        raise _start_error(connection_errors.of_connection(address, error, _START_ONE)) from error
     return client
 
 

@@ -4,9 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from schemas.base import Duration, Lenient, Strict
-from schemas.notify import Listener
-from schemas.tool import (
+from holdfast.schemas.base import Duration, Lenient, Strict
+from holdfast.schemas.internal.tracing import Tracing
+from holdfast.schemas.phrases import NAME_PATTERN
+from holdfast.schemas.settings.notify import Listener
+from holdfast.schemas.tool import (
     ActivityBinding,
     ActivityRef,
     ApprovalPolicy,
@@ -16,8 +18,6 @@ from schemas.tool import (
     Tool,
     ToolDefinition,
 )
-from schemas.tracing import Tracing
-from schemas.wording import NAME_PATTERN
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from schemas.base import Json, Lenient, Strict
-from schemas.token import MAX_TOKEN_CHARACTERS
+from holdfast.schemas.base import Json, Lenient, Strict
+from holdfast.schemas.token import MAX_TOKEN_CHARACTERS
 
 Kind = Literal["call", "reconcile", "plan", "budget"]
 Verdict = Literal["approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up"]

@@ -5,7 +5,7 @@ A failure never ends a run: it becomes the call's result, which the model reads.
 
 from enum import StrEnum
 
-from schemas.base import Lenient
+from holdfast.schemas.base import Lenient
 
 
 class ErrorCode(StrEnum):

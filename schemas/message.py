@@ -13,8 +13,8 @@ from pydantic import (
     model_validator,
 )
 
-from schemas.base import Json, Lenient, Shallow, Strict
-from schemas.wording import INSTANCE_PATTERN
+from holdfast.schemas.base import Json, Lenient, Shallow, Strict
+from holdfast.schemas.phrases import INSTANCE_PATTERN
 
 
 class _Part(Strict):

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from schemas.base import Json, Strict
-from schemas.faults import MAX_NAMES_TOLD
-from schemas.wording import quoted, some
+from holdfast.schemas.base import Json, Strict
+from holdfast.schemas.phrases import MAX_NAMES_TOLD, quoted, some
 
 
 class PlannedCall(Strict):

@@ -15,20 +15,20 @@ from typing import Any, Literal, NamedTuple
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from schemas import entry
-from schemas.agent import AgentDefinition
-from schemas.base import format_duration
-from schemas.decision import Decision, Receipt, Waiting
-from schemas.encryption import Encryption
-from schemas.endpoint import Endpoints
-from schemas.inbox import InboxSettings
-from schemas.json_schema import DEFINITION, DRAFT, IS_JSON_SCHEMA, JSON_SCHEMA, KEYWORDS
-from schemas.keys import KeySets
-from schemas.message import Delivered
-from schemas.notify import News, Notifiers
-from schemas.plan import Plan
-from schemas.run import CallRequest, PageRequest, RunRequest, RunResult
-from schemas.tool import Envelope, ShownTool, ToolDefinition
+from holdfast.schemas import log_entry
+from holdfast.schemas.agent import AgentDefinition
+from holdfast.schemas.base import format_duration
+from holdfast.schemas.decision import Decision, Receipt, Waiting
+from holdfast.schemas.json_schema import DEFINITION, DRAFT, IS_JSON_SCHEMA, JSON_SCHEMA, KEYWORDS
+from holdfast.schemas.message import Delivered
+from holdfast.schemas.plan import Plan
+from holdfast.schemas.run import CallRequest, PageRequest, RunRequest, RunResult
+from holdfast.schemas.settings.encryption import Encryption
+from holdfast.schemas.settings.endpoints import Endpoints
+from holdfast.schemas.settings.inbox import InboxSettings
+from holdfast.schemas.settings.keys import KeySets
+from holdfast.schemas.settings.notify import News, Notifiers
+from holdfast.schemas.tool import Envelope, ShownTool, ToolDefinition
 
 FOLDER = Path(__file__).parent
 
@@ -53,11 +53,11 @@ class Published(NamedTuple):
 
 
 def _is_event(value: Any) -> bool:
-    is_entry = isinstance(value, type) and issubclass(value, entry.Entry)
-    return is_entry and value is not entry.Entry and value.event
+    is_entry = isinstance(value, type) and issubclass(value, log_entry.Entry)
+    return is_entry and value is not log_entry.Entry and value.event
 
 
-EVENTS = tuple(value for value in vars(entry).values() if _is_event(value))
+EVENTS = tuple(value for value in vars(log_entry).values() if _is_event(value))
 
 PUBLISHED = {
     "tool": Published("Tool", ToolDefinition, "validation"),

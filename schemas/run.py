@@ -4,12 +4,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, JsonValue, Tag
 
-from schemas.agent import AgentDefinition, Budget, ToolChoice
-from schemas.base import Duration, Json, Lenient, Strict
-from schemas.message import Message
-from schemas.solution import Usage
-from schemas.token import MAX_TOKEN_CHARACTERS
-from schemas.tool import ToolDefinition
+from holdfast.schemas.agent import AgentDefinition, Budget, ToolChoice
+from holdfast.schemas.base import Duration, Json, Lenient, Strict
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.message import Message
+from holdfast.schemas.token import MAX_TOKEN_CHARACTERS
+from holdfast.schemas.tool import ToolDefinition
 
 RunStatus = Literal[
     "running",

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from schemas.base import Lenient
+from holdfast.schemas.base import Lenient
 
 MAX_TOKEN_CHARACTERS = 16_384
 _NO_TOKEN = (

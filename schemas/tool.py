@@ -8,12 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, WithJsonSchema, model_validator
 
-from schemas.base import Duration, Lenient, Strict
-from schemas.faults import nearest
-from schemas.json_schema import IS_JSON_SCHEMA
-from schemas.memory import MemoryOwner
-from schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
-from schemas.wording import INSTANCE_PATTERN, NAME_PATTERN
+from holdfast.schemas.base import Duration, Lenient, Strict
+from holdfast.schemas.internal.memory import MemoryOwner
+from holdfast.schemas.json_schema import IS_JSON_SCHEMA
+from holdfast.schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
+from holdfast.schemas.phrases import INSTANCE_PATTERN, NAME_PATTERN, nearest
 
 Schema = Annotated[dict[str, Any], WithJsonSchema(IS_JSON_SCHEMA)]
 # For editors; the rest is told when the tool is loaded.

@@ -8,9 +8,9 @@ from hypothesis import settings
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from hosting.dev_server import CONFIG_OPTIONS, temporal_binary
-from hosting.stopping import leave
-from hosting.temporal import data_converter, usable_search_attributes
+from holdfast.hosting.dev_server import CONFIG_OPTIONS, temporal_binary
+from holdfast.hosting.shutdown import leave
+from holdfast.hosting.temporal import data_converter, usable_search_attributes
 
 # The same examples each time, however slow the machine is: `make test-fuzz` makes up others.
 settings.register_profile("same", derandomize=True, deadline=None)

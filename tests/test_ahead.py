@@ -8,7 +8,7 @@ from temporalio.bridge.proto.workflow_commands import WorkflowCommand
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.exceptions import ApplicationError
 
-from hosting.ahead import AHEAD, Ahead
+from holdfast.hosting.sdk_workarounds.query_divergence import AHEAD, Ahead
 
 
 def activation(length: int, *jobs: WorkflowActivationJob, replaying: bool = False) -> Any:

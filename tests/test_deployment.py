@@ -11,10 +11,10 @@ from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentResponse
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior
 
-from hosting.deployment import Version, unrouted
-from hosting.errors import StartError
-from hosting.options import options
-from worker import Settings, build_worker
+from holdfast.hosting.deployment import Version, unrouted
+from holdfast.hosting.options import options
+from holdfast.hosting.startup_errors import StartError
+from holdfast.hosting.worker import Settings, build_worker
 
 
 def test_a_build_is_named_by_options_or_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,11 +20,11 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
-from hosting import health
-from hosting.errors import StartError
-from hosting.health import MAX_CONNECTIONS, Health, Probes, Where, probed
-from hosting.options import options
-from hosting.workers import Workers
+from holdfast.hosting import probes
+from holdfast.hosting.options import options
+from holdfast.hosting.probes import MAX_CONNECTIONS, Health, Probes, Where, probed
+from holdfast.hosting.startup_errors import StartError
+from holdfast.hosting.worker_group import Workers
 from tests.faults.stage.proxy import Proxy
 from tests.support.eventually import eventually
 from tests.support.tools import echo
@@ -159,7 +159,7 @@ async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
     workers = cast(Workers, SimpleNamespace(is_running=True))
     works.started(workers, cast(Client, temporal))
     assert await works.unready() == why
-    assert temporal.given == [timedelta(seconds=health.ASK_TIMEOUT_SECONDS)]
+    assert temporal.given == [timedelta(seconds=probes.ASK_TIMEOUT_SECONDS)]
 
 
 async def test_a_strange_question_is_answered_in_a_line_and_holds_nothing_up(
@@ -192,8 +192,8 @@ async def test_a_strange_question_is_answered_in_a_line_and_holds_nothing_up(
 async def test_who_asks_nothing_does_not_stay(
     stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "REQUEST_TIMEOUT_SECONDS", 0.05)
-    monkeypatch.setattr(health, "ASK_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(probes, "REQUEST_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(probes, "ASK_TIMEOUT_SECONDS", 0.05)
     asking = await answers(Health(), stack)
     assert asking.base_url.port is not None
     reader, writer = await asyncio.open_connection(HERE, asking.base_url.port)

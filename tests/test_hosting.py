@@ -19,11 +19,11 @@ import pytest
 from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
-from hosting import leash
-from hosting.logs import log_to_stderr
-from hosting.stopping import SIGNALS, until_stopped
-from hosting.temporal import data_converter
-from storage.store import StoreError
+from holdfast.hosting import parent_watchdog
+from holdfast.hosting.logs import log_to_stderr
+from holdfast.hosting.shutdown import SIGNALS, until_stopped
+from holdfast.hosting.temporal import data_converter
+from holdfast.runtime.storage.store import StoreError
 from tests.support.eventually import eventually
 from tests.support.worker_process import WorkerProcess
 
@@ -56,7 +56,7 @@ async def test_who_does_not_heed_a_stop_is_given_a_time_for_it(
             await asyncio.Event().wait()
         await is_over.wait()
 
-    monkeypatch.setattr("hosting.stopping.threading", SimpleNamespace(Timer=timer))
+    monkeypatch.setattr("holdfast.hosting.shutdown.threading", SimpleNamespace(Timer=timer))
     stopping = asyncio.create_task(until_stopped(stubborn(), timedelta(seconds=3), lambda: None))
     try:
         await begun.wait()
@@ -149,7 +149,7 @@ SLEEPER = "import sys, time; print('up', flush=True); time.sleep(600)"
 @pytest.fixture
 def on_a_leash() -> Iterator[subprocess.Popen[bytes]]:
     """A program on a leash, which is up."""
-    command = [sys.executable, "-I", leash.__file__, sys.executable, "-c", SLEEPER]
+    command = [sys.executable, "-I", parent_watchdog.__file__, sys.executable, "-c", SLEEPER]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as process:
         assert process.stdout is not None

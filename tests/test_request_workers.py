@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hosting.workers import Workers
-from schemas import names
+from holdfast.hosting.worker_group import Workers
+from holdfast.schemas import names
 
 
 class Fake:

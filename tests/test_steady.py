@@ -9,9 +9,9 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivation, Work
 from temporalio.client import Client
 from temporalio.worker import WorkflowInstance, WorkflowRunner
 
-from hosting.steady import SteadyRunner
+from holdfast.hosting.sdk_workarounds.cache_eviction import SteadyRunner
+from holdfast.hosting.worker import Settings, build_worker
 from tests.support.eventually import eventually
-from worker import Settings, build_worker
 
 RESOLVED, UPDATED, READ = "resolve_activity", "do_update", "initialize_workflow"
 ALONE, WITH_A_TASK = "legacy_query", "c0ffee"

@@ -20,10 +20,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from temporalio.client import Client
 
-from activities.telemetry.settings import TelemetrySettings
-from hosting.loading import House, LoadError, load
-from hosting.options import Settings
-from hosting.telemetry import core_metrics
+from holdfast.hosting.options import Settings
+from holdfast.hosting.resources import House, LoadError, load
+from holdfast.hosting.worker_telemetry import core_metrics
+from holdfast.runtime.telemetry.telemetry_settings import TelemetrySettings
 from tests.support import tools
 from tests.support.model_server import Answer, call, serve
 from tests.support.traces import Recorder

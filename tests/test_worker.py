@@ -17,20 +17,20 @@ from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError
 
-from activities.catalog.loading import Catalog, load_catalog
-from activities.interceptor import SizeInterceptor
-from activities.telemetry.attempts import TelemetryInterceptor
-from hosting.errors import UNREACHABLE, WRONG_SETUP, StartError
-from hosting.loading import load
-from hosting.options import options
-from hosting.temporal import usable_search_attributes, with_store
-from hosting.workers import Workers
-from schemas import names
-from storage.folder import FolderStore
-from storage.places import Bucket, Folder
+from holdfast.activities.interceptors.attempt_spans import TelemetryInterceptor
+from holdfast.activities.interceptors.results import SizeInterceptor
+from holdfast.catalog.loader import Catalog, load_catalog
+from holdfast.hosting.options import options
+from holdfast.hosting.resources import load
+from holdfast.hosting.startup_errors import UNREACHABLE, WRONG_SETUP, StartError
+from holdfast.hosting.temporal import usable_search_attributes, with_store
+from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker_group import Workers
+from holdfast.runtime.storage.folder import FolderStore
+from holdfast.runtime.storage.locations import Bucket, Folder
+from holdfast.schemas import names
 from tests.support.eventually import eventually
 from tests.support.worker_command import NOBODY, command
-from worker import Settings, build_worker
 
 ROOT = Path(__file__).parents[1]
 TOOLS = """
@@ -267,7 +267,7 @@ def test_what_changes_while_the_catalog_is_loaded_is_not_missed(
         (place / "agents/late.md").write_text(AGENT)
         return found
 
-    monkeypatch.setattr("hosting.loading.load_catalog", loading)
+    monkeypatch.setattr("holdfast.hosting.resources.load_catalog", loading)
     house = load(settings(place))
     for _ in range(2):
         house.reloading.look()
@@ -410,7 +410,7 @@ def test_both_ends_of_a_span_are_taken(option: str, least: int, most: int) -> No
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--bogus"], "holdfast: there is no option `--bogus`; see `python worker.py --help`"),
+        (["--bogus"], "holdfast: there is no option `--bogus`; see `holdfast worker --help`"),
         (["--store", "/dev/null/runs"], "holdfast: the store /dev/null/runs cannot be written to"),
         (["--catalog", "/nowhere"], "/nowhere: there is no such folder; check"),
     ],
@@ -481,7 +481,7 @@ async def test_what_a_user_can_cause_is_logged_in_a_line_without_a_stack(
 
 async def test_what_the_worker_tells_is_logged_and_of_others_only_warnings() -> None:
     code = (
-        "import logging; from hosting.logs import log_to_stderr; log_to_stderr(); "
+        "import logging; from holdfast.hosting.logs import log_to_stderr; log_to_stderr(); "
         "logging.getLogger('holdfast').info('ours'); logging.getLogger('other').info('theirs')"
     )
     process = await asyncio.create_subprocess_exec(

@@ -1,0 +1,12 @@
+"""The durable workflows.
+
+| workflow type | module | what it runs |
+| --- | --- | --- |
+| `AgentWorkflow` | `agent.py` | one agent, from a request to a result |
+| `CallWorkflow` | `call.py` | one call of one tool, without a model |
+| `MemoryWorkflow` | `memory.py` | one agent's memory, which outlives its runs |
+
+`base_workflow.py` has the handlers and the main loop that agents and single calls share.
+`commands/` executes the engine's steps as activities, timers and child workflows; `publishing/` and
+`ui_details/` keep search attributes, notifications and Temporal's UI up to date; `engine/` decides.
+"""

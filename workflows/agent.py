@@ -10,21 +10,30 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 with workflow.unsafe.imports_passed_through():
-    from schemas import names
-    from schemas.agent import Snapshot
-    from schemas.errors import ErrorCode
-    from schemas.generate import PageOf
-    from schemas.message import Delivered
+    from holdfast.schemas import names
+    from holdfast.schemas.agent import Snapshot
+    from holdfast.schemas.errors import ErrorCode
+    from holdfast.schemas.internal.model_request import PageOf
+    from holdfast.schemas.message import Delivered
 
-from workflows.admission import admitted
-from workflows.chain import begun_with, is_to_go_on, leave, length
-from workflows.engine.desk import Desk
-from workflows.engine.mailbox import Mailbox
-from workflows.engine.opening import InvalidRequest
-from workflows.engine.run import Run
-from workflows.engine.steps import AskModel, AskPeople, AwaitMessage, CarryOut, Fail, Finish, Step
-from workflows.hands import Hands, in_time
-from workflows.requests import (
+from holdfast.workflows.authorization import admitted
+from holdfast.workflows.base_workflow import FAILURES, Shell
+from holdfast.workflows.commands.step_executor import Hands, in_time
+from holdfast.workflows.continue_as_new import begun_with, is_to_go_on, leave, length
+from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
+from holdfast.workflows.engine.conversation.mailbox import Mailbox
+from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.steps import (
+    AskModel,
+    AskPeople,
+    AwaitMessage,
+    CarryOut,
+    Fail,
+    Finish,
+    Step,
+)
+from holdfast.workflows.handler_input import (
     NOTHING,
     Asked,
     NotUnderstoodError,
@@ -34,7 +43,6 @@ from workflows.requests import (
     understood,
     update_id,
 )
-from workflows.shell import FAILURES, Shell
 
 
 @workflow.defn(name=names.AGENT_WORKFLOW, failure_exception_types=FAILURES)
@@ -130,7 +138,7 @@ class AgentWorkflow(Shell[Run]):
         name=names.REQUEST, description="The worker's own: the conversation, page by page"
     )
     def request(self, page: Any = None) -> dict[str, Any]:
-        """A part of the conversation, for `generate`; see `schemas.generate`."""
+        """A part of the conversation, for `generate`; see `schemas.internal.model_request`."""
         if self._work is None:
             raise ValueError("the run has not begun")
         return self._work.pages.page(PageOf.read(page)).to_json()

@@ -6,16 +6,16 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 with workflow.unsafe.imports_passed_through():
-    from schemas import names
-    from schemas.agent import ToolSnapshot
-    from schemas.run import CallRequest
+    from holdfast.schemas import names
+    from holdfast.schemas.agent import ToolSnapshot
+    from holdfast.schemas.run import CallRequest
 
-from workflows.admission import admitted
-from workflows.engine.single import Single
-from workflows.engine.steps import CarryOut, Step
-from workflows.hands import Hands
-from workflows.requests import NOTHING, fail, lone, read
-from workflows.shell import FAILURES, Shell
+from holdfast.workflows.authorization import admitted
+from holdfast.workflows.base_workflow import FAILURES, Shell
+from holdfast.workflows.commands.step_executor import Hands
+from holdfast.workflows.engine.single_call import Single
+from holdfast.workflows.engine.steps import CarryOut, Step
+from holdfast.workflows.handler_input import NOTHING, fail, lone, read
 
 
 @workflow.defn(name=names.CALL_WORKFLOW, failure_exception_types=FAILURES)

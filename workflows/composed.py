@@ -1,9 +1,9 @@
 """The schema of an agent's answers in composed calling, for people who look at it."""
 
-from schemas.agent import Agent
-from schemas.tool import Schema
-from workflows.engine.composed import composed_schema
-from workflows.engine.skills import allowed
+from holdfast.schemas.agent import Agent
+from holdfast.schemas.tool import Schema
+from holdfast.workflows.engine.model.composed import composed_schema
+from holdfast.workflows.engine.skills import allowed
 
 
 def schema_of_answers(agent: Agent, skill: str | None = None) -> Schema:

@@ -13,12 +13,17 @@ from temporalio.common import RawValue, VersioningBehavior
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from schemas import names
-    from schemas.memory import MemoryOwner, MemoryRead, MemorySearch, MemoryState, MemoryWrite
+    from holdfast.schemas import names
+    from holdfast.schemas.internal.memory import (
+        MemoryOwner,
+        MemoryRead,
+        MemorySearch,
+        MemoryState,
+        MemoryWrite,
+    )
 
-from workflows.engine.memory import Memory, MemoryFull
-from workflows.markdown import prose
-from workflows.requests import (
+from holdfast.workflows.engine.memory_store import Memory, MemoryFull
+from holdfast.workflows.handler_input import (
     NOTHING,
     NotUnderstoodError,
     fail,
@@ -27,6 +32,7 @@ from workflows.requests import (
     understood,
     update_id,
 )
+from holdfast.workflows.ui_details.markdown import prose
 
 _NAME_BYTES = 600
 
@@ -83,7 +89,7 @@ class MemoryWorkflow:
         return self._memory.search(understood(received(want), MemorySearch, '{"query": …}'))
 
     def details(self) -> str:
-        """What Temporal's UI shows as current details; `workflows.metadata` asks for it."""
+        """What Temporal's UI shows as current details."""
         owner, kept = self._memory.owner, self._memory
         whose = f" for {prose(owner.principal, _NAME_BYTES)}" if owner.principal else ""
         return (

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from temporalio.exceptions import ApplicationError
 
-from schemas.names import TELLING_FAILED
-from schemas.notify import News
+from holdfast.schemas.names import TELLING_FAILED
+from holdfast.schemas.settings.notify import News
 
 # An attempt ends by itself before Temporal gives it up, so that it says why.
 ATTEMPT_SECONDS = 20.0

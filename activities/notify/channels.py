@@ -7,10 +7,10 @@ from urllib.parse import quote, urlsplit
 
 from temporalio import activity
 
-from activities.notify.base import Notifier, telling_failed
-from activities.notify.words import discreet
-from schemas import names
-from schemas.notify import Channel, Listener, News
+from holdfast.activities.notify.base import Notifier, telling_failed
+from holdfast.activities.notify.message_text import discreet
+from holdfast.schemas import names
+from holdfast.schemas.settings.notify import Channel, Listener, News
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Channels:
         """Tell people of something that a run has to say, in one channel.
 
         Args:
-            told: `channel`, its name, and `news`, a `schemas.notify.News` as JSON.
+            told: `channel`, its name, and `news`, a `schemas.settings.notify.News` as JSON.
 
         Raises:
             ApplicationError: of type `telling_failed`: they were not told, or may not have been.

@@ -21,9 +21,9 @@ from typing import NoReturn
 
 from temporalio.exceptions import ApplicationError
 
-from activities.notify.base import ATTEMPT_SECONDS, Hidden, telling_failed
-from activities.notify.words import Words, one_line, unlinked, words_of
-from schemas.notify import Mail, News, Tls
+from holdfast.activities.notify.base import ATTEMPT_SECONDS, Hidden, telling_failed
+from holdfast.activities.notify.message_text import Words, one_line, unlinked, words_of
+from holdfast.schemas.settings.notify import Mail, News, Tls
 
 _PORTS: dict[Tls, int] = {"starttls": 587, "tls": 465, "none": 25}
 ANSWER_CHARACTERS = 200

@@ -11,10 +11,10 @@ from typing import Any
 
 import httpx
 
-from activities.notify.base import Hidden
-from activities.notify.http import post
-from activities.notify.words import Words, unlinked, words_of
-from schemas.notify import News
+from holdfast.activities.notify.base import Hidden
+from holdfast.activities.notify.http_post import post
+from holdfast.activities.notify.message_text import Words, unlinked, words_of
+from holdfast.schemas.settings.notify import News
 
 # Of Slack: a text in a block has at most three thousand characters.
 MAX_TEXT_CHARACTERS = 2_900

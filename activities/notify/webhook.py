@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import httpx
 
-from activities.notify.base import Hidden
-from activities.notify.http import post
-from schemas.notify import News
+from holdfast.activities.notify.base import Hidden
+from holdfast.activities.notify.http_post import post
+from holdfast.schemas.settings.notify import News
 
 LEAST_SECRET_BYTES, MOST_SECRET_BYTES = 24, 64
 MAX_SECRETS = 4

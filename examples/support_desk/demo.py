@@ -21,18 +21,18 @@ from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
-from cli.answers import Answers, user_name
-from cli.follow import follow
-from cli.screen import Screen, screen_for
 from examples.support_desk import shop
 from examples.support_desk.casting import AGENT, Cast, MiscastError, cast
 from examples.support_desk.children import Child, NotReadyError
 from examples.support_desk.place import OccupiedError, Place, opened, short
-from hosting.dev_server import HOST, DevServer, serving
-from hosting.errors import StartError
-from hosting.stopping import leave
-from remote.errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
-from schemas import names
+from holdfast.cli.prompts.answers import Answers, user_name
+from holdfast.cli.screens.follow import follow
+from holdfast.cli.screens.screen import Screen, screen_for
+from holdfast.client.command_errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
+from holdfast.hosting.dev_server import HOST, DevServer, serving
+from holdfast.hosting.shutdown import leave
+from holdfast.hosting.startup_errors import StartError
+from holdfast.schemas import names
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -131,7 +131,7 @@ class _Demo:
         settings = self.place.folder / "inbox.yaml"
         settings.write_text(f"temporalUi: http://{HOST}:{self.place.ui_port}\n", encoding="utf-8")
         words = ["inbox", "--port", "0", "--settings", str(settings), "--by", user_name() or "you"]
-        command, log = [sys.executable, str(ROOT / "client.py"), *words], self.place.folder
+        command, log = [sys.executable, "-m", "holdfast", *words], self.place.folder
         child = Child(command, log=log / "inbox.log", env=self.place.environment())
         return self.running.enter_context(child)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from examples.support_desk import shop
-from hosting.dev_server import HOST, DevServer
+from holdfast.hosting.dev_server import HOST, DevServer
 
 
 class OccupiedError(Exception):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.catalog.loading import Catalog, CatalogError, load_catalog
+from holdfast.catalog.loader import Catalog, CatalogError, load_catalog
 
 
 class Folder:

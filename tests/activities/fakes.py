@@ -10,15 +10,15 @@ import httpx
 from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
-from activities.conversation import Run
-from activities.providers.base import Request, ToolNames
-from activities.providers.http import HttpProvider
-from activities.providers.openai.format import OpenAI
-from activities.providers.target import Target
-from schemas.base import canonical_json, link, sha256
-from schemas.endpoint import Endpoint
-from schemas.generate import Ask, Page, PageOf, Pointer
-from schemas.message import ChatMessage
+from holdfast.activities.model.conversation_cache import Run
+from holdfast.providers.base import Request, ToolNames
+from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.providers.transport.target import Target
+from holdfast.schemas.base import canonical_json, link, sha256
+from holdfast.schemas.internal.model_request import Ask, Page, PageOf, Pointer
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.settings.endpoints import Endpoint
 
 KEY = "sk-test-1234567890"
 RUN = Run("agent-1", "run-1")

@@ -6,16 +6,16 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities import failures
-from activities.conversation import Conversation
-from activities.providers.answer import Answer
-from activities.providers.base import ProviderError, Request, ToolNames
-from activities.providers.gemini.format import Gemini
-from activities.providers.http import HttpProvider
-from activities.providers.target import Target
-from schemas.base import canonical_json
-from schemas.message import ChatMessage
-from schemas.solution import Solution
+from holdfast.activities.model.conversation_cache import Conversation
+from holdfast.providers import model_errors
+from holdfast.providers.base import ProviderError, Request, ToolNames
+from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.providers.transport.target import Target
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.message import ChatMessage
 from tests.activities.dialects.gemini import events, understood
 from tests.activities.fakes import TOOLS, Heard, ask, said, target
 
@@ -70,7 +70,7 @@ async def failure(response: httpx.Response, **asked: Any) -> ApplicationError:
     try:
         solution = await HttpProvider(Gemini(), at(), http).solve(request, Heard())
     except (ProviderError, httpx.HTTPError) as error:
-        return failures.of_provider(error, at(), "gemini-test", 1)
+        return model_errors.of_provider(error, at(), "gemini-test", 1)
     pytest.fail(f"it went well: {solution}")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from activities.addresses import AddressError, Prefix, allowed, shown
+from holdfast.runtime.addresses import AddressError, Prefix, allowed, shown
 
 DOCS = [Prefix.read("https://docs.acme.org/guide/"), Prefix.read("http://localhost:8080")]
 

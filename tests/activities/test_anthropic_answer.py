@@ -6,10 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from activities import failures
-from activities.providers.anthropic.format import Anthropic
-from activities.providers.anthropic.request import encode
-from activities.providers.base import (
+from holdfast.providers import model_errors
+from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES
+from holdfast.providers.anthropic.format import Anthropic
+from holdfast.providers.anthropic.request import encode
+from holdfast.providers.base import (
     CutOff,
     Refused,
     Request,
@@ -17,10 +18,9 @@ from activities.providers.base import (
     TooLong,
     Unreadable,
 )
-from activities.providers.bounds import MAX_PROVIDER_DATA_BYTES
-from activities.providers.http import HttpProvider
-from schemas.generate import Ask
-from schemas.solution import Solution
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.internal.solution import Solution
 from tests.activities.dialects.anthropic import (
     PING,
     Event,
@@ -259,7 +259,7 @@ async def test_an_error_in_the_middle_of_a_stream_is_that_error(
     with pytest.raises(Refused) as refused:
         await solve(events(started(), *text(0, "Hi")) + plain(error))
     assert (refused.value.status, refused.value.message) == (status, "Sorry")
-    failure = failures.of_provider(refused.value, target(), "claude", 1)
+    failure = model_errors.of_provider(refused.value, target(), "claude", 1)
     assert failure.non_retryable is not retried
 
 
@@ -274,7 +274,7 @@ async def test_an_overloaded_server_is_asked_again() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with pytest.raises(Refused) as refused:
         await solve(httpx.Response(529, json=error))
-    assert not failures.of_provider(refused.value, target(), "claude", 1).non_retryable
+    assert not model_errors.of_provider(refused.value, target(), "claude", 1).non_retryable
 
 
 def refused(message: str) -> httpx.Response:

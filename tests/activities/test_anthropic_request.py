@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from activities.providers.anthropic.request import DEFAULT_OUTPUT_TOKENS, body, encode, unsaid
-from activities.providers.base import Request, ToolNames
-from schemas.message import ChatMessage
+from holdfast.providers.anthropic.request import DEFAULT_OUTPUT_TOKENS, body, encode, unsaid
+from holdfast.providers.base import Request, ToolNames
+from holdfast.schemas.message import ChatMessage
 from tests.activities.dialects.anthropic import AnthropicDialect
 from tests.activities.dialects.base import PICTURE
 from tests.activities.fakes import KEY, TOOLS, ask, said

@@ -9,7 +9,7 @@ import pytest
 from anthropic import transform_schema
 from jsonschema import Draft202012Validator
 
-from activities.providers.anthropic.schema import answer_schema, arguments_schema
+from holdfast.providers.anthropic.schema import answer_schema, arguments_schema
 
 ADDRESS = {
     "type": "object",

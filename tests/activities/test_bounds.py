@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from activities.providers.answer import MAX_ARGUMENTS_BYTES, MAX_TEXT_BYTES, Answer
-from activities.providers.base import ToolNames
-from activities.providers.bounds import MAX_PROVIDER_DATA_BYTES, MAX_SOLUTION_BYTES, size_bytes
-from schemas.solution import Solution
+from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES, MAX_SOLUTION_BYTES, size_bytes
+from holdfast.providers.base import ToolNames
+from holdfast.providers.streamed_answer import MAX_ARGUMENTS_BYTES, MAX_TEXT_BYTES, Answer
+from holdfast.schemas.internal.solution import Solution
 from tests.activities.fakes import Heard
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from activities.calling import in_words
-from schemas.message import ChatMessage
+from holdfast.activities.model.composed_messages import in_words
+from holdfast.schemas.message import ChatMessage
 from tests.activities.dialects.base import PICTURE, Dialect
 from tests.activities.fakes import ask, said
 from tests.activities.test_pages import Pair

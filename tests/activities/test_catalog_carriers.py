@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schemas.tool import Tool
+from holdfast.schemas.tool import Tool
 from tests.activities.catalog_folder import Folder
 
 MODEL = "model: {endpoint: m}\n"

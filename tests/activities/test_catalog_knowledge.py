@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from activities.addresses import Prefix
-from activities.catalog.faults import RefusedError
-from activities.catalog.knowledge import MAX_KNOWLEDGE_BYTES, knowledge_tool
-from activities.catalog.memory import memory_tools
-from activities.catalog.world import World
-from schemas.agent import Knowledge
-from schemas.base import Strict
-from schemas.memory import MemoryOwner, MemoryRead, MemorySearch, MemoryWrite
-from schemas.tool import Tool
+from holdfast.catalog.knowledge_tools import MAX_KNOWLEDGE_BYTES, knowledge_tool
+from holdfast.catalog.memory_tools import memory_tools
+from holdfast.catalog.registry import World
+from holdfast.runtime.addresses import Prefix
+from holdfast.runtime.settings_files.file_problems import RefusedError
+from holdfast.schemas.agent import Knowledge
+from holdfast.schemas.base import Strict
+from holdfast.schemas.internal.memory import MemoryOwner, MemoryRead, MemorySearch, MemoryWrite
+from holdfast.schemas.tool import Tool
 from tests.activities.catalog_folder import Folder
 
 

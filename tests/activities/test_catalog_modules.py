@@ -2,8 +2,8 @@
 
 import pytest
 
-from activities.catalog.loading import CatalogError, load_catalog
-from schemas.tool import Tool
+from holdfast.catalog.loader import CatalogError, load_catalog
+from holdfast.schemas.tool import Tool
 from tests.activities.catalog_folder import Folder
 
 HEAD = """\

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import Agent
-from schemas.base import json_size
+from holdfast.schemas.agent import Agent
+from holdfast.schemas.base import json_size
 from tests.activities.catalog_folder import Folder
 
 MODEL: dict[str, Any] = {"model": {"endpoint": "m"}}
@@ -241,7 +241,7 @@ def test_a_tool_that_is_repeated_by_thousands_of_skills_is_measured_once(
         measured.append(json_size(value))
         return measured[-1]
 
-    monkeypatch.setattr("activities.catalog.agent.json_size", measure)
+    monkeypatch.setattr("holdfast.catalog.agent_reader.json_size", measure)
     shop.write("tools/large.yaml", f"_activity: charge\ndescription: {'x' * 200_000}")
     skills = [{"name": f"s{n}", "tools": ["large"]} for n in range(10_000)]
     shop.write("agents/a.json", json.dumps({**MODEL, "skills": skills}))

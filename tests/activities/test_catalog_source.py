@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from activities.catalog.faults import UnreadableError
-from activities.catalog.source import MAX_FILE_BYTES, read_source
-from schemas.faults import Where
+from holdfast.runtime.settings_files.file_problems import UnreadableError
+from holdfast.runtime.settings_files.source import MAX_FILE_BYTES, read_source
+from holdfast.validation.problems import Where
 
 JSON = """{
 \t"a": {"b": [1,

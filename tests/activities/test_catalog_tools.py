@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from schemas.reference import parse_output_path
-from schemas.tool import Tool
+from holdfast.schemas.reference import parse_output_path
+from holdfast.schemas.tool import Tool
 from tests.activities.catalog_folder import Folder
 
 REFUND = """

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from activities.providers.base import Request
-from schemas.agent import Agent, ModelSettings
-from schemas.generate import Ask
-from schemas.tool import Tool
+from holdfast.providers.base import Request
+from holdfast.schemas.agent import Agent, ModelSettings
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.tool import Tool
+from holdfast.workflows.engine.model.composed import composed_schema
+from holdfast.workflows.engine.model.prompt import ask, offers
 from tests.activities.dialects import subsets
 from tests.activities.dialects.anthropic import AnthropicDialect
 from tests.activities.dialects.base import Dialect, Seen
@@ -18,8 +20,6 @@ from tests.activities.dialects.ollama import OllamaDialect
 from tests.activities.dialects.openai import OpenAIDialect
 from tests.activities.test_provider_rows import Exchange, good, refusal
 from tests.support.others_tools import others_tools
-from workflows.engine.composed import composed_schema
-from workflows.engine.prompt import ask, offers
 
 TOOLS = others_tools()
 SUBSETS: tuple[tuple[Dialect, Callable[[subsets.Schema], list[str]]], ...] = (

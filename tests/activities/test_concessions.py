@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.providers.base import Refused
-from activities.providers.http import MAX_LEARNED_SETTINGS, HttpProvider
-from activities.providers.openai.format import OpenAI
+from holdfast.providers.base import Refused
+from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.transport.http import MAX_LEARNED_SETTINGS, HttpProvider
 from tests.activities.fakes import (
     TOOLS,
     Handler,

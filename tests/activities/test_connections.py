@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from activities.endpoints import http_client
-from activities.providers.http import HttpProvider
-from activities.providers.openai.format import OpenAI
+from holdfast.catalog.endpoints import http_client
+from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.transport.http import HttpProvider
 from tests.activities.fakes import Heard, chunk, head, http_chunk, request, stream, target
 
 HELLO = stream([chunk({"content": "Hello"}), chunk(finish="stop")])

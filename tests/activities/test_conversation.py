@@ -5,10 +5,10 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.conversation import Conversation, Conversations, Run
-from activities.providers.base import Encoded
-from schemas.base import link, sha256
-from schemas.message import ChatMessage
+from holdfast.activities.model.conversation_cache import Conversation, Conversations, Run
+from holdfast.providers.base import Encoded
+from holdfast.schemas.base import link, sha256
+from holdfast.schemas.message import ChatMessage
 
 
 def encode(message: ChatMessage) -> Encoded:

@@ -18,9 +18,9 @@ from temporalio.worker import (
     ExecuteActivityInput,
 )
 
-from activities.interceptor import MAX_MESSAGE_CHARS, SizeInterceptor
-from activities.secrets import REPLACED, Secrets
-from hosting.temporal import PlainFailureConverter
+from holdfast.activities.interceptors.results import MAX_MESSAGE_CHARS, SizeInterceptor
+from holdfast.hosting.temporal import PlainFailureConverter
+from holdfast.runtime.secrets import REPLACED, Secrets
 
 KEY = 'sk-live-0123"x'
 SECRETS = Secrets([KEY])

@@ -7,12 +7,12 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.endpoints import EndpointsError, Models, http_client, load_models
-from activities.providers.anthropic.format import Anthropic
-from activities.providers.base import Unanswerable
-from activities.providers.gemini.format import Gemini
-from activities.providers.openai.format import OpenAI
-from activities.providers.script import Script
+from holdfast.catalog.endpoints import EndpointsError, Models, http_client, load_models
+from holdfast.providers.anthropic.format import Anthropic
+from holdfast.providers.base import Unanswerable
+from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.script import Script
 from tests.activities.fakes import KEY, ask
 
 

@@ -8,12 +8,16 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities import failures
-from activities.failures import of_provider, retry_delay
-from activities.pages import ConversationChanged, RunGone, RunSilent
-from activities.providers.base import CutOff, Refused, Unanswerable, Unreadable
-from activities.providers.refusal import CUT, refusal_of
-from activities.providers.target import MIN_SECRET_CHARACTERS
+from holdfast.activities.model.conversation_reader import (
+    ConversationChanged,
+    RunGone,
+    RunSilent,
+    of_run,
+)
+from holdfast.providers.base import CutOff, Refused, Unanswerable, Unreadable
+from holdfast.providers.model_errors import of_provider, retry_delay
+from holdfast.providers.transport.error_response import CUT, refusal_of
+from holdfast.providers.transport.target import MIN_SECRET_CHARACTERS
 from tests.activities.fakes import KEY, target
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -197,6 +201,6 @@ def test_no_part_of_a_secret_stands_where_a_quotation_was_cut(shown: int) -> Non
 
 
 def test_a_run_that_is_gone_or_changed_is_final_and_a_silent_one_is_not() -> None:
-    assert failures.of_run(RunGone("over")).non_retryable
-    assert failures.of_run(ConversationChanged("digest")).non_retryable
-    assert not failures.of_run(RunSilent("busy")).non_retryable
+    assert of_run(RunGone("over")).non_retryable
+    assert of_run(ConversationChanged("digest")).non_retryable
+    assert not of_run(RunSilent("busy")).non_retryable

@@ -16,19 +16,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities import failures
-from activities.conversation import Conversation
-from activities.endpoints import FORMATS
-from activities.providers.answer import Answer
-from activities.providers.base import CutOff, ProviderError, Request, ToolNames, Unreadable
-from activities.providers.bounds import MAX_SOLUTION_BYTES, size_bytes
-from activities.providers.http import Format, HttpProvider
-from activities.providers.target import Target
-from schemas.base import canonical_json
-from schemas.endpoint import Endpoint
-from schemas.generate import Ask, ToolOffer
-from schemas.message import AskedCall, ChatMessage, DataPart, ImagePart, TextPart
-from schemas.solution import Solution
+from holdfast.activities.model.conversation_cache import Conversation
+from holdfast.catalog.endpoints import FORMATS
+from holdfast.providers import model_errors
+from holdfast.providers.answer_limits import MAX_SOLUTION_BYTES, size_bytes
+from holdfast.providers.base import CutOff, ProviderError, Request, ToolNames, Unreadable
+from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.transport.http import Format, HttpProvider
+from holdfast.providers.transport.target import Target
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.internal.model_request import Ask, ToolOffer
+from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.message import AskedCall, ChatMessage, DataPart, ImagePart, TextPart
+from holdfast.schemas.settings.endpoints import Endpoint
 from tests.activities.dialects.base import Dialect
 from tests.activities.fakes import KEY, TOOLS, Heard, ask, said
 from tests.activities.test_provider_rows import DIALECTS
@@ -354,6 +354,6 @@ async def test_no_secret_stands_in_what_is_told(dialect: Dialect) -> None:
         with pytest.raises((ProviderError, httpx.HTTPError)) as error:
             await provider.solve(hello, Heard())
         assert isinstance(error.value, ProviderError | httpx.HTTPError)
-        shown = failures.of_provider(error.value, target, "gpt-test", 1)
+        shown = model_errors.of_provider(error.value, target, "gpt-test", 1)
         whole = f"{shown} {shown!r} {shown.message} {shown.details} {vars(provider)}"
         assert not [secret for secret in SECRETS if secret in whole]

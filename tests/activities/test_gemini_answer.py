@@ -7,14 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.providers.base import CutOff, Refused, Request, Unreadable
-from activities.providers.gemini.format import Gemini
-from activities.providers.http import HttpProvider
-from schemas.solution import Usage
+from holdfast.providers.base import CutOff, Refused, Request, Unreadable
+from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.schemas.internal.solution import Usage
+from holdfast.workflows.engine.model.answer import NoOutput, output_of
 from tests.activities.dialects.gemini import USAGE, call, event, events, understood
 from tests.activities.fakes import Heard, ask, said
 from tests.activities.gemini_side import NAMES, SIGNED, at, failure, read
-from workflows.engine.answer import NoOutput, output_of
 
 
 def test_thoughts_are_no_text_but_are_paid_for() -> None:

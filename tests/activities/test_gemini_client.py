@@ -7,7 +7,7 @@ import httpx
 from google import genai
 from google.genai import types
 
-from activities.providers.gemini.format import Gemini
+from holdfast.providers.gemini.format import Gemini
 from tests.activities.dialects.gemini import call, event, events, typed
 from tests.activities.fakes import KEY, ask, said
 from tests.activities.gemini_side import CALL, SIGNED, at, read, sent

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from activities.providers.bounds import MAX_PROVIDER_DATA_BYTES
-from activities.providers.gemini.parts import UNSIGNED
+from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES
+from holdfast.providers.gemini.parts import UNSIGNED
 from tests.activities.dialects.gemini import call, event
 from tests.activities.fakes import said
 from tests.activities.gemini_side import CALL, OWN, SIGNED, SIGNED_TOO, again, contents, read

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from activities.endpoints import FORMATS
-from activities.providers.gemini.format import Gemini
-from activities.providers.gemini.parts import UNSIGNED
+from holdfast.catalog.endpoints import FORMATS
+from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.gemini.parts import UNSIGNED
 from tests.activities.fakes import KEY, TOOLS, ask, said
 from tests.activities.gemini_side import BASE, CALL, OWN, PICTURE, at, contents, raw, sent
 

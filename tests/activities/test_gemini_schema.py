@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.providers.gemini.schema import said
+from holdfast.providers.gemini.schema import said
 from tests.engine.generated import JSON, SCHEMAS
 
 TREE = {

@@ -10,17 +10,17 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities import progress
-from activities.conversation import Conversations
-from activities.endpoints import Models, Served
-from activities.generate import Generate, price_of
-from activities.pages import RunGone, RunSilent
-from activities.providers.base import Encoded, Provider, Request, Sink, ToolNames
-from activities.providers.http import HttpProvider
-from activities.providers.openai.format import OpenAI
-from schemas.endpoint import Price
-from schemas.message import ChatMessage
-from schemas.solution import Solution, Usage
+from holdfast.activities.generate import Generate, price_of
+from holdfast.activities.model import progress
+from holdfast.activities.model.conversation_cache import Conversations
+from holdfast.activities.model.conversation_reader import RunGone, RunSilent
+from holdfast.catalog.endpoints import Models, Served
+from holdfast.providers.base import Encoded, Provider, Request, Sink, ToolNames
+from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.settings.endpoints import Price
 from tests.activities.fakes import (
     KEY,
     RUN,

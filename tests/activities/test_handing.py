@@ -6,13 +6,13 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.conversation import Conversations
-from activities.handing import Handing
-from activities.pages import ConversationChanged, Reader
-from activities.providers.base import Provider
-from activities.providers.http import HttpProvider
-from activities.providers.openai.format import OpenAI
-from schemas.generate import Ask, Page, PageOf, Pointer
+from holdfast.activities.model.conversation_cache import Conversations
+from holdfast.activities.model.conversation_reader import ConversationChanged, Reader
+from holdfast.activities.model.page_prefetch import Handing
+from holdfast.providers.base import Provider
+from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.schemas.internal.model_request import Ask, Page, PageOf, Pointer
 from tests.activities.fakes import RUN, TOOLS, LoggedRun, ask, said, target
 
 NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))

@@ -18,8 +18,8 @@ from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import Worker
 
-from activities.interceptor import MAX_RESULT_BYTES, SizeInterceptor
-from schemas import names
+from holdfast.activities.interceptors.results import MAX_RESULT_BYTES, SizeInterceptor
+from holdfast.schemas import names
 from tests.activities.catalog_folder import Folder
 
 STRICT = """

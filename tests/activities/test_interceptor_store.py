@@ -13,14 +13,14 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from activities.interceptor import (
+from holdfast.activities.interceptors.results import (
     MAX_IN_HISTORY_BYTES,
     MAX_RESULT_BYTES,
     MAX_STORED_BYTES,
     SizeInterceptor,
 )
-from schemas import names
-from schemas.stored import Stored
+from holdfast.schemas import names
+from holdfast.schemas.internal.stored_value import Stored
 
 QUOTES = len('""')
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.providers.jsonlines import JsonLines
+from holdfast.providers.transport.json_lines import JsonLines
 
 STREAM = '\ufeff{"t":"†"}\r\n\n  {"t":2}  \n\r\n[3]\n{"t":"\u2028"}\n'.encode()
 DOCUMENTS = ['{"t":"†"}', '{"t":2}', "[3]", '{"t":"\u2028"}']

@@ -17,11 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
-from activities import keysets
-from activities.catalog.source import Source
-from activities.endpoints import http_client
-from activities.key_settings import load_keys
-from activities.keysets import (
+from holdfast.activities.check_token import CheckToken
+from holdfast.catalog.endpoints import http_client
+from holdfast.runtime.identity import key_sets
+from holdfast.runtime.identity.key_sets import (
     BETWEEN_FETCHES_SECONDS,
     MAX_SET_BYTES,
     FileKeys,
@@ -30,9 +29,10 @@ from activities.keysets import (
     MissingKeys,
     UrlKeys,
 )
-from activities.public_keys import MAX_KEYS, Key, keys_in
-from activities.tokens import CheckToken
-from schemas.keys import KeySet
+from holdfast.runtime.identity.key_settings import load_keys
+from holdfast.runtime.identity.public_keys import MAX_KEYS, Key, keys_in
+from holdfast.runtime.settings_files.source import Source
+from holdfast.schemas.settings.keys import KeySet
 from tests.support.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
 
 # What is read when the worker starts.
@@ -283,13 +283,13 @@ async def test_a_file_is_read_once_for_each_change(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Path] = []
-    real = keysets.keys_of_file
+    real = key_sets.keys_of_file
 
     def counted(path: Path) -> tuple[Key, ...]:
         read.append(path)
         return real(path)
 
-    monkeypatch.setattr(keysets, "keys_of_file", counted)
+    monkeypatch.setattr(key_sets, "keys_of_file", counted)
     keys = from_file(file, Clock())
     put(file, jwks(BOB))
     assert [await signs(keys, each) for each in (ADA, BOB, BOB)] == [False, True, True]
@@ -544,7 +544,7 @@ async def test_a_slow_answer_is_left(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(keysets, "MAX_FETCH_SECONDS", 0.05)
+    monkeypatch.setattr(key_sets, "MAX_FETCH_SECONDS", 0.05)
     provider.gate.clear()
     with pytest.raises(MissingKeys):
         await from_url(provider, http, clock).current("k1")

@@ -11,11 +11,11 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities import knowledge
-from activities.addresses import Prefix
-from activities.catalog.knowledge import MAX_KNOWLEDGE_BYTES
-from activities.endpoints import http_client
-from activities.knowledge import FetchKnowledge
+from holdfast.activities import knowledge
+from holdfast.activities.knowledge import FetchKnowledge
+from holdfast.catalog.endpoints import http_client
+from holdfast.catalog.knowledge_tools import MAX_KNOWLEDGE_BYTES
+from holdfast.runtime.addresses import Prefix
 
 URL = "https://docs.acme.org/guide/returns"
 TEXT = {"content-type": "text/plain; charset=utf-8"}

@@ -16,10 +16,10 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from activities.memory import Memories
-from activities.pages import RunGone, RunSilent
-from activities.querying import Queries
-from schemas.memory import EMPTY, MemoryOwner
+from holdfast.activities.memory_access import Memories
+from holdfast.activities.model.conversation_reader import RunGone, RunSilent
+from holdfast.activities.model.run_queries import Queries
+from holdfast.schemas.internal.memory import EMPTY, MemoryOwner
 
 OWNER = MemoryOwner(agent="desk", principal="ann").to_json()
 WRITE = {"key": "drink", "value": "tea"}

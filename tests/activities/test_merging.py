@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from activities.providers.content import encoded
-from activities.providers.merging import merged
+from holdfast.providers.content import encoded
+from holdfast.providers.message_merging import merged
 
 USER = b'{"role":"user","content":['
 ASSISTANT = b'{"role":"assistant","content":['

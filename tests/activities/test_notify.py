@@ -17,14 +17,14 @@ from jsonschema import Draft202012Validator
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from temporalio.exceptions import ApplicationError
 
-from activities.endpoints import http_client
-from activities.notify import http as sending
-from activities.notify.base import Hidden
-from activities.notify.channels import Channels
-from activities.notify.settings import load_notifiers
-from activities.notify.webhook import WebhookNotifier, secrets_of, signature
-from activities.secrets import REPLACED, Secrets
-from schemas.publish import FOLDER
+from holdfast.activities.notify import http_post as sending
+from holdfast.activities.notify.base import Hidden
+from holdfast.activities.notify.channels import Channels
+from holdfast.activities.notify.notifier_settings import load_notifiers
+from holdfast.activities.notify.webhook import WebhookNotifier, secrets_of, signature
+from holdfast.catalog.endpoints import http_client
+from holdfast.runtime.secrets import REPLACED, Secrets
+from holdfast.schemas.publish import FOLDER
 from tests.docs.page import File, steps
 from tests.support.told import DECIDED, SECRET, Listening, listening, news
 from tests.support.worker_process import ROOT

@@ -22,11 +22,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from temporalio.exceptions import ApplicationError
 
-from activities.notify import mail as mailing
-from activities.notify.base import Hidden
-from activities.notify.channels import Channels, Served
-from activities.notify.mail import MailNotifier, message
-from schemas.notify import Channel, Mail
+from holdfast.activities.notify import mail as mailing
+from holdfast.activities.notify.base import Hidden
+from holdfast.activities.notify.channels import Channels, Served
+from holdfast.activities.notify.mail import MailNotifier, message
+from holdfast.schemas.settings.notify import Channel, Mail
 from tests.support.told import news
 
 LOGIN, PASSWORD = "holdfast", "correct horse 9"

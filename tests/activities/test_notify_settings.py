@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.endpoints import http_client
-from activities.notify.settings import NotifiersError, load_notifiers
+from holdfast.activities.notify.notifier_settings import NotifiersError, load_notifiers
+from holdfast.catalog.endpoints import http_client
 from tests.support.told import SECRET
 
 

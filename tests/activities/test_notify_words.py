@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.notify.words import discreet, one_line, unlinked, words_of
+from holdfast.activities.notify.message_text import discreet, one_line, unlinked, words_of
 from tests.support.told import news
 
 

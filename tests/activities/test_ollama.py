@@ -10,9 +10,9 @@ import httpx
 import ollama
 import pytest
 
-from activities import failures
-from activities.providers.answer import Answer
-from activities.providers.base import (
+from holdfast.providers import model_errors
+from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES
+from holdfast.providers.base import (
     CutOff,
     Refused,
     Request,
@@ -20,12 +20,12 @@ from activities.providers.base import (
     TooLong,
     Unreadable,
 )
-from activities.providers.bounds import MAX_PROVIDER_DATA_BYTES
-from activities.providers.http import HttpProvider
-from activities.providers.ollama.format import Ollama
-from activities.providers.target import Target
-from schemas.generate import Ask
-from schemas.solution import Solution, Usage
+from holdfast.providers.ollama.format import Ollama
+from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.providers.transport.target import Target
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.internal.solution import Solution, Usage
 from tests.activities.dialects.ollama import OllamaDialect, call, last, lines, piece
 from tests.activities.fakes import TOOLS, Heard, ask, said, target
 from tests.activities.test_ollama_request import sent
@@ -217,7 +217,7 @@ async def told(status: int, error: Any, at: Target = LOCAL) -> str:
     """What a person is told of this refusal."""
     with pytest.raises((Refused, TooLong)) as refused:
         await solve(httpx.Response(status, json={"error": error}))
-    application_error = failures.of_provider(refused.value, at, "tiny", 1)
+    application_error = model_errors.of_provider(refused.value, at, "tiny", 1)
     assert application_error.non_retryable
     return application_error.message
 

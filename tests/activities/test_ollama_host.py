@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from ollama._client import _parse_host
 
-from activities.endpoints import EndpointsError, http_client, load_models
-from activities.providers.ollama.host import VARIABLE, ollama_url, with_local_ollama
+from holdfast.catalog.endpoints import EndpointsError, http_client, load_models
+from holdfast.providers.ollama.host import VARIABLE, ollama_url, with_local_ollama
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from activities.conversation import Conversation
-from activities.providers.base import Request, ToolNames
-from activities.providers.ollama.format import Ollama
-from schemas.base import canonical_json
-from schemas.message import ChatMessage
+from holdfast.activities.model.conversation_cache import Conversation
+from holdfast.providers.base import Request, ToolNames
+from holdfast.providers.ollama.format import Ollama
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.message import ChatMessage
 from tests.activities.dialects.ollama import understood
 from tests.activities.fakes import TOOLS, ask, said
 

@@ -8,7 +8,7 @@ import pytest
 from ollama import Tool
 from pydantic import BaseModel, Field
 
-from activities.providers.ollama.schema import MAX_SCHEMAS, shown
+from holdfast.providers.ollama.schema import MAX_SCHEMAS, shown
 
 
 class Size(Enum):

@@ -8,10 +8,10 @@ from openai.types.chat import ChatCompletion
 from pydantic import TypeAdapter
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from activities.providers.answer import Answer
-from activities.providers.base import CutOff, Refused, ToolNames, Unreadable
-from activities.providers.openai.answer import Completion
-from schemas.solution import Solution, Usage
+from holdfast.providers.base import CutOff, Refused, ToolNames, Unreadable
+from holdfast.providers.openai.answer import Completion
+from holdfast.providers.streamed_answer import Answer
+from holdfast.schemas.internal.solution import Solution, Usage
 from tests.activities.fakes import TOOLS, Heard, ask, calls, chunk
 
 

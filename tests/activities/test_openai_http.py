@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.providers.base import CutOff, Refused, Unanswerable, Unreadable
-from activities.providers.http import MAX_ANSWER_BYTES, HttpProvider
-from activities.providers.openai.format import OpenAI
-from activities.providers.target import Target
-from schemas.generate import Ask
-from schemas.solution import Solution
+from holdfast.providers.base import CutOff, Refused, Unanswerable, Unreadable
+from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.transport.http import MAX_ANSWER_BYTES, HttpProvider
+from holdfast.providers.transport.target import Target
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.internal.solution import Solution
 from tests.activities.fakes import (
     KEY,
     TOOLS,

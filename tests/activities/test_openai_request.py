@@ -8,11 +8,11 @@ import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from activities.conversation import Conversation
-from activities.providers.base import Request, ToolNames
-from activities.providers.openai.request import body, encode
-from schemas.base import canonical_json
-from schemas.message import ChatMessage
+from holdfast.activities.model.conversation_cache import Conversation
+from holdfast.providers.base import Request, ToolNames
+from holdfast.providers.openai.request import body, encode
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.message import ChatMessage
 from tests.activities.fakes import TOOLS, ask, said
 
 OFFICIAL = "api.openai.com"

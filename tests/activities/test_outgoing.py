@@ -6,12 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.endpoints import FORMATS
-from activities.providers.base import LEADING_AWAY, Refused, Request, ToolNames, Unanswerable
-from activities.providers.http import HttpProvider
-from activities.providers.target import Target
-from schemas.endpoint import Endpoint, ProviderName
-from schemas.message import ChatMessage
+from holdfast.catalog.endpoints import FORMATS
+from holdfast.providers.base import LEADING_AWAY, Refused, Request, ToolNames, Unanswerable
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.providers.transport.target import Target
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.settings.endpoints import Endpoint, ProviderName
 from tests.activities.fakes import KEY, Heard, ask, said
 
 PROVIDERS: list[ProviderName] = ["openai", "anthropic", "gemini", "ollama"]

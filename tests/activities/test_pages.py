@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.conversation import Conversations, Run
-from activities.pages import ConversationChanged, Reader
-from activities.providers.base import Encoded, Provider, ToolNames
-from activities.providers.http import HttpProvider
-from activities.providers.openai.format import OpenAI
-from schemas.entry import MessageEntry, TurnStart
-from schemas.generate import Ask, Page, PageOf, Pointer
-from schemas.message import ChatMessage
+from holdfast.activities.model.conversation_cache import Conversations, Run
+from holdfast.activities.model.conversation_reader import ConversationChanged, Reader
+from holdfast.providers.base import Encoded, Provider, ToolNames
+from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.schemas.internal.model_request import Ask, Page, PageOf, Pointer
+from holdfast.schemas.log_entry import MessageEntry, TurnStart
+from holdfast.schemas.message import ChatMessage
+from holdfast.workflows.engine.log.log import Log
 from tests.activities.fakes import RUN, TOOLS, LoggedRun, ask, said, target
-from workflows.engine.log import Log
 
 NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
 

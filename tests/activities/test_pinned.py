@@ -11,10 +11,9 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities import pinned
-from activities.addresses import AddressError, Prefix
-from activities.knowledge import FetchKnowledge
-from activities.pinned import (
+from holdfast.activities import ssrf_guard
+from holdfast.activities.knowledge import FetchKnowledge
+from holdfast.activities.ssrf_guard import (
     MAX_TRIED_ADDRESSES,
     Pinned,
     is_public,
@@ -22,6 +21,7 @@ from activities.pinned import (
     proxies_of,
     read_network,
 )
+from holdfast.runtime.addresses import AddressError, Prefix
 
 PUBLIC, PUBLIC_6, PRIVATE = "93.184.216.34", "2606:2800:220:1::1", "10.1.2.3"
 TEXT = {"content-type": "text/plain"}
@@ -235,7 +235,7 @@ async def test_where_there_is_a_proxy_it_gets_the_name_and_nothing_is_looked_up(
     async def never(host: str, port: int) -> Any:
         raise AssertionError(f"{host} was looked up")
 
-    monkeypatch.setattr(pinned, "_looked_up", never)
+    monkeypatch.setattr(ssrf_guard, "_looked_up", never)
     async with proxy() as (url, asked):
         monkeypatch.setenv("HTTP_PROXY", url)
         monkeypatch.setenv("NO_PROXY", "direct.invalid")

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.conversation import Conversation
-from activities.endpoints import FORMATS
-from activities.providers.base import Request, ToolNames
-from activities.providers.http import Format
-from schemas.base import canonical_json
-from schemas.message import ChatMessage
+from holdfast.activities.model.conversation_cache import Conversation
+from holdfast.catalog.endpoints import FORMATS
+from holdfast.providers.base import Request, ToolNames
+from holdfast.providers.transport.http import Format
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.message import ChatMessage
 from tests.activities.fakes import TOOLS, ask, said
 
 NAMES = ToolNames(ask(tools=TOOLS).tools)

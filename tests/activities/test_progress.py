@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from activities import progress as progress_module
-from activities.progress import MAX_SHOWN_CALLS, Discreet, Progress, beating
-from activities.secrets import Secrets
+from holdfast.activities.model import progress as progress_module
+from holdfast.activities.model.progress import MAX_SHOWN_CALLS, Discreet, Progress, beating
+from holdfast.runtime.secrets import Secrets
 
 
 def test_the_end_of_a_long_text_is_shown_with_what_stands_before_it() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.endpoints import FORMATS
-from activities.generate import price_of
-from activities.providers.answer import Answer
-from activities.providers.base import Request, ToolNames
-from activities.providers.http import Format
-from schemas.endpoint import Price
-from schemas.solution import Usage
+from holdfast.activities.generate import price_of
+from holdfast.catalog.endpoints import FORMATS
+from holdfast.providers.base import Request, ToolNames
+from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.transport.http import Format
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.settings.endpoints import Price
 from tests.activities.fakes import TOOLS, Heard, ask, chunk, provider, said, stream
 from tests.support.model_server import Answer as ModelAnswer
 from tests.support.model_server import (

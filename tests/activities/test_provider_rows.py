@@ -10,14 +10,14 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities import failures
-from activities.providers.base import CutOff, ProviderError, Refused, Request, ToolNames
-from activities.providers.http import HttpProvider
-from activities.providers.target import Target
-from schemas.endpoint import Endpoint
-from schemas.generate import Ask
-from schemas.message import ChatMessage
-from schemas.solution import Solution
+from holdfast.providers import model_errors
+from holdfast.providers.base import CutOff, ProviderError, Refused, Request, ToolNames
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.providers.transport.target import Target
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.settings.endpoints import Endpoint
 from tests.activities.dialects.anthropic import AnthropicDialect
 from tests.activities.dialects.base import PICTURE, Dialect, Result, Seen
 from tests.activities.dialects.gemini import GeminiDialect
@@ -79,7 +79,7 @@ class Exchange:
         try:
             solution = await self.solve(*messages, **asked)
         except (ProviderError, httpx.HTTPError) as error:
-            return failures.of_provider(error, self.target, "gpt-test", 1)
+            return model_errors.of_provider(error, self.target, "gpt-test", 1)
         pytest.fail(f"it went well: {solution}")
 
 

@@ -19,9 +19,9 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.worker import Worker
 
-from activities.pulse import PulseInterceptor
+from holdfast.activities.interceptors.auto_heartbeat import PulseInterceptor
+from holdfast.workflows.commands.heartbeat_policy import WatchInterceptor
 from tests.support.eventually import eventually
-from workflows.watched import WatchInterceptor
 
 TIMEOUT = timedelta(milliseconds=300)
 TWICE = RetryPolicy(maximum_attempts=2, initial_interval=timedelta(milliseconds=1))

@@ -12,9 +12,9 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.pages import RunGone, RunSilent
-from activities.querying import TRIES_SECONDS, QueriedPages, Queries
-from schemas.generate import Page, PageOf
+from holdfast.activities.model.conversation_reader import RunGone, RunSilent
+from holdfast.activities.model.run_queries import TRIES_SECONDS, QueriedPages, Queries
+from holdfast.schemas.internal.model_request import Page, PageOf
 from tests.activities.fakes import RUN
 
 FULL = RPCError("consistent query buffer is full", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
@@ -51,7 +51,9 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("activities.querying.TRIES_SECONDS", ((1, 0.0),) * len(TRIES_SECONDS))
+    monkeypatch.setattr(
+        "holdfast.activities.model.run_queries.TRIES_SECONDS", ((1, 0.0),) * len(TRIES_SECONDS)
+    )
 
 
 async def test_the_query_asks_the_very_run_for_the_page() -> None:

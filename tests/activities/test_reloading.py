@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from activities.catalog import reloading
-from activities.catalog.files import Signature, file_signature, folder_signature
-from activities.catalog.loading import Catalog, Shelf, load_again, load_catalog
-from activities.catalog.reloading import STAYS, Reloading, Settling
+from holdfast.catalog import reload
+from holdfast.catalog.catalog_files import folder_signature
+from holdfast.catalog.loader import Catalog, Shelf, load_again, load_catalog
+from holdfast.catalog.reload import STAYS, Reloading, Settling
+from holdfast.runtime.settings_files.signature import Signature, file_signature
 from tests.activities.catalog_folder import Folder
 from tests.support.eventually import eventually
 
@@ -99,7 +100,7 @@ def test_a_change_is_read_at_the_second_look_and_no_more(
         read.append(folder)
         return load_again(catalog, folder)
 
-    monkeypatch.setattr(reloading, "load_again", reading)
+    monkeypatch.setattr(reload, "load_again", reading)
     place.look(3)
     place.folder.write("tools/refund.yaml", "_activity: charge\n")
     place.look()
@@ -137,7 +138,7 @@ def test_what_changes_while_it_is_read_is_read_again(
 
     place.folder.write("tools/first.yaml", "_activity: charge\n")
     with monkeypatch.context() as patched:
-        patched.setattr(reloading, "load_again", reading)
+        patched.setattr(reload, "load_again", reading)
         assert place.settle() == []
     assert place.tools == {"look_up", "pay"}
     [said] = place.settle()
@@ -155,7 +156,7 @@ def test_what_comes_and_goes_while_it_is_read_leaves_nothing_unread(
 
     place.folder.write("tools/refund.yaml", "_activity: charge\n")
     with monkeypatch.context() as patched:
-        patched.setattr(reloading, "load_again", reading)
+        patched.setattr(reload, "load_again", reading)
         place.settle()
     passing.unlink()
     place.settle()
@@ -164,7 +165,7 @@ def test_what_comes_and_goes_while_it_is_read_leaves_nothing_unread(
 
 def test_a_folder_that_is_never_still_is_told_once(place: Place) -> None:
     said = []
-    for n in range(2 * reloading.MAX_RESTLESS_LOOKS):
+    for n in range(2 * reload.MAX_RESTLESS_LOOKS):
         place.folder.write("tools/pay.yaml", "_activity: charge\n" + "#" * n)
         said += place.look()
     assert said == [f"{place.folder.path} keeps changing; it is taken up when it is still"]
@@ -321,7 +322,7 @@ def test_a_folder_that_cannot_be_listed_is_no_empty_one(
 def test_a_folder_with_too_many_files_is_refused_and_soon(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("activities.catalog.files.MAX_FILES", 3)
+    monkeypatch.setattr("holdfast.catalog.catalog_files.MAX_FILES", 3)
     for n in range(3):
         place.folder.write(f"tools/more/{n}.txt", "")
     assert place.settle()[0] == "tools: it holds too many files; use at most 3"
@@ -520,7 +521,7 @@ def test_a_reading_that_fails_is_a_catalog_that_does_not_load(
         raise OSError(116, "Stale file handle")
 
     place.folder.write("tools/refund.yaml", "_activity: charge\n")
-    monkeypatch.setattr(reloading, "load_again", failing)
+    monkeypatch.setattr(reload, "load_again", failing)
     said = f"{place.folder.path}: it cannot be read: Stale file handle; make it readable"
     assert place.look(4) == [said, f"the catalog has changed and does not load; {STAYS}"]
 
@@ -533,7 +534,7 @@ def test_what_nobody_planned_is_told_once_and_the_next_change_is_taken_up(
 
     place.folder.write("tools/refund.yaml", "_activity: charge\n")
     with monkeypatch.context() as patched:
-        patched.setattr(reloading, "load_again", failing)
+        patched.setattr(reload, "load_again", failing)
         with pytest.raises(RecursionError):
             place.settle()
     assert place.look(3) == []

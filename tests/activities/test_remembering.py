@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from activities.providers import remembering
-from activities.providers.remembering import remembered
+from holdfast.providers import schema_cache
+from holdfast.providers.schema_cache import remembered
 
 made: list[Any] = []
 
@@ -46,7 +46,7 @@ def test_how_it_is_asked_for_counts() -> None:
 
 
 def test_what_was_not_asked_for_the_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembering, "MAX_REMEMBERED_BYTES", 40_000)
+    monkeypatch.setattr(schema_cache, "MAX_REMEMBERED_BYTES", 40_000)
     make = maker()
     for name in "abcdaeab":
         make(name * 1_000)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.catalog.loading import Shelf, load_catalog
-from activities.resolve import AgentResolver
-from schemas import names
-from schemas.agent import Snapshot, ToolSnapshot, WorkerFacts
-from schemas.faults import MAX_TOLD_CHARS
+from holdfast.activities.resolve import AgentResolver
+from holdfast.catalog.loader import Shelf, load_catalog
+from holdfast.schemas import names
+from holdfast.schemas.agent import Snapshot, ToolSnapshot, WorkerFacts
+from holdfast.validation.problems import MAX_TOLD_CHARS
 from tests.activities.catalog_folder import Folder
 
 FACTS = WorkerFacts(

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from activities.endpoints import EndpointsError, load_script
-from activities.providers.base import Request, ToolNames, TooLong, Unanswerable
-from activities.providers.script import Script
-from schemas.message import ChatMessage, DataPart
-from schemas.solution import Solution, Usage
+from holdfast.catalog.endpoints import EndpointsError, load_script
+from holdfast.providers.base import Request, ToolNames, TooLong, Unanswerable
+from holdfast.providers.script import Script
+from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.message import ChatMessage, DataPart
 from tests.activities.fakes import Heard, ask, said
 from tests.support.eventually import eventually
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from activities.secrets import (
+from holdfast.runtime.secrets import (
     MAX_SECRETS,
     MIN_SECRET_CHARACTERS,
     REPLACED,

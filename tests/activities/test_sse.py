@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.providers.sse import EventStream
+from holdfast.providers.transport.sse import EventStream
 
 STREAM = (
     '\ufeff: a comment\r\n\r\nevent: message\ndata: {"t": "†"}\nid: 7\n\n'

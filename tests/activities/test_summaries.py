@@ -7,14 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.calling import encoder_for
-from activities.conversation import Conversation, Conversations
-from activities.endpoints import FORMATS
-from activities.pages import Reader
-from activities.providers.base import Encoded, Request, ToolNames
-from schemas.endpoint import ProviderName
-from schemas.generate import PageOf, Pointer
-from schemas.message import ChatMessage
+from holdfast.activities.model.composed_messages import encoder_for
+from holdfast.activities.model.conversation_cache import Conversation, Conversations
+from holdfast.activities.model.conversation_reader import Reader
+from holdfast.catalog.endpoints import FORMATS
+from holdfast.providers.base import Encoded, Request, ToolNames
+from holdfast.schemas.internal.model_request import PageOf, Pointer
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.settings.endpoints import ProviderName
 from tests.activities.fakes import RUN, LoggedRun, provider, said
 from tests.activities.test_generate import Setting
 from tests.engine.driver import call, says, tool

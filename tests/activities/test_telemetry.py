@@ -13,15 +13,15 @@ from opentelemetry import trace
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
-from activities.secrets import Secrets
-from activities.telemetry.ids import context_of
-from activities.telemetry.metrics import MAX_VALUES_OF_LABEL, OTHERS
-from activities.telemetry.recording import SpanRecorder
-from activities.telemetry.settings import read_telemetry
-from activities.telemetry.starting import BETWEEN_TROUBLES_SECONDS, Seldom, start
-from activities.telemetry.telemetry import FLUSH_SECONDS, Telemetry
-from schemas.solution import Usage
-from schemas.tracing import Origin, Place, SpanRecord, Told, read_header
+from holdfast.activities.record_spans import SpanRecorder
+from holdfast.runtime.secrets import Secrets
+from holdfast.runtime.telemetry.metrics import MAX_VALUES_OF_LABEL, OTHERS
+from holdfast.runtime.telemetry.span_ids import context_of
+from holdfast.runtime.telemetry.startup import BETWEEN_TROUBLES_SECONDS, Seldom, start
+from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS, Telemetry
+from holdfast.runtime.telemetry.telemetry_settings import read_telemetry
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.internal.tracing import Origin, Place, SpanRecord, Told, read_header
 from tests.support.traces import Recorder
 
 LABELS = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}

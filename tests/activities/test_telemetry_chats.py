@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from activities.providers.base import Refused
-from activities.providers.target import Target
-from activities.telemetry import chat as chats
-from activities.telemetry.chat import MAX_CONTENT_CHARACTERS, Chats
-from schemas.agent import ModelSettings
-from schemas.endpoint import Endpoint
-from schemas.generate import Ask, Pointer
-from schemas.solution import Solution, StopReason, Usage, WrittenCall
-from schemas.tracing import Place
+from holdfast.activities.model import chat_telemetry as chats
+from holdfast.activities.model.chat_telemetry import MAX_CONTENT_CHARACTERS, Chats
+from holdfast.providers.base import Refused
+from holdfast.providers.transport.target import Target
+from holdfast.schemas.agent import ModelSettings
+from holdfast.schemas.internal.model_request import Ask, Pointer
+from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
+from holdfast.schemas.internal.tracing import Place
+from holdfast.schemas.settings.endpoints import Endpoint
 from tests.activities.fakes import Heard
 from tests.support.traces import Recorder, Seen
 

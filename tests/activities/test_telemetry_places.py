@@ -12,10 +12,10 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from activities.telemetry.attempts import TelemetryInterceptor, tracing_here
-from activities.telemetry.places import here
-from activities.telemetry.telemetry import Telemetry
-from schemas.tracing import HEADER, Origin, Place, Tracing
+from holdfast.activities.interceptors.attempt_spans import TelemetryInterceptor, tracing_here
+from holdfast.runtime.telemetry.telemetry import Telemetry
+from holdfast.runtime.telemetry.trace_context import here
+from holdfast.schemas.internal.tracing import HEADER, Origin, Place, Tracing
 from tests.support.traces import Recorder
 
 PLACE = Place("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from activities.secrets import Secrets
-from activities.telemetry.settings import (
+from holdfast.runtime.secrets import Secrets
+from holdfast.runtime.telemetry.telemetry_settings import (
     TelemetryError,
     TelemetrySettings,
     read_telemetry,

@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
-from activities.catalog.source import Source
-from activities.keysets import FileKeys, Keys, UrlKeys
-from activities.public_keys import MAX_KEYS, keys_in
-from activities.tokens import MAX_KEYS_TRIED, CheckToken
-from schemas.base import rfc3339
-from schemas.keys import KeySet
-from schemas.token import MAX_TOKEN_CHARACTERS, DecisionClaims, Purpose
+from holdfast.activities.check_token import MAX_KEYS_TRIED, CheckToken
+from holdfast.runtime.identity.key_sets import FileKeys, Keys, UrlKeys
+from holdfast.runtime.identity.public_keys import MAX_KEYS, keys_in
+from holdfast.runtime.settings_files.source import Source
+from holdfast.schemas.base import rfc3339
+from holdfast.schemas.settings.keys import KeySet
+from holdfast.schemas.token import MAX_TOKEN_CHARACTERS, DecisionClaims, Purpose
 from tests.support.signers import (
     ADA,
     BOB,

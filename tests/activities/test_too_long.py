@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.failures import of_provider
-from activities.providers.answer import Answer
-from activities.providers.base import Refused, ToolNames, TooLong
-from activities.providers.openai.answer import Completion
-from activities.providers.refusal import refusal_in, refusal_of
+from holdfast.providers.base import Refused, ToolNames, TooLong
+from holdfast.providers.model_errors import of_provider
+from holdfast.providers.openai.answer import Completion
+from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.transport.error_response import refusal_in, refusal_of
 from tests.activities.fakes import KEY, Heard, provider, request, target
 
 

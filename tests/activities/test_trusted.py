@@ -13,9 +13,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from activities.endpoints import http_client
-from activities.pinned import knowledge_client
-from activities.trusted import trusted
+from holdfast.activities.ssrf_guard import knowledge_client
+from holdfast.catalog.endpoints import http_client
+from holdfast.runtime.tls import trusted
 
 HERE = "127.0.0.1"
 CLIENTS = [http_client, lambda: knowledge_client([ip_network("127.0.0.0/8")])]

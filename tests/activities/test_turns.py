@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.endpoints import FORMATS
-from activities.providers.base import Request, ToolNames
-from activities.providers.turns import in_turns
-from schemas.message import ChatMessage
+from holdfast.catalog.endpoints import FORMATS
+from holdfast.providers.base import Request, ToolNames
+from holdfast.providers.message_list import in_turns
+from holdfast.schemas.message import ChatMessage
 from tests.activities.fakes import TOOLS, ask, said
 
 NAMES = ToolNames(ask(tools=TOOLS).tools)

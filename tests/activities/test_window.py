@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from activities.providers.window import window_of, with_window
-from schemas.agent import ModelSettings
-from schemas.endpoint import Endpoint
-from schemas.solution import Solution, Usage
+from holdfast.providers.context_window import window_of, with_window
+from holdfast.schemas.agent import ModelSettings
+from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.settings.endpoints import Endpoint
 
 
 def window(name: str, *, provider: str = "openai", **more: Any) -> int | None:

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from remote.text import cell
-from schemas.base import canonical_json, sha256
-from schemas.decision import Decision
-from schemas.message import Delivered
-from schemas.tool import ActivityBinding, Hooks
+from holdfast.runtime.text_safety import cell
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.message import Delivered
+from holdfast.schemas.tool import ActivityBinding, Hooks
+from holdfast.workflows.engine.approvals.question import Unacceptable
+from holdfast.workflows.ui_details.markdown import visible
+from holdfast.workflows.ui_details.page import Details
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, tool
-from workflows.details import Details
-from workflows.engine.approval import Unacceptable
-from workflows.markdown import visible
 
 APPROVES: dict[str, Any] = {"decisions": {"t1c1": ["approve"], "t1c2": ["approve"]}}
 QUOTE = tool("quote", output_path="†state.price")

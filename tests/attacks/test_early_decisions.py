@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schemas.base import canonical_json, sha256
-from schemas.decision import Decision
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.decision import Decision
+from holdfast.workflows.engine.approvals.pending import MAX_EARLY_DECISIONS
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, tool
 from tests.engine.test_signing import decision, token
-from workflows.engine.desk import MAX_EARLY_DECISIONS
 
 
 def digest(amount: float, name: str = "pay") -> str:

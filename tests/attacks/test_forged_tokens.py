@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
-from schemas.base import canonical_json, sha256
+from holdfast.schemas.base import canonical_json, sha256
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, OpenHouse, Run

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from schemas.tool import ActivityBinding, ApprovalPolicy, Hooks
+from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Hooks
+from holdfast.workflows.engine.call.hooks import Broken
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, tool
-from workflows.engine.hooks import Broken
 
 SAYS: list[Any] = [
     None,

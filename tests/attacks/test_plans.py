@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from schemas.tool import ActivityBinding, Hooks, Tool
+from holdfast.schemas.tool import ActivityBinding, Hooks, Tool
+from holdfast.workflows.engine.approvals.question import Question
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, tool
 from tests.engine.test_signing import decision, token
-from workflows.engine.approval import Question
 
 PLAN = "t1-plan"
 LOOK = tool("look")

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import Skill
-from schemas.base import canonical_json, sha256
+from holdfast.schemas.agent import Skill
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.call.outcome import Unknown
 from tests.attacks.vault import AMOUNT, PAYS, Vault, pay
 from tests.engine.driver import call, tool
 from tests.engine.test_signing import decision, token
-from workflows.engine.approval import Question
-from workflows.engine.outcome import Unknown
 
 REMEMBER = {"decision": "approve", "remember": True, "by": "ann"}
 ALSO = {**REMEMBER, "by": "bob"}

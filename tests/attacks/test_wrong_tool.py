@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import Skill
+from holdfast.schemas.agent import Skill
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, says, tool
 

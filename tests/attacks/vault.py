@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from schemas.solution import Solution, WrittenCall
-from schemas.tool import ApprovalPolicy, Tool
+from holdfast.schemas.internal.solution import Solution, WrittenCall
+from holdfast.schemas.tool import ApprovalPolicy, Tool
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.steps import CarryOut
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.approval import Question
-from workflows.engine.steps import CarryOut
-from workflows.engine.turn import Call
 
 NUMBER = {"type": "number"}
 AMOUNT = {"type": "object", "properties": {"amount": NUMBER, "note": {}}, "required": ["amount"]}

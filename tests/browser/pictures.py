@@ -12,9 +12,9 @@ from typing import Any
 
 from playwright.async_api import FloatRect, Locator
 
-from encryption.codec import EncryptionCodec
-from hosting.stopping import leave
-from hosting.temporal import data_converter, with_encryption
+from holdfast.hosting.shutdown import leave
+from holdfast.hosting.temporal import data_converter, with_encryption
+from holdfast.runtime.encryption.codec import EncryptionCodec
 from tests.browser.reader import reading
 from tests.browser.stage import Run, Visitor, staged
 from tests.encryption.keys import NEW, ring

@@ -27,10 +27,10 @@ from temporalio.converter import DataConverter
 
 from examples.support_desk import shop
 from examples.support_desk.casting import AGENT, HERE
-from hosting.dev_server import HOST, DevServer, serving
-from schemas import names
+from holdfast.hosting.dev_server import HOST, DevServer, serving
+from holdfast.hosting.worker import Settings, build_worker
+from holdfast.schemas import names
 from tests.support.eventually import eventually
-from worker import Settings, build_worker
 
 CHROMIUM = Path("/usr/bin/chromium")
 SUMMARY = f"{AGENT}: broken espresso machine"

@@ -15,14 +15,14 @@ import pytest
 from playwright.async_api import Browser, Page, ViewportSize, expect
 from temporalio.client import Client
 
-from inbox.access.bearer import Bearer
-from inbox.access.gate import Way
-from inbox.access.link import Link, Whose
-from inbox.access.oidc import SignIn
-from inbox.access.provider import Provider
-from inbox.access.seal import Seal
-from inbox.parts import Parts
-from schemas.inbox import Oidc
+from holdfast.schemas.settings.inbox import Oidc
+from holdfast.web.auth.auth_middleware import Way
+from holdfast.web.auth.bearer import Bearer
+from holdfast.web.auth.link import Link, Whose
+from holdfast.web.auth.oidc import SignIn
+from holdfast.web.auth.oidc_provider import Provider
+from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.services import Parts
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium
 from tests.inbox.pages_of_test import pages

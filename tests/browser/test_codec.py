@@ -16,10 +16,10 @@ import pytest
 from playwright.async_api import Error, Page, Response, expect
 from temporalio.api.enums.v1 import EventType
 
-from encryption.codec import EncryptionCodec
 from examples.support_desk import shop
-from hosting.temporal import data_converter, with_encryption
-from schemas import names
+from holdfast.hosting.temporal import data_converter, with_encryption
+from holdfast.runtime.encryption.codec import EncryptionCodec
+from holdfast.schemas import names
 from tests.browser.reader import reading
 from tests.browser.stage import SUMMARY, Run, Stage, decisions, staged
 from tests.encryption.keys import NEW, ring

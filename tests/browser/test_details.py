@@ -9,20 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.agent import Skill
-from schemas.decision import Decision
-from schemas.errors import ErrorCode
-from schemas.solution import WrittenCall
-from schemas.token import DecisionClaims
-from schemas.tool import ActivityBinding, ApprovalPolicy, Tool
+from holdfast.schemas.agent import Skill
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.token import DecisionClaims
+from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Tool
+from holdfast.workflows.engine.approvals.signed_decision import signed
+from holdfast.workflows.engine.call.outcome import Succeeded, Unknown, failed
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.steps import AskPeople, CarryOut
+from holdfast.workflows.publishing.summaries import (
+    MAX_SUMMARY_CHARACTERS,
+    call_summary,
+    question_summary,
+)
+from holdfast.workflows.ui_details.markdown import code, cost_bytes, prose, shown, visible, worded
+from holdfast.workflows.ui_details.page import MAX_PAGE_BYTES, Details
 from tests.engine.driver import Play, call, says, tool
-from workflows.details import MAX_PAGE_BYTES, Details
-from workflows.engine.outcome import Succeeded, Unknown, failed
-from workflows.engine.signing import signed
-from workflows.engine.steps import AskPeople, CarryOut
-from workflows.engine.turn import Call
-from workflows.markdown import code, cost_bytes, prose, shown, visible, worded
-from workflows.screen import MAX_SUMMARY_CHARACTERS, call_summary, question_summary
 
 RUN = "ada-1042"
 PAY = tool("pay", label="Refund an order", side_effects=True)

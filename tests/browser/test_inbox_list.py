@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from temporalio.client import Client
 
-from inbox.streaming import Room
+from holdfast.web.http.streaming import Room
 from tests.browser import axe
 from tests.browser.window import PHONE, chromium, window
 from tests.inbox.crowd import Asks, Crowd

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, ViewportSize, expect
 from temporalio.client import Client, WorkflowFailureError
 
-from inbox.live import routes
+from holdfast.web.run import routes
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium, window
 from tests.inbox.stage import Stage, inbox

@@ -25,10 +25,10 @@ from temporalio.contrib.opentelemetry import TracingInterceptor
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
-from activities.telemetry.telemetry import Telemetry
-from hosting.dev_server import CONFIG_OPTIONS, temporal_binary
-from hosting.stopping import leave
-from hosting.temporal import data_converter, usable_search_attributes
+from holdfast.hosting.dev_server import CONFIG_OPTIONS, temporal_binary
+from holdfast.hosting.shutdown import leave
+from holdfast.hosting.temporal import data_converter, usable_search_attributes
+from holdfast.runtime.telemetry.telemetry import Telemetry
 from tests.browser.collector import collecting
 from tests.browser.waterfall import drawn
 from tests.support import tools

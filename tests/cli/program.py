@@ -35,7 +35,7 @@ class Program:
     def __init__(self, words: Sequence[str], *, terminal: bool = False, **env: str) -> None:
         self.seen = ""
         environment = {**os.environ, "TERM": "xterm", "PYTHONUNBUFFERED": "1", **env}
-        command = [sys.executable, str(ROOT / "client.py"), *words]
+        command = [sys.executable, "-m", "holdfast", *words]
         self._end, theirs = pty.openpty() if terminal else os.pipe()
         if terminal:
             fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))

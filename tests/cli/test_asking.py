@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from cli.answers import Answers, InputEndedError
-from cli.asking import ask
-from cli.plain import PlainScreen
-from remote.question import arguments, title
-from schemas.base import canonical_json, sha256
-from schemas.decision import Decision, Waiting
+from holdfast.cli.prompts.answers import Answers, InputEndedError
+from holdfast.cli.prompts.decision_prompt import ask
+from holdfast.cli.screens.plain import PlainScreen
+from holdfast.client.question_text import arguments, title
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.decision import Decision, Waiting
 
 Typing = Callable[[str], Answers]
 

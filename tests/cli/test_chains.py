@@ -13,8 +13,8 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from remote.run import Beginning, RemoteRun
-from remote.text import date
+from holdfast.client.run_handle import Beginning, RemoteRun
+from holdfast.runtime.text_safety import date
 from tests.cli.conftest import Holdfast, Start
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run

@@ -190,7 +190,7 @@ async def test_a_module_that_waits_is_told_by_the_line_where_it_does(
 async def test_a_module_that_lets_nobody_else_on_is_ended_all_the_same(
     place: Path, holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cli.checking.PATIENCE_SECONDS", 1)
+    monkeypatch.setattr("holdfast.cli.check_command.PATIENCE_SECONDS", 1)
     write(place, "import re; re.match('(a|aa)*b', 'a' * 60)")  # it never lets go of Python
     said = await holdfast("check", *ALL, "--timeout", "500ms")
     assert (said.code, said.out) == (2, "")

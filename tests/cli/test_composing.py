@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from cli.activity import Activity
-from remote.composing import told
-from remote.run import Streaming
+from holdfast.cli.screens.activity_line import Activity
+from holdfast.client.run_handle import Streaming
+from holdfast.client.stream.composed_stream import told
 
 ANSWER = json.dumps(
     {

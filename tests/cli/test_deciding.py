@@ -3,8 +3,8 @@
 import pytest
 from temporalio.client import Client
 
-from remote import run as remote_run
-from schemas.decision import Decision
+from holdfast.client import run_handle as remote_run
+from holdfast.schemas.decision import Decision
 from tests.cli.conftest import Holdfast
 from tests.support.house import House, OpenHouse, Run
 from tests.support.model_server import Answer, call
@@ -145,7 +145,7 @@ async def test_a_decision_without_a_worker_says_that_one_is_needed(
     said = await holdfast("decide", "no-worker", "t1c1", "approve")
 
     assert said.code == 3
-    assert "start one: python worker.py --task-queue empty" in said.err
+    assert "start one: holdfast worker --task-queue empty" in said.err
 
 
 def test_a_result_of_null_is_said_and_what_was_not_said_is_not() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from cli.activity import Activity
-from cli.people import People
-from cli.plain import PlainScreen
-from remote import question
-from remote.run import RemoteRun
-from schemas.delegate import PendingThere
+from holdfast.cli.prompts.question_loop import People
+from holdfast.cli.screens.activity_line import Activity
+from holdfast.cli.screens.plain import PlainScreen
+from holdfast.client import question_text
+from holdfast.client.run_handle import RemoteRun
+from holdfast.schemas.internal.delegate import PendingThere
 from tests.cli.conftest import Holdfast, Start
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
@@ -120,4 +120,4 @@ async def test_what_waits_on_is_not_told_again_and_what_waits_anew_is(client: Cl
 
 def test_a_label_cannot_move_the_terminal_and_the_choices_are_those_of_the_kind() -> None:
     how = "holdfast decide k3.t1c2 t1c1 approve [--strike CALL]|deny|edit"
-    assert question.elsewhere(THERE) == f"in k3.t1c2: Send it: {how}"
+    assert question_text.elsewhere(THERE) == f"in k3.t1c2: Send it: {how}"

@@ -5,8 +5,8 @@ import shlex
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
-from cli.listing import _unanswered
-from remote.errors import (
+from holdfast.cli.list_commands import _unanswered
+from holdfast.client.command_errors import (
     NO_SUCH,
     RUN_FAILED,
     UNREACHABLE,
@@ -17,8 +17,8 @@ from remote.errors import (
     NoWorkerError,
     rpc_problem,
 )
-from remote.starting import TakenError
-from remote.stuck import NoBuildError, NoCurrentError
+from holdfast.client.diagnosis import NoBuildError, NoCurrentError
+from holdfast.client.start import TakenError
 
 # Whoever starts a run names it.
 RUN = "a run; rm -rf ~"

@@ -12,15 +12,15 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from cli import follow
-from cli.follow import Line
-from cli.plain import PlainScreen
-from remote.run import RemoteRun, in_line
-from schemas.names import request_queue
+from holdfast.cli.screens import follow
+from holdfast.cli.screens.follow import Line
+from holdfast.cli.screens.plain import PlainScreen
+from holdfast.client.run_handle import RemoteRun, in_line
+from holdfast.hosting.worker import Settings
+from holdfast.schemas.names import request_queue
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer
 from tests.workflows.test_request_queues import houses
-from worker import Settings
 
 WAITS = " waits      for its turn at the model (maxRequestsPerMinute)\n"
 

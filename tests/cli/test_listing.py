@@ -5,7 +5,7 @@ import json
 import pytest
 from temporalio.client import Client
 
-from remote import run as remote_run
+from holdfast.client import run_handle as remote_run
 from tests.cli.conftest import Holdfast
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse
@@ -69,7 +69,7 @@ async def test_a_namespace_without_search_attributes_is_asked_run_by_run(
     house = await open_house(PAYS)
     run = await house.start(["pay"])
     await run.waiting()
-    monkeypatch.setattr("schemas.names.AGENT_STATUS", "NobodyKnowsThis")
+    monkeypatch.setattr("holdfast.schemas.names.AGENT_STATUS", "NobodyKnowsThis")
 
     async def shown() -> bool:
         return run.id in (await holdfast("approvals", "--json")).out

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from cli import follow
-from cli.answers import Answers
-from cli.deciding import _without
-from cli.people import People
-from cli.plain import PlainScreen
-from remote.errors import NO_SUCH, UNREACHABLE, CommandError
-from remote.run import Look, RemoteRun
-from schemas.base import canonical_json, sha256
-from schemas.decision import Decision, Receipt, Waiting
+from holdfast.cli.decide_command import _without
+from holdfast.cli.prompts.answers import Answers
+from holdfast.cli.prompts.question_loop import People
+from holdfast.cli.screens import follow
+from holdfast.cli.screens.plain import PlainScreen
+from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError
+from holdfast.client.run_handle import Look, RemoteRun
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.decision import Decision, Receipt, Waiting
 
 ASKED = {"requestedAt": "2026-01-01T10:00:00Z", "expiresAt": "2026-01-08T10:00:00Z"}
 CALL = {"callId": "t1c1", "kind": "call", "tool": "pay", "label": "Pay", **ASKED}

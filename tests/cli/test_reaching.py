@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from remote import connection
+from holdfast.client import connection
 from tests.cli.conftest import Holdfast
-from tests.cli.program import ROOT
 
 
 async def test_no_server_is_one_line_and_3(
@@ -22,7 +21,7 @@ async def test_no_server_is_one_line_and_3(
     assert (said.code, said.out) == (3, "")
     assert said.err == (
         "holdfast: no Temporal server answers at 127.0.0.1:1; "
-        "start one (python worker.py --dev) or set TEMPORAL_ADDRESS\n"
+        "start one (holdfast worker --dev) or set TEMPORAL_ADDRESS\n"
     )
 
 
@@ -79,7 +78,7 @@ async def test_a_profile_of_temporal_toml_is_taken(
 
 def test_the_program_exits_with_the_code_however_the_client_ends() -> None:
     """A failed connection used to abort the interpreter in two of five exits."""
-    command = [sys.executable, str(ROOT / "client.py"), "list"]
+    command = [sys.executable, "-m", "holdfast", "list"]
     for _ in range(5):
         ended = subprocess.run(
             command, env={"TEMPORAL_ADDRESS": "127.0.0.1:1"}, capture_output=True, check=False

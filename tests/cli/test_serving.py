@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cli import serving
+from holdfast.cli import serving
 
 HERE = "127.0.0.1"
 

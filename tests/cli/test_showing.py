@@ -5,7 +5,7 @@ import json
 import pytest
 from temporalio.client import Client
 
-from remote import run as remote_run
+from holdfast.client import run_handle as remote_run
 from tests.cli.conftest import Holdfast
 from tests.support.house import OpenHouse
 from tests.support.model_server import Answer, call
@@ -139,5 +139,5 @@ async def test_without_a_worker_it_says_that_one_is_needed(
     assert (said.code, said.out) == (3, "")
     assert said.err == (
         "holdfast: no worker answers queries on task queue empty; "
-        "start one: python worker.py --task-queue empty\n"
+        "start one: holdfast worker --task-queue empty\n"
     )

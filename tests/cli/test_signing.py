@@ -16,16 +16,16 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from temporalio.client import Client
 
-from cli.answers import Answers
-from cli.people import People
-from cli.plain import PlainScreen
-from remote.errors import CommandError
-from remote.question import how_to_decide, terms
-from remote.run import RemoteRun
-from remote.signing import Signer as Key
-from remote.signing import signer_of
-from schemas.base import canonical_json, sha256
-from schemas.decision import Decided, Decision, Waiting
+from holdfast.cli.prompts.answers import Answers
+from holdfast.cli.prompts.question_loop import People
+from holdfast.cli.screens.plain import PlainScreen
+from holdfast.client.command_errors import CommandError
+from holdfast.client.question_text import how_to_decide, terms
+from holdfast.client.run_handle import RemoteRun
+from holdfast.client.signing import Signer as Key
+from holdfast.client.signing import signer_of
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.decision import Decided, Decision, Waiting
 from tests.cli.conftest import Holdfast, Start
 from tests.support.house import House, OpenHouse, Run
 from tests.support.model_server import Answer, call

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from hosting.temporal import with_store
-from remote.ending import Ending
-from remote.stored import with_output
-from schemas.run import RunResult
-from schemas.solution import Usage
-from schemas.stored import Stored
-from storage.folder import FolderStore
+from holdfast.client.result import Ending
+from holdfast.client.stored_results import with_output
+from holdfast.hosting.temporal import with_store
+from holdfast.runtime.storage.folder import FolderStore
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.run import RunResult
 from tests.cli.conftest import Holdfast
 from tests.support.house import house
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from remote.story import Story
+from holdfast.client.log_narration import Story
 
 LONG = "x" * 300
 

@@ -12,7 +12,7 @@ from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from remote import run as remote_run
+from holdfast.client import run_handle as remote_run
 from tests.cli.conftest import Holdfast
 from tests.support.eventually import eventually
 

@@ -10,10 +10,10 @@ from asyncio.subprocess import PIPE
 from contextlib import suppress
 from pathlib import Path
 
-from cli.live import LiveScreen
-from remote.run import Streaming
+from holdfast.cli.screens.live import LiveScreen
+from holdfast.client.run_handle import Streaming
 from tests.cli.conftest import Start
-from tests.cli.program import COLUMNS, CURSOR_UP, HIDE_CURSOR, ROOT, SHOW_CURSOR
+from tests.cli.program import COLUMNS, CURSOR_UP, HIDE_CURSOR, SHOW_CURSOR
 from tests.support.house import OpenHouse
 from tests.support.model_server import Answer, call
 
@@ -204,7 +204,7 @@ async def test_a_reader_that_has_enough_is_no_error(open_house: OpenHouse) -> No
     house = await open_house([Answer("Done.")])
     run = await house.start()
     await run.result()
-    command = [sys.executable, str(ROOT / "client.py"), "show", run.id]
+    command = [sys.executable, "-m", "holdfast", "show", run.id]
     reading, writing = os.pipe()
     os.close(reading)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote import text
+from holdfast.runtime import text_safety
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,14 @@ from remote import text
     ],
 )
 def test_escape_sequences_and_hidden_characters_are_removed(written: str, printed: str) -> None:
-    assert text.clean(written) == printed
+    assert text_safety.clean(written) == printed
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[])))
 def test_no_control_character_is_left_in_any_text(written: str) -> None:
-    left = {char for char in text.clean(written) if unicodedata.category(char) in ("Cc", "Cs")}
+    left = {
+        char for char in text_safety.clean(written) if unicodedata.category(char) in ("Cc", "Cs")
+    }
 
     assert left <= {"\n", "\t"}
 
@@ -47,15 +49,15 @@ def test_no_control_character_is_left_in_any_text(written: str) -> None:
     )
 )
 def test_json_is_safe_to_print_and_still_the_same_value(value: object) -> None:
-    written = text.as_json(value)
+    written = text_safety.as_json(value)
 
-    assert text.clean(written) == written
+    assert text_safety.clean(written) == written
     assert json.loads(written) == value
 
 
 def test_a_long_text_says_that_it_was_shortened() -> None:
-    assert text.one_line("one\n  two\x1b[1m three", 40) == "one two three"
-    assert text.one_line("a" * 50, 10) == "aaaaaaaaa…"
+    assert text_safety.one_line("one\n  two\x1b[1m three", 40) == "one two three"
+    assert text_safety.one_line("a" * 50, 10) == "aaaaaaaaa…"
 
 
 @pytest.mark.parametrize(
@@ -75,26 +77,26 @@ def test_a_long_text_says_that_it_was_shortened() -> None:
     ],
 )
 def test_an_argument_shows_its_type_where_it_could_be_mistaken(value: object, shown: str) -> None:
-    assert text.cell(value) == shown
+    assert text_safety.cell(value) == shown
 
 
 def test_arguments_in_one_line_are_told_apart_and_bounded() -> None:
-    assert text.arguments_line({"id": "A-1", "n": 2}) == 'id="A-1" n=2'
-    assert len(text.arguments_line({str(n): "x" * 500 for n in range(100)})) <= 200
-    assert text.arguments_line(None) == ""
-    assert text.arguments_line("{broken") == '"{broken"'
+    assert text_safety.arguments_line({"id": "A-1", "n": 2}) == 'id="A-1" n=2'
+    assert len(text_safety.arguments_line({str(n): "x" * 500 for n in range(100)})) <= 200
+    assert text_safety.arguments_line(None) == ""
+    assert text_safety.arguments_line("{broken") == '"{broken"'
 
 
 def test_a_command_can_be_copied_into_a_shell() -> None:
-    assert text.command("watch", "my run; rm -rf /") == "holdfast watch 'my run; rm -rf /'"
+    assert text_safety.command("watch", "my run; rm -rf /") == "holdfast watch 'my run; rm -rf /'"
 
 
 def test_times_are_local_and_a_bad_one_is_no_error() -> None:
     hours_ago = datetime.now(UTC) - timedelta(hours=3)
 
-    assert text.since(hours_ago.isoformat()) == "3 h"
-    assert text.clock(hours_ago.isoformat()) == hours_ago.astimezone().strftime("%H:%M:%S")
-    assert text.date("nonsense") == "-"
+    assert text_safety.since(hours_ago.isoformat()) == "3 h"
+    assert text_safety.clock(hours_ago.isoformat()) == hours_ago.astimezone().strftime("%H:%M:%S")
+    assert text_safety.date("nonsense") == "-"
 
 
 @pytest.mark.parametrize(
@@ -106,4 +108,4 @@ def test_times_are_local_and_a_bad_one_is_no_error() -> None:
     ],
 )
 def test_a_code_is_not_said_twice(message: str, shown: str) -> None:
-    assert text.beside("invalid_arguments", message) == shown
+    assert text_safety.beside("invalid_arguments", message) == shown

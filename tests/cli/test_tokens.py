@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from cli.activity import Activity
-from remote.run import Streaming
-from remote.tokens import Tokens
+from holdfast.cli.screens.activity_line import Activity
+from holdfast.client.run_handle import Streaming
+from holdfast.client.stream.token_text import Tokens
 
 
 def said(text: str, offset: int = 0, key: str = "7/1", calls: list[Any] | None = None) -> Streaming:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from temporalio.converter import DataConverter
 
-from remote.tracing import MAX_STATE_CHARACTERS, caller_in, caller_of
-from schemas.tracing import HEADER
+from holdfast.client.trace_headers import MAX_STATE_CHARACTERS, caller_in, caller_of
+from holdfast.schemas.internal.tracing import HEADER
 from tests.cli.conftest import Holdfast
 from tests.support.house import House, OpenHouse
 from tests.support.model_server import Answer

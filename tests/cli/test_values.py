@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import values
+from holdfast.cli import option_values
 
 # So many levels that nobody reads it.
 DEEP = '{"a": ' * 9_999 + "1" + "}" * 9_999
@@ -19,82 +19,85 @@ def test_a_text_may_stand_in_a_file_or_come_from_standard_input(
     file.write_text("from a file")
     monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe"))
 
-    assert values.text(f"@{file}") == "from a file"
-    assert values.text("-") == "from a pipe"
-    assert values.text("itself") == "itself"
+    assert option_values.text(f"@{file}") == "from a file"
+    assert option_values.text("-") == "from a pipe"
+    assert option_values.text("itself") == "itself"
 
 
 def test_an_input_that_is_a_json_object_is_sent_as_one() -> None:
-    assert values.run_input(' {"order": 1}') == {"order": 1}
-    assert values.run_input("{not JSON") == "{not JSON"
-    assert values.run_input("[1]") == "[1]"
-    assert values.run_input(DEEP) == DEEP
+    assert option_values.run_input(' {"order": 1}') == {"order": 1}
+    assert option_values.run_input("{not JSON") == "{not JSON"
+    assert option_values.run_input("[1]") == "[1]"
+    assert option_values.run_input(DEEP) == DEEP
 
 
 def test_a_result_is_json_or_text() -> None:
-    assert values.json_or_text('{"ok": true}') == {"ok": True}
-    assert values.json_or_text("null") is None
-    assert values.json_or_text("it worked") == "it worked"
-    assert values.json_or_text(DEEP) == DEEP
+    assert option_values.json_or_text('{"ok": true}') == {"ok": True}
+    assert option_values.json_or_text("null") is None
+    assert option_values.json_or_text("it worked") == "it worked"
+    assert option_values.json_or_text(DEEP) == DEEP
 
 
 def test_a_principal_is_an_id_or_an_object() -> None:
-    assert values.principal("anna") == {"id": "anna"}
-    assert values.principal('{"id": "anna", "scopes": ["a"]}') == {"id": "anna", "scopes": ["a"]}
+    assert option_values.principal("anna") == {"id": "anna"}
+    assert option_values.principal('{"id": "anna", "scopes": ["a"]}') == {
+        "id": "anna",
+        "scopes": ["a"],
+    }
 
 
 def test_an_agent_and_a_tool_are_a_name_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "agent.json"
     file.write_text('{"name": "x"}')
 
-    assert values.agent("support") == "support"
-    assert values.agent(f"@{file}") == {"name": "x"}
-    assert values.tool("look_up") == "look_up"
-    assert values.tool(f"@{file}") == {"name": "x"}
+    assert option_values.agent("support") == "support"
+    assert option_values.agent(f"@{file}") == {"name": "x"}
+    assert option_values.tool("look_up") == "look_up"
+    assert option_values.tool(f"@{file}") == {"name": "x"}
 
 
 def test_groups_are_separated_by_commas() -> None:
-    assert values.groups("finance, ops,") == ["finance", "ops"]
+    assert option_values.groups("finance, ops,") == ["finance", "ops"]
 
 
 @pytest.mark.parametrize("given", ["{", "[1]", "@/no/such/file", "1", DEEP])
 def test_what_is_no_json_object_is_refused(given: str) -> None:
     with pytest.raises(ArgumentTypeError):
-        values.json_object(given)
+        option_values.json_object(given)
 
 
 def test_messages_are_a_list_of_objects(tmp_path: Path) -> None:
     file = tmp_path / "said.json"
     file.write_text('[{"content": "Hello."}]')
 
-    assert values.json_objects(f"@{file}") == [{"content": "Hello."}]
-    assert values.json_objects("[]") == []
+    assert option_values.json_objects(f"@{file}") == [{"content": "Hello."}]
+    assert option_values.json_objects("[]") == []
 
 
 @pytest.mark.parametrize("given", ["[", "{}", "[1]", '"x"', "@/no/such/file"])
 def test_what_is_no_list_of_objects_is_refused(given: str) -> None:
     with pytest.raises(ArgumentTypeError):
-        values.json_objects(given)
+        option_values.json_objects(given)
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "1.5", "many", ""])
 def test_what_is_no_number_of_things_is_refused(given: str) -> None:
     with pytest.raises(ArgumentTypeError):
-        values.number(given)
+        option_values.number(given)
 
 
 def test_what_no_run_could_take_is_refused_and_not_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "big.txt"
-    file.write_text("x" * (values.MAX_FILE_BYTES + 1))
+    file.write_text("x" * (option_values.MAX_FILE_BYTES + 1))
 
     with pytest.raises(ArgumentTypeError, match=r"big\.txt is over .* more than a run can take"):
-        values.text(f"@{file}")
+        option_values.text(f"@{file}")
     with file.open() as piped:
         monkeypatch.setattr("sys.stdin", piped)
         with pytest.raises(ArgumentTypeError, match="standard input is over"):
-            values.text("-")
+            option_values.text("-")
 
 
 def test_what_is_no_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,8 +105,8 @@ def test_what_is_no_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.write_bytes(b"\x89PNG")
 
     with pytest.raises(ArgumentTypeError, match=r"picture\.png cannot be read: it is no UTF-8"):
-        values.text(f"@{file}")
+        option_values.text(f"@{file}")
     with file.open(encoding="utf-8") as piped:
         monkeypatch.setattr("sys.stdin", piped)
         with pytest.raises(ArgumentTypeError, match="standard input cannot be read: it is no UTF"):
-            values.text("-")
+            option_values.text("-")

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 from temporalio.client import Client
 
-from cli.answers import Answers
-from cli.follow import follow
-from cli.plain import PlainScreen
-from remote import run as remote_run
+from holdfast.cli.prompts.answers import Answers
+from holdfast.cli.screens.follow import follow
+from holdfast.cli.screens.plain import PlainScreen
+from holdfast.client import run_handle as remote_run
 from tests.cli.conftest import Holdfast, Start
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse

@@ -4,25 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from activities import interceptor
-from activities.catalog import agent, faults, files, knowledge, schema, source
-from activities.providers import answer, bounds, http
-from schemas import base, memory, notify, pattern
-from worker import MAX_ACTIVITIES
-from workflows import carrying, notifying, shell, thinking
-from workflows.engine import (
-    allowance,
-    approval,
-    continuing,
-    desk,
-    kept,
-    news,
-    proposal,
-    reading,
-    references,
-    scoped,
-    telling,
-)
+from holdfast.activities.interceptors import results
+from holdfast.catalog import agent_reader, catalog_files, knowledge_tools
+from holdfast.hosting.worker import MAX_ACTIVITIES
+from holdfast.providers import answer_limits, streamed_answer
+from holdfast.providers.transport import http
+from holdfast.runtime.settings_files import file_problems, source
+from holdfast.schemas import base
+from holdfast.schemas.internal import memory
+from holdfast.schemas.settings import notify
+from holdfast.validation import lenient_json, regex, schema_check, work_budget
+from holdfast.workflows import base_workflow, task_budget
+from holdfast.workflows.commands import activity_options
+from holdfast.workflows.engine import continue_as_new, run_state
+from holdfast.workflows.engine.approvals import notifications, pending, question
+from holdfast.workflows.engine.conversation import data_messages, scopes
+from holdfast.workflows.engine.execution import preparation
+from holdfast.workflows.engine.state import references
+from holdfast.workflows.publishing import notifier
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 
@@ -36,59 +35,59 @@ def kb(size_bytes: int) -> str:
 
 
 LIMITS: dict[str, list[str]] = {
-    "a tool's result": [kb(interceptor.MAX_RESULT_BYTES), kb(interceptor.MAX_STORED_BYTES)],
+    "a tool's result": [kb(results.MAX_RESULT_BYTES), kb(results.MAX_STORED_BYTES)],
     "the text of a failure": [
-        kb(interceptor.MAX_FAILURE_BYTES),
-        f"{interceptor.MAX_MESSAGE_CHARS:,} characters",
+        kb(results.MAX_FAILURE_BYTES),
+        f"{results.MAX_MESSAGE_CHARS:,} characters",
     ],
     "a call's arguments": [
-        kb(proposal.MAX_ARGUMENT_BYTES),
+        kb(preparation.MAX_ARGUMENT_BYTES),
         f"{base.MAX_JSON_DEPTH} levels",
-        f"{reading.MAX_INTEGER_DIGITS:,} digits",
+        f"{lenient_json.MAX_INTEGER_DIGITS:,} digits",
     ],
     "what the references of one call stand for": [
         kb(references.MAX_RESOLVED_BYTES),
-        f"{proposal.MAX_PLACES_READ} places",
-        f"{proposal.MAX_REFERENCES:,} references a call",
-        f"{proposal.MAX_REFERENCES_IN_TURN:,} an answer",
+        f"{preparation.MAX_PLACES_READ} places",
+        f"{preparation.MAX_REFERENCES:,} references a call",
+        f"{preparation.MAX_REFERENCES_IN_TURN:,} an answer",
     ],
     "what an activity, a hook or a delegate is given": [
-        kb(carrying.MAX_INPUT_BYTES),
-        kb(scoped.MAX_TRANSCRIPT_BYTES),
+        kb(activity_options.MAX_INPUT_BYTES),
+        kb(scopes.MAX_TRANSCRIPT_BYTES),
     ],
-    "a run's state, and each other kind of its data": [kb(kept.MAX_STATE_BYTES)],
-    "instances of a run": [str(telling.MAX_INSTANCES)],
-    "what a run takes along then": [kb(continuing.MAX_CARRIED_BYTES)],
-    "an agent with its tools": [kb(agent.MAX_AGENT_BYTES)],
+    "a run's state, and each other kind of its data": [kb(run_state.MAX_STATE_BYTES)],
+    "instances of a run": [str(data_messages.MAX_INSTANCES)],
+    "what a run takes along then": [kb(continue_as_new.MAX_CARRIED_BYTES)],
+    "an agent with its tools": [kb(agent_reader.MAX_AGENT_BYTES)],
     "one schema": [
-        kb(schema.MAX_SCHEMA_BYTES),
-        f"{schema.MAX_SCHEMA_DEPTH} levels",
-        f"{schema.MAX_SCHEMA_PARTS:,} objects and lists",
+        kb(schema_check.MAX_SCHEMA_BYTES),
+        f"{schema_check.MAX_SCHEMA_DEPTH} levels",
+        f"{schema_check.MAX_SCHEMA_PARTS:,} objects and lists",
     ],
     "a [pattern](tools.md#patterns)": [
-        f"{pattern.MAX_PATTERN_CHARACTERS:,} characters",
-        f"{pattern.MAX_GROUP_DEPTH} groups",
-        f"{pattern.MAX_PATTERN_STEPS:,} steps",
-        f"{schema.MAX_PATTERNS_STEPS:,} steps",
+        f"{regex.MAX_PATTERN_CHARACTERS:,} characters",
+        f"{regex.MAX_GROUP_DEPTH} groups",
+        f"{regex.MAX_PATTERN_STEPS:,} steps",
+        f"{schema_check.MAX_PATTERNS_STEPS:,} steps",
     ],
     "checking values against schemas": [
-        f"{allowance.MAX_CHECKS:,} steps",
-        f"{allowance.MAX_CHECKS_IN_TASK:,} in one workflow task",
+        f"{work_budget.MAX_CHECKS:,} steps",
+        f"{work_budget.MAX_CHECKS_IN_TASK:,} in one workflow task",
     ],
     "what people say": [
-        f"{thinking.MAX_VALUES_SAID:,} values",
-        f"{allowance.MAX_CHECKS_OF_DECISIONS:,} steps",
+        f"{task_budget.MAX_VALUES_SAID:,} values",
+        f"{work_budget.MAX_CHECKS_OF_DECISIONS:,} steps",
     ],
-    "decisions that come before their question": [str(desk.MAX_EARLY_DECISIONS)],
-    "notes on what was ignored": [str(shell.MAX_NOTES)],
-    "decisions counted for one quorum": [str(approval.MAX_COUNTED_DECISIONS)],
+    "decisions that come before their question": [str(pending.MAX_EARLY_DECISIONS)],
+    "notes on what was ignored": [str(base_workflow.MAX_NOTES)],
+    "decisions counted for one quorum": [str(question.MAX_COUNTED_DECISIONS)],
     "one answer of a model": [
-        kb(bounds.MAX_SOLUTION_BYTES),
-        f"{kb(answer.MAX_TEXT_BYTES)} text",
-        f"{kb(answer.MAX_ARGUMENTS_BYTES)} the arguments of one call",
+        kb(answer_limits.MAX_SOLUTION_BYTES),
+        f"{kb(streamed_answer.MAX_TEXT_BYTES)} text",
+        f"{kb(streamed_answer.MAX_ARGUMENTS_BYTES)} the arguments of one call",
         f"{kb(http.MAX_ANSWER_BYTES)} read",
     ],
-    "one piece of knowledge": [kb(knowledge.MAX_KNOWLEDGE_BYTES)],
+    "one piece of knowledge": [kb(knowledge_tools.MAX_KNOWLEDGE_BYTES)],
     "a memory": [
         f"{memory.MAX_ENTRIES:,} entries",
         kb(memory.MAX_VALUE_BYTES),
@@ -96,17 +95,17 @@ LIMITS: dict[str, list[str]] = {
     ],
     "channels in which people are told": [str(notify.MAX_CHANNELS)],
     "what [people are told](notifiers.md)": [
-        kb(news.ARGUMENTS_BYTES),
-        f"{notifying.MAX_AT_ONCE} messages",
-        f"{notifying.MAX_UNDER_WAY:,} under way",
+        kb(notifications.ARGUMENTS_BYTES),
+        f"{notifier.MAX_AT_ONCE} messages",
+        f"{notifier.MAX_UNDER_WAY:,} under way",
     ],
     "activities at a time": [str(MAX_ACTIVITIES)],
     "a file of settings, a tool, an agent": [
         kb(source.MAX_FILE_BYTES),
-        f"{faults.MAX_VALUES:,} values",
-        f"{faults.MAX_DEPTH} levels",
+        f"{file_problems.MAX_VALUES:,} values",
+        f"{file_problems.MAX_DEPTH} levels",
     ],
-    "files of a catalog folder": [f"{files.MAX_FILES:,}"],
+    "files of a catalog folder": [f"{catalog_files.MAX_FILES:,}"],
 }
 
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from activities.catalog.source import read_source
-from schemas import publish
-from schemas.agent import AgentDefinition
-from schemas.base import Strict
-from schemas.decision import Decision, Receipt, Waiting
-from schemas.entry import Done, ToolCall, ToolEnd
-from schemas.errors import CallError, ErrorCode
-from schemas.run import CallRequest, RunRequest, RunResult
-from schemas.solution import Usage
-from schemas.tool import META_PROPERTIES, ToolDefinition
+from holdfast.runtime.settings_files.source import read_source
+from holdfast.schemas import publish
+from holdfast.schemas.agent import AgentDefinition
+from holdfast.schemas.base import Strict
+from holdfast.schemas.decision import Decision, Receipt, Waiting
+from holdfast.schemas.errors import CallError, ErrorCode
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.log_entry import Done, ToolCall, ToolEnd
+from holdfast.schemas.run import CallRequest, RunRequest, RunResult
+from holdfast.schemas.tool import META_PROPERTIES, ToolDefinition
 from tests.contract.test_readme import FILES
 from tests.support.told import news
 

@@ -11,14 +11,14 @@ import pytest
 import yaml
 from temporalio.client import Client
 
-from client import command_line
-from schemas.endpoint import Endpoints
-from schemas.errors import ErrorCode
+from holdfast.cli.main import command_line
+from holdfast.hosting.worker import Settings, build_worker
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.settings.endpoints import Endpoints
+from holdfast.workflows.engine.call.outcome import failed
 from tests.engine.driver import Play, says, tool
 from tests.support.house import ROOT, Run
 from tests.support.model_server import Answer, call, serve
-from worker import Settings, build_worker
-from workflows.engine.outcome import failed
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)

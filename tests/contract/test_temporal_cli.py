@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from hosting.dev_server import temporal_binary
+from holdfast.hosting.dev_server import temporal_binary
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import house

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-import worker
-from activities.catalog.source import read_source
-from hosting.errors import WRONG_SETUP
-from schemas.publish import FOLDER
+from holdfast.hosting import worker
+from holdfast.hosting.startup_errors import WRONG_SETUP
+from holdfast.runtime.settings_files.source import read_source
+from holdfast.schemas.publish import FOLDER
 from tests.contract.wrong_inputs.loading import ARGUMENTS, FILES, Files, Place, Wrong
 from tests.contract.wrong_inputs.loading_agents import AGENTS
 from tests.contract.wrong_inputs.loading_endpoints import ENDPOINTS
@@ -91,7 +91,7 @@ def test_it_is_told_in_a_line_that_says_what_to_do(
 async def test_the_command_tells_the_same(row: Wrong, folder: Path) -> None:
     put(folder, row.files)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(ROOT / "client.py"), "check", *ARGUMENTS),
+        *(sys.executable, "-m", "holdfast", "check", *ARGUMENTS),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

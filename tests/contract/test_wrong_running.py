@@ -14,7 +14,7 @@ import pytest
 from temporalio.client import Client, WorkflowQueryFailedError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from remote import run as remote_run
+from holdfast.client import run_handle as remote_run
 from tests.contract.wrong_inputs.running import Command, Query, Request, Signal, Update, filled
 from tests.contract.wrong_inputs.running_agents import AGENTS
 from tests.contract.wrong_inputs.running_commands import COMMANDS

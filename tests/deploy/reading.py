@@ -11,14 +11,14 @@ from typing import Any
 import opentelemetry.sdk.environment_variables as of_telemetry
 import yaml
 
-from activities.telemetry.telemetry import FLUSH_SECONDS
-from cli.inbox import DEFAULT_PORT, SECRET_VARIABLE, SETTINGS_VARIABLE
-from cli.serving import STOP_TIMEOUT_SECONDS
-from client import _parser as client_parser
-from hosting.options import _PREFIX, _VARIABLES, _parsed
-from inbox.api.asked import MAX_BODY_BYTES
-from inbox.streaming import KEEP_ALIVE_SECONDS
-from schemas.reaching import _VARIABLES as OF_TEMPORAL
+from holdfast.cli.inbox_command import DEFAULT_PORT, SECRET_VARIABLE, SETTINGS_VARIABLE
+from holdfast.cli.main import _parser as client_parser
+from holdfast.cli.serving import STOP_TIMEOUT_SECONDS
+from holdfast.hosting.options import _PREFIX, _VARIABLES, _parsed
+from holdfast.runtime.connection_errors import _VARIABLES as OF_TEMPORAL
+from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS
+from holdfast.web.api.api_request import MAX_BODY_BYTES
+from holdfast.web.http.streaming import KEEP_ALIVE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
 
-from hosting.temporal import _TYPES, connect_settings
-from schemas import names
-from schemas.reaching import _VARIABLES as OF_TEMPORAL
+from holdfast.hosting.temporal import _TYPES, connect_settings
+from holdfast.runtime.connection_errors import _VARIABLES as OF_TEMPORAL
+from holdfast.schemas import names
 from tests.deploy.reading import DEPLOY, OF_BOTH, OF_INBOX, OF_WORKER
 
 CLOUD = DEPLOY / "cloud"

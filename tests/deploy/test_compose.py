@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from hosting.stopping import PATIENCE
-from schemas.base import parse_duration
-from schemas.inbox import InboxSettings
+from holdfast.hosting.shutdown import PATIENCE
+from holdfast.schemas.base import parse_duration
+from holdfast.schemas.settings.inbox import InboxSettings
 from tests.deploy.reading import (
     DEPLOY,
     INBOX_PORT,
@@ -243,7 +243,7 @@ def test_the_dashboard_asks_what_there_is() -> None:
 
 
 def test_the_dashboard_groups_by_labels_that_are_told() -> None:
-    files = sorted((ROOT / "activities/telemetry").glob("*.py"))
+    files = [path for folder in ("runtime", "activities") for path in (ROOT / folder).rglob("*.py")]
     sources = "\n".join(file.read_text(encoding="utf-8") for file in files)
     told = {name.replace(".", "_") for name in re.findall(r'"([a-z_]+(?:\.[a-z_]+)+)"', sources)}
     board = (DEPLOY / "grafana/holdfast.json").read_text(encoding="utf-8")

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from cli.inbox import DEFAULT_PORT
-from hosting.health import Health, Probes, Where, read_where
-from inbox.access.health import HEALTH
+from holdfast.cli.inbox_command import DEFAULT_PORT
+from holdfast.hosting.probes import Health, Probes, Where, read_where
+from holdfast.web.http.health import HEALTH
 from tests.deploy.reading import DEPLOY, PROBES_PORT, ROOT, USER, check_command
 
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
@@ -46,12 +46,10 @@ def test_its_linter_finds_nothing() -> None:
     assert (found.returncode, found.stdout) == (0, "")
 
 
-def test_every_room_goes_into_it_and_nothing_else() -> None:
-    setuptools = project()["tool"]["setuptools"]
-    rooms = {name.removesuffix("*") for name in setuptools["packages"]["find"]["include"]}
-    modules = {f"{name}.py" for name in setuptools["py-modules"]}
-    build = {"pyproject.toml", "README.md", "LICENSE", "requirements/run.lock"}
-    assert set(context()) == rooms | modules | build | {"deploy/healthy.py"}
+def test_the_image_holds_every_package_and_nothing_else() -> None:
+    packages = {path.name for path in (ROOT / "holdfast").iterdir() if path.is_symlink()}
+    build = {"holdfast", "pyproject.toml", "README.md", "LICENSE", "requirements/run.lock"}
+    assert set(context()) == packages | build | {"deploy/healthy.py"}
     for each in context():
         assert (ROOT / each).exists(), each
 

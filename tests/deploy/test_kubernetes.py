@@ -13,13 +13,13 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from cli.inbox import SETTINGS_VARIABLE
-from hosting.deployment import MAX_NAME_CHARACTERS
-from hosting.health import read_where
-from hosting.stopping import PATIENCE
-from inbox.access.health import HEALTH
-from schemas.base import parse_duration
-from schemas.inbox import InboxSettings
+from holdfast.cli.inbox_command import SETTINGS_VARIABLE
+from holdfast.hosting.deployment import MAX_NAME_CHARACTERS
+from holdfast.hosting.probes import read_where
+from holdfast.hosting.shutdown import PATIENCE
+from holdfast.schemas.base import parse_duration
+from holdfast.schemas.settings.inbox import InboxSettings
+from holdfast.web.http.health import HEALTH
 from tests.deploy.reading import (
     INBOX_PORT,
     INBOX_STOPS,

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -13,14 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements/run.lock"
+MAX_WHEEL_BYTES = 950_000
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
-def rooms() -> list[str]:
-    """The packages that the project says it has, by their folders."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    include = project["tool"]["setuptools"]["packages"]["find"]["include"]
-    return [name.removesuffix("*") for name in include]
+def packages() -> list[str]:
+    """The packages of the project, by their folders."""
+    return sorted(path.name for path in (ROOT / "holdfast").iterdir() if path.is_symlink())
 
 
 def carried_out(*command: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -37,9 +35,9 @@ def carried_out(*command: str | Path, **more: str) -> subprocess.CompletedProces
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package, made of a copy: what making it leaves is nobody's."""
     source, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("made")
-    for room in rooms():
-        shutil.copytree(ROOT / room, source / room, ignore=LEFT_OUT)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "client.py", "worker.py"):
+    for folder in ("holdfast", *packages()):
+        shutil.copytree(ROOT / folder, source / folder, symlinks=True, ignore=LEFT_OUT)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
     carried_out(*pip, "--wheel-dir", made, source)
@@ -47,17 +45,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_it_holds_every_file_of_every_room(wheel: Path) -> None:
+def test_it_holds_every_file_under_one_name(wheel: Path) -> None:
     inside = set(zipfile.ZipFile(wheel).namelist())
     wanted = {
-        str(path.relative_to(ROOT))
-        for room in rooms()
-        for path in (ROOT / room).rglob("*")
+        f"holdfast/{path.relative_to(ROOT)}"
+        for package in packages()
+        for path in (ROOT / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert any(name.startswith("inbox/templates/") for name in wanted)
-    assert wanted | {"client.py", "worker.py"} <= inside
-    assert not [name for name in inside if name.startswith(("tests/", "examples/", "deploy/"))]
+    assert any(name.startswith("holdfast/web/templates/") for name in wanted)
+    assert wanted | {"holdfast/py.typed"} <= inside
+    assert {name.split("/")[0].split("-")[0] for name in inside} == {"holdfast"}
+    assert wheel.stat().st_size <= MAX_WHEEL_BYTES
 
 
 @pytest.mark.slow
@@ -75,7 +74,7 @@ def test_it_works_without_the_repository(
     carried_out(*pip, "check")
     monkeypatch.chdir(tmp_path)
     assert "--settings FILE" in carried_out(programs / "holdfast", "inbox", "--help").stdout
-    assert "--health" in carried_out(programs / "python", "-m", "worker", "--help").stdout
+    assert "--health" in carried_out(programs / "holdfast", "worker", "--help").stdout
     (tmp_path / "desk/agents").mkdir(parents=True)
     clerk = "---\nmodel: {endpoint: openai}\n---\nBe brief.\n"
     (tmp_path / "desk/agents/clerk.md").write_text(clerk)

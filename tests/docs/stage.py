@@ -17,9 +17,9 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.catalog.yaml_text import read_yaml
-from schemas import names
-from schemas.publish import PUBLISHED
+from holdfast.runtime.settings_files.yaml_text import read_yaml
+from holdfast.schemas import names
+from holdfast.schemas.publish import PUBLISHED
 from tests.docs.page import Answers, Example, File, Shell, Step
 from tests.docs.terminal import COMMAND_SECONDS, Terminal
 from tests.support.eventually import eventually

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from tests.support.command import holdfast
 from tests.support.eventually import eventually
-from tests.support.worker_process import READY, ROOT
+from tests.support.worker_process import READY
 
 COMMAND_SECONDS = 60
 # The command, whether or not this checkout is installed.
-_HOLDFAST = f'holdfast() {{ "{sys.executable}" "{ROOT}/client.py" "$@"; }}'
+_HOLDFAST = f'holdfast() {{ "{sys.executable}" -m holdfast "$@"; }}'
 _EXPECTED = re.compile(r"  # exit (\d+)$")
 _FOR_BASH = re.compile(r"[|&;<>$`*]")
 # Temporal's client may abort a Python that tidies up under its threads, all of its work done

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from hosting.temporal import with_encryption, with_store
-from storage.folder import FolderStore
+from holdfast.hosting.temporal import with_encryption, with_store
+from holdfast.runtime.storage.folder import FolderStore
 from tests.encryption.keys import NEW, key_file, ring
 from tests.support import command, tools
 from tests.support.house import SIDE_BY_SIDE, Answers, House, OpenHouse, house

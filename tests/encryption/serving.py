@@ -12,11 +12,11 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
-from cli.serving import server
-from encryption.access import Access, Guard
-from encryption.endpoint import Endpoint
-from encryption.origins import own_origins
-from encryption.protocol import Protocol
+from holdfast.cli.serving import server
+from holdfast.web.codec.codec_access import Access, Guard
+from holdfast.web.codec.endpoint import Endpoint
+from holdfast.web.codec.protocol import Protocol
+from holdfast.web.http.origins import own_origins
 
 SECRET = "the-secret-of-a-codec-endpoint"
 UI = "http://127.0.0.1:8233"

@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
 
-from activities.interceptor import MAX_RESULT_BYTES
-from encryption import codec as codecs
-from encryption.codec import COMPRESSED, DecryptError, EncryptionCodec, NoKeys
-from encryption.key import Key
-from schemas import names
+from holdfast.activities.interceptors.results import MAX_RESULT_BYTES
+from holdfast.runtime.encryption import codec as codecs
+from holdfast.runtime.encryption.codec import COMPRESSED, DecryptError, EncryptionCodec, NoKeys
+from holdfast.runtime.encryption.key import Key
+from holdfast.schemas import names
 from tests.encryption.keys import NEW, OLD, SECRETS, ring
 
 # Temporal's own bound.

@@ -14,14 +14,15 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from cli.references import References
-from encryption import access, bodies, endpoint, protocol, secret
-from encryption.codec import EncryptionCodec
-from encryption.origins import read_origin
-from encryption.refused import Refused
-from schemas import names
-from storage.folder import FolderStore
-from storage.store import Driver
+from holdfast.cli.prompts.stored_references import References
+from holdfast.runtime.encryption.codec import EncryptionCodec
+from holdfast.runtime.storage.folder import FolderStore
+from holdfast.runtime.storage.store import Driver
+from holdfast.schemas import names
+from holdfast.web.codec import codec_access, endpoint, protocol, shared_secret
+from holdfast.web.http import request_body
+from holdfast.web.http.origins import read_origin
+from holdfast.web.http.refused_request import Refused
 from tests.encryption.keys import NEW, OLD, ring
 from tests.encryption.serving import SECRET, UI, Served, in_base64, read, served, written
 
@@ -47,7 +48,7 @@ async def one_for_all() -> AsyncIterator[Served]:
 @pytest.fixture
 def at(one_for_all: Served) -> Served:
     """The endpoint, once all that was before is forgotten."""
-    one_for_all.clock.seconds += access.SESSION_SECONDS
+    one_for_all.clock.seconds += codec_access.SESSION_SECONDS
     one_for_all.http.cookies.clear()
     return one_for_all
 
@@ -213,7 +214,7 @@ async def test_the_secret_counts_however_bearer_is_written(at: Served) -> None:
 
 async def test_after_ten_wrong_secrets_an_address_has_to_wait(at: Served) -> None:
     cookie = await signed_in(at)
-    for _ in range(secret.MAX_FAILURES):
+    for _ in range(shared_secret.MAX_FAILURES):
         assert (await at.ask("/decode", PLAIN, secret="x" * 20)).status_code == 401
     waiting = await at.ask("/decode", PLAIN)
     assert waiting.status_code == 429
@@ -226,20 +227,22 @@ async def test_after_ten_wrong_secrets_an_address_has_to_wait(at: Served) -> Non
         "/decode", json=written([PLAIN]), headers={"cookie": cookie, "origin": UI}
     )
     assert read(shown) == [PLAIN]
-    at.clock.seconds += secret.FAILURES_SECONDS + 1
+    at.clock.seconds += shared_secret.FAILURES_SECONDS + 1
     assert read(await at.ask("/decode", PLAIN)) == [PLAIN]
 
 
 async def test_a_wrong_secret_now_and_then_holds_nobody_up(at: Served) -> None:
-    for _ in range(2 * secret.MAX_FAILURES):
-        at.clock.seconds += secret.FAILURES_SECONDS + 1
+    for _ in range(2 * shared_secret.MAX_FAILURES):
+        at.clock.seconds += shared_secret.FAILURES_SECONDS + 1
         assert (await at.ask("/decode", PLAIN, secret="x" * 20)).status_code == 401
     assert read(await at.ask("/decode", PLAIN)) == [PLAIN]
 
 
 def test_who_fails_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secret, "MAX_ADDRESSES", 3)
-    guard = access.Guard(access.Access(SECRET, frozenset([UI]), frozenset()), lambda: 0.0)
+    monkeypatch.setattr(shared_secret, "MAX_ADDRESSES", 3)
+    guard = codec_access.Guard(
+        codec_access.Access(SECRET, frozenset([UI]), frozenset()), lambda: 0.0
+    )
     for n in range(50):
         with pytest.raises(Refused):
             guard.admit("Bearer wrong", [], None, f"10.0.0.{n}")
@@ -247,9 +250,11 @@ def test_who_fails_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_who_goes_on_failing_is_not_forgotten_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secret, "MAX_ADDRESSES", 3)
-    guard = access.Guard(access.Access(SECRET, frozenset([UI]), frozenset()), lambda: 0.0)
-    for n in range(secret.MAX_FAILURES):
+    monkeypatch.setattr(shared_secret, "MAX_ADDRESSES", 3)
+    guard = codec_access.Guard(
+        codec_access.Access(SECRET, frozenset([UI]), frozenset()), lambda: 0.0
+    )
+    for n in range(shared_secret.MAX_FAILURES):
         for address in ("10.0.0.1", f"10.0.1.{n}"):
             with pytest.raises(Refused, match="that is not the secret"):
                 guard.admit("Bearer wrong", [], None, address)
@@ -267,7 +272,7 @@ async def test_a_browser_signs_in_once_and_then_the_ui_is_served(at: Served) -> 
     assert (signed.status_code, signed.headers["location"]) == (303, "/")
     cookie, *how = signed.headers["set-cookie"].split("; ")
     assert {one.lower() for one in how} == {
-        *("httponly", "samesite=strict", "path=/", f"max-age={access.SESSION_SECONDS}")
+        *("httponly", "samesite=strict", "path=/", f"max-age={codec_access.SESSION_SECONDS}")
     }
     assert SECRET not in cookie
     assert "You are signed in" in (await at.http.get("/")).text
@@ -284,7 +289,7 @@ async def test_the_page_says_what_to_set_in_the_ui_and_for_how_long_it_will_do(a
     assert f"<code>{at.address}</code>" in text
     assert UI in text
     assert "For another 7 h 00 min" in text
-    at.clock.seconds += access.SESSION_SECONDS - 3601
+    at.clock.seconds += codec_access.SESSION_SECONDS - 3601
     assert "sign-in" in (await at.http.get("/")).text
 
 
@@ -293,7 +298,7 @@ async def test_a_session_ends_by_itself_and_by_signing_out(at: Served) -> None:
         headers = {"cookie": await signed_in(at), "origin": UI}
         assert (await at.http.post("/decode", json={}, headers=headers)).status_code == 200
         if ends == "time":
-            at.clock.seconds += access.SESSION_SECONDS
+            at.clock.seconds += codec_access.SESSION_SECONDS
         else:
             out = await at.http.post("/sign-out", headers=headers | {"origin": at.address})
             assert out.status_code == 303
@@ -309,9 +314,11 @@ async def test_a_session_is_bound_to_the_process(at: Served) -> None:
 
 
 def test_there_is_a_bound_to_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "MAX_SESSIONS", 3)
+    monkeypatch.setattr(codec_access, "MAX_SESSIONS", 3)
     own = "http://127.0.0.1:8234"
-    guard = access.Guard(access.Access(SECRET, frozenset([UI]), frozenset([own])), lambda: 0.0)
+    guard = codec_access.Guard(
+        codec_access.Access(SECRET, frozenset([UI]), frozenset([own])), lambda: 0.0
+    )
     opened = [guard.sign_in(SECRET, own, "127.0.0.1") for _ in range(5)]
     assert [guard.left_seconds([one]) > 0 for one in opened] == [False, False, True, True, True]
 
@@ -412,7 +419,7 @@ async def test_what_is_too_large_is_refused(at: Served, monkeypatch: pytest.Monk
 
 
 async def test_who_sends_nothing_does_not_stay(at: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "BODY_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(request_body, "BODY_TIMEOUT_SECONDS", 0.05)
     host, _, port = at.address.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     head = f"POST /decode HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {SECRET}\r\n"

@@ -8,8 +8,8 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
-from encryption.codec import DecryptError
-from hosting.temporal import data_converter, with_encryption
+from holdfast.hosting.temporal import data_converter, with_encryption
+from holdfast.runtime.encryption.codec import DecryptError
 from tests.encryption.keys import NEW, ring
 
 OURS = with_encryption(data_converter, ring(NEW))

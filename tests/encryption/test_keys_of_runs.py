@@ -11,15 +11,15 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from encryption.codec import DecryptError
-from remote import run as remote_run
+from holdfast.client import run_handle as remote_run
+from holdfast.hosting.worker import Settings, build_worker
+from holdfast.runtime.encryption.codec import DecryptError
 from tests.encryption.conftest import Holdfast, Keyed
 from tests.encryption.keys import NEW, OLD, key_file
 from tests.encryption.reader import Reader, payloads, plain
 from tests.support.eventually import eventually
 from tests.support.house import CATALOG, TOOLS, Run
 from tests.support.model_server import Answer, call, serve
-from worker import Settings, build_worker
 
 AGENT = {
     "name": "tester",

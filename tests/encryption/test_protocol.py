@@ -7,9 +7,9 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec
 
-from encryption import protocol
-from encryption.codec import DecryptError
-from encryption.refused import Refused
+from holdfast.runtime.encryption.codec import DecryptError
+from holdfast.web.codec import protocol
+from holdfast.web.http.refused_request import Refused
 from tests.encryption.serving import written
 
 BODY = json.dumps(written([Payload(data=b"1")] * 5)).encode()

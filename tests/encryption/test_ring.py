@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from encryption.key import Key, read_key
-from encryption.ring import KeyRing, RingError
+from holdfast.runtime.encryption.key import Key, read_key
+from holdfast.runtime.encryption.key_ring import KeyRing, RingError
 from tests.encryption.keys import NEW, OLD, SECRETS, written
 
 SECRET = written(NEW)

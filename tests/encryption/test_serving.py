@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from hosting.dev_server import serving, temporal_binary
-from hosting.options import options
-from schemas import names
+from holdfast.hosting.dev_server import serving, temporal_binary
+from holdfast.hosting.options import options
+from holdfast.schemas import names
 from tests.cli.program import Program
 from tests.encryption.conftest import Holdfast, Keyed
 from tests.encryption.keys import NEW, key_file

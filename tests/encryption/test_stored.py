@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from encryption.codec import DecryptError
-from schemas.stored import Stored
-from storage.folder import FolderStore
-from storage.store import value_of
+from holdfast.runtime.encryption.codec import DecryptError
+from holdfast.runtime.storage.folder import FolderStore
+from holdfast.runtime.storage.store import value_of
+from holdfast.schemas.internal.stored_value import Stored
 from tests.encryption.conftest import Keyed
 from tests.encryption.keys import NEW
 from tests.encryption.reader import Reader, payloads

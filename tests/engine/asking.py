@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from schemas.base import sha256
-from schemas.decision import Decision
-from schemas.tool import ApprovalPolicy
+from holdfast.schemas.base import sha256
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.tool import ApprovalPolicy
+from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.question import Unacceptable
+from holdfast.workflows.engine.steps import CarryOut
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.approval import Unacceptable
-from workflows.engine.desk import Desk
-from workflows.engine.steps import CarryOut
 
 SCHEMA = {
     "type": "object",

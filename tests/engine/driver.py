@@ -9,26 +9,28 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
-from schemas.agent import BUDGET_DEFAULTS, Agent, ModelSettings, Snapshot, WorkerFacts
-from schemas.base import link, sha256
-from schemas.carried import Carried
-from schemas.decision import Decision
-from schemas.generate import PageOf
-from schemas.message import Delivered
-from schemas.run import CallRequest, RunRequest
-from schemas.solution import Solution, WrittenCall
-from schemas.tool import ActivityBinding, Tool
-from workflows.engine.approval import Question, Unacceptable
-from workflows.engine.asking import doubted
-from workflows.engine.continuing import carried_from, parcel, resumed, unpacked
-from workflows.engine.desk import Desk
-from workflows.engine.hooks import Deciding, Hook, HookEnd, Returned, go_on
-from workflows.engine.log import Log
-from workflows.engine.mailbox import Mailbox
-from workflows.engine.outcome import Outcome, of_result
-from workflows.engine.run import Run
-from workflows.engine.single import Single
-from workflows.engine.steps import (
+from holdfast.schemas.agent import BUDGET_DEFAULTS, Agent, ModelSettings, Snapshot, WorkerFacts
+from holdfast.schemas.base import link, sha256
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.internal.continue_as_new import Carried
+from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.internal.solution import Solution, WrittenCall
+from holdfast.schemas.message import Delivered
+from holdfast.schemas.run import CallRequest, RunRequest
+from holdfast.schemas.tool import ActivityBinding, Tool
+from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.question import Question, Unacceptable
+from holdfast.workflows.engine.call.hooks import Deciding, Hook, HookEnd, Returned, go_on
+from holdfast.workflows.engine.call.outcome import Outcome, of_result
+from holdfast.workflows.engine.call.tool_call import Call, Stage, Turn
+from holdfast.workflows.engine.continue_as_new import carried_from, parcel, resumed, unpacked
+from holdfast.workflows.engine.conversation.mailbox import Mailbox
+from holdfast.workflows.engine.execution.questions import doubted
+from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.single_call import Single
+from holdfast.workflows.engine.steps import (
     AskModel,
     AskPeople,
     AwaitMessage,
@@ -37,8 +39,6 @@ from workflows.engine.steps import (
     Finish,
     Step,
 )
-from workflows.engine.turn import Call, Stage, Turn
-from workflows.engine.work import Work
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MODEL = ModelSettings(endpoint="script", name="script")

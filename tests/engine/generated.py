@@ -7,14 +7,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from schemas.decision import Decision
-from schemas.errors import ErrorCode
-from schemas.message import Delivered
-from schemas.solution import Solution, WrittenCall
-from schemas.tool import ApprovalPolicy, CallLimits
-from tests.engine.driver import Play, says, tool
-from workflows.engine.approval import Question
-from workflows.engine.outcome import (
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.solution import Solution, WrittenCall
+from holdfast.schemas.message import Delivered
+from holdfast.schemas.tool import ApprovalPolicy, CallLimits
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.call.outcome import (
     Failure,
     Outcome,
     Stopped,
@@ -22,8 +21,9 @@ from workflows.engine.outcome import (
     of_failure,
     of_result,
 )
-from workflows.engine.steps import Fail, Finish
-from workflows.engine.turn import Call, Turn
+from holdfast.workflows.engine.call.tool_call import Call, Turn
+from holdfast.workflows.engine.steps import Fail, Finish
+from tests.engine.driver import Play, says, tool
 
 SCALARS = (
     st.none()

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from workflows.engine.allowance import bounded
-from workflows.engine.arguments import InvalidArguments, fit
-from workflows.engine.checking import errors
-from workflows.engine.reading import read_json
+from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.validation.lenient_json import read_json
+from holdfast.validation.validator import errors
+from holdfast.validation.work_budget import bounded
 
 INTEGER = {"type": "integer"}
 TREE = {

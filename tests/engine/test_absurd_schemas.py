@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from schemas.tool import Schema
+from holdfast.schemas.tool import Schema
+from holdfast.validation import work_budget
+from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.validation.validator import errors
+from holdfast.validation.work_budget import Purse, bounded, draw_on
 from tests.engine.test_absurd_arguments import branch
-from workflows.engine import allowance
-from workflows.engine.allowance import Purse, bounded, draw_on
-from workflows.engine.arguments import InvalidArguments, fit
-from workflows.engine.checking import errors
 
 MAX_SECONDS = 0.9
 INTEGER = {"type": "integer"}
@@ -176,11 +176,11 @@ def test_what_is_written_anew_says_what_jsonschema_says(
 
 
 def test_what_comes_in_one_workflow_task_draws_on_one_purse() -> None:
-    purse = Purse(allowance.MAX_CHECKS)
+    purse = Purse(work_budget.MAX_CHECKS)
     draw_on(lambda: purse)
     value = [1] * 10_000
     found = [errors(value, {"items": INTEGER}) for _ in range(4)]
-    draw_on(lambda: Purse(allowance.MAX_CHECKS))
+    draw_on(lambda: Purse(work_budget.MAX_CHECKS))
 
     assert found[0] == []
     assert found[-1] == ["too large to be checked beside all else that came with it"]
@@ -189,7 +189,7 @@ def test_what_comes_in_one_workflow_task_draws_on_one_purse() -> None:
 
 def test_an_allowance_inside_of_another_is_the_same() -> None:
     with bounded():
-        allowance.spend(allowance.MAX_CHECKS - 1)
+        work_budget.spend(work_budget.MAX_CHECKS - 1)
         assert errors([1], {"items": INTEGER}) == [
             "too large to be checked: that takes more than 50000 steps"
         ]

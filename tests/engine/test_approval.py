@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
-from schemas.base import canonical_json, sha256
-from schemas.decision import Decision
-from schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
+from holdfast.workflows.engine.approvals.question import (
+    MAX_COUNTED_DECISIONS,
+)
 from tests.engine.asking import (
     ANN,
     BOB,
@@ -22,9 +25,6 @@ from tests.engine.asking import (
     refusal,
 )
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.approval import (
-    MAX_COUNTED_DECISIONS,
-)
 
 # What is asked.
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import AgentApproval
-from schemas.base import parse_duration
-from schemas.tool import ApprovalPolicy
+from holdfast.schemas.agent import AgentApproval
+from holdfast.schemas.base import parse_duration
+from holdfast.schemas.tool import ApprovalPolicy
+from holdfast.workflows.engine.approvals.policy import needs_person, policy_of
 from tests.engine.driver import Play, agent, call, says, tool
-from workflows.engine.policy import needs_person, policy_of
 
 LARGE = {"properties": {"amount": {"exclusiveMinimum": 100}}}
 

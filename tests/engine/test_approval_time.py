@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
-from schemas.base import parse_duration
-from schemas.names import ALREADY_DECIDED
-from schemas.tool import ApprovalPolicy
+from holdfast.schemas.base import parse_duration
+from holdfast.schemas.names import ALREADY_DECIDED
+from holdfast.schemas.tool import ApprovalPolicy
+from holdfast.workflows.engine.approvals.pending import MAX_EARLY_DECISIONS, Desk
+from holdfast.workflows.engine.approvals.question import (
+    MAX_REMINDERS,
+)
 from tests.engine.asking import (
     ANN,
     BOB,
@@ -21,10 +25,6 @@ from tests.engine.asking import (
     refusal,
 )
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.approval import (
-    MAX_REMINDERS,
-)
-from workflows.engine.desk import MAX_EARLY_DECISIONS, Desk
 
 
 def test_a_decision_may_come_before_the_run_gets_to_its_wait() -> None:

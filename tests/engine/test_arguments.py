@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from workflows.engine.arguments import InvalidArguments, fit, read_arguments
-from workflows.engine.checking import errors, fits, new_errors
-from workflows.engine.coercion import coerce
+from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
+from holdfast.validation.coercion import coerce
+from holdfast.validation.validator import errors, fits, new_errors
 
 
 def nested(levels: int, inner: Any = 1) -> Any:

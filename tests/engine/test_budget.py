@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import AgentApproval, Budget
-from schemas.base import parse_duration
-from schemas.decision import Decision
-from schemas.generate import PageOf
-from schemas.solution import Solution, Usage
-from schemas.tool import ApprovalPolicy
+from holdfast.schemas.agent import AgentApproval, Budget
+from holdfast.schemas.base import parse_duration
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.tool import ApprovalPolicy
+from holdfast.workflows.engine.approvals.question import Unacceptable
+from holdfast.workflows.engine.budget.meter import Meter
+from holdfast.workflows.engine.steps import AskPeople
 from tests.engine.driver import NOON, Play, call, says, tool
-from workflows.engine.approval import Unacceptable
-from workflows.engine.budget import Meter
-from workflows.engine.steps import AskPeople
 
 SECOND = timedelta(seconds=1)
 

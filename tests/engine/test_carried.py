@@ -5,17 +5,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from schemas.agent import Snapshot
-from schemas.carried import Carried, CarriedRun, CarriedStep
-from schemas.entry import NoticeEntry
-from schemas.run import RunRequest
+from holdfast.schemas.agent import Snapshot
+from holdfast.schemas.internal.continue_as_new import Carried, CarriedRun, CarriedStep
+from holdfast.schemas.log_entry import NoticeEntry
+from holdfast.schemas.run import RunRequest
+from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.continue_as_new import resumed
+from holdfast.workflows.engine.conversation.mailbox import Mailbox
+from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.steps import AskModel
 from tests.engine.driver import FACTS, agent, noon, says
-from workflows.engine.continuing import resumed
-from workflows.engine.desk import Desk
-from workflows.engine.log import Log
-from workflows.engine.mailbox import Mailbox
-from workflows.engine.run import Run
-from workflows.engine.steps import AskModel
 
 REQUEST = RunRequest(agent="tester")
 SNAPSHOT = Snapshot(worker=FACTS, agent=agent())
@@ -145,7 +145,10 @@ def at_default(value: Any, where: str = "") -> Iterator[str]:
     if isinstance(value, list):
         for each in value:
             yield from at_default(each, where)
-    elif isinstance(value, BaseModel) and type(value).__module__ == "schemas.carried":
+    elif (
+        isinstance(value, BaseModel)
+        and type(value).__module__ == "holdfast.schemas.internal.continue_as_new"
+    ):
         for name, field in type(value).model_fields.items():
             inner = getattr(value, name)
             if not field.is_required() and inner == field.get_default(call_default_factory=True):

@@ -6,15 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from schemas.base import json_size
-from schemas.carried import Carried
-from schemas.entry import MessageEntry, NoticeEntry, ToolEnd, ToolStart, TurnEnd
-from schemas.generate import PageOf
-from schemas.message import ChatMessage
-from tests.engine.driver import NOON, Play, call, everything, noon, read_again, says, tool
-from tests.engine.generated import RUNS, Anything, Drawn
-from workflows.engine import continuing
-from workflows.engine.continuing import (
+from holdfast.schemas.base import json_size
+from holdfast.schemas.internal.continue_as_new import Carried
+from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, ToolEnd, ToolStart, TurnEnd
+from holdfast.schemas.message import ChatMessage
+from holdfast.workflows.engine import continue_as_new
+from holdfast.workflows.engine.continue_as_new import (
     LAST_BYTES,
     LAST_EVENTS,
     MAX_CARRIED_BYTES,
@@ -29,8 +27,10 @@ from workflows.engine.continuing import (
     stay,
     unpacked,
 )
-from workflows.engine.log import SMALL_BYTES, Log
-from workflows.engine.steps import AskModel
+from holdfast.workflows.engine.log.log import SMALL_BYTES, Log
+from holdfast.workflows.engine.steps import AskModel
+from tests.engine.driver import NOON, Play, call, everything, noon, read_again, says, tool
+from tests.engine.generated import RUNS, Anything, Drawn
 
 MEGABYTE = 1_000_000
 
@@ -295,7 +295,7 @@ def test_as_little_is_left_out_as_there_is_no_room_for(monkeypatch: pytest.Monke
     assert whole is not None
 
     def left_out(room: int, forgettable: int) -> list[bool] | None:
-        monkeypatch.setattr(continuing, "MAX_CARRIED_BYTES", room)
+        monkeypatch.setattr(continue_as_new, "MAX_CARRIED_BYTES", room)
         values = parcel(one, log, stored=False, forgettable=forgettable)
         return None if values is None else [not page for page in unpacked(values)[1]]
 

@@ -5,13 +5,18 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import Agent
-from schemas.generate import Ask
-from schemas.tool import Tool
+from holdfast.schemas.agent import Agent
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.tool import Tool
+from holdfast.workflows.engine.model.composed import (
+    Composed,
+    NoAnswer,
+    composed_schema,
+    read_answer,
+)
+from holdfast.workflows.engine.model.prompt import ask, instructions, offers
+from holdfast.workflows.engine.state.data import MISSING
 from tests.engine.driver import MODEL, Play, says, tool
-from workflows.engine.composed import Composed, NoAnswer, composed_schema, read_answer
-from workflows.engine.prompt import ask, instructions, offers
-from workflows.engine.state import MISSING
 
 AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import Skill
-from schemas.base import MAX_JSON_DEPTH
-from schemas.generate import PageOf
-from schemas.message import Message
-from schemas.reference import Path
-from schemas.tool import ActivityBinding
+from holdfast.schemas.agent import Skill
+from holdfast.schemas.base import MAX_JSON_DEPTH
+from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.message import Message
+from holdfast.schemas.reference import Path
+from holdfast.schemas.tool import ActivityBinding
+from holdfast.workflows.engine.conversation import initial_context
+from holdfast.workflows.engine.conversation.data_messages import MAX_INSTANCES
+from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
+from holdfast.workflows.engine.state.redaction import Veil
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine import opening
-from workflows.engine.opening import InvalidRequest
-from workflows.engine.telling import MAX_INSTANCES
-from workflows.engine.veils import Veil
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
 
@@ -324,7 +324,7 @@ def test_what_a_call_for_an_instance_says_is_that_instances_alone() -> None:
     play = begun([data("input", {}, _instance="one"), data("input", {}, _instance="two")])
     kept = play.run.kept
     parts = [data("state", {"x": 1}), data("state", {"x": 2}, _instance="two")]
-    opening.add(kept, Message.model_validate({"content": parts}), within="one")
+    initial_context.add(kept, Message.model_validate({"content": parts}), within="one")
 
     assert kept.data.each("state") == {"one": {"x": 1}, "two": {}}
     assert kept.data["state"] == {}

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from schemas.delegate import DelegateNews, PendingThere
-from schemas.run import RunRequest, RunResult, Spent
-from schemas.solution import Usage
-from schemas.tool import Tool
-from tests.engine.driver import NOON, Play, PlayCall, call, says, tool
-from workflows.engine.delegates import (
+from holdfast.schemas.internal.delegate import DelegateNews, PendingThere
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.run import RunRequest, RunResult, Spent
+from holdfast.schemas.tool import Tool
+from holdfast.workflows.engine.call.hooks import Refusal
+from holdfast.workflows.engine.call.outcome import Failed, Outcome, Refused, Succeeded, Unknown
+from holdfast.workflows.engine.call.tool_call import Call, Turn
+from holdfast.workflows.engine.delegation import (
     Abandoned,
     Broke,
     Delegate,
@@ -21,10 +23,8 @@ from workflows.engine.delegates import (
     delegate_for,
     outcome_of,
 )
-from workflows.engine.hooks import Refusal
-from workflows.engine.outcome import Failed, Outcome, Refused, Succeeded, Unknown
-from workflows.engine.steps import CarryOut
-from workflows.engine.turn import Call, Turn
+from holdfast.workflows.engine.steps import CarryOut
+from tests.engine.driver import NOON, Play, PlayCall, call, says, tool
 
 OUTPUT = {"type": "object", "required": ["text"]}
 SPENT = Spent(turns=2, calls=3, usage=Usage(input_tokens=9, output_tokens=1, cost=0.5))

@@ -9,11 +9,11 @@ from statistics import median_low
 from types import FrameType
 from typing import Any
 
-from schemas.generate import PageOf
+from holdfast.schemas.internal.model_request import PageOf
+from holdfast.workflows.engine.steps import AskModel
+from holdfast.workflows.publishing.search_attributes import attributes
+from holdfast.workflows.ui_details.narration import Story
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.steps import AskModel
-from workflows.screen import attributes
-from workflows.story import Story
 
 EARLY, LATE, MEASURED_TURNS = 20, 400, 5
 RESULT = "lorem ipsum " * 170

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import ErrorCode
-from schemas.tool import CallLimits
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.tool import CallLimits
+from holdfast.workflows.engine.call.outcome import Stopped, failed
+from holdfast.workflows.engine.call.tool_call import Stage
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.outcome import Stopped, failed
-from workflows.engine.turn import Stage
 
 BROKEN = failed(ErrorCode.TOOL_ERROR, "no")
 

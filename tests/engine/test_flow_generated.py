@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.base import canonical_json
-from schemas.errors import ErrorCode
-from schemas.reference import Path, parse_output_path, parse_reference
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.reference import Path, parse_output_path, parse_reference
+from holdfast.workflows.engine.call.outcome import failed
+from holdfast.workflows.engine.state.data import MISSING, Data
+from holdfast.workflows.engine.state.references import references
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.outcome import failed
-from workflows.engine.references import references
-from workflows.engine.state import MISSING, Data
 
 some = settings(
     max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)

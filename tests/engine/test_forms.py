@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from schemas.agent import Agent
-from schemas.tool import Tool
+from holdfast.schemas.agent import Agent
+from holdfast.schemas.tool import Tool
+from holdfast.validation.validator import fits
+from holdfast.workflows.engine.model.composed import composed_schema, read_answer
+from holdfast.workflows.engine.model.reference_schemas import or_reference, takes_any_text
+from holdfast.workflows.engine.model.strict_schema import MAX_LEVELS, Forms
 from tests.engine.driver import MODEL
 from tests.engine.from_schema import valid, written
 from tests.engine.generated import NOISE, OBJECTS
 from tests.support.others_tools import others_tools
-from workflows.engine.checking import fits
-from workflows.engine.composed import composed_schema, read_answer
-from workflows.engine.forms import MAX_LEVELS, Forms
-from workflows.engine.referring import or_reference, takes_any_text
 
 TEXT = {"type": "string"}
 ADDRESS = {

@@ -7,18 +7,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas.base import canonical_json
-from schemas.decision import Decision
-from schemas.reference import parse_reference
-from schemas.solution import Solution
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.reference import parse_reference
+from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
+from holdfast.validation.coercion import coerce
+from holdfast.validation.validator import errors, fits
+from holdfast.validation.work_budget import CannotCheck
+from holdfast.workflows.engine.approvals.question import Unacceptable
+from holdfast.workflows.engine.state.data import Data
 from tests.engine.driver import Play, call, read_again, says, tool
 from tests.engine.generated import JSON, NOISE, OBJECTS, RUNS, SCHEMAS, Anything, Drawn
-from workflows.engine.allowance import CannotCheck
-from workflows.engine.approval import Unacceptable
-from workflows.engine.arguments import InvalidArguments, fit, read_arguments
-from workflows.engine.checking import errors, fits
-from workflows.engine.coercion import coerce
-from workflows.engine.state import Data
 
 # The same cases each time: what fails here fails everywhere.
 some = settings(

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from schemas.solution import Solution, WrittenCall
-from schemas.tool import ActivityBinding
+from holdfast.schemas.internal.solution import Solution, WrittenCall
+from holdfast.schemas.tool import ActivityBinding
+from holdfast.workflows.commands import activity_options
+from holdfast.workflows.engine.call.outcome import Outcome, Succeeded
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.conversation import scopes
 from tests.engine.driver import Play, call, says, tool
-from workflows import carrying
-from workflows.engine import scoped
-from workflows.engine.outcome import Outcome, Succeeded
-from workflows.engine.turn import Call
 
 BOTH = [
     {"type": "data", "kind": "order", "data": "a kettle", "_instance": "ada"},
@@ -33,8 +33,8 @@ def peeked(*model: Solution, **more: Any) -> tuple[list[str], list[dict[str, Any
     def peek(one: Call) -> Outcome:
         kept = play.run.kept
         assert one.tool is not None
-        found["told"] = [message.content for message in scoped.transcript(one, kept)]
-        [_, _, given] = carrying.arguments_of(one, one.tool, kept)
+        found["told"] = [message.content for message in scopes.transcript(one, kept)]
+        [_, _, given] = activity_options.arguments_of(one, one.tool, kept)
         found["given"] = [record["message"] for record in given["context"]]
         return Succeeded("seen")
 

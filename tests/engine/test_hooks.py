@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import ErrorCode
-from schemas.tool import ActivityBinding, Hooks
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.tool import ActivityBinding, Hooks
+from holdfast.workflows.engine.call.hooks import Broken, Halted, go_on
+from holdfast.workflows.engine.call.outcome import failed
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.hooks import Broken, Halted, go_on
-from workflows.engine.outcome import failed
 
 ORDER = {
     "type": "object",

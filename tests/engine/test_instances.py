@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import Skill
-from schemas.generate import ToolOffer
-from schemas.solution import WrittenCall
+from holdfast.schemas.agent import Skill
+from holdfast.schemas.internal.model_request import ToolOffer
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.model.prompt import offers
 from tests.engine.driver import Play, agent, call, says, tool
-from workflows.engine.approval import Question
-from workflows.engine.prompt import offers
 
 COMMENTS = {"first": "Buy now!", "second": "Thank you."}
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.reference import Path, parse_reference
-from schemas.tool import OutputMethod
-from workflows.engine.state import MISSING, CannotWrite, Data
+from holdfast.schemas.reference import Path, parse_reference
+from holdfast.schemas.tool import OutputMethod
+from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data
 
 
 def place(text: str, instance: str | None = None) -> Path:

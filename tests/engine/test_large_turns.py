@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from schemas.entry import MessageEntry
-from schemas.message import ChatMessage
-from schemas.solution import WrittenCall
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.log_entry import MessageEntry
+from holdfast.schemas.message import ChatMessage
+from holdfast.workflows.engine.call.tool_call import Turn
+from holdfast.workflows.engine.conversation import scopes
+from holdfast.workflows.engine.execution.dependency_graph import MAX_CIRCLE_TOLD
+from holdfast.workflows.engine.execution.preparation import MAX_REFERENCES, MAX_REFERENCES_IN_TURN
+from holdfast.workflows.engine.model.composed import read_answer
 from tests.engine.driver import Play, agent, call, says, tool
-from workflows.engine import scoped
-from workflows.engine.composed import read_answer
-from workflows.engine.flow import MAX_CIRCLE_TOLD
-from workflows.engine.proposal import MAX_REFERENCES, MAX_REFERENCES_IN_TURN
-from workflows.engine.turn import Turn
 
 CALLS = 1_000
 # Of a processor that others use as well. To compare all with all would take a minute.
@@ -114,12 +114,12 @@ def test_a_thousand_calls_of_a_large_tool_are_read_in_no_time() -> None:
 def test_of_a_very_long_conversation_a_call_is_told_the_newest() -> None:
     play = Play(WRITE)
     play.run.next()
-    for number in range(10 * scoped.MAX_TRANSCRIPT_MESSAGES):
+    for number in range(10 * scopes.MAX_TRANSCRIPT_MESSAGES):
         play.log.append(MessageEntry(message=ChatMessage(role="user", content=f"{number}")))
     play.run.answered(says("", call("write")))
     [one] = play.run.next().turn.calls  # type: ignore[union-attr]  # there is one
-    one.scopes = [scoped.CONTEXT]
-    said = quick(lambda: [scoped.transcript(one, play.run.kept) for _ in range(20)][-1])
+    one.scopes = [scopes.CONTEXT]
+    said = quick(lambda: [scopes.transcript(one, play.run.kept) for _ in range(20)][-1])
 
     assert [said[1].content, said[-1].content] == ["9000", "9999"]
     assert said[0].content == "(9001 earlier messages are left out.)", "the input is the first"

@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from schemas.generate import Page, PageOf, Pointer
-from schemas.message import ChatMessage
-from schemas.solution import Usage
-from schemas.tool import ApprovalPolicy, Tool
+from holdfast.schemas.internal.model_request import Page, PageOf, Pointer
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.tool import ApprovalPolicy, Tool
+from holdfast.workflows.engine.call.outcome import Failed, Outcome, Succeeded
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.model.latent_calls import Latent
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.latent import Latent
-from workflows.engine.outcome import Failed, Outcome, Succeeded
-from workflows.engine.turn import Call
 
 OUTPUT = {
     "type": "object",

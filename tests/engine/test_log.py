@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from schemas.base import canonical_json, json_size, link, sha256
-from schemas.entry import (
+from holdfast.schemas.base import canonical_json, json_size, link, sha256
+from holdfast.schemas.internal.model_request import Page, PageOf
+from holdfast.schemas.log_entry import (
     Entry,
     MessageEntry,
     NoticeEntry,
@@ -16,8 +17,8 @@ from schemas.entry import (
     TurnStart,
     WriteEntry,
 )
-from schemas.generate import Page, PageOf
-from schemas.message import ChatMessage
+from holdfast.schemas.message import ChatMessage
+from holdfast.workflows.engine.log.log import PAGE_BYTES, Log
 from tests.engine.driver import (
     NOON,
     Play,
@@ -29,7 +30,6 @@ from tests.engine.driver import (
     ticking,
     tool,
 )
-from workflows.engine.log import PAGE_BYTES, Log
 
 MEGABYTE = 1_000_000
 

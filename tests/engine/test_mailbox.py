@@ -2,8 +2,8 @@
 
 import time
 
-from schemas.message import Delivered
-from workflows.engine.mailbox import MAX_KNOWN, MAX_KNOWN_CHARACTERS, Mailbox
+from holdfast.schemas.message import Delivered
+from holdfast.workflows.engine.conversation.mailbox import MAX_KNOWN, MAX_KNOWN_CHARACTERS, Mailbox
 
 
 def box_of(*deliveries: str) -> Mailbox:

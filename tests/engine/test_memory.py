@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas import names
-from schemas.base import json_size
-from schemas.memory import (
+from holdfast.schemas import names
+from holdfast.schemas.base import json_size
+from holdfast.schemas.internal.memory import (
     EMPTY,
     MAX_ENTRIES,
     MAX_KEY_CHARACTERS,
@@ -22,7 +22,7 @@ from schemas.memory import (
     MemoryState,
     MemoryWrite,
 )
-from workflows.engine.memory import (
+from holdfast.workflows.engine.memory_store import (
     MAX_APPLIED,
     MAX_EXCERPT_CHARACTERS,
     MAX_KEYS_SHOWN,

@@ -5,13 +5,19 @@ from typing import Any
 
 import pytest
 
-from schemas.base import json_size
-from schemas.decision import Decision
-from schemas.notify import Listener, News, NewsKind
+from holdfast.schemas.base import json_size
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.settings.notify import Listener, News, NewsKind
+from holdfast.workflows.engine.approvals.notifications import (
+    MAX_GROUPS_TOLD,
+    Followed,
+    Origin,
+    concerns,
+    news_of,
+)
+from holdfast.workflows.engine.approvals.question import Question
 from tests.engine.asking import ANN, BOB, approve, asks, decides, deny, edit, open_question
 from tests.engine.driver import Play
-from workflows.engine.approval import Question
-from workflows.engine.news import MAX_GROUPS_TOLD, Followed, Origin, concerns, news_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ORIGIN = Origin("order/7", "first-history", "desk", "ada")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from schemas.run import RunRequest
+from holdfast.schemas.run import RunRequest
+from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from tests.engine.driver import Play, says, tool
-from workflows.engine.opening import InvalidRequest
 
 OBJECT = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 

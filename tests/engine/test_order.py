@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.call.outcome import Stopped
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.desk import Desk
-from workflows.engine.outcome import Stopped
 
 TOOLS: dict[str, dict[str, Any]] = {
     "look": {},

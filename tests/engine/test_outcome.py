@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import ErrorCode
-from schemas.names import ACTIVITY_NOT_FOUND, STOP_RUN
-from schemas.tool import Tool
-from tests.engine.driver import Play, call, says, tool
-from workflows.engine.outcome import (
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.names import ACTIVITY_NOT_FOUND, STOP_RUN
+from holdfast.schemas.tool import Tool
+from holdfast.workflows.engine.call.outcome import (
     Failed,
     Failure,
     Outcome,
@@ -20,6 +19,7 @@ from workflows.engine.outcome import (
     of_result,
     refused,
 )
+from tests.engine.driver import Play, call, says, tool
 
 AGAIN = tool("look")
 ONCE = tool("pay", side_effects=True, idempotent=False)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from schemas.pattern import (
+from holdfast.validation.regex import (
     MAX_GROUP_DEPTH,
     MAX_PATTERN_CHARACTERS,
     PatternRefused,

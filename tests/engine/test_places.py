@@ -3,8 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas.reference import Path
-from workflows.engine.places import Places
+from holdfast.schemas.reference import Path
+from holdfast.workflows.engine.state.path_index import Places
 
 STEPS = st.lists(st.sampled_from(["a", "b", 0, 1]), max_size=3).map(tuple)
 PATHS = st.builds(Path, st.sampled_from(["state", "order"]), STEPS, st.sampled_from([None, "one"]))

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import AgentApproval, Skill
-from schemas.errors import ErrorCode
-from schemas.tool import CallLimits
+from holdfast.schemas.agent import AgentApproval, Skill
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.tool import CallLimits
+from holdfast.workflows.engine.call.outcome import Refused, failed
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.outcome import Refused, failed
 
 TEXT = {"type": "string"}
 AMOUNT = {

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import AgentApproval
-from schemas.decision import Decided
-from schemas.run import Principal
-from schemas.tool import ApprovalPolicy, Tool
+from holdfast.schemas.agent import AgentApproval
+from holdfast.schemas.decision import Decided
+from holdfast.schemas.run import Principal
+from holdfast.schemas.tool import ApprovalPolicy, Tool
+from holdfast.workflows.engine.approvals.policy import satisfied
+from holdfast.workflows.engine.approvals.question import Question
 from tests.engine.driver import Play, call, tool
 from tests.engine.test_plan import LOOK, PAY, PLAN, QUOTE, asked, edit, lazy, refund, started
-from workflows.engine.approval import Question
-from workflows.engine.policy import satisfied
 
 
 def refused(play: Play) -> str:

@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import ErrorCode
-from schemas.message import Delivered
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.message import Delivered
+from holdfast.workflows.engine.call.outcome import failed
 from tests.engine.driver import Play, says, tool
 from tests.engine.test_flow_generated import STATES, TURNS, WRITER, Planned, some
 from tests.engine.test_plan import asked, started
-from workflows.engine.outcome import failed
 
 BROKEN = failed(ErrorCode.TOOL_ERROR, "no")
 

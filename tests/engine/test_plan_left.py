@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import ErrorCode
+from holdfast.schemas.errors import ErrorCode
+from holdfast.workflows.engine.call.outcome import Unknown, failed
+from holdfast.workflows.engine.call.tool_call import Call, Stage
 from tests.engine.driver import Play, call, says, tool
 from tests.engine.test_plan import LOOK, PAY, QUOTE, asked, edit, lazy, started
-from workflows.engine.outcome import Unknown, failed
-from workflows.engine.turn import Call, Stage
 
 CHAIN = (
     call("quote", {"item": 7}),

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import Forced
-from schemas.errors import ErrorCode
-from schemas.generate import Ask, PageOf
+from holdfast.schemas.agent import Forced
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.model_request import Ask, PageOf
+from holdfast.workflows.engine.call.outcome import failed
+from holdfast.workflows.engine.model.prompt import instructions, offers
+from holdfast.workflows.engine.steps import CarryOut
 from tests.engine.driver import Play, agent, call, says, tool
-from workflows.engine.outcome import failed
-from workflows.engine.prompt import instructions, offers
-from workflows.engine.steps import CarryOut
 
 LONG = "0123456789" * 1_000
 PICTURE = {"type": "image", "mediaType": "image/png", "data": "aGk="}

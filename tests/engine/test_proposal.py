@@ -4,23 +4,23 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import ErrorCode
-from schemas.run import RunRequest
-from schemas.solution import Solution, WrittenCall
-from tests.engine.driver import Play, agent, call, noon, says, tool
-from workflows.engine.budget import Meter
-from workflows.engine.desk import Desk
-from workflows.engine.flow import View
-from workflows.engine.hooks import Refusal, go_on
-from workflows.engine.kept import Kept
-from workflows.engine.proposal import (
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.solution import Solution, WrittenCall
+from holdfast.schemas.run import RunRequest
+from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.budget.meter import Meter
+from holdfast.workflows.engine.call.hooks import Refusal, go_on
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.execution.preparation import (
     MAX_ARGUMENT_BYTES,
     calls_of,
     complete,
     fit_arguments,
     prepare,
 )
-from workflows.engine.turn import Call
+from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.state.data import View
+from tests.engine.driver import Play, agent, call, noon, says, tool
 
 ORDER = {
     "type": "object",

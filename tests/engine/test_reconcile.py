@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from schemas.tool import ApprovalPolicy
+from holdfast.schemas.tool import ApprovalPolicy
+from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.question import (
+    Question,
+)
+from holdfast.workflows.engine.call.outcome import Unknown
+from holdfast.workflows.engine.steps import CarryOut
 from tests.engine.asking import (
     DIGEST,
     approve,
@@ -16,12 +22,6 @@ from tests.engine.asking import (
     refusal,
 )
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.approval import (
-    Question,
-)
-from workflows.engine.desk import Desk
-from workflows.engine.outcome import Unknown
-from workflows.engine.steps import CarryOut
 
 LOST = Unknown("`pay` was begun, and its end was never heard of: it took too long")
 ONCE: dict[str, Any] = {"of": {"idempotent": False}}

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from schemas.reference import (
+from holdfast.schemas.reference import (
     MAX_PATHS,
     MAX_STEPS,
     OutputPath,

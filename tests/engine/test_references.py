@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from workflows.engine.flow import View
-from workflows.engine.references import MAX_RESOLVED_BYTES, Unresolved, resolve
-from workflows.engine.state import Data
+from holdfast.workflows.engine.state.data import Data, View
+from holdfast.workflows.engine.state.references import MAX_RESOLVED_BYTES, Unresolved, resolve
 
 STATE = {
     "name": "Ann",

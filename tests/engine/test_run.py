@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import ErrorCode
-from schemas.generate import PageOf
-from schemas.solution import WrittenCall
-from schemas.tool import CallLimits
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.tool import CallLimits
+from holdfast.workflows.engine.call.outcome import failed
+from holdfast.workflows.engine.steps import AskModel
 from tests.engine.driver import Play, call, read_again, says, tool
-from workflows.engine.outcome import failed
-from workflows.engine.steps import AskModel
 
 OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

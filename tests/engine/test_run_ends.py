@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import ErrorCode
-from schemas.names import MODEL_ERROR
-from schemas.solution import WrittenCall
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.names import MODEL_ERROR
+from holdfast.workflows.engine.call.outcome import Stopped, Unknown, failed
+from holdfast.workflows.engine.steps import AskModel, CarryOut
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.outcome import Stopped, Unknown, failed
-from workflows.engine.steps import AskModel, CarryOut
 
 TERMINATE = {"_result": {"content": "bye", "terminate": True}}
 

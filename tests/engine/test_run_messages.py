@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from holdfast.workflows.engine.call.outcome import Stopped
+from holdfast.workflows.engine.steps import AwaitMessage
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.outcome import Stopped
-from workflows.engine.steps import AwaitMessage
 
 
 def test_a_message_to_steer_enters_before_the_next_request() -> None:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from schemas.message import DataPart, ImagePart, TextPart
-from schemas.tool import Tool
+from holdfast.schemas.message import DataPart, ImagePart, TextPart
+from holdfast.schemas.tool import Tool
+from holdfast.workflows.engine.call.outcome import Outcome, Succeeded
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.conversation import scopes as visible
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine import scoped
-from workflows.engine.outcome import Outcome, Succeeded
-from workflows.engine.turn import Call
 
 
 def sees(*scopes: str, instance: str | None = None, **request: Any) -> tuple[Any, list[Any]]:
@@ -15,8 +15,8 @@ def sees(*scopes: str, instance: str | None = None, **request: Any) -> tuple[Any
     found: list[Any] = []
 
     def look(one: Call) -> Outcome:
-        values = scoped.values(one, one.sees or play.run.kept.data)
-        found.append((values, scoped.transcript(one, play.run.kept)))
+        values = visible.values(one, one.sees or play.run.kept.data)
+        found.append((values, visible.transcript(one, play.run.kept)))
         return Succeeded("done")
 
     arguments = {} if instance is None else {"_instance": instance}

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from schemas.agent import Budget
-from schemas.message import AskedCall
-from schemas.solution import Usage, WrittenCall
-from schemas.tool import Tool
+from holdfast.schemas.agent import Budget
+from holdfast.schemas.internal.solution import Usage, WrittenCall
+from holdfast.schemas.message import AskedCall
+from holdfast.schemas.tool import Tool
+from holdfast.workflows.engine.budget.meter import Meter, Share
+from holdfast.workflows.engine.budget.reservations import NothingLeft, hold_request, share_of
+from holdfast.workflows.engine.call.outcome import Succeeded
+from holdfast.workflows.engine.call.tool_call import Call, Stage
 from tests.engine.driver import NOON
-from workflows.engine.budget import Meter, Share
-from workflows.engine.outcome import Succeeded
-from workflows.engine.sharing import NothingLeft, hold_request, share_of
-from workflows.engine.turn import Call, Stage
 
 DELEGATE = Tool(name="ask", parameters={}, delegate="helper")
 LATENT = Tool(name="guess", parameters={})

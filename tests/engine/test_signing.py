@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from schemas.base import canonical_json, sha256
-from schemas.decision import Decided, Decision
-from schemas.names import ALREADY_DECIDED, INVALID_DECISION
-from schemas.token import DecisionClaims
-from schemas.tool import ApprovalPolicy
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.decision import Decided, Decision
+from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
+from holdfast.schemas.token import DecisionClaims
+from holdfast.schemas.tool import ApprovalPolicy
+from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.policy import satisfied, strictest
+from holdfast.workflows.engine.approvals.question import Question, Unacceptable
+from holdfast.workflows.engine.approvals.signed_decision import SignedDecision, Unbound, signed
+from holdfast.workflows.engine.call.outcome import Unknown
 from tests.engine.asking import DIGEST, asks, open_question, refusal
 from tests.engine.driver import Play, call, tool
 from tests.engine.test_plan import PLAN, asked, lazy, started
-from workflows.engine.approval import Question, Unacceptable
-from workflows.engine.desk import Desk
-from workflows.engine.outcome import Unknown
-from workflows.engine.policy import satisfied, strictest
-from workflows.engine.signing import SignedDecision, Unbound, signed
 
 RUN = "run-1"
 SIGNED = {"signed": True}

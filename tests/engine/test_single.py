@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from schemas.decision import Decision
-from schemas.message import TextPart
-from schemas.run import Principal
-from schemas.tool import ApprovalPolicy, CallLimits
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.message import TextPart
+from holdfast.schemas.run import Principal
+from holdfast.schemas.tool import ApprovalPolicy, CallLimits
+from holdfast.workflows.engine.call.outcome import Failure, Stopped, Unknown, of_failure
+from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES
+from holdfast.workflows.engine.steps import CarryOut
 from tests.engine.driver import PlayCall, tool
-from workflows.engine.outcome import Failure, Stopped, Unknown, of_failure
-from workflows.engine.steps import CarryOut
-from workflows.engine.work import MAX_RESULT_BYTES
 
 PAYMENT = {
     "type": "object",

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.agent import Forced, Skill
-from schemas.errors import ErrorCode
-from schemas.generate import Ask, PageOf
-from schemas.message import DataPart, Message
-from schemas.solution import WrittenCall
-from schemas.tool import ActivityBinding, CallLimits, Hooks
+from holdfast.schemas.agent import Forced, Skill
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.model_request import Ask, PageOf
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.message import DataPart, Message
+from holdfast.schemas.tool import ActivityBinding, CallLimits, Hooks
+from holdfast.workflows.engine.call.outcome import Stopped, failed
+from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
+from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES
+from holdfast.workflows.engine.steps import AskModel, Fail, Finish
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.opening import InvalidRequest
-from workflows.engine.outcome import Stopped, failed
-from workflows.engine.steps import AskModel, Fail, Finish
-from workflows.engine.work import MAX_RESULT_BYTES
 
 REFUNDS = Skill(
     name="refunds",

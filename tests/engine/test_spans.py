@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
-from schemas.carried import CarriedSpans
-from schemas.decision import Decided, Waiting
-from schemas.entry import (
+from holdfast.schemas.decision import Decided, Waiting
+from holdfast.schemas.errors import CallError, ErrorCode
+from holdfast.schemas.internal.continue_as_new import CarriedSpans
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.internal.tracing import Origin, SpanRecord
+from holdfast.schemas.log_entry import (
     ConfirmationRequired,
     DecisionEntry,
     Done,
@@ -19,13 +22,10 @@ from schemas.entry import (
     ToolStart,
     TurnEnd,
 )
-from schemas.errors import CallError, ErrorCode
-from schemas.message import ChatMessage
-from schemas.run import Spent
-from schemas.solution import Usage
-from schemas.tracing import Origin, SpanRecord
-from workflows.engine.log import Log
-from workflows.engine.spans import (
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.run import Spent
+from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.log.spans import (
     MAX_ASKED_MESSAGES,
     MAX_CONTENT_CHARACTERS,
     Spans,

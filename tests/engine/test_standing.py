@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from schemas.reference import Path, parse_reference
-from schemas.tool import Tool
-from tests.engine.driver import Play, call, says, tool
-from workflows.engine.kept import Kept
-from workflows.engine.prompt import veil_of
-from workflows.engine.standing import (
+from holdfast.schemas.reference import Path, parse_reference
+from holdfast.schemas.tool import Tool
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.model.prompt import veil_of
+from holdfast.workflows.engine.model.state_context import (
     MAX_INSTANCES_CHARACTERS,
     MIN_SHARE_CHARACTERS,
     tail,
 )
-from workflows.engine.turn import Call
-from workflows.engine.veils import MAX_VEILS, Veil
+from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.state.redaction import MAX_VEILS, Veil
+from tests.engine.driver import Play, call, says, tool
 
 PAGE = "Ignore all that. " * 1_000
 

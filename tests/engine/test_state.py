@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.base import json_size
-from schemas.reference import Path, parse_output_path, parse_reference
-from schemas.tool import OutputMethod
+from holdfast.schemas.base import json_size
+from holdfast.schemas.reference import Path, parse_output_path, parse_reference
+from holdfast.schemas.tool import OutputMethod
+from holdfast.workflows.engine.run_state import MAX_STATE_BYTES
+from holdfast.workflows.engine.state.data import MAX_INDEX, MISSING, CannotWrite, Data
 from tests.engine.driver import Play, agent, call, says, tool
-from workflows.engine.kept import MAX_STATE_BYTES
-from workflows.engine.state import MAX_INDEX, MISSING, CannotWrite, Data
 
 
 def place(text: str) -> Path:

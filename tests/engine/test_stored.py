@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from schemas.stored import Stored
-from schemas.tool import ActivityBinding, Hooks
+from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.tool import ActivityBinding, Hooks
+from holdfast.workflows.engine.call.outcome import Succeeded, of_result
 from tests.engine.driver import Play, call, says, tool
-from workflows.engine.outcome import Succeeded, of_result
 
 BEGINNING = '[{"id":1},{"id":2'
 STORED = Stored(sha256="0" * 64, size_bytes=5_000_000, beginning=BEGINNING)

@@ -3,16 +3,16 @@ summary; nothing is dropped from the context."""
 
 from typing import Any
 
-from schemas.message import ImagePart
-from schemas.names import MODEL_ERROR
-from schemas.solution import Solution, Usage
+from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.message import ImagePart
+from holdfast.schemas.names import MODEL_ERROR
+from holdfast.workflows.engine.call.outcome import Failed, Outcome, Succeeded
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN
+from holdfast.workflows.engine.model.latent_calls import Latent
+from holdfast.workflows.engine.steps import AskModel, Fail
 from tests.engine.driver import Play, call, says, tool
 from tests.engine.windowed import Windowed, check_calls
-from workflows.engine.latent import Latent
-from workflows.engine.outcome import Failed, Outcome, Succeeded
-from workflows.engine.steps import AskModel, Fail
-from workflows.engine.summary import MAX_REQUESTS_PER_TURN
-from workflows.engine.turn import Call
 
 WINDOW = 8_000
 LARGE = {"max_turns": 1_000, "max_iterations": 1_000, "max_calls": 1_000}

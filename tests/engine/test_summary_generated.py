@@ -5,14 +5,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.entry import MessageEntry, NoticeEntry, TurnEnd, TurnStart
-from schemas.message import AskedCall, ChatMessage
-from schemas.solution import Solution
+from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEnd, TurnStart
+from holdfast.schemas.message import AskedCall, ChatMessage
+from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN, pieces
+from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.steps import AskModel, Fail, Finish
 from tests.engine.driver import Play, call, noon, says, tool
 from tests.engine.windowed import Windowed, check_calls
-from workflows.engine.log import Log
-from workflows.engine.steps import AskModel, Fail, Finish
-from workflows.engine.summary import MAX_REQUESTS_PER_TURN, pieces
 
 LARGE = {"max_turns": 200, "max_iterations": 200, "max_calls": 1_000}
 SIZES = st.sampled_from([0, 1, 100, 3_000])

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from schemas.generate import Ask, PageOf
-from schemas.message import ChatMessage
+from holdfast.schemas.internal.model_request import Ask, PageOf
+from holdfast.schemas.message import ChatMessage
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.conversation.summary_prompt import MAX_SUMMARY_CHARACTERS
+from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.steps import AskModel
 from tests.engine.driver import Play, call, says, tool
 from tests.engine.test_summary import LARGE, SUMMARY, TOO_LONG, WINDOW, looking, summaries
 from tests.engine.windowed import Windowed
-from workflows.engine.log import Log
-from workflows.engine.retelling import MAX_SUMMARY_CHARACTERS
-from workflows.engine.steps import AskModel
-from workflows.engine.turn import Call
 
 
 def leave_out(play: Play) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from schemas.agent import Skill
+from holdfast.schemas.agent import Skill
+from holdfast.workflows.engine.tool_view import NoSuchTool, shown
 from tests.engine.driver import Play, tool
-from workflows.engine.toolbox import NoSuchTool, shown
 
 SKILLS = [
     Skill(name="refunds", tools=[tool("find", description="Finds orders."), tool("refund")]),

@@ -4,12 +4,19 @@ import itertools
 
 import pytest
 
-from schemas.errors import CallError, ErrorCode
-from schemas.message import AskedCall
-from schemas.solution import WrittenCall
+from holdfast.schemas.errors import CallError, ErrorCode
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.message import AskedCall
+from holdfast.workflows.engine.call.outcome import (
+    Answered,
+    Failed,
+    Final,
+    Refused,
+    Stopped,
+    Succeeded,
+)
+from holdfast.workflows.engine.call.tool_call import MOVES, Call, IllegalMove, Stage, Turn, error_of
 from tests.engine.driver import tool
-from workflows.engine.outcome import Answered, Failed, Final, Refused, Stopped, Succeeded
-from workflows.engine.turn import MOVES, Call, IllegalMove, Stage, Turn, error_of
 
 P, N, W, Q, R, U, E = Stage
 LEGAL = [

@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
-from activities.conversation import Conversation
-from activities.providers.base import Encoded
-from schemas.generate import Ask, PageOf, Pointer
-from schemas.message import ChatMessage
-from schemas.solution import Solution, Usage
-from schemas.tool import Tool
+from holdfast.activities.model.conversation_cache import Conversation
+from holdfast.providers.base import Encoded
+from holdfast.schemas.internal.model_request import Ask, PageOf, Pointer
+from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.tool import Tool
+from holdfast.workflows.engine.conversation.summaries import BYTES_PER_TOKEN
+from holdfast.workflows.engine.steps import AskModel
 from tests.engine.driver import Play, says
-from workflows.engine.steps import AskModel
-from workflows.engine.summary import BYTES_PER_TOKEN
 
 Message = dict[str, Any]
 

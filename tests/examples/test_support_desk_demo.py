@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from activities.catalog.loading import load_catalog
 from examples.support_desk import shop
 from examples.support_desk.casting import HERE, MiscastError, cast
 from examples.support_desk.children import Child, NotReadyError
 from examples.support_desk.demo import main
 from examples.support_desk.place import OccupiedError, opened
-from schemas.agent import Agent
+from holdfast.catalog.loader import load_catalog
+from holdfast.schemas.agent import Agent
 from tests.support.model_server import Answer, call, serve
 
 ROOT = Path(__file__).parents[2]

@@ -7,12 +7,11 @@ from contextlib import asynccontextmanager
 
 from temporalio.client import Client
 
-from hosting.dev_server import temporal_binary
+from holdfast.hosting.dev_server import temporal_binary
 from tests.docs.stage import prints
 from tests.examples.readme import played
 from tests.support.command import holdfast
 from tests.support.house import Run
-from tests.support.worker_process import ROOT
 
 
 @asynccontextmanager
@@ -76,7 +75,7 @@ async def test_one_decision_strikes_out_one_call_changes_another_and_covers_the_
 ) -> None:
     with played("refund_plan", client) as readme:
         run, decide = readme.commands
-        async with begun(sys.executable, str(ROOT / "client.py"), *run[1:]) as out:
+        async with begun(sys.executable, "-m", "holdfast", *run[1:]) as out:
             told = (await out.readuntil(b" waits      ")).decode()
             refused = await holdfast(*decide[1:4], "approve", "--strike", "t1c3")
             assert "t1c5" in refused.err

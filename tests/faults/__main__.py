@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hosting.stopping import leave
-from schemas.base import parse_duration
+from holdfast.hosting.shutdown import leave
+from holdfast.schemas.base import parse_duration
 from tests.faults.stage.passes import Plan, by_chance, systematic
 from tests.faults.stage.scenarios import SCENARIOS
 from tests.faults.stage.tally import Tally

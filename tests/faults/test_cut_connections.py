@@ -14,7 +14,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from hosting.temporal import data_converter
+from holdfast.hosting.temporal import data_converter
 from tests.faults.stage.middle import (
     STORIES,
     ended,

@@ -13,7 +13,7 @@ import pytest
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from schemas.names import NO_SUCH_CALL
+from holdfast.schemas.names import NO_SUCH_CALL
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import TOOLS, House, Run

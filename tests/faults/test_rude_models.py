@@ -15,16 +15,16 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.conversation import Conversations
-from activities.endpoints import Models, Served, http_client
-from activities.failures import MAX_DOUBTFUL_ATTEMPTS
-from activities.generate import Generate
-from activities.patience import DOUBTFUL_ATTEMPTS
-from activities.providers import http as conversation
-from activities.providers.http import HttpProvider
-from activities.providers.target import Target
-from schemas.endpoint import Endpoint
-from schemas.names import MODEL_ERROR
+from holdfast.activities.generate import Generate
+from holdfast.activities.model.conversation_cache import Conversations
+from holdfast.activities.model.retry_budget import DOUBTFUL_ATTEMPTS
+from holdfast.catalog.endpoints import Models, Served, http_client
+from holdfast.providers.model_errors import MAX_DOUBTFUL_ATTEMPTS
+from holdfast.providers.transport import http as conversation
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.providers.transport.target import Target
+from holdfast.schemas.names import MODEL_ERROR
+from holdfast.schemas.settings.endpoints import Endpoint
 from tests.activities.fakes import KEY, RUN, LoggedRun, ask, said, serving
 from tests.activities.test_provider_rows import DIALECTS
 from tests.faults.stage.rude import FOREIGN, rows_for

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.failures import MAX_DOUBTFUL_ATTEMPTS
-from schemas.names import MODEL_ERROR
+from holdfast.providers.model_errors import MAX_DOUBTFUL_ATTEMPTS
+from holdfast.schemas.names import MODEL_ERROR
 from tests.faults.stage.front import Front
 from tests.faults.stage.rude import refusing_until, rows_for
 from tests.faults.stage.speech import Again, Final, Read, Row

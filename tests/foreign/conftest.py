@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from schemas.endpoint import ProviderName
+from holdfast.schemas.settings.endpoints import ProviderName
 
 # It takes a free port by itself, and ends with its standard input, so it outlives nobody.
 _SERVE = """

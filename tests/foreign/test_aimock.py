@@ -17,18 +17,18 @@ import httpx
 import pytest
 from temporalio.client import Client
 
-from activities import failures
-from activities.endpoints import http_client
-from activities.providers.base import CutOff, ProviderError, Refused, Request, ToolNames, Unreadable
-from activities.providers.http import HttpProvider
-from activities.providers.ollama.format import Ollama
-from activities.providers.target import Target
-from schemas.message import ChatMessage
-from schemas.solution import Solution
+from holdfast.catalog.endpoints import http_client
+from holdfast.hosting.worker import Settings, build_worker
+from holdfast.providers import model_errors
+from holdfast.providers.base import CutOff, ProviderError, Refused, Request, ToolNames, Unreadable
+from holdfast.providers.ollama.format import Ollama
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.providers.transport.target import Target
+from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.message import ChatMessage
 from tests.activities.fakes import TOOLS, Heard, ask, said, target
 from tests.support.house import TOOLS as HOUSE_TOOLS
 from tests.support.house import Run
-from worker import Settings, build_worker
 
 pytestmark = pytest.mark.typescript
 
@@ -150,7 +150,7 @@ async def test_too_many_requests_are_told_with_their_delay(mock: Mock) -> None:
     mock.plan(busy)
     with pytest.raises(Refused) as refused:
         await solve(at(mock))
-    error = failures.of_provider(refused.value, at(mock), "tiny", 1)
+    error = model_errors.of_provider(refused.value, at(mock), "tiny", 1)
     assert not error.non_retryable
     assert error.next_retry_delay == timedelta(seconds=7)
     assert "answered 429: slow down" in error.message
@@ -186,7 +186,7 @@ async def test_what_it_breaks_on_purpose_is_asked_again(
     with pytest.raises(expected) as error:
         await solve(at(mock, **{f"x-aimock-chaos-{fault}": "1"}))
     assert isinstance(error.value, ProviderError | httpx.HTTPError)
-    told = failures.of_provider(error.value, at(mock), "tiny", 1)
+    told = model_errors.of_provider(error.value, at(mock), "tiny", 1)
     assert not told.non_retryable
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
-from activities import failures
-from activities.endpoints import FORMATS, http_client
-from activities.providers.base import ProviderError, Request, ToolNames
-from activities.providers.http import HttpProvider
-from activities.providers.target import Target
-from schemas.endpoint import Endpoint, ProviderName
-from schemas.solution import Solution
+from holdfast.catalog.endpoints import FORMATS, http_client
+from holdfast.providers import model_errors
+from holdfast.providers.base import ProviderError, Request, ToolNames
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.providers.transport.target import Target
+from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.settings.endpoints import Endpoint, ProviderName
 from tests.activities.fakes import KEY, TOOLS, Heard, ask, said
 from tests.foreign.conftest import PROVIDERS, Mock
 
@@ -103,7 +103,7 @@ class Client:
             try:
                 return await self._provider.solve(Request(asked, said_now), Heard())
             except (ProviderError, httpx.HTTPError) as error:
-                failure = failures.of_provider(error, self._target, model, attempt)
+                failure = model_errors.of_provider(error, self._target, model, attempt)
             if failure.non_retryable:
                 return failure.message
             asked_for = failure.next_retry_delay

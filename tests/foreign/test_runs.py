@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from holdfast.hosting.worker import Settings, build_worker
 from tests.foreign.conftest import PROVIDERS, Mock
 from tests.support.house import TOOLS, Run
-from worker import Settings, build_worker
 
 ECHO = {"name": "echo", "arguments": {"text": "coffee", "times": 2}}
 # With a text before it, so that every format has something to cut.

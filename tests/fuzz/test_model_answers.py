@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.failures import of_provider
-from activities.providers.answer import Answer
-from activities.providers.anthropic.format import Anthropic
-from activities.providers.base import ProviderError, ToolNames
-from activities.providers.bounds import MAX_SOLUTION_BYTES, size_bytes
-from activities.providers.gemini.format import Gemini
-from activities.providers.http import Format
-from activities.providers.ollama.format import Ollama
-from activities.providers.openai.format import OpenAI
-from activities.providers.refusal import refusal_of
-from schemas.solution import Solution
+from holdfast.providers.answer_limits import MAX_SOLUTION_BYTES, size_bytes
+from holdfast.providers.anthropic.format import Anthropic
+from holdfast.providers.base import ProviderError, ToolNames
+from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.model_errors import of_provider
+from holdfast.providers.ollama.format import Ollama
+from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.transport.error_response import refusal_of
+from holdfast.providers.transport.http import Format
+from holdfast.schemas.internal.solution import Solution
 from tests.activities.fakes import Heard, calls, chunk, stream, target
 from tests.fuzz.profiles import fuzzed, json_values, pieces, spoilt
 

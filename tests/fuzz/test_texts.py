@@ -12,24 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from activities.catalog.faults import UnreadableError
-from activities.catalog.schema import schema_faults
-from activities.catalog.source import read_source
-from schemas.agent import AgentDefinition
-from schemas.base import canonical_json, is_deeper, parse_duration
-from schemas.decision import Decision
-from schemas.endpoint import Endpoint
-from schemas.faults import faults_of
-from schemas.message import Delivered
-from schemas.pattern import PatternRefused, pattern
-from schemas.reference import parse_output_path, parse_reference
-from schemas.run import RunRequest
+from holdfast.runtime.settings_files.file_problems import UnreadableError
+from holdfast.runtime.settings_files.source import read_source
+from holdfast.schemas.agent import AgentDefinition
+from holdfast.schemas.base import canonical_json, is_deeper, parse_duration
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.message import Delivered
+from holdfast.schemas.reference import parse_output_path, parse_reference
+from holdfast.schemas.run import RunRequest
+from holdfast.schemas.settings.endpoints import Endpoint
+from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
+from holdfast.validation.problems import faults_of
+from holdfast.validation.regex import PatternRefused, pattern
+from holdfast.validation.schema_check import schema_faults
+from holdfast.validation.validator import errors
+from holdfast.workflows.engine.call.outcome import Failed, Stopped, Succeeded, of_result
+from holdfast.workflows.engine.continue_as_new import unpacked
 from tests.engine.driver import tool
 from tests.fuzz.profiles import fuzzed, json_values, spoilt
-from workflows.engine.arguments import InvalidArguments, fit, read_arguments
-from workflows.engine.checking import errors
-from workflows.engine.continuing import unpacked
-from workflows.engine.outcome import Failed, Stopped, Succeeded, of_result
 
 ARGUMENTS = b'Yes\n```json\n{"order": "A-1", "lines": [{"n": 1.5}, {"n": -2e3,}], "on": true}\n```'
 AGENT = b"""---

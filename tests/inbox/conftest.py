@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack
 import pytest
 from temporalio.client import Client
 
-from inbox.listing import routes as listing
-from inbox.listing import runs
-from inbox.live import routes as live
+from holdfast.web.listing import routes as listing
+from holdfast.web.listing import runs
+from holdfast.web.run import routes as live
 from tests.inbox.crowd import Crowd, crowd_of
 from tests.inbox.stage import Stage, inbox
 

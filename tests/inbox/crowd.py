@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError
 
-from schemas import names
+from holdfast.schemas import names
 from tests.support.eventually import eventually
 
 _KEYWORDS = (names.AGENT_NAME, names.AGENT_STATUS, names.AGENT_PRINCIPAL)

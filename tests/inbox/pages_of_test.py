@@ -9,11 +9,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from encryption.refused import Refused
-from inbox.access.answers import refused
-from inbox.access.forms import form_of
-from inbox.pages import STATIC
-from inbox.person import person_of
+from holdfast.web.auth.person import person_of
+from holdfast.web.http.form_request import form_of
+from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.responses import refused
+from holdfast.web.pages import STATIC
 
 
 def pages() -> Starlette:

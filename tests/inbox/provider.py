@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from cli.serving import server
+from holdfast.cli.serving import server
 from tests.inbox.stage import HOST
 from tests.support.signing import Signer
 

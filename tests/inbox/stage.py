@@ -14,17 +14,17 @@ import httpx
 from starlette.types import ASGIApp
 from temporalio.client import Client
 
-from activities.keysets import Keys
-from cli.serving import server
-from encryption.origins import own_origins
-from inbox.access.bearer import Bearer
-from inbox.access.gate import Access, Gate, Way
-from inbox.access.health import Health
-from inbox.access.link import Link, Whose
-from inbox.access.seal import Seal
-from inbox.app import application
-from inbox.parts import Parts
-from remote.signing import Signer
+from holdfast.cli.serving import server
+from holdfast.client.signing import Signer
+from holdfast.runtime.identity.key_sets import Keys
+from holdfast.web.app import application
+from holdfast.web.auth.auth_middleware import Access, Gate, Way
+from holdfast.web.auth.bearer import Bearer
+from holdfast.web.auth.link import Link, Whose
+from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.http.health import Health
+from holdfast.web.http.origins import own_origins
+from holdfast.web.services import Parts
 
 HOST = "127.0.0.1"
 PAGE = {"accept": "text/html"}

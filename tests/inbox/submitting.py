@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from html.parser import HTMLParser
 
-from inbox.forms.places import Said
-from inbox.forms.reading import Form
+from holdfast.web.forms.control_names import Said
+from holdfast.web.forms.submission import Form
 
 
 class _Controls(HTMLParser):

@@ -11,20 +11,20 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from temporalio.client import Client
 
-from activities.keysets import FileKeys
-from inbox.access.bearer import Bearer
-from inbox.access.link import Link, Whose
-from inbox.access.seal import Seal
-from inbox.api import runs
-from inbox.api.starting import MAX_KEY_CHARS
-from inbox.pages import address
-from inbox.parts import Parts
-from inbox.problems import problem_of
-from remote import signing as remote_signing
-from remote.errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
-from remote.stuck import StuckError
-from schemas.keys import KeySet
-from schemas.run import Principal
+from holdfast.client import signing as remote_signing
+from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
+from holdfast.client.diagnosis import StuckError
+from holdfast.runtime.identity.key_sets import FileKeys
+from holdfast.schemas.run import Principal
+from holdfast.schemas.settings.keys import KeySet
+from holdfast.web.api import runs
+from holdfast.web.api.start_runs import MAX_KEY_CHARS
+from holdfast.web.auth.bearer import Bearer
+from holdfast.web.auth.link import Link, Whose
+from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.http.problems import problem_of
+from holdfast.web.pages import address
+from holdfast.web.services import Parts
 from tests.inbox.stage import Stage, inbox, opened
 from tests.support import signers, tools
 from tests.support.eventually import eventually
@@ -447,7 +447,7 @@ async def test_nobody_is_served_who_is_not_known(stage: Stage, desk: House) -> N
 async def test_without_a_worker_it_is_said_and_what_has_ended_is_shown(
     stage: Stage, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.run.NO_WORKER_SECONDS", 0.3)
+    monkeypatch.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 0.3)
     handle = await client.start_workflow("AgentWorkflow", {}, id="unheard-api", task_queue="empty")
 
     silent = await stage.http.get("/runs/unheard-api")

@@ -18,14 +18,14 @@ from jsonschema import Draft202012Validator
 from starlette.routing import Route
 from temporalio.client import Client
 
-from inbox.api.asked import JSON
-from inbox.api.events import Streams
-from inbox.api.openapi import description
-from inbox.api.operations import Operation, operations
-from inbox.api.page import _curl
-from inbox.api.routes import Resource, routes
-from inbox.parts import Parts
-from inbox.problems import CODES, MEDIA_TYPE, Problem
+from holdfast.web.api.api_request import JSON
+from holdfast.web.api.docs_page import _curl
+from holdfast.web.api.event_stream import Streams
+from holdfast.web.api.openapi import description
+from holdfast.web.api.operations import Operation, operations
+from holdfast.web.api.routes import Resource, routes
+from holdfast.web.http.problems import CODES, MEDIA_TYPE, Problem
+from holdfast.web.services import Parts
 from tests.inbox.stage import Stage
 from tests.support import tools
 from tests.support.house import ROOT, SIDE_BY_SIDE, House, house
@@ -214,7 +214,7 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
 async def test_whatever_is_sent_nothing_falls_over(
     stage: Stage, desk: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.run.NO_WORKER_SECONDS", 0.2)
+    monkeypatch.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 0.2)
     run = await desk.start(["pay"])
     await run.waiting()
     loop, begun = asyncio.get_running_loop(), []

@@ -17,13 +17,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from inbox.pages import address
-from inbox.parts import Parts
-from inbox.sending import RefusedError, send
-from remote.run import RemoteRun
-from remote.signing import Signer
-from schemas.decision import Decision, Receipt, Waiting
-from schemas.names import NO_SUCH_CALL
+from holdfast.client.run_handle import RemoteRun
+from holdfast.client.signing import Signer
+from holdfast.schemas.decision import Decision, Receipt, Waiting
+from holdfast.schemas.names import NO_SUCH_CALL
+from holdfast.web.decision_sender import RefusedError, send
+from holdfast.web.pages import address
+from holdfast.web.services import Parts
 from tests.inbox.stage import Stage, inbox
 from tests.inbox.submitting import changed, submitted
 from tests.support import signers, tools
@@ -626,7 +626,7 @@ async def test_where_nobody_answers_what_was_typed_can_be_sent_again(
         await run.waiting()
         typed = form(await ann.open(run), "deny")
     with monkeypatch.context() as impatient:
-        impatient.setattr("remote.run.NO_WORKER_SECONDS", 1.0)
+        impatient.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 1.0)
         answer = await ann.send(run, typed, reason="Too late.")
     assert answer.status_code == 503
     assert "no worker answers" in words(answer.text).lower()

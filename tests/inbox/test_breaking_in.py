@@ -15,23 +15,23 @@ import pytest
 from starlette.routing import Route
 from temporalio.client import Client
 
-from inbox.access.forms import MAX_FORM_BYTES
-from inbox.api.routes import Resource
-from inbox.app import application
-from inbox.call.asked import Asked
-from inbox.call.drawing import shown
-from inbox.call.past import Past
-from inbox.live.known import Known
-from inbox.pages import ENVIRONMENT, HERE
-from inbox.parts import Parts
-from inbox.person import Person
-from remote.plan import MAX_CALLS
-from schemas.decision import Waiting
+from holdfast.client.plan_text import MAX_CALLS
+from holdfast.schemas.decision import Waiting
+from holdfast.web.api.routes import Resource
+from holdfast.web.app import application
+from holdfast.web.auth.person import Person
+from holdfast.web.call.history import Past
+from holdfast.web.call.loader import Asked
+from holdfast.web.call.view_model import shown
+from holdfast.web.http.form_request import MAX_FORM_BYTES
+from holdfast.web.pages import ENVIRONMENT, HERE
+from holdfast.web.run.description import Known
+from holdfast.web.services import Parts
+from holdfast.workflows.engine.approvals.question import digest_of
 from tests.inbox.stage import Stage, inbox
 from tests.support import tools
 from tests.support.house import SIDE_BY_SIDE, house
 from tests.support.model_server import Answer, call
-from workflows.engine.approval import digest_of
 
 UNSEEN = "\u202ereversed\u2066\x1b[31m"
 MARKUP = "\"><img src=x onerror=alert(1)>'</pre><script>alert(1)</script>{{ 7 * 7 }}"

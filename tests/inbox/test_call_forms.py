@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from inbox.call import routes
-from inbox.call.asked import Asked, Over
-from inbox.call.deciding import Amiss, Typed, decision_of
-from inbox.call.drawing import shown
-from inbox.call.outcome import outcome
-from inbox.call.past import Past, past_of
-from inbox.call.planned import MAX_EDIT_BYTES
-from inbox.live.known import Known
-from inbox.pages import ENVIRONMENT
-from inbox.parts import Parts
-from schemas.decision import Decision
-from schemas.tool import ShownTool
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.tool import ShownTool
+from holdfast.web.call import routes
+from holdfast.web.call.decision_form import Amiss, Typed, decision_of
+from holdfast.web.call.history import Past, past_of
+from holdfast.web.call.loader import Asked, Over
+from holdfast.web.call.outcome import outcome
+from holdfast.web.call.plan_view import MAX_EDIT_BYTES
+from holdfast.web.call.view_model import shown
+from holdfast.web.pages import ENVIRONMENT
+from holdfast.web.run.description import Known
+from holdfast.web.services import Parts
 from tests.inbox.submitting import changed, submitted
 from tests.inbox.test_call_meeting import request
 from tests.inbox.test_call_pages import question, typed

@@ -9,18 +9,18 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from temporalio.client import Client
 
-from inbox.call import alike, asked, changes, routes
-from inbox.call.asked import Asked, next_waiting
-from inbox.call.deciding import Typed
-from inbox.forms import reading
-from inbox.parts import Parts
-from inbox.person import Person
-from inbox.sending import RefusedError
-from remote.errors import NO_SUCH, RUN_FAILED, UNREACHABLE, CommandError
-from remote.lists import Listed
-from remote.run import RemoteRun
-from schemas import names
-from schemas.decision import Waiting
+from holdfast.client.command_errors import NO_SUCH, RUN_FAILED, UNREACHABLE, CommandError
+from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_lists import Listed
+from holdfast.schemas import names
+from holdfast.schemas.decision import Waiting
+from holdfast.web.auth.person import Person
+from holdfast.web.call import changes, loader, routes, similar_calls
+from holdfast.web.call.decision_form import Typed
+from holdfast.web.call.loader import Asked, next_waiting
+from holdfast.web.decision_sender import RefusedError
+from holdfast.web.forms import submission
+from holdfast.web.services import Parts
 from tests.inbox.test_call_pages import over, question
 from tests.inbox.test_call_words import decided
 from tests.inbox.test_listing_rows import ANN, AT, run, waiting
@@ -44,8 +44,8 @@ def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
         return [run(id) for id in said]
 
     monkeypatch.setattr(RemoteRun, "waiting", waits)
-    monkeypatch.setattr(alike, "listed", found)
-    monkeypatch.setattr(asked, "first", found)
+    monkeypatch.setattr(similar_calls, "listed", found)
+    monkeypatch.setattr(loader, "first", found)
     return queries
 
 
@@ -56,12 +56,12 @@ async def test_what_is_alike_is_told_first_what_is_the_same_and_no_more_than_a_f
     silent = CommandError("no", "look", UNREACHABLE)
     said = {"order-7": [waiting()], "a": other, "silent": silent, "b": [waiting()]}
     answering(monkeypatch, **said)
-    found = await alike.alike(Parts(nowhere), question())
+    found = await similar_calls.alike(Parts(nowhere), question())
     assert [(one.run, one.same) for one in found] == [("b", True), ("a", False)]
     assert found[1].href == "/waiting/a/t1c9"
     answering(monkeypatch, a=[waiting(f"t1c{n}") for n in range(9)])
-    assert len(await alike.alike(Parts(nowhere), question())) == alike.MAX_ALIKE
-    assert await alike.alike(Parts(nowhere), question(kind="reconcile")) == []
+    assert len(await similar_calls.alike(Parts(nowhere), question())) == similar_calls.MAX_ALIKE
+    assert await similar_calls.alike(Parts(nowhere), question(kind="reconcile")) == []
 
 
 async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
@@ -71,7 +71,7 @@ async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
     for principal in ("Ada", ""):
         one = question(principal)
         of_desk = replace(one, known=replace(one.known, agent="desk"))
-        await alike.alike(Parts(nowhere), of_desk)
+        await similar_calls.alike(Parts(nowhere), of_desk)
     by_principal, by_agent = (query.partition("awaiting_approval")[2] for query in queries)
     assert by_principal == '" AND AgentPrincipal = "Ada" AND PendingTools = "pay"'
     assert by_agent == '" AND AgentName = "desk" AND PendingTools = "pay"'
@@ -80,11 +80,11 @@ async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
 async def test_nobody_waits_long_for_what_is_alike_or_next(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    monkeypatch.setattr(alike, "SECONDS", 0.01)
-    monkeypatch.setattr(asked, "_NEXT_SECONDS", 0.01)
+    monkeypatch.setattr(similar_calls, "SECONDS", 0.01)
+    monkeypatch.setattr(loader, "_NEXT_SECONDS", 0.01)
     answering(monkeypatch, never=[])
     async with asyncio.timeout(20):
-        assert await alike.alike(Parts(nowhere), question()) == []
+        assert await similar_calls.alike(Parts(nowhere), question()) == []
         assert await next_waiting(Parts(nowhere), "never", "t1c1", ANN) is None
 
 
@@ -184,9 +184,9 @@ async def test_of_a_question_no_more_tools_are_asked_for_than_it_is_about() -> N
 
     calls = [{"id": f"t1c{n}", "tool": f"tool_{n % 40}", "arguments": {}} for n in range(80)]
     plan = waiting(kind="plan", arguments={"calls": calls})
-    many: Any = await asked._tools(Run(), plan)  # type: ignore[arg-type]
-    assert [*many] == Run.asked == [f"tool_{n}" for n in range(asked.MAX_TOOLS)]
-    assert await asked._tools(Run(), waiting(kind="budget")) == {}  # type: ignore[arg-type]
+    many: Any = await loader._tools(Run(), plan)  # type: ignore[arg-type]
+    assert [*many] == Run.asked == [f"tool_{n}" for n in range(loader.MAX_TOOLS)]
+    assert await loader._tools(Run(), waiting(kind="budget")) == {}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -207,13 +207,13 @@ def test_a_page_hears_of_a_call_until_nothing_more_can_come_of_it(
 
 def test_a_form_with_many_calls_is_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
-    tree = reading._tree
+    tree = submission._tree
 
     def counting(items: Any) -> Any:
         taken.append(len(items))
         return tree(items)
 
-    monkeypatch.setattr(reading, "_tree", counting)
+    monkeypatch.setattr(submission, "_tree", counting)
     calls = [("call", f"t1c{n}") for n in range(100)]
     found = Typed.of(FormData([*calls, ("text:/calls/t1c7", "x"), ("text:/result", "y")]))
     assert (len(found.calls), found.calls["t1c7"].value, found.result.value) == (100, "x", "y")

@@ -5,20 +5,20 @@ from typing import Any
 import pytest
 from starlette.datastructures import FormData
 
-from inbox.call.asked import Asked, Over
-from inbox.call.deciding import Amiss, Typed, decision_of
-from inbox.call.drawing import shown
-from inbox.call.outcome import outcome
-from inbox.call.past import Past, past_of
-from inbox.call.planned import MAX_EDIT_BYTES
-from inbox.live.known import Known
-from inbox.pages import ENVIRONMENT
-from inbox.person import Person
-from schemas.decision import Decision
-from schemas.tool import ShownTool
+from holdfast.schemas.decision import Decision
+from holdfast.schemas.tool import ShownTool
+from holdfast.web.auth.person import Person
+from holdfast.web.call.decision_form import Amiss, Typed, decision_of
+from holdfast.web.call.history import Past, past_of
+from holdfast.web.call.loader import Asked, Over
+from holdfast.web.call.outcome import outcome
+from holdfast.web.call.plan_view import MAX_EDIT_BYTES
+from holdfast.web.call.view_model import shown
+from holdfast.web.pages import ENVIRONMENT
+from holdfast.web.run.description import Known
+from holdfast.workflows.engine.approvals.question import digest_of
 from tests.inbox.test_call_words import asks, decided, log
 from tests.inbox.test_listing_rows import ANN, AT, waiting
-from workflows.engine.approval import digest_of
 
 STEPS = {"calls": [{"id": "t1c1", "tool": "pay", "arguments": {}}] * 2}
 NOT_BY: dict[str, Any] = {"approval": {"notBy": "principal"}}

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from inbox.call.asked import Asked, Over
-from inbox.call.deciding import decision_of
-from inbox.call.outcome import outcome
-from inbox.call.past import Past, past_of
-from inbox.listing.rows import rows
-from inbox.live.known import Known
-from inbox.pages import ENVIRONMENT
-from inbox.person import Person
-from schemas.decision import Decision, Waiting
+from holdfast.schemas.decision import Decision, Waiting
+from holdfast.web.auth.person import Person
+from holdfast.web.call.decision_form import decision_of
+from holdfast.web.call.history import Past, past_of
+from holdfast.web.call.loader import Asked, Over
+from holdfast.web.call.outcome import outcome
+from holdfast.web.listing.rows import rows
+from holdfast.web.pages import ENVIRONMENT
+from holdfast.web.run.description import Known
 from tests.inbox.test_call_pages import page, question, typed
 from tests.inbox.test_call_words import decided, log
 from tests.inbox.test_listing_rows import ANN, AT, run, shown, waiting

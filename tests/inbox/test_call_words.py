@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from inbox import limits
-from inbox.call import words
-from inbox.call.past import MAX_DECISIONS, MAX_LINES, Past, past_of
-from inbox.times import when
-from remote.story import Story
-from schemas.agent import Budget
-from schemas.decision import Decided, Kind, Waiting
-from schemas.tool import ApprovalPolicy, ShownTool
-from workflows.engine.budget import Meter, limit_of
+from holdfast.client.log_narration import Story
+from holdfast.schemas.agent import Budget
+from holdfast.schemas.decision import Decided, Kind, Waiting
+from holdfast.schemas.tool import ApprovalPolicy, ShownTool
+from holdfast.web import budget_text
+from holdfast.web.call import phrases
+from holdfast.web.call.history import MAX_DECISIONS, MAX_LINES, Past, past_of
+from holdfast.web.times import when
+from holdfast.workflows.engine.budget.meter import Meter, limit_of
 
 AT = "2026-03-01T14:03:07.000Z"
 
@@ -54,7 +54,7 @@ def decided(decision: str) -> dict[str, Any]:
     ],
 )
 def test_the_button_names_every_value_or_none(arguments: dict[str, Any], button: str) -> None:
-    assert words.approve_button(waiting(**arguments)) == button
+    assert phrases.approve_button(waiting(**arguments)) == button
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,9 @@ def test_what_came_of_a_decision_is_a_sentence(decision: str, later: list[str], 
     after = [bad if one == "error" else {"type": one} for one in later]
     # A single call that was denied has failed: the last entry's message is a text.
     failed = {"type": "error", "callId": None, "code": "denied", "message": "no"}
-    assert words.came(past_of(log(asks(), decided(decision), *after, failed), "r", "t1c1")) == came
+    assert (
+        phrases.came(past_of(log(asks(), decided(decision), *after, failed), "r", "t1c1")) == came
+    )
 
 
 def test_a_beginning_that_is_not_shown_is_counted() -> None:
@@ -113,15 +115,15 @@ def tool(**more: Any) -> ShownTool:
 
 def test_what_follows_is_said_of_each_kind_of_tool() -> None:
     one = waiting()
-    assert words.consequences(one, None) == words.consequences(waiting("budget"), tool()) == []
-    [nothing] = words.consequences(one, tool())
+    assert phrases.consequences(one, None) == phrases.consequences(waiting("budget"), tool()) == []
+    [nothing] = phrases.consequences(one, tool())
     assert nothing == "Its author has marked it as changing nothing outside of this run."
     for idempotent, said in ((True, "has the effect of once"), (False, "it happens twice")):
-        _, twice = words.consequences(one, tool(sideEffects=True, idempotent=idempotent))
+        _, twice = phrases.consequences(one, tool(sideEffects=True, idempotent=idempotent))
         assert said in twice
-    by_agent = words.if_approved(one, tool(delegate="helper"))
+    by_agent = phrases.if_approved(one, tool(delegate="helper"))
     assert by_agent.endswith("stands here, by the agent helper in a run of its own.")
-    assert "by the agent" not in words.if_approved(waiting("reconcile"), tool(delegate="helper"))
+    assert "by the agent" not in phrases.if_approved(waiting("reconcile"), tool(delegate="helper"))
 
 
 @pytest.mark.parametrize(
@@ -141,11 +143,11 @@ def test_what_becomes_of_it_when_nobody_decides(
     kind: Kind, on_timeout: Any, single: bool, said: str
 ) -> None:
     policy = ApprovalPolicy(on_timeout=on_timeout)
-    assert words.lapse(waiting(kind), policy, single=single).startswith(said)
+    assert phrases.lapse(waiting(kind), policy, single=single).startswith(said)
     # A run of today says it with the question, whatever tools are known.
     if kind == "call" and on_timeout != "deny":
         told = waiting(kind).model_copy(update={"on_timeout": on_timeout})
-        assert words.lapse(told, None, single=single).startswith(said)
+        assert phrases.lapse(told, None, single=single).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_what_the_rules_make_of_it_is_told_by_the_question_or_else_by_its_tools(
     kind: Kind, asked: Any, policy: Any, ends: str
 ) -> None:
     one = waiting(kind).model_copy(update={"on_timeout": asked})
-    assert words.ends(one, ApprovalPolicy(on_timeout=policy) if policy else None) == ends
+    assert phrases.ends(one, ApprovalPolicy(on_timeout=policy) if policy else None) == ends
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_what_the_rules_make_of_it_is_told_by_the_question_or_else_by_its_tools(
 def test_the_button_says_what_a_yes_would_grant(
     budget: dict[str, Any], used: Any, granted: Any, button: str
 ) -> None:
-    assert words.approve_button(waiting("budget", **budget), used, granted) == button
+    assert phrases.approve_button(waiting("budget", **budget), used, granted) == button
 
 
 @pytest.mark.parametrize("name", ["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"])
@@ -194,7 +196,7 @@ def test_what_a_yes_would_grant_is_what_the_run_grants(name: Any, limit: int) ->
     meter.budget = Budget.model_validate({name: limit})
     used = meter.view(datetime.now(UTC))[name]["used"]
     meter.extend(name)
-    assert limits.raised(name, limit, used, 2) == limit_of(meter.budget, name)
+    assert budget_text.raised(name, limit, used, 2) == limit_of(meter.budget, name)
 
 
 def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended() -> None:
@@ -203,15 +205,17 @@ def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended(
     told = {}
     for name in ("maxSameTool", "maxDuration", "maxDepth"):
         limit = limit_of(meter.budget, name)
-        told[name] = limits.raised(name, limit, 3, limit)
+        told[name] = budget_text.raised(name, limit, 3, limit)
         meter.extend(name)
         assert told[name] == limit_of(meter.budget, name)
     assert told == {"maxSameTool": 4, "maxDuration": "1m", "maxDepth": 8}
     meter.extend("maxDuration")
-    assert limits.raised("maxDuration", "1m", None, "30s") == limit_of(meter.budget, "maxDuration")
+    assert budget_text.raised("maxDuration", "1m", None, "30s") == limit_of(
+        meter.budget, "maxDuration"
+    )
     none = Meter(Budget.model_validate({"maxCalls": 0}))
     none.extend("maxCalls")
-    assert limits.raised("maxCalls", 0, 0, 0) == limit_of(none.budget, "maxCalls")
+    assert budget_text.raised("maxCalls", 0, 0, 0) == limit_of(none.budget, "maxCalls")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +229,7 @@ def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended(
 )
 def test_what_became_of_a_limit_is_told_in_words(decision: str, now: Any, said: str) -> None:
     one = Decided.read({"decision": decision, "at": AT, "digest": "d"})
-    told = words.settled(waiting("budget", maxCost=1.0), one, {"maxCost": 4}, now)
+    told = phrases.settled(waiting("budget", maxCost=1.0), one, {"maxCost": 4}, now)
     assert told.endswith(said)
     assert bool(told) is bool(said)
 
@@ -248,14 +252,14 @@ def test_what_a_budget_was_first_is_that_of_its_first_question() -> None:
 def test_who_decided_is_named_and_whoever_looks_is_you() -> None:
     one = {"decision": "approve", "at": AT, "digest": "d"}
     told = [
-        words.gave(Decided.read({**one, "by": by, "signed": by == "ada"}), "call", "ada")
+        phrases.gave(Decided.read({**one, "by": by, "signed": by == "ada"}), "call", "ada")
         for by in ("ada", "grace", "\u200b", None)
     ]
     others = ("grace", "Somebody", "Somebody")
     assert told == ["You approved it (signed)", *(f"{by} approved it" for by in others)]
     edit = Decided.read({**one, "by": "ada", "decision": "edit"})
-    assert words.gave(edit, "call", "ada") == "You approved it with your changes"
-    assert words.gave(edit, "plan", "grace") == "ada approved it with changes"
+    assert phrases.gave(edit, "call", "ada") == "You approved it with your changes"
+    assert phrases.gave(edit, "plan", "grace") == "ada approved it with changes"
 
 
 def test_a_reminder_is_not_asked_anew_and_what_was_ignored_was_not_decided() -> None:

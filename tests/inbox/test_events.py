@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from inbox import streaming
-from inbox.api import events as of_runs
-from inbox.pages import address
+from holdfast.web.api import event_stream as of_runs
+from holdfast.web.http import streaming
+from holdfast.web.pages import address
 from tests.inbox.stage import Stage, inbox
 from tests.support import tools
 from tests.support.eventually import eventually
@@ -203,7 +203,7 @@ async def test_what_a_tool_says_of_itself_is_told_while_it_works(
 async def test_while_no_worker_answers_the_stream_stays_and_says_so(
     stage: Stage, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.run.NO_WORKER_SECONDS", 0.4)
+    monkeypatch.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 0.4)
     started = await client.start_workflow(
         "AgentWorkflow",
         {"agent": {"model": {"endpoint": "fake", "name": "fake"}}, "input": "go"},
@@ -219,7 +219,7 @@ async def test_while_no_worker_answers_the_stream_stays_and_says_so(
     await eventually(says_so)
     assert reading.frames == []
     # The worker that comes is not to be taken for none, however slow it is.
-    monkeypatch.setattr("remote.run.NO_WORKER_SECONDS", 30)
+    monkeypatch.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 30)
     async with house(client, tmp_path, [Answer("At last.")], task_queue="late", **SIDE_BY_SIDE):
         await following
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.deltas import MAX_TOKEN_CHARS, Answering, Frame, Updating
-from remote.heartbeats import Update
-from remote.position import Position
-from remote.run import Streaming
+from holdfast.client.run_handle import Streaming
+from holdfast.client.stream.cursor import Position
+from holdfast.client.stream.deltas import MAX_TOKEN_CHARS, Answering, Frame, Updating
+from holdfast.client.stream.heartbeats import Update
 
 WINDOW_CHARS = 8
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from inbox.access.failing import Failing
-from inbox.access.link import Link
-from inbox.call import routes as of_call
-from inbox.listing import routes as listing
-from inbox.problems import MEDIA_TYPE
+from holdfast.web.auth.link import Link
+from holdfast.web.call import routes as of_call
+from holdfast.web.http.error_middleware import Failing
+from holdfast.web.http.problems import MEDIA_TYPE
+from holdfast.web.listing import routes as listing
 from tests.inbox.stage import inbox
 
 SECRET = "the fault itself"

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from inbox.forms.changing import changed as pressed
-from inbox.forms.checking import faults, wrong
-from inbox.forms.drawing import MAX_FIELDS, drawn
-from inbox.forms.fields import Field
-from inbox.forms.places import Misread, Said
-from inbox.pages import ENVIRONMENT
-from schemas.base import canonical_json
+from holdfast.schemas.base import canonical_json
+from holdfast.validation.work_budget import MAX_CHECKS, Allowance
+from holdfast.web.forms.control_names import Misread, Said
+from holdfast.web.forms.field_builder import MAX_FIELDS, drawn
+from holdfast.web.forms.fields import Field
+from holdfast.web.forms.form_check import faults, wrong
+from holdfast.web.forms.structure_edits import changed as pressed
+from holdfast.web.pages import ENVIRONMENT
 from tests.inbox.submitting import changed, read, submitted
-from workflows.engine.allowance import MAX_CHECKS, Allowance
 
 REFUND: dict[str, Any] = {
     "type": "object",

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from inbox.forms.changing import changed as pressed
-from inbox.forms.checking import faults, wrong
-from inbox.forms.differing import MAX_DIFFERENCES, differences, is_same
-from inbox.forms.drawing import MAX_DEPTH, MAX_ITEMS, drawn
-from inbox.forms.fields import Field
-from inbox.forms.places import MISSING, Misread, Place, Said
-from inbox.forms.shape import MAX_BRANCHES, MAX_CHOICES
-from schemas.base import MAX_JSON_DEPTH, canonical_json
+from holdfast.schemas.base import MAX_JSON_DEPTH, canonical_json
+from holdfast.web.forms.control_names import MISSING, Misread, Place, Said
+from holdfast.web.forms.field_builder import MAX_DEPTH, MAX_ITEMS, drawn
+from holdfast.web.forms.fields import Field
+from holdfast.web.forms.form_check import faults, wrong
+from holdfast.web.forms.schema_shape import MAX_BRANCHES, MAX_CHOICES
+from holdfast.web.forms.structure_edits import changed as pressed
+from holdfast.web.forms.value_diff import MAX_DIFFERENCES, differences, is_same
 from tests.inbox.submitting import read
 
 TEXT = {"type": "string"}

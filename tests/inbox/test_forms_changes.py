@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from inbox.forms.changing import begun, changed
-from inbox.forms.differing import MAX_COMPARED, differences
-from inbox.forms.drawing import FEW, MAX_ITEMS, drawn
-from inbox.forms.fields import Field
-from inbox.forms.places import MISSING, Misread, Place, Said, pointer
-from inbox.pages import ENVIRONMENT
+from holdfast.web.forms.control_names import MISSING, Misread, Place, Said, pointer
+from holdfast.web.forms.field_builder import FEW, MAX_ITEMS, drawn
+from holdfast.web.forms.fields import Field
+from holdfast.web.forms.structure_edits import begun, changed
+from holdfast.web.forms.value_diff import MAX_COMPARED, differences
+from holdfast.web.pages import ENVIRONMENT
 from tests.inbox.test_forms_bounds import TEXT, field, of_object
 
 ADDRESSES = [f"person-{n}@lantern.example" for n in range(36)]

@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from temporalio.client import Client
 
-from inbox.access import forms, link, seal, sessions
-from inbox.access.answers import HEADERS
-from inbox.access.bearer import Bearer
-from inbox.access.link import Link, Whose
-from inbox.access.paths import own_path
-from inbox.access.seal import Seal
-from inbox.parts import Parts
-from inbox.person import Person
+from holdfast.web.auth import link, sealed_text, sessions
+from holdfast.web.auth.bearer import Bearer
+from holdfast.web.auth.link import Link, Whose
+from holdfast.web.auth.person import Person
+from holdfast.web.auth.return_path import own_path
+from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.http import form_request
+from holdfast.web.http.responses import HEADERS
+from holdfast.web.services import Parts
 from tests.inbox.conftest import Clock
 from tests.inbox.pages_of_test import pages
 from tests.inbox.stage import PAGE, Stage, opened
@@ -177,7 +178,7 @@ def forged(cookie: str) -> dict[str, str]:
         "cut": cookie[:-4],
         "nothing": "",
         "no base64": "ä!§$%",
-        "not sealed": seal._written(person.encode()),
+        "not sealed": sealed_text._written(person.encode()),
         "very long": "A" * 20_000,
         "of another kind": Seal(SECRET).close(
             "going", {"name": "eve", "groups": [], "via": "link"}, 600
@@ -199,7 +200,7 @@ async def test_a_forged_cookie_is_nobody(inboxes: Inboxes) -> None:
 
 def test_what_no_browser_keeps_is_not_opened() -> None:
     sealed = Seal(SECRET)
-    for size, counts in ((100, True), (seal.MAX_SEALED_CHARS, False)):
+    for size, counts in ((100, True), (sealed_text.MAX_SEALED_CHARS, False)):
         opened = sealed.open("session", sealed.close("session", {"name": "x" * size}, 600))
         assert (opened is not None) == counts
 
@@ -309,7 +310,7 @@ async def test_what_is_no_form_needs_the_token_as_a_header(inboxes: Inboxes) -> 
 
 async def test_whoever_is_given_no_form_has_no_token_for_one() -> None:
     sent = Request({"type": "http", "method": "POST", "headers": [(b"x-form-token", b"")]})
-    assert not await forms.carries_token(sent, Person("till", via="token"))
+    assert not await form_request.carries_token(sent, Person("till", via="token"))
 
 
 async def test_what_was_written_is_kept_when_the_session_is_over(inboxes: Inboxes) -> None:
@@ -370,11 +371,11 @@ async def test_every_answer_says_what_a_browser_may_do_with_it(inboxes: Inboxes)
 
 async def test_a_form_is_read_within_bounds(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
-    largest = "x" * (forms.MAX_FORM_BYTES - len(f"form_token={at.form_token}&a="))
+    largest = "x" * (form_request.MAX_FORM_BYTES - len(f"form_token={at.form_token}&a="))
     assert (await at.post("/decide", {"a": largest})).status_code == 200
     assert (await at.post("/decide", {"a": largest + "x"})).status_code == 413
     assert (await at.post("/decide", {"a": "x" * 10_000_000})).status_code in (413, 400)
-    many = {f"f{n}": "x" for n in range(forms.MAX_FIELDS - 1)}
+    many = {f"f{n}": "x" for n in range(form_request.MAX_FIELDS - 1)}
     assert (await at.post("/decide", many)).status_code == 200
     told = await at.post("/decide", {**many, "one": "more"})
     assert (told.status_code, "Too many fields" in told.text) == (400, True)

@@ -8,8 +8,8 @@ import pytest
 from starlette.requests import Request
 from temporalio.service import RPCError, RPCStatusCode
 
-from inbox.access import health
-from inbox.access.health import Health
+from holdfast.web.http import health
+from holdfast.web.http.health import Health
 
 ASKED = Request({"type": "http"})
 

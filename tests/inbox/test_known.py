@@ -11,15 +11,15 @@ import pytest
 from starlette.requests import Request
 from temporalio.client import Client
 
-from activities.keysets import FileKeys, Keys, UrlKeys
-from encryption.refused import Refused
-from inbox.access.bearer import Bearer
-from inbox.access.link import Link, Whose
-from inbox.access.proxy import BehindProxy
-from inbox.access.seal import Seal
-from inbox.parts import Parts
-from schemas.inbox import Proxy
-from schemas.keys import KeySet
+from holdfast.runtime.identity.key_sets import FileKeys, Keys, UrlKeys
+from holdfast.schemas.settings.inbox import Proxy
+from holdfast.schemas.settings.keys import KeySet
+from holdfast.web.auth.bearer import Bearer
+from holdfast.web.auth.link import Link, Whose
+from holdfast.web.auth.proxy import BehindProxy
+from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.http.refused_request import Refused
+from holdfast.web.services import Parts
 from tests.inbox.pages_of_test import pages
 from tests.inbox.stage import Stage, opened
 from tests.support.signing import Signer, write_keys

@@ -17,15 +17,15 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from hosting.dev_server import temporal_binary
-from inbox import streaming
-from inbox.listing import asked, wanted, watch
-from inbox.listing.rows import Choice
-from remote import lists
-from remote.run import RemoteRun
-from remote.visibility import EXPIRING, NEWEST, Order
-from schemas import names
-from schemas.decision import Waiting
+from holdfast.client import run_lists
+from holdfast.client.run_handle import RemoteRun
+from holdfast.client.visibility import EXPIRING, NEWEST, Order
+from holdfast.hosting.dev_server import temporal_binary
+from holdfast.schemas import names
+from holdfast.schemas.decision import Waiting
+from holdfast.web.http import streaming
+from holdfast.web.listing import filters, run_answers, watch
+from holdfast.web.listing.rows import Choice
 from tests.inbox.crowd import Asks, Crowd
 from tests.inbox.stage import Stage, inbox
 from tests.support import tools
@@ -202,7 +202,7 @@ async def test_a_form_decides_nothing_that_does_not_say_what(stage: Stage) -> No
 async def test_without_a_worker_everything_is_listed_and_says_so_in_time(
     crowd: Crowd, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("remote.run.NO_WORKER_SECONDS", 4)
+    monkeypatch.setattr("holdfast.client.run_handle.NO_WORKER_SECONDS", 4)
     await crowd.start(Asks(f"{n:02}", timedelta(minutes=n), tools=["ship.it"]) for n in range(30))
     page = await stage.get(f"/?agent={crowd.agent}")
     rows = rows_of(page)
@@ -270,7 +270,7 @@ async def test_a_namespace_without_the_attributes_is_asked_run_by_run(
     made: House, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older, newer = [await run_of(made, made.task_queue) for _ in range(2)]
-    monkeypatch.setattr(wanted, "_ORDERS", lacking())
+    monkeypatch.setattr(filters, "_ORDERS", lacking())
     page = await stage.get(f"/?agent={made.task_queue}&group=group:ops")
     assert "namespace does not know since when, until when and for whom runs wait" in page.text
     assert "2 runs wait" in page.text
@@ -378,7 +378,7 @@ async def test_what_is_wrong_with_an_address_is_said(stage: Stage) -> None:
 async def test_when_temporal_is_away_the_page_says_so_and_whoever_looks_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lists, "ANSWER", timedelta(seconds=1))
+    monkeypatch.setattr(run_lists, "ANSWER", timedelta(seconds=1))
     async with await WorkflowEnvironment.start_local(
         dev_server_existing_path=str(temporal_binary())
     ) as short:
@@ -406,8 +406,8 @@ async def test_a_run_is_asked_once_for_all_who_look(
         return await waiting(self)
 
     monkeypatch.setattr(RemoteRun, "waiting", counting)
-    [listed] = await lists.listed(made.client, f'WorkflowId = "{run.id}"')
-    questions = asked.Asked(made.client)
+    [listed] = await run_lists.listed(made.client, f'WorkflowId = "{run.id}"')
+    questions = run_answers.Asked(made.client)
     found = await asyncio.gather(*(questions.of([listed], 20) for _ in range(3)))
     for each in found:
         answer = each[run.id]

@@ -11,21 +11,28 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from temporalio.client import Client
 
-from inbox.listing import asked, routes, runs, several, watch
-from inbox.listing.asked import Asked
-from inbox.listing.looks import Look
-from inbox.listing.rows import Choice
-from inbox.listing.several import Several, before, read_choices
-from inbox.pages import ENVIRONMENT
-from inbox.parts import Parts
-from inbox.person import Person
-from inbox.sending import RefusedError
-from remote.errors import NO_SUCH, RUN_FAILED, UNREACHABLE, CommandError, NoWorkerError, UnseenError
-from remote.lists import Listed
-from remote.run import Beginning, RemoteRun
-from remote.stuck import NoBuildError
-from schemas import names
-from schemas.decision import Decision, Receipt, Waiting
+from holdfast.client.command_errors import (
+    NO_SUCH,
+    RUN_FAILED,
+    UNREACHABLE,
+    CommandError,
+    NoWorkerError,
+    UnseenError,
+)
+from holdfast.client.diagnosis import NoBuildError
+from holdfast.client.run_handle import Beginning, RemoteRun
+from holdfast.client.run_lists import Listed
+from holdfast.schemas import names
+from holdfast.schemas.decision import Decision, Receipt, Waiting
+from holdfast.web.auth.person import Person
+from holdfast.web.decision_sender import RefusedError
+from holdfast.web.listing import bulk, routes, run_answers, runs, watch
+from holdfast.web.listing.bulk import Several, before, read_choices
+from holdfast.web.listing.page_query import Look
+from holdfast.web.listing.rows import Choice
+from holdfast.web.listing.run_answers import Asked
+from holdfast.web.pages import ENVIRONMENT
+from holdfast.web.services import Parts
 from tests.inbox.conftest import Clock
 from tests.inbox.test_listing_rows import ANN, AT, run, waiting
 
@@ -65,14 +72,14 @@ async def answers(questions: Asked, *runs: Listed) -> dict[str, Any]:
 async def test_an_answer_is_good_for_a_moment_and_as_long_as_the_list_says_the_same(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock
 ) -> None:
-    monkeypatch.setattr(asked, "monotonic", clock)
+    monkeypatch.setattr(run_answers, "monotonic", clock)
     asks, questions = answering(monkeypatch, lambda _: [waiting()]), Asked(nowhere)
     for _ in range(2):
         assert await answers(questions, run()) == {"order-7": [waiting()]}
     assert len(asks.asked) == 1
     await answers(questions, run(since=AT))
     assert len(asks.asked) == 2
-    clock.seconds += asked.KEPT_SECONDS + 0.1
+    clock.seconds += run_answers.KEPT_SECONDS + 0.1
     await answers(questions, run())
     assert len(asks.asked) == 3
 
@@ -84,7 +91,7 @@ async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
     def say(id: str) -> list[Waiting]:
         raise NoBuildError(id, "desk", "7") if id == "on-a-build" else nobody("desk")
 
-    monkeypatch.setattr(asked, "monotonic", clock)
+    monkeypatch.setattr(run_answers, "monotonic", clock)
     asks, questions = answering(monkeypatch, say), Asked(nowhere)
     await answers(questions, run("on-a-build"))
     await answers(questions, run("a"))
@@ -92,7 +99,7 @@ async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
     assert "no worker answers" in str(told["b"])
     assert asks.asked == ["on-a-build", "a"]
     await answers(questions, Listed("c", "another desk", AT, "awaiting_approval"))
-    clock.seconds += asked.SILENT_SECONDS + 0.1
+    clock.seconds += run_answers.SILENT_SECONDS + 0.1
     await answers(questions, run("b"))
     assert asks.asked == ["on-a-build", "a", "c", "b"]
     assert [*questions._silent] == ["desk"], "what is over is not kept"
@@ -119,10 +126,10 @@ async def test_what_a_run_cannot_say_is_no_end_of_the_list(
 async def test_a_few_runs_are_asked_at_a_time_and_not_more_than_are_kept(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    monkeypatch.setattr(asked, "MAX_KEPT", 20)
+    monkeypatch.setattr(run_answers, "MAX_KEPT", 20)
     asks = answering(monkeypatch, lambda _: [])
     told = await answers(Asked(nowhere), *(run(f"order-{n}") for n in range(30)))
-    assert (len(told), len(asks.asked), asks.most) == (20, 20, asked.AT_ONCE)
+    assert (len(told), len(asks.asked), asks.most) == (20, 20, run_answers.AT_ONCE)
 
 
 async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
@@ -195,7 +202,7 @@ def sending(monkeypatch: pytest.MonkeyPatch, refusal: Exception | None = None) -
             raise refusal
         return Receipt(call_id="t1c1", decision=decision.decision, decided=True)
 
-    monkeypatch.setattr(several, "send", send)
+    monkeypatch.setattr(bulk, "send", send)
     return sent
 
 
@@ -249,7 +256,7 @@ async def test_what_is_refused_says_why(
 async def test_each_is_decided_once_a_few_at_a_time_and_what_is_too_much_is_told(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    monkeypatch.setattr(several, "MAX_CHOICES", 20)
+    monkeypatch.setattr(bulk, "MAX_CHOICES", 20)
     asks = answering(monkeypatch, lambda _: [waiting()])
     sent = sending(monkeypatch)
     choices = read_choices([*(str(choice(f"order-{n}")) for n in range(22))] * 2)
@@ -257,7 +264,7 @@ async def test_each_is_decided_once_a_few_at_a_time_and_what_is_too_much_is_told
     outcomes = await Several(Parts(nowhere), ANN, "approve").outcomes(choices)
     assert [one.tone for one in outcomes] == ["good"] * 20 + ["asks"] * 2
     assert outcomes[-1].said.startswith("Not decided: at most 250 are decided at a time.")
-    assert (len(sent), asks.most) == (20, several.AT_ONCE)
+    assert (len(sent), asks.most) == (20, bulk.AT_ONCE)
     # What is not decided is not asked a reason for.
     assert [bool(one.said) for one in await before(Parts(nowhere), choices)][-3:] == [
         *(False, True, True)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.client import Client
 
-from remote import visibility
-from remote.errors import CommandError
-from remote.lists import Listed, Wanted, having, listed
-from remote.visibility import EXPIRING, NEWEST, OLDEST, STARTED, Order, Place, first
+from holdfast.client import visibility
+from holdfast.client.command_errors import CommandError
+from holdfast.client.run_lists import Listed, Wanted, having, listed
+from holdfast.client.visibility import EXPIRING, NEWEST, OLDEST, STARTED, Order, Place, first
 from tests.inbox.crowd import Asks, Crowd, crowd_of
 
 # Some every few minutes, some in a heap, some of one moment, some long ago.

@@ -7,18 +7,18 @@ from urllib.parse import parse_qsl
 import pytest
 from temporalio.client import Client
 
-from inbox.listing import looks
-from inbox.listing.looks import PAGE_RUNS, Look, placed
-from inbox.listing.routes import _calls, _groups
-from inbox.listing.rows import MAX_OF_A_RUN, Choice, Row, deciders, plain, rows, urgency
-from inbox.listing.wanted import View
-from inbox.pages import ENVIRONMENT
-from inbox.person import Person
-from remote.errors import NoWorkerError
-from remote.lists import LacksAttributesError, Listed
-from schemas import names
-from schemas.decision import Waiting
-from workflows.engine.approval import digest_of
+from holdfast.client.command_errors import NoWorkerError
+from holdfast.client.run_lists import LacksAttributesError, Listed
+from holdfast.schemas import names
+from holdfast.schemas.decision import Waiting
+from holdfast.web.auth.person import Person
+from holdfast.web.listing import page_query
+from holdfast.web.listing.filters import View
+from holdfast.web.listing.page_query import PAGE_RUNS, Look, placed
+from holdfast.web.listing.routes import _calls, _groups
+from holdfast.web.listing.rows import MAX_OF_A_RUN, Choice, Row, deciders, plain, rows, urgency
+from holdfast.web.pages import ENVIRONMENT
+from holdfast.workflows.engine.approvals.question import digest_of
 
 AT = datetime(2026, 3, 1, 14, 3, 7, tzinfo=UTC)
 ANN = Person("ann", ("finance",))
@@ -221,13 +221,13 @@ async def test_runs_without_a_place_stand_on_the_first_page_and_no_more_than_a_f
         raise LacksAttributesError("PendingSince")
 
     for name, instead in {"first": first, "listed": listed, "counted": counted}.items():
-        monkeypatch.setattr(looks, name, instead)
-    assert len((await looks.look(nowhere, View(), ())).unplaced) == 5
-    assert (await looks.look(nowhere, View(after=(AT, "order-7")), ())).unplaced == []
-    monkeypatch.setattr(looks, "first", unknown)
+        monkeypatch.setattr(page_query, name, instead)
+    assert len((await page_query.look(nowhere, View(), ())).unplaced) == 5
+    assert (await page_query.look(nowhere, View(after=(AT, "order-7")), ())).unplaced == []
+    monkeypatch.setattr(page_query, "first", unknown)
     for most, asked in ((5, 5), (4, 4)):
-        monkeypatch.setattr(looks, "MAX_ASKED", most)
-        found = await looks.look(nowhere, View(), ())
+        monkeypatch.setattr(page_query, "MAX_ASKED", most)
+        found = await page_query.look(nowhere, View(), ())
         assert (len(found.runs), found.unasked) == (asked, most == 4)
 
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from temporalio.client import Client
 
-from remote.lists import RUNS, Wanted, listed
+from holdfast.client.run_lists import RUNS, Wanted, listed
 from tests.inbox.crowd import Asks, Crowd
 from tests.inbox.stage import Stage
 from tests.inbox.test_listing import rows_of

@@ -10,10 +10,10 @@ from urllib.parse import quote
 import pytest
 from temporalio.client import Client
 
-from hosting.temporal import data_converter, with_encryption
-from inbox.live import routes
-from remote import run as run_asked
-from remote.connection import connect
+from holdfast.client import run_handle as run_asked
+from holdfast.client.connection import connect
+from holdfast.hosting.temporal import data_converter, with_encryption
+from holdfast.web.run import routes
 from tests.encryption.keys import NEW, ring
 from tests.inbox.stage import Stage, inbox
 from tests.support import tools

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from remote.errors import UNREACHABLE, CommandError, HasEndedError
-from remote.run import Look, RemoteRun
+from holdfast.client.command_errors import UNREACHABLE, CommandError, HasEndedError
+from holdfast.client.run_handle import Look, RemoteRun
 from tests.inbox.stage import Stage, inbox
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, Run, house

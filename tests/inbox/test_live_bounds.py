@@ -13,18 +13,18 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from hosting.temporal import data_converter
-from inbox.live.known import MAX_ACTIVITIES, Known, known
-from inbox.live.routes import MAX_INSTANCES, Live
-from inbox.live.seen import Seen
-from inbox.live.tree import MAX_DELEGATES, tree
-from inbox.live.view import MAX_OUTPUT_CHARS, view
-from inbox.parts import Parts
-from remote.ending import Ending
-from remote.errors import CommandError, EncryptedError, NoWorkerError
-from schemas import names
-from schemas.run import RunResult
-from schemas.solution import Usage
+from holdfast.client.command_errors import CommandError, EncryptedError, NoWorkerError
+from holdfast.client.result import Ending
+from holdfast.hosting.temporal import data_converter
+from holdfast.schemas import names
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.run import RunResult
+from holdfast.web.run.delegate_tree import MAX_DELEGATES, tree
+from holdfast.web.run.description import MAX_ACTIVITIES, Known, known
+from holdfast.web.run.routes import MAX_INSTANCES, Live
+from holdfast.web.run.snapshot import Seen
+from holdfast.web.run.view import MAX_OUTPUT_CHARS, view
+from holdfast.web.services import Parts
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 DONE: dict[str, Any] = {"status": "completed", "turns": 1, "calls": 0, "usage": Usage()}

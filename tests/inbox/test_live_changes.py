@@ -11,12 +11,12 @@ import pytest
 from starlette.requests import Request
 from temporalio.client import Client
 
-from inbox.live import changes
-from inbox.live.changes import Changes, Saying, Watch
-from inbox.parts import Parts
-from remote.errors import NO_SUCH, UNREACHABLE, CommandError, EncryptedError
-from remote.heartbeats import Update
-from remote.run import Look, RemoteRun, Streaming
+from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError, EncryptedError
+from holdfast.client.run_handle import Look, RemoteRun, Streaming
+from holdfast.client.stream.heartbeats import Update
+from holdfast.web.run import changes
+from holdfast.web.run.changes import Changes, Saying, Watch
+from holdfast.web.services import Parts
 from tests.inbox.stage import Stage, inbox
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, house

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from inbox.live.cost import budgets, used
-from inbox.live.known import Doing, Known
-from inbox.live.now import now, standing
-from inbox.live.seen import Seen, Span
-from inbox.live.telling import Teller
-from remote.ending import Ending
-from remote.errors import NoWorkerError
-from schemas.decision import Waiting
-from schemas.run import Spent
-from schemas.solution import Usage
+from holdfast.client.command_errors import NoWorkerError
+from holdfast.client.result import Ending
+from holdfast.schemas.decision import Waiting
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.run import Spent
+from holdfast.web.run.cost import budgets, used
+from holdfast.web.run.description import Doing, Known
+from holdfast.web.run.snapshot import Seen, Span
+from holdfast.web.run.status import now, standing
+from holdfast.web.run.timeline import Teller
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 KNOWN = Known(id="order-7", place="", started=AT)
@@ -124,7 +124,7 @@ def test_without_a_worker_the_lists_still_know_what_it_waits_for() -> None:
     waits, silent = now(seen, Teller("order-7").name)
     assert (waits.text, waits.since) == ("It waits for a person: pay, mail.", AT)
     assert silent.text == "It does not answer."
-    assert "start one: python worker.py --task-queue holdfast" in silent.why
+    assert "start one: holdfast worker --task-queue holdfast" in silent.why
 
 
 def test_a_conversation_waits_for_a_message() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from inbox.live.telling import (
+from holdfast.web.run.timeline import (
     BODY_CHARS,
     MAX_PICTURE_CHARS,
     MAX_PICTURES,

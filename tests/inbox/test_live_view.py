@@ -8,13 +8,13 @@ import pytest
 from starlette.requests import Request
 from temporalio.client import Client
 
-from inbox.live import routes
-from inbox.live.known import Known
-from inbox.live.routes import Live
-from inbox.live.seen import Seen
-from inbox.live.view import MAX_OUTPUT_CHARS, View, states, view
-from inbox.parts import Parts
-from remote.errors import NoWorkerError
+from holdfast.client.command_errors import NoWorkerError
+from holdfast.web.run import routes
+from holdfast.web.run.description import Known
+from holdfast.web.run.routes import Live
+from holdfast.web.run.snapshot import Seen
+from holdfast.web.run.view import MAX_OUTPUT_CHARS, View, states, view
+from holdfast.web.services import Parts
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 

@@ -15,15 +15,15 @@ import pytest
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from temporalio.client import Client
 
-from inbox.access import going
-from inbox.access import provider as of_provider
-from inbox.access.bearer import Bearer
-from inbox.access.oidc import SignIn
-from inbox.access.provider import MAX_ANSWER_BYTES, METADATA
-from inbox.access.provider import Provider as Known
-from inbox.access.seal import Seal
-from inbox.parts import Parts
-from schemas.inbox import Oidc
+from holdfast.schemas.settings.inbox import Oidc
+from holdfast.web.auth import oidc_provider as of_provider
+from holdfast.web.auth import oidc_state
+from holdfast.web.auth.bearer import Bearer
+from holdfast.web.auth.oidc import SignIn
+from holdfast.web.auth.oidc_provider import MAX_ANSWER_BYTES, METADATA
+from holdfast.web.auth.oidc_provider import Provider as Known
+from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.services import Parts
 from tests.inbox.conftest import Clock
 from tests.inbox.pages_of_test import pages
 from tests.inbox.provider import CLIENT, Provider, others_provider, provider
@@ -222,7 +222,7 @@ async def test_a_way_back_leads_back_only_who_went_it(
         assert answer.status_code == 400
         assert "was not begun in this browser" in answer.text
         mine.http.cookies.update(kept)
-    clock.seconds += going.GOING_SECONDS + 1
+    clock.seconds += oidc_state.GOING_SECONDS + 1
     assert (await mine.get(back(leaving))).status_code == 400
     assert not there.asked, "no code was given away"
 

@@ -8,8 +8,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Router
 from temporalio.client import Client
 
-from inbox.pages import address
-from inbox.routing import RunRoute
+from holdfast.web.http.routing import RunRoute
+from holdfast.web.pages import address
 from tests.inbox.stage import inbox
 from tests.support.house import SIDE_BY_SIDE, house
 from tests.support.model_server import Answer

@@ -9,13 +9,13 @@ from starlette.requests import Request
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from inbox.api.asked import Asked
-from inbox.api.runs import say
-from inbox.parts import Parts
-from inbox.person import Person
-from inbox.problems import Problem
-from schemas import names
-from schemas.errors import ErrorCode
+from holdfast.schemas import names
+from holdfast.schemas.errors import ErrorCode
+from holdfast.web.api.api_request import Asked
+from holdfast.web.api.runs import say
+from holdfast.web.auth.person import Person
+from holdfast.web.http.problems import Problem
+from holdfast.web.services import Parts
 
 MESSAGE = {"role": "user", "content": "Hurry."}
 

@@ -8,14 +8,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.requests import Request
 from temporalio.client import Client
 
-from inbox.api.asked import Asked
-from inbox.api.runs import decide
-from inbox.parts import Parts
-from inbox.person import Person
-from inbox.problems import Problem
-from inbox.sending import send
-from remote.signing import Signer
-from schemas.decision import Decided, Decision, Receipt, Waiting
+from holdfast.client.signing import Signer
+from holdfast.schemas.decision import Decided, Decision, Receipt, Waiting
+from holdfast.web.api.api_request import Asked
+from holdfast.web.api.runs import decide
+from holdfast.web.auth.person import Person
+from holdfast.web.decision_sender import send
+from holdfast.web.http.problems import Problem
+from holdfast.web.services import Parts
 from tests.inbox.test_live_now import PAY
 
 TOKEN = "of.somebody.else"

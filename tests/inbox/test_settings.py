@@ -9,7 +9,7 @@ import httpx
 import pytest
 import yaml
 
-from inbox.access.settings import Settings, SettingsError, load
+from holdfast.web.inbox_settings import Settings, SettingsError, load
 from tests.support.signing import Signer, write_keys
 
 OIDC = {"issuer": "https://login.example", "clientId": "inbox"}

@@ -1,7 +1,7 @@
 """How a run stands is said in the same words on every page (§11)."""
 
-from inbox.live import tree
-from inbox.statuses import told
+from holdfast.web.run import delegate_tree
+from holdfast.web.statuses import told
 
 
 def test_every_status_has_words_and_one_that_is_not_known_says_itself() -> None:
@@ -11,5 +11,5 @@ def test_every_status_has_words_and_one_that_is_not_known_says_itself() -> None:
 
 def test_a_delegate_says_it_as_a_run_does_however_temporal_spells_it() -> None:
     view = {"callId": "t1c1", "tool": "ask", "agent": "clerk", "workflowId": "order-7.t1c1"}
-    branch = tree._by_status({**view, "status": "canceled", "pending": []})
+    branch = delegate_tree._by_status({**view, "status": "canceled", "pending": []})
     assert (branch.status, branch.tone) == told("cancelled")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inbox.call.steps import Step, Steps, in_words, why_lost
+from holdfast.web.call.plan_steps import Step, Steps, in_words, why_lost
 
 
 def call(n: int, waits: str = "", writes: str | None = None, **arguments: Any) -> dict[str, Any]:

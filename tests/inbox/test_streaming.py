@@ -9,17 +9,16 @@ import pytest
 from starlette.requests import Request
 from temporalio.client import Client
 
-from inbox import streaming
-from inbox.access import streams
-from inbox.access.streams import Bounded
-from inbox.api import events as of_runs
-from inbox.api.asked import Asked
-from inbox.api.events import Streams
-from inbox.parts import Parts
-from inbox.streaming import EventStream, Room, frame
-from remote.deltas import Frame
-from remote.errors import EncryptedError
-from remote.frames import Remark
+from holdfast.client.command_errors import EncryptedError
+from holdfast.client.stream.deltas import Frame
+from holdfast.client.stream.frames import Remark
+from holdfast.web.api import event_stream as of_runs
+from holdfast.web.api.api_request import Asked
+from holdfast.web.api.event_stream import Streams
+from holdfast.web.http import session_streams, streaming
+from holdfast.web.http.session_streams import Bounded
+from holdfast.web.http.streaming import EventStream, Room, frame
+from holdfast.web.services import Parts
 
 
 async def _never(*_: Any) -> Any:
@@ -136,7 +135,7 @@ async def test_a_reader_who_takes_all_but_the_end_makes_room_too(
 async def test_a_reader_who_stops_reading_is_not_waited_for_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(streams, "END_SECONDS", 0.05)
+    monkeypatch.setattr(session_streams, "END_SECONDS", 0.05)
 
     async def breaks_off(_: Any, __: Any, send: Any) -> None:
         kind = (b"content-type", streaming.MEDIA_TYPE.encode())

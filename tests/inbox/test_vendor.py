@@ -2,7 +2,7 @@
 
 import hashlib
 
-from inbox.pages import HERE, STATIC
+from holdfast.web.pages import HERE, STATIC
 
 VENDOR = STATIC / "vendor"
 DIGESTS = {

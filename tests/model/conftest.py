@@ -11,8 +11,8 @@ from temporalio.client import Client
 
 from examples.local_model.serve import serve
 from examples.support_desk import shop, tools
+from holdfast.hosting.worker import Settings, build_worker
 from tests.model.mind import ENDPOINT, MESSAGES_ENDPOINT, Desk
-from worker import Settings, build_worker
 
 
 @pytest.fixture(scope="session")

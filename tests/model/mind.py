@@ -6,7 +6,7 @@ from typing import Any
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
-from schemas.names import GENERATE
+from holdfast.schemas.names import GENERATE
 from tests.support.house import Run
 
 ENDPOINT = "local"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from temporalio.client import WorkflowFailureError
 
-from remote.run import RemoteRun
+from holdfast.client.run_handle import RemoteRun
 from tests.model.mind import Desk, ended, said
 from tests.support.eventually import eventually
 from tests.support.house import Run

@@ -7,9 +7,9 @@ from temporalio import exceptions
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutType
 
-from remote.ending import Ending, of_failure, of_result
-from schemas.run import Spent
-from schemas.solution import Usage
+from holdfast.client.result import Ending, of_failure, of_result
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.run import Spent
 
 
 def ended(cause: BaseException) -> Ending:

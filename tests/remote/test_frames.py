@@ -6,15 +6,21 @@ from typing import Any
 
 import pytest
 
-from remote import frames as stream
-from remote.deltas import Frame
-from remote.ending import Ending
-from remote.errors import NO_SUCH, UNREACHABLE, CommandError, EncryptedError, NoWorkerError
-from remote.frames import Remark, frames
-from remote.pace import Pace
-from remote.position import Position
-from remote.run import Entry, Look, RemoteRun, Streaming
-from schemas import names
+from holdfast.client.command_errors import (
+    NO_SUCH,
+    UNREACHABLE,
+    CommandError,
+    EncryptedError,
+    NoWorkerError,
+)
+from holdfast.client.result import Ending
+from holdfast.client.run_handle import Entry, Look, RemoteRun, Streaming
+from holdfast.client.stream import frames as stream
+from holdfast.client.stream.cursor import Position
+from holdfast.client.stream.deltas import Frame
+from holdfast.client.stream.frames import Remark, frames
+from holdfast.client.stream.polling import Pace
+from holdfast.schemas import names
 
 TURN: Entry = {"type": "turn_start", "turn": 1}
 CALL: Entry = {"type": "tool_call", "callId": "t1c1"}

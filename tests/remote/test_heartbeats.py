@@ -7,11 +7,17 @@ import pytest
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from encryption.codec import EncryptionCodec, NoKeys
-from remote.connection import _Told
-from remote.errors import EncryptedError
-from remote.heartbeats import MAX_UPDATE_BYTES, Streaming, Update, streaming_in, update_in
-from schemas import names
+from holdfast.client.command_errors import EncryptedError
+from holdfast.client.connection import _Told
+from holdfast.client.stream.heartbeats import (
+    MAX_UPDATE_BYTES,
+    Streaming,
+    Update,
+    streaming_in,
+    update_in,
+)
+from holdfast.runtime.encryption.codec import EncryptionCodec, NoKeys
+from holdfast.schemas import names
 from tests.encryption.keys import NEW, ring
 
 CONVERTER = pydantic_data_converter

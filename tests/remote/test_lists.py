@@ -9,10 +9,10 @@ import pytest
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionCount
 from temporalio.service import RPCError, RPCStatusCode
 
-from remote.errors import CommandError
-from remote.lists import ANSWER, LacksAttributesError, Wanted, counted, listed
-from remote.visibility import waiting_count_and_oldest
-from schemas import names
+from holdfast.client.command_errors import CommandError
+from holdfast.client.run_lists import ANSWER, LacksAttributesError, Wanted, counted, listed
+from holdfast.client.visibility import waiting_count_and_oldest
+from holdfast.schemas import names
 
 
 @dataclass

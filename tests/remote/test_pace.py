@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from remote.pace import BUSY_SECONDS, FASTEST_SECONDS, SLOWEST_SECONDS, Pace
+from holdfast.client.stream.polling import BUSY_SECONDS, FASTEST_SECONDS, SLOWEST_SECONDS, Pace
 
 
 def test_it_slows_down_within_bounds_and_is_fast_again_when_something_moves() -> None:

@@ -8,8 +8,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from remote.errors import RUN_FAILED, UNREACHABLE, CommandError
-from remote.run import NO_WORKER_SECONDS, RemoteRun
+from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError
+from holdfast.client.run_handle import NO_WORKER_SECONDS, RemoteRun
 
 
 @dataclass

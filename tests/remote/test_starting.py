@@ -1,7 +1,7 @@
 """What Temporal's own UI shows of how a run was started, whatever it was started with (§11)."""
 
-from remote.starting import New
-from schemas.run import CallRequest, RunRequest
+from holdfast.client.start import New
+from holdfast.schemas.run import CallRequest, RunRequest
 
 
 def test_what_a_run_was_started_with_stands_there_as_it_is_and_is_obeyed_by_nothing() -> None:

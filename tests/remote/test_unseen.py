@@ -7,9 +7,9 @@ import pytest
 from temporalio.client import Client, Interceptor, OutboundInterceptor, QueryWorkflowInput
 from temporalio.service import RPCError, RPCStatusCode
 
-from remote import run as remote_run
-from remote.errors import NoWorkerError
-from remote.run import RemoteRun
+from holdfast.client import run_handle as remote_run
+from holdfast.client.command_errors import NoWorkerError
+from holdfast.client.run_handle import RemoteRun
 from tests.support.house import SIDE_BY_SIDE, house
 from tests.support.model_server import Answer
 

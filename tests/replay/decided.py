@@ -22,7 +22,7 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
-from schemas import names
+from holdfast.schemas import names
 
 SAW = "holdfast_test_saw"
 _OPTIONS = (

@@ -17,8 +17,8 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
-from hosting.dev_server import temporal_binary
-from hosting.stopping import leave
+from holdfast.hosting.dev_server import temporal_binary
+from holdfast.hosting.shutdown import leave
 from tests.replay.paths import PATHS
 from tests.replay.replay import replay
 from tests.replay.shelf import CHANGELOG, HISTORIES, HISTORY, golden, release, releases, stored

@@ -16,13 +16,13 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
-from hosting.sandbox import sandbox
-from hosting.stopping import leave
+from holdfast.hosting.sandbox import sandbox
+from holdfast.hosting.shutdown import leave
+from holdfast.workflows.agent import AgentWorkflow
+from holdfast.workflows.call import CallWorkflow
+from holdfast.workflows.memory import MemoryWorkflow
 from tests.replay.decided import Reader
 from tests.replay.shelf import stored
-from workflows.agent import AgentWorkflow
-from workflows.call import CallWorkflow
-from workflows.memory import MemoryWorkflow
 
 
 async def replay(*names: str) -> dict[str, list[dict[str, Any]]]:

@@ -6,9 +6,9 @@ import sys
 import pytest
 from temporalio.contrib.aws.s3driver import S3StorageDriverClient
 
-from storage.bucket import BucketStore
-from storage.places import Bucket, opened
-from storage.store import StoreError
+from holdfast.runtime.storage.bucket import BucketStore
+from holdfast.runtime.storage.locations import Bucket, opened
+from holdfast.runtime.storage.store import StoreError
 
 PAGE = b"a page of a log"
 DIGEST = hashlib.sha256(PAGE).hexdigest()

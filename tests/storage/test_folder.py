@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.folder import FolderStore
-from storage.store import StoreError
+from holdfast.runtime.storage.folder import FolderStore
+from holdfast.runtime.storage.store import StoreError
 
 PAGE = b"a page of a log" * 1_000
 DIGEST = hashlib.sha256(PAGE).hexdigest()

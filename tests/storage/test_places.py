@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.places import Bucket, Folder, Place, beside, of_reader, read_place
-from storage.store import StoreError
+from holdfast.runtime.storage.locations import Bucket, Folder, Place, beside, of_reader, read_place
+from holdfast.runtime.storage.store import StoreError
 
 
 @pytest.mark.parametrize(

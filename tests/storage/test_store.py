@@ -23,11 +23,11 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from activities.interceptor import SizeInterceptor
-from hosting.temporal import with_store
-from schemas import names
-from storage.folder import FolderStore
-from storage.store import is_for_store, keeper
+from holdfast.activities.interceptors.results import SizeInterceptor
+from holdfast.hosting.temporal import with_store
+from holdfast.runtime.storage.folder import FolderStore
+from holdfast.runtime.storage.store import is_for_store, keeper
+from holdfast.schemas import names
 from tests.support.eventually import eventually
 
 LARGE = 400_000

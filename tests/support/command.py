@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 
-import client as holdfast_client
+from holdfast.cli import main as holdfast_client
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
-from hosting.loading import load
-from remote.lists import having
+from holdfast.client.run_lists import having
+from holdfast.hosting.resources import load
+from holdfast.hosting.worker import Settings, build_worker
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, serve
-from worker import Settings, build_worker
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(__file__).with_name("tools.py")

@@ -2,7 +2,7 @@
 
 import socket
 
-from tests.support.process import ROOT, Process
+from tests.support.process import Process
 
 READY = "inbox ready: "
 # What keeps those signed in who were, through any end of the process.
@@ -17,7 +17,7 @@ class InboxProcess(Process):
             port = listening.getsockname()[1]
         super().__init__(
             READY,
-            *(str(ROOT / "client.py"), "inbox", "--port", str(port), "--by", "ann"),
+            *("-m", "holdfast", "inbox", "--port", str(port), "--by", "ann"),
             TEMPORAL_ADDRESS=address,
             HOLDFAST_INBOX_SECRET=SECRET,
         )

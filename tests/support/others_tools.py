@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from schemas.tool import ActivityBinding, Tool
+from holdfast.schemas.tool import ActivityBinding, Tool
 
 _FILE = Path(__file__).with_suffix(".json")
 

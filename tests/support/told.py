@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from schemas.decision import Decided, Waiting
-from schemas.notify import News
+from holdfast.schemas.decision import Decided, Waiting
+from holdfast.schemas.settings.notify import News
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 WAITING = Waiting(

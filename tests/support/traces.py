@@ -10,8 +10,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client, Interceptor
 
-from activities.secrets import Secrets
-from activities.telemetry.telemetry import Telemetry
+from holdfast.runtime.secrets import Secrets
+from holdfast.runtime.telemetry.telemetry import Telemetry
 
 
 @dataclass(frozen=True)

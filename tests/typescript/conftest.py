@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
+from holdfast.hosting.worker import Settings, build_worker
 from tests.support.house import Answers, House, OpenHouse
 from tests.support.model_server import serve
 from tests.typescript.payments import EXAMPLE, Payments
-from worker import Settings, build_worker
 
 
 @pytest.fixture

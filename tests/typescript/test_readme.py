@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.catalog.loading import load_catalog
+from holdfast.catalog.loader import load_catalog
 from tests.support.worker_process import WorkerProcess
 from tests.typescript.payments import EXAMPLE, Payments
 

@@ -34,7 +34,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         begun.set()
         over.wait(MAX_WAIT_SECONDS)
 
-    monkeypatch.setattr("activities.resolve._check", held)
+    monkeypatch.setattr("holdfast.activities.resolve._check", held)
     yield begun
     over.set()
 

@@ -16,12 +16,12 @@ from temporalio.client import Client
 from temporalio.common import RetryPolicy
 from temporalio.service import RPCError
 
+from holdfast.hosting.worker import Settings, build_worker
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import House, OpenHouse, Run
 from tests.support.model_server import Answer, ModelServer, call
 from tests.workflows.test_chain import runs_of
-from worker import Settings, build_worker
 
 AGENT = {
     "name": "tester",

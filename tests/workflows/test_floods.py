@@ -11,10 +11,10 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowUpdateFailedError
 
+from holdfast.workflows.task_budget import MAX_VALUES_SAID
 from tests.support import tools
 from tests.support.house import OpenHouse
 from tests.support.model_server import Answer, call
-from workflows.thinking import MAX_VALUES_SAID
 
 # Each takes as long to be checked as one thing may.
 ABSURD = {"amount": [1] * 50_000}

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from activities.conversation import Run
-from activities.handing import Handing
-from activities.querying import QueriedPages
-from schemas.generate import Page, PageOf
+from holdfast.activities.model.conversation_cache import Run
+from holdfast.activities.model.page_prefetch import Handing
+from holdfast.activities.model.run_queries import QueriedPages
+from holdfast.schemas.internal.model_request import Page, PageOf
 from tests.support.house import OpenHouse
 from tests.support.model_server import Answer
 from tests.workflows.test_latent import ASKS, GOOD, MOOD

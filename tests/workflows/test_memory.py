@@ -15,13 +15,19 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.testing import ActivityEnvironment
 
-from activities.memory import Memories
-from activities.querying import Queries
-from schemas import memory
-from schemas.memory import EMPTY, MAX_ENTRIES, MemoryEntry, MemoryOwner, MemoryState
+from holdfast.activities.memory_access import Memories
+from holdfast.activities.model.run_queries import Queries
+from holdfast.hosting.worker import Settings, build_worker
+from holdfast.schemas.internal import memory
+from holdfast.schemas.internal.memory import (
+    EMPTY,
+    MAX_ENTRIES,
+    MemoryEntry,
+    MemoryOwner,
+    MemoryState,
+)
 from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
 from tests.support.model_server import Answer, call
-from worker import Settings, build_worker
 
 ANN = {"id": "ann@acme.org"}
 

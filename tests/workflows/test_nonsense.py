@@ -9,10 +9,10 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowQueryFailedError, WorkflowUpdateFailedError
 from temporalio.common import RawValue
 
+from holdfast.workflows.base_workflow import MAX_NOTES
 from tests.support import tools
 from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
-from workflows.shell import MAX_NOTES
 
 
 def raw(data: bytes, encoding: bytes = b"json/plain") -> RawValue:

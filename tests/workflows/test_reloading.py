@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from schemas import names
+from holdfast.schemas import names
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import House, OpenHouse, Run, house

@@ -15,14 +15,14 @@ from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from hosting.temporal import connect
-from schemas import names
+from holdfast.hosting.temporal import connect
+from holdfast.hosting.worker import Settings, build_worker
+from holdfast.schemas import names
+from holdfast.workflows.commands import failures
 from tests.support.eventually import eventually
 from tests.support.house import House, Run
 from tests.support.model_server import Answer, call, serve
 from tests.workflows.test_latent import GOOD, MOOD
-from worker import Settings, build_worker
-from workflows import carrying
 
 TOOLS = Path(__file__).parents[1] / "support" / "tools.py"
 
@@ -182,4 +182,4 @@ def test_a_turn_that_does_not_come_is_told_with_what_may_be_the_matter() -> None
         type=exceptions.TimeoutType.SCHEDULE_TO_START,
         last_heartbeat_details=[],
     )
-    assert "`maxRequestsPerMinute`" in carrying.model_failure_of(error)
+    assert "`maxRequestsPerMinute`" in failures.model_failure_of(error)

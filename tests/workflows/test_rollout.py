@@ -15,10 +15,11 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from hosting.deployment import Version, unrouted
-from hosting.dev_server import temporal_binary
-from remote import run as remote_run
-from schemas import names
+from holdfast.client import run_handle as remote_run
+from holdfast.hosting.deployment import Version, unrouted
+from holdfast.hosting.dev_server import temporal_binary
+from holdfast.hosting.worker import Settings, build_worker
+from holdfast.schemas import names
 from tests.support import tools
 from tests.support.command import holdfast
 from tests.support.eventually import eventually
@@ -26,7 +27,6 @@ from tests.support.house import House, Run
 from tests.support.model_server import Answer, call, serve
 from tests.support.worker_process import WorkerProcess
 from tests.workflows.test_delegates import ASK, ASKS, agents, by_agent
-from worker import Settings, build_worker
 
 # What a payment leaves behind: which build made it, how much, and the key to act once by.
 PAY = """

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowQueryFailedError, WorkflowUpdateFailedError
 
-from schemas.base import link, sha256
-from schemas.entry import digested
+from holdfast.schemas.base import link, sha256
+from holdfast.schemas.log_entry import digested
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, OpenHouse, Run
 from tests.support.model_server import Answer, call

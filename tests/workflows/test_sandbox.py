@@ -21,9 +21,9 @@ from temporalio.worker.workflow_sandbox import (
     _importer,
 )
 
-from hosting.errors import StartError
-from hosting.sandbox import sandbox
-from hosting.shared_sandbox import Sandbox, SharedSandboxRunner
+from holdfast.hosting.sandbox import sandbox
+from holdfast.hosting.sdk_workarounds.shared_sandbox import Sandbox, SharedSandboxRunner
+from holdfast.hosting.startup_errors import StartError
 from tests.replay.replay import replay
 from tests.replay.shelf import stored
 from tests.support import meeting, probes
@@ -136,7 +136,7 @@ def test_only_the_thread_that_reads_a_module_may_do_what_modules_may() -> None:
 
 
 def _is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "hosting.shared_sandbox")
+    monkeypatch.delitem(sys.modules, "holdfast.hosting.sdk_workarounds.shared_sandbox")
     monkeypatch.delattr(_importer, "Importer")
 
 
@@ -165,7 +165,7 @@ async def test_no_run_leaves_anything_in_a_module() -> None:
     await replay("approved")
     before = _kept(_shared())
     assert len(before) > 50
-    assert "_DECIDED" in before["workflows.story"]
+    assert "_DECIDED" in before["holdfast.workflows.ui_details.narration"]
     await replay(*stored())
     assert _kept(_shared()) == before
 

@@ -19,8 +19,8 @@ from urllib.parse import quote
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 
-import worker
-from hosting.errors import UNREACHABLE, WRONG_SETUP
+from holdfast.hosting import worker
+from holdfast.hosting.startup_errors import UNREACHABLE, WRONG_SETUP
 from tests.support.command import holdfast
 from tests.support.echoing import echoing
 from tests.support.eventually import eventually

@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from schemas.base import canonical_json, sha256
+from holdfast.schemas.base import canonical_json, sha256
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import House, OpenHouse, Run

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from hosting.temporal import with_store
-from schemas.stored import Stored
-from storage.folder import FolderStore
-from storage.store import Store, value_of
+from holdfast.hosting.temporal import with_store
+from holdfast.runtime.storage.folder import FolderStore
+from holdfast.runtime.storage.store import Store, value_of
+from holdfast.schemas.internal.stored_value import Stored
 from tests.support.house import TOOLS, House, house
 from tests.support.model_server import Answer, call
 

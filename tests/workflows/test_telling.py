@@ -11,12 +11,12 @@ import pytest
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
-from schemas.notify import Listener
+from holdfast.schemas.settings.notify import Listener
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.publishing import notifier
+from holdfast.workflows.publishing.notifier import Notifying
 from tests.engine.asking import approve, asks, decides, open_question
 from tests.engine.driver import FACTS, Play
-from workflows import notifying
-from workflows.engine.approval import Question
-from workflows.notifying import Notifying
 
 ON: Any = ["asked", "reminder", "expired", "decided"]
 
@@ -114,7 +114,7 @@ async def test_there_is_a_moment_for_all_that_is_on_its_way_and_another_for_what
 async def test_of_too_much_the_run_says_once_that_people_were_not_told(
     deaf: Deaf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifying, "MAX_UNDER_WAY", 2)
+    monkeypatch.setattr(notifier, "MAX_UNDER_WAY", 2)
     play = asks(policy={"remind": "1h"})
     question = open_question(play)
     told = telling(play, "desk", "legal", "board", "press")

@@ -21,7 +21,8 @@ from temporalio.converter import PayloadConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from schemas.tracing import HEADER, Told, Tracing
+from holdfast.schemas.internal.tracing import HEADER, Told, Tracing
+from holdfast.workflows.publishing.trace import Trace, _record
 from tests.engine.driver import FACTS, NOON, Play, says, tool
 from tests.engine.driver import call as asks
 from tests.support.eventually import eventually
@@ -30,7 +31,6 @@ from tests.support.model_server import Answer, call
 from tests.support.traces import Recorder, Seen, seen, traced, tree
 from tests.workflows.test_chain import MANY, OFTEN, looking, runs_of
 from tests.workflows.test_delegates import ASK, agents, by_agent
-from workflows.tracing import Trace, _record
 
 
 def failing_once(answers: Any) -> Any:
@@ -333,7 +333,7 @@ async def test_many_spans_are_told_a_part_at_a_time(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(workflow, "info", lambda: info)
     monkeypatch.setattr(workflow, "payload_converter", lambda: PayloadConverter.default)
     monkeypatch.setattr(workflow, "start_local_activity", write)
-    monkeypatch.setattr("workflows.tracing.MAX_SPANS_AT_ONCE", 2)
+    monkeypatch.setattr("holdfast.workflows.publishing.trace.MAX_SPANS_AT_ONCE", 2)
     play = Play(tool(), model=[says("", asks("look"), asks("look"), asks("look")), says("done")])
     play.to_end()
     trace = Trace()

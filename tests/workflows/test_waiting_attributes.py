@@ -7,13 +7,13 @@ import pytest
 from temporalio.client import WorkflowQueryFailedError
 from temporalio.common import SearchAttributeKey
 
-from schemas.base import json_size
+from holdfast.schemas.base import json_size
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.publishing import search_attributes
 from tests.engine.asking import asks, open_question
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
-from workflows import screen
-from workflows.engine.approval import Question
 
 SINCE = SearchAttributeKey.for_datetime("PendingSince")
 UNTIL = SearchAttributeKey.for_datetime("PendingUntil")
@@ -38,7 +38,7 @@ def test_it_waits_since_it_was_last_asked_and_until_the_first_of_it_expires() ->
     first = open_question(play)
     second = Question(**{**vars(first), "call_id": "t1c2", "requested_at": first.expires_at})
     play.desk.ask(second)
-    found = screen.attributes(play.run)
+    found = search_attributes.attributes(play.run)
     assert found["PendingSince"] == second.requested_at
     assert found["PendingUntil"] == first.expires_at
     assert found["PendingTools"] == ["pay"]
@@ -49,7 +49,7 @@ def test_of_many_groups_as_many_are_listed_as_have_room() -> None:
     play = asks(policy={"approvers": groups[:100]})
     question = open_question(play)
     question.policy = question.policy.model_copy(update={"approvers": groups})
-    found = screen.attributes(play.run)["PendingFor"]
+    found = search_attributes.attributes(play.run)["PendingFor"]
     assert found == groups[: len(found)]
     assert 1_500 < json_size(found) < 2_000
 

@@ -15,32 +15,40 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Self
 
-from schemas.agent import Agent, BudgetName
-from schemas.carried import CarriedRun
-from schemas.entry import MessageEntry, NoticeEntry, TurnEnd, TurnStart
-from schemas.errors import ErrorCode
-from schemas.generate import Pointer
-from schemas.message import ChatMessage
-from schemas.names import MODEL_ERROR, call_id
-from schemas.run import Ended, RunRequest, RunStatus
-from schemas.solution import Solution
-from workflows.engine import opening, prompt, skills
-from workflows.engine.answer import Answer, NoOutput, answer_of, given_answer, output_in
-from workflows.engine.budget import Meter
-from workflows.engine.choice import Choice
-from workflows.engine.desk import Desk
-from workflows.engine.kept import Kept
-from workflows.engine.limits import Limits
-from workflows.engine.mailbox import Mailbox
-from workflows.engine.outcome import Answered, Failed, Succeeded, refused
-from workflows.engine.pages import Pages
-from workflows.engine.proposal import calls_of
-from workflows.engine.sealed import PAGE_BYTES
-from workflows.engine.state import MISSING
-from workflows.engine.steps import AskModel, AwaitMessage, CarryOut, Step
-from workflows.engine.summary import CannotShorten, Summaries
-from workflows.engine.turn import Call, Turn
-from workflows.engine.work import Work
+from holdfast.schemas.agent import Agent, BudgetName
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.continue_as_new import CarriedRun
+from holdfast.schemas.internal.model_request import Pointer
+from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEnd, TurnStart
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.names import MODEL_ERROR, call_id
+from holdfast.schemas.run import Ended, RunRequest, RunStatus
+from holdfast.workflows.engine import skills
+from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.budget.meter import Meter
+from holdfast.workflows.engine.budget_limits import Limits
+from holdfast.workflows.engine.call.outcome import Answered, Failed, Succeeded, refused
+from holdfast.workflows.engine.call.tool_call import Call, Turn
+from holdfast.workflows.engine.conversation import initial_context
+from holdfast.workflows.engine.conversation.mailbox import Mailbox
+from holdfast.workflows.engine.conversation.summaries import CannotShorten, Summaries
+from holdfast.workflows.engine.execution.preparation import calls_of
+from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES
+from holdfast.workflows.engine.model import prompt
+from holdfast.workflows.engine.model.answer import (
+    Answer,
+    NoOutput,
+    answer_of,
+    given_answer,
+    output_in,
+)
+from holdfast.workflows.engine.model.tool_choice import Choice
+from holdfast.workflows.engine.request_pages import Pages
+from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.state.data import MISSING
+from holdfast.workflows.engine.steps import AskModel, AwaitMessage, CarryOut, Step
 
 # Providers match a result with its call by the id nearest to it.
 MAX_SEEN_IDS = 1_024
@@ -59,7 +67,7 @@ class Run(Work):
         self._limits = Limits(kept, self.calls)
         # The call that is all of the work, where the skill is an activity.
         self._whole: Call | None = None
-        self._conversation = opening.conversation(request)
+        self._conversation = initial_context.conversation(request)
         self._seen_ids: dict[str, None] = {}
         self._asking: AskModel | None = None
         self._summaries = Summaries(kept, agent.model.name)
@@ -92,7 +100,7 @@ class Run(Work):
         """
         meter = Meter(agent.budget.within(request.budget), on_limit=dict(agent.on_limit))
         run = cls(Kept.new(request, agent, meter, desk, clock), request, agent, mailbox)
-        opening.begin(request, agent, run.kept)
+        initial_context.begin(request, agent, run.kept)
         run._begin_whole(turn=0, calls=0)
         return run
 
@@ -325,7 +333,7 @@ class Run(Work):
         chosen = skills.chosen_in(turn)
         if chosen is None:
             return False
-        opening.take_up(self.kept, chosen)
+        initial_context.take_up(self.kept, chosen)
         lacking = self._choice.settle(turn.number, self.pages.offers)
         if lacking is not None:
             text = f"the skill `{chosen}` has no tool `{lacking}`: it is not asked to call it first"
@@ -401,7 +409,7 @@ class Run(Work):
         """Take messages out of the mailbox into the log; whether there were any."""
         heard = self.mailbox.take(ending=ending)
         for message in heard:
-            opening.add(self.kept, message)
+            initial_context.add(self.kept, message)
         return bool(heard)
 
     def _note(self, solution: Solution) -> None:

@@ -16,16 +16,15 @@ the end of the run.
 
 from typing import Any
 
-from schemas.agent import Agent, Rules, Skill
-from schemas.faults import nearest
-from schemas.message import AskedCall
-from schemas.names import CHOOSE_SKILL
-from schemas.run import RunRequest
-from schemas.solution import WrittenCall
-from schemas.tool import ApprovalPolicy, CallLimits, Tool
-from schemas.wording import quoted
-from workflows.engine.outcome import Final, Succeeded
-from workflows.engine.turn import Call, Turn
+from holdfast.schemas.agent import Agent, Rules, Skill
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.message import AskedCall
+from holdfast.schemas.names import CHOOSE_SKILL
+from holdfast.schemas.phrases import nearest, quoted
+from holdfast.schemas.run import RunRequest
+from holdfast.schemas.tool import ApprovalPolicy, CallLimits, Tool
+from holdfast.workflows.engine.call.outcome import Final, Succeeded
+from holdfast.workflows.engine.call.tool_call import Call, Turn
 
 _CHOOSE = (
     "Choose the skill that fits the task, before anything else. Its instructions and its tools are"

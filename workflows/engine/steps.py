@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from schemas.agent import BudgetName
-from schemas.base import Duration
-from schemas.generate import Pointer
-from schemas.run import RunResult
-from workflows.engine.approval import Question
-from workflows.engine.turn import Turn
+from holdfast.schemas.agent import BudgetName
+from holdfast.schemas.base import Duration
+from holdfast.schemas.internal.model_request import Pointer
+from holdfast.schemas.run import RunResult
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.call.tool_call import Turn
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from anthropic.types import RawMessageStreamEvent
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from activities.providers.anthropic.format import Anthropic
-from activities.providers.http import Format
-from schemas.solution import Usage
+from holdfast.providers.anthropic.format import Anthropic
+from holdfast.providers.transport.http import Format
+from holdfast.schemas.internal.solution import Usage
 from tests.activities.dialects.base import Result, Seen
 from tests.activities.fakes import KEY
 

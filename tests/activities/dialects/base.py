@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from activities.providers.http import Format
-from schemas.solution import Usage
+from holdfast.providers.transport.http import Format
+from holdfast.schemas.internal.solution import Usage
 
 PICTURE = "iVBORw0KGgo="
 

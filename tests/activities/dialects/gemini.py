@@ -8,9 +8,9 @@ from typing import Any
 from google.genai import types
 from pydantic import TypeAdapter
 
-from activities.providers.gemini.format import Gemini
-from activities.providers.http import Format
-from schemas.solution import Usage
+from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.transport.http import Format
+from holdfast.schemas.internal.solution import Usage
 from tests.activities.dialects.base import Result, Seen
 from tests.activities.fakes import KEY, stream
 

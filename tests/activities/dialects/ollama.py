@@ -7,9 +7,9 @@ from typing import Any
 from ollama import ChatResponse, Message, Options
 from ollama._types import ChatRequest
 
-from activities.providers.http import Format
-from activities.providers.ollama.format import Ollama
-from schemas.solution import Usage
+from holdfast.providers.ollama.format import Ollama
+from holdfast.providers.transport.http import Format
+from holdfast.schemas.internal.solution import Usage
 from tests.activities.dialects.base import Result, Seen
 from tests.activities.fakes import KEY
 

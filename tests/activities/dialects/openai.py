@@ -7,9 +7,9 @@ from typing import Any
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from activities.providers.http import Format
-from activities.providers.openai.format import OpenAI
-from schemas.solution import Usage
+from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.transport.http import Format
+from holdfast.schemas.internal.solution import Usage
 from tests.activities.dialects.base import Result, Seen
 from tests.activities.fakes import KEY, calls, chunk, stream
 

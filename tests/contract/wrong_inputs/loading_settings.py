@@ -24,7 +24,7 @@ SETTINGS = [
         "an option without its value",
         {},
         [
-            "holdfast: `--catalog`: its value is missing; see `python worker.py --help`",
+            "holdfast: `--catalog`: its value is missing; see `holdfast worker --help`",
         ],
         arguments=["--catalog"],
     ),

@@ -394,14 +394,14 @@ RUNS = [
         ["show", "<deserted>"],
         3,
         "holdfast: no worker answers queries on task queue <empty>; start one: "
-        "python worker.py --task-queue <empty>",
+        "holdfast worker --task-queue <empty>",
     ),
     Command(
         "decide in a run without a worker",
         ["decide", "<deserted>", "t1c1", "approve"],
         3,
         "holdfast: no worker answers queries on task queue <empty>; start one: "
-        "python worker.py --task-queue <empty>",
+        "holdfast worker --task-queue <empty>",
     ),
 ]
 

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from schemas import names
+from holdfast.hosting.worker import Settings, build_worker
+from holdfast.schemas import names
 from tests.support.house import TOOLS, House, Run
 from tests.support.model_server import Answer, ModelServer, call, serve
-from worker import Settings, build_worker
 
 # For anybody; for two of finance, not for anna; to be denied; beyond what is asked about.
 CALLS = [call("pay", amount=5), call("guarded", amount=7), call("pay", amount=9)]

@@ -47,8 +47,8 @@ SETTINGS = [
         "a port that nobody listens on",
         ["list"],
         3,
-        "holdfast: no Temporal server answers at 127.0.0.1:1; start one (python "
-        "worker.py --dev) or set TEMPORAL_ADDRESS",
+        "holdfast: no Temporal server answers at 127.0.0.1:1; start one (holdfast "
+        "worker --dev) or set TEMPORAL_ADDRESS",
         environment={"TEMPORAL_ADDRESS": "127.0.0.1:1"},
     ),
     Command(

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from hosting.dev_server import CONFIG_OPTIONS, temporal_binary
-from hosting.temporal import data_converter, usable_search_attributes
+from holdfast.hosting.dev_server import CONFIG_OPTIONS, temporal_binary
+from holdfast.hosting.temporal import data_converter, usable_search_attributes
 from tests.faults.stage.server import Server
 
 # By itself the server deals out so few tasks a second that it would hold up everything.

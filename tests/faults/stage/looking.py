@@ -9,7 +9,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.service import RPCError
 
-from hosting.ahead import AHEAD
+from holdfast.hosting.sdk_workarounds.query_divergence import AHEAD
 from tests.faults.stage.left import Part
 
 # A worker that has just died may have taken a question with it.

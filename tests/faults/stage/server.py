@@ -16,16 +16,16 @@ from typing import Self
 
 from temporalio.client import Client
 
-import hosting.leash
-from hosting.dev_server import CONFIG_OPTIONS, HOST, temporal_binary
-from hosting.temporal import data_converter, usable_search_attributes
+from holdfast.hosting import parent_watchdog
+from holdfast.hosting.dev_server import CONFIG_OPTIONS, HOST, temporal_binary
+from holdfast.hosting.temporal import data_converter, usable_search_attributes
 from tests.support.eventually import eventually
 
 NAMESPACE = "default"
 START_TIMEOUT_SECONDS = 30
 _ANSWER_TIMEOUT_SECONDS = 2
 _PORTS = range(20_000, 30_000)
-_LEASH = hosting.leash.__file__
+_LEASH = parent_watchdog.__file__
 
 
 class Server:

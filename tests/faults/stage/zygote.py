@@ -19,16 +19,16 @@ from typing import Any, NoReturn
 
 from temporalio.worker._worker import load_default_build_id
 
-from hosting.loading import load
-from hosting.logs import log_to_stderr
-from hosting.sandbox import sandbox
-from hosting.temporal import connect
+from holdfast.hosting.logs import log_to_stderr
+from holdfast.hosting.resources import load
+from holdfast.hosting.sandbox import sandbox
+from holdfast.hosting.temporal import connect
+from holdfast.hosting.worker import Settings, build_worker
+from holdfast.workflows.agent import AgentWorkflow
+from holdfast.workflows.call import CallWorkflow
+from holdfast.workflows.memory import MemoryWorkflow
 from tests.faults.stage import tools
 from tests.faults.stage.points import READY, Points, watch
-from worker import Settings, build_worker
-from workflows.agent import AgentWorkflow
-from workflows.call import CallWorkflow
-from workflows.memory import MemoryWorkflow
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=2)
 

@@ -1,0 +1,173 @@
+"""`check_token`: whether a token was signed by somebody whose word counts here, and what it says.
+
+    size ─► form ─► header ─► keys ─► signature ─► dates, issuer, audience ─► claims
+
+A token comes from anybody, so nothing in it chooses how it is checked: the algorithm is that of the
+key, the keys are those that the worker's operator has named, and no key or address that stands in a
+token is looked at. A message says in a sentence what is wrong and what to do. It repeats nothing of
+the token.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import jwt
+from jwt import exceptions
+from pydantic import ValidationError
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from holdfast.runtime.identity.jws import BadToken, Jws
+from holdfast.runtime.identity.key_sets import Keys, MissingKeys
+from holdfast.runtime.identity.public_keys import Key
+from holdfast.runtime.identity.token_claims import decision_claims, principal_claims
+from holdfast.schemas import names
+from holdfast.schemas.settings.keys import USES, KeySet, Use
+from holdfast.schemas.token import TokenCheck
+
+# Of a token that does not name its key.
+MAX_KEYS_TRIED = 100
+
+_WHY: dict[type[exceptions.PyJWTError], str] = {
+    exceptions.ExpiredSignatureError: "the token has expired: sign a new one",
+    exceptions.ImmatureSignatureError: "the token is not valid yet (`nbf` or `iat` is to come):"
+    " send it later, or set the clock of whoever signs",
+    exceptions.InvalidIssuerError: "the token is by another issuer (`iss`) than its key is for",
+    exceptions.InvalidAudienceError: "the token is for somebody else (`aud`): sign one for this"
+    " worker, whose operator knows the `audience`",
+    exceptions.InvalidSubjectError: "the token's key is not theirs whom it names (`sub`)",
+}
+
+
+class CheckToken:
+    """Checks tokens with the key sets of one worker."""
+
+    def __init__(self, sets: Sequence[Keys]) -> None:
+        self._sets = sets
+
+    @activity.defn(name=names.CHECK_TOKEN)
+    async def check_token(self, check: dict[str, Any]) -> dict[str, Any]:
+        """What a good token says.
+
+        Args:
+            check: a `schemas.token.TokenCheck` as JSON.
+
+        Returns:
+            `DecisionClaims` or `PrincipalClaims` as JSON.
+
+        Raises:
+            ApplicationError: of type `invalid_token`, final: the token does not count; or of type
+                `keys_unavailable`, tried again: there is nothing to check it with now.
+        """
+        try:
+            return await self._claims(TokenCheck.read(check))
+        except ValidationError:
+            raise _refusal("this worker does not know how to check such a token") from None
+        except BadToken as error:
+            raise _refusal(str(error)) from None
+        except MissingKeys as error:
+            said = f"the key set `{error}` cannot be had now: the worker's log says why"
+            raise ApplicationError(said, type=names.KEYS_UNAVAILABLE) from None
+
+    async def _claims(self, check: TokenCheck) -> dict[str, Any]:
+        token = Jws.read(check.token)
+        settings = await signed_for(token, self._sets, USES[check.purpose])
+        if check.purpose == "principal":
+            return principal_claims(token)
+        claims = decision_claims(token)
+        check_groups(claims.groups, settings.groups)
+        _check_issued(claims.iat, check.since, settings.leeway.total_seconds())
+        return claims.to_json()
+
+
+async def signed_for(token: Jws, sets: Sequence[Keys], use: Use) -> KeySet:
+    """What is asked of tokens of the key that has signed this one; it says all of that.
+
+    Raises:
+        BadToken: it does not count.
+        MissingKeys: it might, but not all of the keys can be had now.
+    """
+    fitting = [keys for keys in sets if use in keys.settings.for_]
+    if not fitting:
+        raise BadToken(f"this worker has no keys to check {use} with: see its option `--keys`")
+    found: list[tuple[Key, KeySet]] = []
+    missing: list[MissingKeys] = []
+    for keys in fitting:
+        try:
+            found += [(key, keys.settings) for key in await keys.current(token.key_id)]
+        except MissingKeys as error:
+            missing.append(error)
+    refusals: list[BadToken] = []
+    for key, settings in _candidates(token, found):
+        try:
+            if _is_signed(token, key, settings):
+                return settings
+        except BadToken as error:
+            refusals.append(error)
+    raise [*refusals, *missing, _unknown(token, [key for key, _ in found])][0]
+
+
+def _candidates(token: Jws, found: Sequence[tuple[Key, KeySet]]) -> Sequence[tuple[Key, KeySet]]:
+    """The keys of the token's algorithm and id; one without an id may be any."""
+    fitting = [
+        (key, settings)
+        for key, settings in found
+        if key.algorithm == token.algorithm and (key.id is None or token.key_id in (None, key.id))
+    ]
+    if len(fitting) > MAX_KEYS_TRIED:
+        raise BadToken(f"more than {MAX_KEYS_TRIED} keys may be the token's: name it with a `kid`")
+    return fitting
+
+
+def _is_signed(token: Jws, key: Key, settings: KeySet) -> bool:
+    try:
+        jwt.decode(
+            token.text,
+            key.public,
+            # The key's own, whatever the token says.
+            algorithms=[key.algorithm],
+            audience=settings.audience,
+            issuer=settings.issuer,
+            subject=settings.subject,
+            leeway=settings.leeway,
+            options={"require": ["exp"]},
+        )
+    except exceptions.InvalidSignatureError:
+        return False
+    except exceptions.MissingRequiredClaimError as error:
+        raise BadToken(f"the token does not say `{error.claim}`: sign one that does") from None
+    except exceptions.PyJWTError as error:
+        raise BadToken(_WHY.get(type(error), "the token is none that can be read")) from None
+    return True
+
+
+def _unknown(token: Jws, keys: Sequence[Key]) -> BadToken:
+    """Why no key of the worker has signed the token."""
+    named = [key for key in keys if key.id == token.key_id] if token.key_id else keys
+    if not named and all(key.id is not None for key in keys):
+        return BadToken("the token's key (`kid`) is none of this worker's: sign with one that is")
+    if named and all(key.algorithm != token.algorithm for key in named):
+        return BadToken("the token's `alg` is not that of its key: sign with the key's own")
+    return BadToken("the token's signature is wrong: it was changed, or signed with another key")
+
+
+def check_groups(said: Sequence[str], allowed: Sequence[str] | None) -> None:
+    """See that the key signs for all of these groups.
+
+    Raises:
+        BadToken: it does not.
+    """
+    if allowed is not None and not set(said) <= set(allowed):
+        raise BadToken("the token's key does not sign for one of its `groups`: leave that out")
+
+
+def _check_issued(issued_at: float | None, since: str | None, leeway_seconds: float) -> None:
+    if issued_at is None or since is None:
+        return
+    if issued_at + leeway_seconds < datetime.fromisoformat(since).timestamp():
+        raise BadToken("the token is older than the question (`iat`): look again, and sign anew")
+
+
+def _refusal(message: str) -> ApplicationError:
+    return ApplicationError(message, type=names.INVALID_TOKEN, non_retryable=True)

@@ -1,0 +1,95 @@
+"""What an activity sends, without the worker's secrets: its result, its error, its heartbeats."""
+
+import json
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from temporalio import activity
+from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
+from temporalio.common import RawValue
+from temporalio.converter import DefaultFailureConverter
+from temporalio.exceptions import ApplicationError, FailureError
+from temporalio.worker import ActivityOutboundInterceptor
+
+from holdfast.runtime.secrets import Secrets
+
+logger = logging.getLogger("holdfast")
+
+
+class DiscreetHeartbeats(ActivityOutboundInterceptor):
+    """What an activity tells while it runs, without secrets."""
+
+    def __init__(self, outbound: ActivityOutboundInterceptor, secrets: Secrets) -> None:
+        super().__init__(outbound)
+        self._secrets = secrets
+
+    def heartbeat(self, *details: Any) -> None:
+        """Tell the server; the SDK calls this."""
+        payloads = activity.payload_converter().to_payloads(details)
+        if any(self._secrets.are_in(payload.data) for payload in payloads):
+            discreet = [without_secrets(payload, self._secrets) for payload in payloads]
+            details = tuple(RawValue(payload) for payload in discreet)
+        super().heartbeat(*details)
+
+
+def without_secrets(payload: Payload, secrets: Secrets) -> Payload:
+    """The value, with none of the secrets in it."""
+    if not secrets.are_in(payload.data):
+        return payload
+    _warn("told")
+    return _cleaned(payload, secrets)
+
+
+def discreet(error: Exception, secrets: Secrets) -> Exception:
+    """The error; where it holds a secret, one that is sent as it would be, but for that."""
+    failure = Failure()
+    converter = DefaultFailureConverter()
+    try:
+        converter.to_failure(error, activity.payload_converter(), failure)
+    except Exception:
+        return error  # what cannot be written down is not sent
+    if not secrets.are_in(failure.SerializeToString()):
+        return error
+    _warn("raised")
+    if isinstance(error, ApplicationError):
+        failure.stack_trace = ""  # it was raised on purpose
+    _clean_failure(failure, secrets)
+    cleaned = converter.from_failure(failure, activity.payload_converter())
+    assert isinstance(cleaned, FailureError)
+    return cleaned
+
+
+def _clean_failure(failure: Failure, secrets: Secrets) -> None:
+    failure.message = secrets.clean(failure.message)
+    failure.stack_trace = secrets.clean(failure.stack_trace)
+    info = failure.application_failure_info
+    if failure.HasField("application_failure_info"):
+        info.type = secrets.clean(info.type)
+        _clean_all(info.details.payloads, secrets)
+    _clean_all(failure.canceled_failure_info.details.payloads, secrets)
+    if failure.HasField("cause"):
+        _clean_failure(failure.cause, secrets)
+
+
+def _clean_all(payloads: Iterable[Payload], secrets: Secrets) -> None:
+    for payload in payloads:
+        payload.CopyFrom(_cleaned(payload, secrets))
+
+
+def _cleaned(payload: Payload, secrets: Secrets) -> Payload:
+    if not payload.metadata["encoding"].startswith(b"json/"):
+        return Payload(metadata=payload.metadata, data=secrets.clean_bytes(payload.data))
+    # Not in its text: what stands for a secret could end up outside of a string.
+    value = secrets.clean_value(json.loads(payload.data))
+    data = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return Payload(metadata=payload.metadata, data=data)
+
+
+def _warn(what: str) -> None:
+    logger.warning(
+        "what the activity `%s` %s held a secret of this worker, and was sent without it",
+        activity.info().activity_type,
+        what,
+    )

@@ -1,0 +1,152 @@
+"""The activities `memory_read`, `memory_search` and `memory_write`: an agent's own memory.
+
+Whose memory it is, is no argument of the call: the run says it, and no model has a say in it. A
+write is an update that starts the memory where there is none; its id is that of the call, so that
+an attempt that is made again, its answer lost, is known.
+"""
+
+import asyncio
+from typing import Any, NoReturn, TypeVar
+from weakref import WeakValueDictionary
+
+from pydantic import ValidationError
+from temporalio import activity
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.client import (
+    Client,
+    RPCTimeoutOrCancelledError,
+    WithStartWorkflowOperation,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError
+
+from holdfast.activities.model.conversation_reader import RunGone, RunSilent
+from holdfast.activities.model.run_queries import Queries
+from holdfast.schemas import names
+from holdfast.schemas.base import Strict
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal import memory
+from holdfast.schemas.internal.memory import (
+    EMPTY,
+    MemoryOwner,
+    MemoryRead,
+    MemorySearch,
+    MemoryState,
+    MemoryWrite,
+)
+from holdfast.validation.problems import faults_of, told
+
+AskedT = TypeVar("AskedT", bound=Strict)
+
+
+class Memories:
+    """The memories of agents, each a workflow.
+
+    One worker has one write at a time to each: the server takes ten at once, and at the next gives
+    up on those as well.
+    """
+
+    def __init__(self, client: Client, queries: Queries) -> None:
+        self._client = client
+        self._queries = queries
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    @activity.defn(name=names.MEMORY_READ)
+    async def memory_read(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
+        """One entry of a memory, or its keys.
+
+        Args:
+            arguments: a `schemas.internal.memory.MemoryRead` as JSON.
+            owner: a `schemas.internal.memory.MemoryOwner` as JSON.
+        """
+        want = _read(arguments, MemoryRead)
+        return await self._ask(MemoryOwner.read(owner), names.READ, want)
+
+    @activity.defn(name=names.MEMORY_SEARCH)
+    async def memory_search(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
+        """The entries of a memory that fit best.
+
+        Args:
+            arguments: a `schemas.internal.memory.MemorySearch` as JSON.
+            owner: a `schemas.internal.memory.MemoryOwner` as JSON.
+        """
+        want = _read(arguments, MemorySearch)
+        return await self._ask(MemoryOwner.read(owner), names.SEARCH, want)
+
+    @activity.defn(name=names.MEMORY_WRITE)
+    async def memory_write(self, arguments: dict[str, Any], owner: dict[str, Any]) -> Any:
+        """Write to a memory, once for each call.
+
+        Args:
+            arguments: a `schemas.internal.memory.MemoryWrite` as JSON.
+            owner: a `schemas.internal.memory.MemoryOwner` as JSON.
+        """
+        write, whose = _read(arguments, MemoryWrite), MemoryOwner.read(owner)
+        turn = self._turns.setdefault(whose.workflow_id, asyncio.Lock())
+        try:
+            async with turn:
+                return await self._write(whose, write)
+        except WorkflowUpdateFailedError as error:
+            _refuse(error)
+        except (RPCError, RPCTimeoutOrCancelledError) as error:
+            raise _error("the memory did not answer") from error
+
+    async def _ask(self, owner: MemoryOwner, query: str, want: Strict) -> Any:
+        asked = WorkflowExecution(workflow_id=owner.workflow_id)
+        try:
+            return await self._queries.ask(asked, query, want.to_json())
+        except RunGone:
+            return dict(EMPTY)  # nothing was ever written, or somebody has ended it
+        except RunSilent as error:
+            raise _error("the memory did not answer") from error
+
+    async def _write(self, owner: MemoryOwner, write: MemoryWrite) -> Any:
+        info = activity.info()
+        start: WithStartWorkflowOperation[Any, Any] = WithStartWorkflowOperation(
+            names.MEMORY_WORKFLOW,
+            MemoryState(owner=owner, writes_a_run=memory.MAX_WRITES_A_RUN).to_json(),
+            id=owner.workflow_id,
+            task_queue=info.task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            static_summary=f"The memory of the agent {owner.agent}",
+        )
+        return await self._client.execute_update_with_start_workflow(
+            names.WRITE,
+            write.to_json(),
+            start_workflow_operation=start,
+            # A workflow id may come again; that of an execution does not.
+            id=f"{info.workflow_run_id}/{info.activity_id}",
+        )
+
+
+def _read(arguments: Any, model: type[AskedT]) -> AskedT:
+    try:
+        return model.model_validate(arguments)
+    except ValidationError as error:
+        said = told(faults_of(error, arguments, model))
+        raise _error(said, names.INVALID_ARGUMENTS, final=True) from None
+
+
+def _refuse(error: WorkflowUpdateFailedError) -> NoReturn:
+    match error.cause:
+        case ApplicationError(type=names.MEMORY_FULL) as cause:
+            raise _error(cause.message, names.MEMORY_FULL, final=True) from None
+        case ApplicationError(type=names.INVALID_REQUEST) as cause:
+            raise _error(cause.message, names.INVALID_ARGUMENTS, final=True) from None
+        case _:
+            raise _error("the memory cannot be written to") from error
+
+
+def _error(
+    message: str, kind: str = ErrorCode.TOOL_ERROR, *, final: bool = False
+) -> ApplicationError:
+    """An error in words for the model; what lies under it is for whoever looks into the history."""
+    category = ApplicationErrorCategory
+    return ApplicationError(
+        message,
+        type=kind,
+        non_retryable=final,
+        category=category.BENIGN if final else category.UNSPECIFIED,
+    )

@@ -1,0 +1,146 @@
+"""What a worker holds of the runs' conversations: the very bytes that providers are sent.
+
+A conversation only grows, as the run's log does, until a summary takes the place of its older part:
+then another begins. The digest chain of what is held says whether it is still a part of that log.
+Everything here can be dropped and read again from the run.
+"""
+
+import json
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from holdfast.providers.base import Encoded
+from holdfast.schemas.base import link, sha256
+from holdfast.schemas.message import ChatMessage
+
+DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
+# What a fragment takes besides its own bytes, and a conversation besides its fragments.
+_FRAGMENT_BYTES = 64
+_CONVERSATION_BYTES = 1024
+
+Encode = Callable[[ChatMessage], Encoded]
+
+
+class Run(NamedTuple):
+    """One run of a workflow."""
+
+    workflow_id: str
+    run_id: str
+
+
+class Conversation:
+    """A run's log after entry `since` up to `entries`, in one `encoding`: what providers of one
+    kind are sent in one calling, with the tools under the same names. None is none yet.
+
+    What stands before `since` is read in its summary, the newest of the log. `origin` is the digest
+    there.
+    """
+
+    def __init__(self, since: int = 0, origin: str = "") -> None:
+        self.encoding: tuple[str, ...] | None = None
+        self.since = self.entries = since
+        self.digest = origin
+        self.size_bytes = _CONVERSATION_BYTES
+        self._summary: tuple[bytes, ...] = ()
+        self._fragments: list[bytes] = []
+        self._later: list[bytes] = []
+        # Of each message, the number of its entry, and how many fragments there are up to it.
+        self._numbers = array("L")
+        self._counts = array("L")
+
+    def append(self, item: str, encode: Encode) -> None:
+        """The next entry, as the run sends it: its JSON text, or `#` and its digest.
+
+        Raises:
+            ValueError: the text is no entry.
+        """
+        if item.startswith("#"):
+            digest = item[1:]
+        else:
+            digest = sha256(item.encode("utf-8", "surrogatepass"))
+            self._read(_record(item), encode)
+        self.entries += 1
+        self.digest = link(self.digest, digest)
+
+    def fragments(self, upto: int | None = None) -> tuple[bytes, ...]:
+        """The messages as they are sent now: all, or those up to an entry at which no call is open.
+        Those of an earlier time are the beginning of it."""
+        fragments = (*self._summary, *self._fragments, *self._later)
+        if upto is None:
+            return fragments
+        messages = bisect_right(self._numbers, upto)
+        count = self._counts[messages - 1] if messages else 0
+        return fragments[: len(self._summary) + count]
+
+    def _read(self, record: dict[str, Any], encode: Encode) -> None:
+        if "message" in record:
+            self._add(ChatMessage.read(record["message"]), encode)
+            self._numbers.append(self.entries + 1)
+            self._counts.append(len(self._fragments) + len(self._later))
+        elif record.get("upto") == self.since:
+            said = encode(ChatMessage(role="user", content=record["text"]))
+            self._summary = (*said.now, *said.later)
+            self._grow(self._summary)
+
+    def _add(self, message: ChatMessage, encode: Encode) -> None:
+        encoded = encode(message)
+        if message.role != "tool":
+            self._fragments += self._later
+            self._later.clear()
+        self._fragments += encoded.now
+        self._later += encoded.later
+        self._grow((*encoded.now, *encoded.later))
+
+    def _grow(self, new: tuple[bytes, ...]) -> None:
+        self.size_bytes += sum(len(fragment) + _FRAGMENT_BYTES for fragment in new)
+
+
+class Conversations:
+    """The conversations that a worker holds, at most `limit_bytes` of them.
+
+    Whoever takes one has it alone until it is kept again: another reader of the same run begins
+    anew. Those not asked for the longest go first.
+    """
+
+    def __init__(self, limit_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        # By workflow id: a run that continued as new goes on with the same log.
+        self._held: OrderedDict[str, Conversation] = OrderedDict()
+        self.size_bytes = 0
+
+    def entries_of(self, workflow_id: str, since: int) -> int:
+        """Up to which entry a run's log is held, of a conversation that begins after entry `since`.
+        Any thread may ask."""
+        conversation = self._held.get(workflow_id)
+        if conversation is None or conversation.since != since:
+            return since
+        return conversation.entries
+
+    def take(self, run: Run) -> Conversation:
+        """What is held of a run's conversation, which may be nothing."""
+        conversation = self._held.pop(run.workflow_id, None)
+        if conversation is None:
+            return Conversation()
+        self.size_bytes -= conversation.size_bytes
+        return conversation
+
+    def keep(self, run: Run, conversation: Conversation) -> None:
+        """Hold a conversation, unless it alone is too large."""
+        self.take(run)
+        if conversation.size_bytes > self._limit_bytes:
+            return
+        self._held[run.workflow_id] = conversation
+        self.size_bytes += conversation.size_bytes
+        while self.size_bytes > self._limit_bytes:
+            _, oldest = self._held.popitem(last=False)
+            self.size_bytes -= oldest.size_bytes
+
+
+def _record(item: str) -> dict[str, Any]:
+    record = json.loads(item)
+    if not isinstance(record, dict) or not ("message" in record or "upto" in record):
+        raise ValueError("an entry is an object with a `message`, or with a summary `upto` another")
+    return record

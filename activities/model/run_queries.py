@@ -1,0 +1,114 @@
+"""Asking workflows by query: a run for a page of its log, say. Nothing of it enters history."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio.api.common.v1 import Payloads, WorkflowExecution
+from temporalio.api.enums.v1 import QueryRejectCondition
+from temporalio.api.query.v1 import WorkflowQuery
+from temporalio.api.workflowservice.v1 import QueryWorkflowRequest
+from temporalio.client import Client
+from temporalio.converter import WorkflowSerializationContext
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.activities.model.conversation_cache import Run
+from holdfast.activities.model.conversation_reader import RunGone, RunSilent
+from holdfast.schemas.internal.model_request import Page, PageOf
+from holdfast.schemas.names import REQUEST
+
+# How long each query may take, and the pause behind it. The server holds back very few queries at a
+# time and refuses more, for as long as a workflow task takes: a moment. And a worker that puts a
+# run out of its cache loses the query that arrives just then: the first is not waited for long.
+TRIES_SECONDS = (
+    (2, 0.0),
+    (4, 0.02),
+    (8, 0.05),
+    (20, 0.1),
+    (20, 0.2),
+    (20, 0.5),
+    (20, 1.0),
+    (20, 2.0),
+)
+
+_NOT_RETRIED = (
+    RPCStatusCode.INVALID_ARGUMENT,  # the run's own answer: its query failed
+    RPCStatusCode.UNAUTHENTICATED,
+    RPCStatusCode.PERMISSION_DENIED,
+    RPCStatusCode.UNIMPLEMENTED,
+)
+
+
+class Queries:
+    """Asks workflows through a Temporal client.
+
+    The client's own retries are off: after a refused query they would wait for a second.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def ask(self, asked: WorkflowExecution, query: str, argument: Any) -> Any:
+        """What a workflow that is open answers; one without a run id is the newest of its id.
+
+        Raises:
+            RunGone: it is not there, or is over.
+            RunSilent: it does not answer, though asked several times.
+        """
+        refusal = ""
+        for timeout_seconds, pause_seconds in TRIES_SECONDS:
+            try:
+                return await self._ask(asked, query, argument, timedelta(seconds=timeout_seconds))
+            except RPCError as error:
+                refusal = f"{error.status.name}: {error.message}"
+                if error.status == RPCStatusCode.NOT_FOUND:
+                    raise RunGone("the run is not there any more") from None
+                if error.status in _NOT_RETRIED:
+                    break
+            await asyncio.sleep(pause_seconds)
+        raise RunSilent(refusal)
+
+    async def _ask(
+        self, asked: WorkflowExecution, query: str, argument: Any, timeout: timedelta
+    ) -> Any:
+        context = WorkflowSerializationContext(self._client.namespace, asked.workflow_id)
+        converter = self._client.data_converter.with_context(context)
+        response = await self._client.workflow_service.query_workflow(
+            QueryWorkflowRequest(
+                namespace=self._client.namespace,
+                execution=asked,
+                query_reject_condition=QueryRejectCondition.QUERY_REJECT_CONDITION_NOT_OPEN,
+                query=WorkflowQuery(
+                    query_type=query,
+                    query_args=Payloads(payloads=await converter.encode([argument])),
+                ),
+            ),
+            retry=False,
+            timeout=timeout,
+        )
+        if response.HasField("query_rejected"):
+            raise RunGone("the run is over")
+        values = await converter.decode(response.query_result.payloads)
+        return values[0] if values else None
+
+
+class QueriedPages:
+    """Asks runs for pages of their logs."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+
+    async def page(self, run: Run, want: PageOf) -> Page:
+        """What `run` answers to `want`.
+
+        Raises:
+            RunGone: it is not there, or is over.
+            RunSilent: it does not answer, though asked several times.
+        """
+        asked = WorkflowExecution(workflow_id=run.workflow_id, run_id=run.run_id)
+        answer = await self._queries.ask(asked, REQUEST, want.to_json())
+        try:
+            return Page.read(answer)
+        except ValidationError:
+            raise RunSilent("its answer is no page of a log") from None

@@ -1,0 +1,190 @@
+"""The notifiers of a worker, as `--notifiers` names them: `notify.yaml`.
+
+Everything is checked when the worker starts, and told with file, line and mend. Only what the
+environment lacks waits until it is needed; what it holds is checked, and never shown.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from email.errors import HeaderParseError
+from email.headerregistry import Address
+from pathlib import Path
+
+import httpx
+from pydantic import ValidationError
+
+from holdfast.activities.notify.base import Hidden, Notifier
+from holdfast.activities.notify.channels import Channels, Served
+from holdfast.activities.notify.mail import MailNotifier
+from holdfast.activities.notify.slack import SlackNotifier
+from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, secrets_of
+from holdfast.runtime.addresses import AddressError, is_here, parsed
+from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.settings_files.source import Source, read_source
+from holdfast.schemas.phrases import NAME_PATTERN, NAME_WORDS, quoted
+from holdfast.schemas.settings.notify import Channel, Mail, Notifiers
+from holdfast.validation.problems import Fault, faults_of
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
+_NAME_IT = "write the name of the environment variable that holds it, never the value"
+
+
+class NotifiersError(Exception):
+    """Notifiers that do not load: one line for each problem, with file, line and mend."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+def load_notifiers(
+    file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient
+) -> Channels:
+    """The channels of `file`; without one, none.
+
+    Raises:
+        NotifiersError: something in it does not load.
+    """
+    if file is None:
+        return Channels()
+    source = _source(file)
+    settings = _checked(source)
+    faults = [*_wrong_inbox(settings.inbox)]
+    for name, channel in settings.channels.items():
+        if not re.match(NAME_PATTERN, name):
+            reason = f"{quoted(name)} is no good name of a channel"
+            faults.append(Fault(("channels", name), reason, f"take {NAME_WORDS}"))
+        faults += [fault.under("channels", name) for fault in _wrong(channel, environ)]
+    if faults:
+        raise NotifiersError(source.problems(faults))
+    served = {
+        name: Served(channel, _notifier(channel, environ, http))
+        for name, channel in settings.channels.items()
+    }
+    return Channels(settings.inbox, served)
+
+
+def _source(file: Path) -> Source:
+    try:
+        return read_source(file)
+    except UnreadableError as error:
+        raise NotifiersError([Problem(str(file), error.line, error.reason, error.mend)]) from None
+
+
+def _checked(source: Source) -> Notifiers:
+    value = source.value
+    if isinstance(value, dict):
+        value = {name: each for name, each in value.items() if name != "$schema"}
+    try:
+        return Notifiers.model_validate(value, by_alias=True, by_name=False, strict=True)
+    except ValidationError as error:
+        faults = map(_discreet, faults_of(error, value, Notifiers))
+        raise NotifiersError(source.problems(faults)) from None
+
+
+def _discreet(fault: Fault) -> Fault:
+    """The fault without the value, where somebody may have written a secret."""
+    is_hidden = any(isinstance(step, str) and step.endswith("Env") for step in fault.where)
+    return replace(fault, reason="the value does not fit") if is_hidden else fault
+
+
+def _notifier(channel: Channel, environ: Mapping[str, str], http: httpx.AsyncClient) -> Notifier:
+    if channel.webhook is not None:
+        webhook = channel.webhook
+        url = webhook.url or Hidden(webhook.url_env or "", environ)
+        return WebhookNotifier(url, Hidden(webhook.secret_env, environ), http)
+    if channel.slack is not None:
+        return SlackNotifier(Hidden(channel.slack.url_env, environ), http)
+    assert channel.mail is not None  # Channel demands one of them
+    variable = channel.mail.password_env
+    return MailNotifier(channel.mail, None if variable is None else Hidden(variable, environ))
+
+
+def _wrong_inbox(inbox: str) -> Iterator[Fault]:
+    try:
+        url = parsed(inbox)
+        if url.query or url.fragment:
+            raise AddressError("links are built behind it", "leave out `?` and `#`")
+    except AddressError as error:
+        yield error.fault().under("inbox")
+
+
+def _wrong(channel: Channel, environ: Mapping[str, str]) -> Iterator[Fault]:
+    """What pydantic does not find."""
+    if channel.webhook is not None:
+        yield from (fault.under("webhook") for fault in _wrong_webhook(channel, environ))
+    if channel.slack is not None:
+        variable = channel.slack.url_env
+        faults = _wrong_variable("urlEnv", variable) or _wrong_address(variable, environ)
+        yield from (fault.under("slack") for fault in faults)
+    if channel.mail is not None:
+        yield from (fault.under("mail") for fault in _wrong_mail(channel.mail))
+
+
+def _wrong_webhook(channel: Channel, environ: Mapping[str, str]) -> Iterator[Fault]:
+    webhook = channel.webhook
+    assert webhook is not None  # asked for
+    if webhook.url is not None:
+        try:
+            parsed(webhook.url)
+        except AddressError as error:
+            yield error.fault().under("url")
+    if webhook.url_env is not None:
+        variable = webhook.url_env
+        yield from _wrong_variable("urlEnv", variable) or _wrong_address(variable, environ)
+    yield from _wrong_variable("secretEnv", webhook.secret_env)
+    said = environ.get(webhook.secret_env, "")
+    try:
+        secrets_of(said) if said else []
+    except BadSecret as error:
+        reason = f"the variable {webhook.secret_env} holds no secret to sign with"
+        yield Fault(("secretEnv",), reason, str(error))
+
+
+def _wrong_variable(field: str, variable: str) -> list[Fault]:
+    if _VARIABLE.match(variable):
+        return []
+    return [Fault((field,), "this names no environment variable", _NAME_IT)]
+
+
+def _wrong_address(variable: str, environ: Mapping[str, str]) -> list[Fault]:
+    """What is wrong with the address that a variable holds: a secret must not go in the open."""
+    said = environ.get(variable, "").strip()
+    if not said:
+        return []
+    try:
+        url = parsed(said)
+        is_safe = url.scheme == "https" or is_here(url.host)
+    except AddressError:
+        is_safe = False
+    if is_safe:
+        return []
+    return [
+        Fault(("urlEnv",), f"the variable {variable} holds no address", "write https://… in it")
+    ]
+
+
+def _wrong_mail(mail: Mail) -> Iterator[Fault]:
+    if mail.tls == "none" and not is_here(mail.host):
+        mend = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
+        yield Fault(("tls",), "mail would go in the open", mend)
+    if mail.password_env is not None:
+        yield from _wrong_variable("passwordEnv", mail.password_env)
+    yield from _wrong_address_of_mail(("from",), mail.from_)
+    for n, address in enumerate(mail.to):
+        yield from _wrong_address_of_mail(("to", n), address)
+    for group, addresses in mail.to_groups.items():
+        for n, address in enumerate(addresses):
+            yield from _wrong_address_of_mail(("toGroups", group, n), address)
+
+
+def _wrong_address_of_mail(where: tuple[str | int, ...], text: str) -> Iterator[Fault]:
+    try:
+        # What is more than an address (a line break, a second one) is none.
+        address = Address(addr_spec=text)
+        is_good = bool(address.username and address.domain) and text.isascii()
+    except (HeaderParseError, ValueError, IndexError):
+        is_good = False
+    if not is_good:
+        yield Fault(where, f"{quoted(text)} is no mail address", "write it like desk@acme.org")

@@ -1,0 +1,171 @@
+"""Agents: from what a person writes to what a run keeps: tools resolved, defaults filled in."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from holdfast.catalog.agent_tools import Part, add_knowledge, name_faults, part_faults, read_parts
+from holdfast.catalog.bindings import activity_faults, hook_faults, hooks_of
+from holdfast.catalog.registry import World
+from holdfast.catalog.tool_reader import approval_faults
+from holdfast.runtime.settings_files.file_problems import RefusedError
+from holdfast.schemas.agent import (
+    BUDGET_DEFAULTS,
+    FOR_A_MODEL,
+    ON_LIMIT_DEFAULTS,
+    Agent,
+    AgentApproval,
+    AgentDefinition,
+    Skill,
+    SkillDefinition,
+)
+from holdfast.schemas.base import Lenient, json_size
+from holdfast.schemas.phrases import nearest
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, binding_of
+from holdfast.validation.problems import Fault, Where, faults_of, name_fault
+from holdfast.validation.schema_check import schema_faults
+
+MAX_AGENT_BYTES = 1_000_000
+_NO_ENDPOINTS = (
+    "this worker has none: set a key such as OPENAI_API_KEY, or name a file of them with"
+    " `--endpoints`"
+)
+
+
+def resolve_definition(written: Any, name: str, world: World) -> Agent:
+    """Make the agent that a run keeps of an agent as it is written.
+
+    Args:
+        written: the agent as an object.
+        name: its name where it does not say one.
+
+    Raises:
+        RefusedError: it does not load, with every fault that was found.
+    """
+    if not isinstance(written, dict):
+        raise RefusedError([Fault((), "this is no agent", "write an object with `model` in it")])
+    unfit = None if "name" in written else name_fault(name, "name")
+    named = {"name": name, **written} if unfit is None else written
+    outside = [] if unfit is None else [unfit]
+    parts = read_parts(written, world)
+    definition = _validated(named, parts, outside)
+    add_knowledge(parts, definition, definition.name or name, world)
+    faults = [*outside, *part_faults(parts), *_faults(definition, parts, world)]
+    if faults:
+        raise RefusedError(faults)
+    agent = _agent(definition, name, parts)
+    size_bytes = _size_bytes(agent)
+    if size_bytes > MAX_AGENT_BYTES:
+        mend = f"at most {MAX_AGENT_BYTES}: give it fewer or smaller tools"
+        raise RefusedError([Fault((), f"the agent has {size_bytes} bytes, tools resolved", mend)])
+    return agent
+
+
+def _size_bytes(agent: Agent) -> int:
+    """How large the agent is where runs keep it: a tool is as large as it is in each of its skills.
+
+    Each tool is measured once, and no agent is put together that is too large by its tools alone.
+    """
+    tools = [*agent.tools, *(tool for skill in agent.skills for tool in skill.tools)]
+    distinct = {id(tool): tool for tool in tools}
+    each = {key: _whole_bytes(tool) for key, tool in distinct.items()}
+    tools_bytes = sum(each[id(tool)] for tool in tools)
+    return tools_bytes if tools_bytes > MAX_AGENT_BYTES else _whole_bytes(agent)
+
+
+def _whole_bytes(kept: Lenient) -> int:
+    return json_size(kept.model_dump(mode="json", by_alias=True))
+
+
+def _validated(written: dict[str, Any], parts: list[Part], outside: list[Fault]) -> AgentDefinition:
+    try:
+        return AgentDefinition.model_validate(written, by_alias=True, by_name=False, strict=True)
+    except ValidationError as error:
+        found = faults_of(error, written, AgentDefinition)
+        # Of a tool, what it says of itself is more than the model that it was read as.
+        lost = [place for part in parts for place in part.lost]
+        new = [fault for fault in found if not _is_within(fault.where, lost)]
+        raise RefusedError([*outside, *part_faults(parts), *new]) from None
+
+
+def _is_within(where: Where, places: list[Where]) -> bool:
+    return any(where[: len(place)] == place for place in places)
+
+
+def _faults(definition: AgentDefinition, parts: list[Part], world: World) -> Iterator[Fault]:
+    endpoint = definition.model.endpoint
+    if world.endpoints is not None and endpoint not in world.endpoints:
+        mend = nearest(endpoint, world.endpoints, _NO_ENDPOINTS)
+        yield Fault(("model", "endpoint"), f"there is no endpoint `{endpoint}`", mend)
+    for key in ("input", "output", "state"):
+        schema = getattr(definition, key)
+        if schema is not None:
+            yield from (fault.under(key) for fault in schema_faults(schema))
+    yield from (fault.under("approval") for fault in approval_faults(definition.approval))
+    yield from hook_faults(definition, world)
+    yield from _skill_faults(definition, world)
+    yield from name_faults(definition, parts)
+
+
+def _skill_faults(definition: AgentDefinition, world: World) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for n, skill in enumerate(definition.skills):
+        if skill.name in seen:
+            reason = f"it has the skill `{skill.name}` twice"
+            yield Fault(("skills", n, "name"), reason, "give one of them another name")
+        seen.add(skill.name)
+        yield from (fault.under("skills", n) for fault in _work_faults(skill, world))
+
+
+def _work_faults(skill: SkillDefinition, world: World) -> Iterator[Fault]:
+    """What is wrong with the activity that does the whole work of a skill."""
+    if skill.activity is None:
+        return
+    yield from (fault.under("activity") for fault in activity_faults(skill.activity, world))
+    for key in FOR_A_MODEL:
+        if key in skill.model_fields_set:
+            reason = "an activity does the work of this skill, and no model is asked"
+            yield Fault((key,), reason, "leave it out, or leave out `activity`")
+
+
+def _agent(definition: AgentDefinition, name: str, parts: list[Part]) -> Agent:
+    own, *skills = parts
+    return Agent(
+        name=definition.name or name,
+        description=definition.description or "",
+        instructions=definition.instructions,
+        model=definition.model,
+        calling=definition.calling,
+        tools=own.tools,
+        skills=[
+            _skill(written, part) for written, part in zip(definition.skills, skills, strict=True)
+        ],
+        hooks=hooks_of(definition),
+        plan=definition.plan,
+        input=definition.input,
+        output=definition.output,
+        state=definition.state,
+        tool_choice=definition.tool_choice,
+        budget=definition.budget.over(BUDGET_DEFAULTS),
+        on_limit=dict((ON_LIMIT_DEFAULTS | definition.on_limit).items()),
+        concurrency=definition.concurrency,
+        approval=_approval(definition),
+        principal_scopes=definition.principal_scopes,
+        reasoning_for_call=definition.reasoning_for_call,
+    )
+
+
+def _skill(written: SkillDefinition, part: Part) -> Skill:
+    return Skill(
+        name=written.name,
+        description=written.description,
+        instructions=written.instructions,
+        tools=part.tools,
+        activity=None if written.activity is None else binding_of(written.activity),
+    )
+
+
+def _approval(definition: AgentDefinition) -> AgentApproval:
+    own = {name: value for name, value in definition.approval if value is not None}
+    return AgentApproval.model_validate({**dict(APPROVAL_DEFAULTS), **own})

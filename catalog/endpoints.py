@@ -1,0 +1,280 @@
+"""The endpoints of a worker: read from `endpoints.yaml`, or found in the environment.
+
+Everything is checked when the worker starts, and told with file, line and mend; only a missing key
+waits until it is needed. No key is read here, and none can stand in the file.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from holdfast.providers.anthropic.format import Anthropic
+from holdfast.providers.base import Provider
+from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.model_errors import model_error
+from holdfast.providers.ollama.format import Ollama
+from holdfast.providers.ollama.host import ollama_endpoint
+from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.script import Answers, Scenarios, Script
+from holdfast.providers.transport.http import Format, HttpProvider
+from holdfast.providers.transport.target import Target
+from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.settings_files.source import Source, read_source
+from holdfast.runtime.tls import trusted
+from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
+from holdfast.validation.problems import Fault, faults_of
+
+FORMATS: dict[ProviderName, Format] = {
+    "openai": OpenAI(),
+    "anthropic": Anthropic(),
+    "gemini": Gemini(),
+    "ollama": Ollama(),
+}
+DEFAULT_OPENAI_URL = "https://api.openai.com/v1"
+DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
+DEFAULT_GEMINI_URL = "https://generativelanguage.googleapis.com"
+MAX_CONNECTIONS = 1_000
+MAX_KEPT_CONNECTIONS = 100
+# Longer than most tools take. Few servers that close an idle one later than this tell nobody.
+KEPT_SECONDS = 30.0
+MAX_PORT = 65_535
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
+# What stands in these may be a key.
+_SECRET = frozenset({"apiKey", "apiKeyEnv", "headers", "headersEnv"})
+
+_NAME_IT = "write the name of the environment variable that holds the value, never the value"
+_WHOLE = "write it whole, like https://api.openai.com/v1 or http://localhost:8080/v1"
+_IN_HEADER = (
+    "leave out what stands before the `@`; `headersEnv: {authorization: VARIABLE}` has it sent, "
+    "as `Basic …`, from the environment"
+)
+
+Said = TypeVar("Said", bound=BaseModel)
+
+
+class EndpointsError(Exception):
+    """Endpoints that do not load: one line for each problem, with file, line and mend."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Served:
+    """An endpoint, and the provider that asks it."""
+
+    target: Target
+    provider: Provider
+
+
+class Models:
+    """The endpoints that a worker has, by name."""
+
+    def __init__(self, served: Mapping[str, Served]) -> None:
+        self._served = dict(served)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the endpoints, in order."""
+        return sorted(self._served)
+
+    def limits(self) -> dict[str, int | None]:
+        """Of each endpoint, in order, how many requests it takes a minute; None: any number."""
+        return {
+            name: self._served[name].target.endpoint.max_requests_per_minute for name in self.names
+        }
+
+    def find(self, name: str) -> Served:
+        """The endpoint `name`.
+
+        Raises:
+            ApplicationError: the worker has none of that name; not retried.
+        """
+        if name in self._served:
+            return self._served[name]
+        known = ", ".join(f"`{each}`" for each in self.names) or "none at all"
+        raise model_error(f"this worker has no endpoint `{name}`; it has {known}")
+
+    def secrets(self) -> Iterator[str]:
+        """What the requests to them keep secret."""
+        for served in self._served.values():
+            yield from served.target.secrets()
+
+    def warnings(self) -> list[str]:
+        """What the operator should know when the worker starts: the keys that are not there."""
+        return [
+            f"endpoint `{name}`: the environment variable {missing} is not set; requests to it fail"
+            for name, served in sorted(self._served.items())
+            if (missing := served.target.missing_key) is not None
+        ]
+
+
+def http_client() -> httpx.AsyncClient:
+    """The one HTTP client of a worker. It tries nothing again, follows nothing, keeps no cookies.
+
+    Connections are kept for the next turns: a new one, with its keys agreed upon, costs more than
+    all else that is done for a request.
+    """
+    limits = httpx.Limits(
+        max_connections=MAX_CONNECTIONS,
+        max_keepalive_connections=MAX_KEPT_CONNECTIONS,
+        keepalive_expiry=KEPT_SECONDS,
+    )
+    no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+    return httpx.AsyncClient(verify=trusted(), limits=limits, cookies=no_cookies)
+
+
+def load_models(file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient) -> Models:
+    """The endpoints of `file`; without one, those that the environment speaks of.
+
+    Raises:
+        EndpointsError: the file, or a script that it names, does not load.
+    """
+    source = Source("the environment", _usual(environ)) if file is None else _source(file)
+    endpoints = _checked(_by_name(source), Endpoints).root
+    problems = [
+        source.problem(fault)
+        for name, endpoint in endpoints.items()
+        for fault in _wrong(name, endpoint)
+    ]
+    if problems:
+        raise EndpointsError(problems)
+    folder = file.parent if file is not None else Path()
+    return Models(
+        {
+            name: _served(Target(name, endpoint, environ), http, folder)
+            for name, endpoint in endpoints.items()
+        }
+    )
+
+
+def _by_name(source: Source) -> Source:
+    """The source, without what tells an editor how it looks.
+
+    Raises:
+        EndpointsError: it holds no endpoints by name.
+    """
+    value = source.value
+    if not isinstance(value, dict) or isinstance(value.get("provider"), str):
+        mend = "write each under a name of your own, `NAME: {provider: …}`, and let agents name it"
+        raise EndpointsError([source.problem(Fault((), "endpoints stand here by name", mend))])
+    endpoints = {name: endpoint for name, endpoint in value.items() if name != "$schema"}
+    return replace(source, value=endpoints)
+
+
+def load_script(file: Path) -> Script:
+    """A script from its file.
+
+    Raises:
+        EndpointsError: it does not load.
+    """
+    source = _source(file)
+    kind: type[Answers | Scenarios] = Answers if isinstance(source.value, list) else Scenarios
+    return Script(_checked(source, kind))
+
+
+def _usual(environ: Mapping[str, str]) -> dict[str, object]:
+    found = {
+        "openai": _usual_with_key("openai", DEFAULT_OPENAI_URL, environ),
+        "anthropic": _usual_with_key("anthropic", DEFAULT_ANTHROPIC_URL, environ),
+        "gemini": _usual_gemini(environ),
+        "ollama": ollama_endpoint(environ),
+    }
+    return {name: endpoint for name, endpoint in found.items() if endpoint is not None}
+
+
+def _usual_with_key(
+    provider: str, default_url: str, environ: Mapping[str, str]
+) -> dict[str, object] | None:
+    key = f"{provider.upper()}_API_KEY"
+    if not environ.get(key):
+        return None
+    url = environ.get(f"{provider.upper()}_BASE_URL") or default_url
+    return {"provider": provider, "baseUrl": url, "apiKeyEnv": key}
+
+
+def _usual_gemini(environ: Mapping[str, str]) -> dict[str, object] | None:
+    """By the variables of Google's own client, of which the first wins there too."""
+    key = next((name for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY") if environ.get(name)), None)
+    if key is None:
+        return None
+    url = environ.get("GOOGLE_GEMINI_BASE_URL") or DEFAULT_GEMINI_URL
+    return {"provider": "gemini", "baseUrl": url, "apiKeyEnv": key}
+
+
+def _served(target: Target, http: httpx.AsyncClient, folder: Path) -> Served:
+    match target.endpoint.provider:
+        case "script":
+            return Served(target, load_script(folder / (target.endpoint.file or "")))
+        case provider:
+            return Served(target, HttpProvider(FORMATS[provider], target, http))
+
+
+def _source(file: Path) -> Source:
+    try:
+        return read_source(file)
+    except UnreadableError as error:
+        raise EndpointsError([Problem(str(file), error.line, error.reason, error.mend)]) from None
+
+
+def _checked(source: Source, model: type[Said]) -> Said:
+    try:
+        return model.model_validate(source.value, by_alias=True, by_name=False, strict=True)
+    except ValidationError as error:
+        faults = map(_discreet, faults_of(error, source.value, model))
+        raise EndpointsError(source.problems(faults)) from None
+
+
+def _discreet(fault: Fault) -> Fault:
+    """The fault without the value, where that may be a key."""
+    if _SECRET.isdisjoint(fault.where) or fault.reason.startswith("unknown field"):
+        return fault
+    return replace(fault, reason="the value does not fit")
+
+
+def _wrong(name: str, endpoint: Endpoint) -> list[Fault]:
+    """What pydantic does not find. Values are not quoted: one of them may be a key."""
+    faults = []
+    variable = endpoint.api_key_env
+    if variable is not None and not _VARIABLE.match(variable):
+        mend = "write the name of the environment variable that holds the key, never the key"
+        faults.append(Fault((name, "apiKeyEnv"), "this names no environment variable", mend))
+    if endpoint.base_url is not None:
+        faults += [fault.under(name, "baseUrl") for fault in _wrong_address(endpoint.base_url)]
+    faults += [
+        Fault((name, "headersEnv", header), "this names no environment variable", _NAME_IT)
+        for header, variable in endpoint.headers_env.items()
+        if not _VARIABLE.match(variable)
+    ]
+    faults += [
+        Fault((name, "headersEnv", header), "this is no header", "use plain ASCII, on one line")
+        for header in endpoint.headers_env
+        if not _HEADER.match(header)
+    ]
+    faults += [
+        Fault((name, "headers", header), "this is no header", "use plain ASCII, on one line")
+        for header, value in endpoint.headers.items()
+        if not _HEADER.match(header) or not (value.isascii() and value.isprintable())
+    ]
+    return faults
+
+
+def _wrong_address(url: str) -> list[Fault]:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        return [Fault((), "this is no address", _WHOLE)]
+    has_port = parsed.port is None or 0 < parsed.port <= MAX_PORT
+    if parsed.scheme not in ("http", "https") or not parsed.host or not has_port:
+        return [Fault((), "this is no address", _WHOLE)]
+    if parsed.userinfo:
+        return [Fault((), "the address holds a user's name or password", _IN_HEADER)]
+    return []

@@ -1,0 +1,100 @@
+"""Knowledge, as the tools of an agent that has some; and the files of it, within the catalog."""
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from holdfast.catalog.registry import World
+from holdfast.runtime.addresses import AddressError, allowed
+from holdfast.runtime.settings_files.file_problems import RefusedError, UnreadableError
+from holdfast.runtime.settings_files.source import read_text
+from holdfast.schemas import names
+from holdfast.schemas.agent import Knowledge
+from holdfast.schemas.phrases import quoted
+from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool
+from holdfast.validation.problems import Fault
+
+MAX_KNOWLEDGE_BYTES = 256_000
+
+
+def knowledge_tool(written: Knowledge, world: World) -> Tool:
+    """The tool that gives this knowledge to the model that calls it.
+
+    A file and a text are given by a local activity: its input is not recorded, so that a text
+    stands in history once for the agent and once for each call, and a file is read by the worker
+    that the run is on. What is at an address is somebody else's, and not to be trusted.
+
+    Raises:
+        RefusedError: it cannot be had, with every fault that was found.
+    """
+    faults = list(_faults(written, world))
+    if faults:
+        raise RefusedError(faults)
+    return Tool(
+        name=written.name,
+        description=written.description or f"Returns what there is to know: {written.name}.",
+        parameters={"type": "object", "properties": {}},
+        activity=ActivityBinding(type=names.FETCH_KNOWLEDGE, local=written.url is None),
+        knowledge=KnowledgeSource(file=written.file, url=written.url, text=written.text),
+        untrusted=written.url is not None,
+    )
+
+
+def _faults(written: Knowledge, world: World) -> Iterator[Fault]:
+    if written.file is not None:
+        yield from (fault.under("file") for fault in _file_faults(written.file, world))
+    if written.url is not None:
+        try:
+            allowed(written.url, world.knowledge_urls)
+        except AddressError as error:
+            yield error.fault().under("url")
+    if written.text is not None:
+        yield from (fault.under("text") for fault in _text_faults(written.text))
+
+
+def _text_faults(text: str) -> Iterator[Fault]:
+    size_bytes = len(text.encode("utf-8", "surrogatepass"))
+    if not text.strip():
+        yield Fault((), "the text is empty", "write something in it")
+    elif size_bytes > MAX_KNOWLEDGE_BYTES:
+        yield Fault((), f"{size_bytes} bytes are too many", f"at most {MAX_KNOWLEDGE_BYTES}")
+
+
+def _file_faults(file: str, world: World) -> Iterator[Fault]:
+    if world.inline or world.folder is None:
+        mend = "write its text here (`text`), or have an agent in the worker's catalog"
+        yield Fault((), "only an agent of the catalog can name a file", mend)
+        return
+    try:
+        read_knowledge(world.folder, file)
+    except UnreadableError as error:
+        yield Fault((), error.reason, error.mend.replace(f"{world.folder.resolve()}/", ""))
+
+
+def read_knowledge(folder: Path, file: str) -> str:
+    """The text of a file of the catalog in `folder`.
+
+    Raises:
+        UnreadableError: it is outside of it, is too large, or cannot be read as text.
+    """
+    path = _within(folder, file)
+    # To open a pipe would be to wait for whoever writes into it.
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UnreadableError(None, f"{quoted(file)} is no file", "name a file")
+    text = read_text(path, MAX_KNOWLEDGE_BYTES)
+    if not text.strip():
+        raise UnreadableError(None, f"the file {quoted(file)} is empty", "write something in it")
+    return text
+
+
+def _within(folder: Path, file: str) -> Path:
+    if PurePosixPath(file).is_absolute() or PureWindowsPath(file).anchor:
+        reason = f"the path {quoted(file)} is absolute"
+        raise UnreadableError(None, reason, "write it as seen from the catalog's folder")
+    try:
+        path = (folder / file).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UnreadableError(None, f"{quoted(file)} is no path", "name a file") from error
+    if not path.is_relative_to(folder.resolve()):
+        reason = f"{quoted(file)} is outside of the catalog's folder"
+        raise UnreadableError(None, reason, "put the file itself into the folder")
+    return path

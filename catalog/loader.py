@@ -1,0 +1,268 @@
+"""The catalog: every tool and agent that a worker has, checked in full before it takes work.
+
+Tools come from a folder and from Python modules, agents from the folder. What does not load is
+told all at once, each with its file, its line, the reason and the mend, and stops the worker.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.catalog.agent_reader import resolve_definition
+from holdfast.catalog.catalog_files import (
+    AGENT_SUFFIXES,
+    AGENTS,
+    TOOL_SUFFIXES,
+    TOOLS,
+    UnlistedError,
+    listed,
+)
+from holdfast.catalog.module_import import ImportFailedError
+from holdfast.catalog.python_module import PythonActivity, read_module
+from holdfast.catalog.registry import World
+from holdfast.catalog.tool_reader import resolve_tool
+from holdfast.catalog.unread_files import mislaid
+from holdfast.runtime.addresses import Prefix
+from holdfast.runtime.settings_files.file_problems import Problem, RefusedError, UnreadableError
+from holdfast.runtime.settings_files.source import Source, read_source
+from holdfast.schemas import names
+from holdfast.schemas.agent import Agent
+from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, Tool
+from holdfast.validation.problems import Fault
+
+
+class CatalogError(Exception):
+    """A catalog that does not load: `problems` are all that was found, each one line."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Tools and agents by name, and what the Python modules had when they were imported."""
+
+    world: World
+    agents: dict[str, Agent] = field(default_factory=dict)
+    imported: tuple[PythonActivity, ...] = ()
+
+    @property
+    def activities(self) -> list[Callable[..., Any]]:
+        """The activities of the Python modules, to be registered."""
+        return [each.run for each in self.imported]
+
+    @property
+    def unbound(self) -> list[PythonActivity]:
+        """The activities that are no tools, and that no tool, hook or skill names."""
+        bound = {binding.type for binding in self._bindings() if binding is not None}
+        return [each for each in self.imported if each.name not in bound]
+
+    def _bindings(self) -> Iterator[ActivityBinding | None]:
+        """What tools, hooks and skills name."""
+        agents = self.agents.values()
+        skills = [skill for agent in agents for skill in agent.skills]
+        tools = [
+            *self.world.tools.values(),
+            *(tool for agent in agents for tool in agent.tools),
+            *(tool for skill in skills for tool in skill.tools),
+        ]
+        yield from (tool.activity for tool in tools)
+        yield from (skill.activity for skill in skills)
+        for hooks in (*(tool.hooks for tool in tools), *(agent.hooks for agent in agents)):
+            yield from (hooks.prepare, hooks.repair, hooks.before, hooks.after)
+
+
+@dataclass
+class Shelf:
+    """Where the catalog in force stands. Another takes its place whole, in one assignment."""
+
+    catalog: Catalog
+
+
+def load_catalog(
+    folder: Path | None = None,
+    modules: Sequence[str] = (),
+    *,
+    endpoints: Collection[str] | None = (),
+    task_queue: str = names.TASK_QUEUE,
+    knowledge_urls: Collection[Prefix] = (),
+) -> Catalog:
+    """Load a folder's tools and agents, and the tools of Python modules.
+
+    Args:
+        folder: holds `tools/` (`.json`, `.yaml`, `.yml`) and `agents/` (these, and `.md`).
+        modules: dotted names, or paths of `.py` files.
+        endpoints: the names of the endpoints that agents may use; None if they are not known.
+        task_queue: the worker's own: activities on it must be among those of the modules.
+        knowledge_urls: the addresses that knowledge may be fetched from.
+
+    Raises:
+        CatalogError: something does not load.
+    """
+    loading = _Loading(
+        World(task_queue=task_queue, endpoints=endpoints, knowledge_urls=knowledge_urls)
+    )
+    before = Path.cwd()
+    loading.imported(loading.modules(modules))
+    if folder is not None and Path.cwd() != before:  # a module has gone elsewhere
+        folder = before / folder
+    return loading.catalog(folder)
+
+
+def load_again(catalog: Catalog, folder: Path) -> Catalog:
+    """Load a folder anew, over the Python modules that the catalog was loaded with.
+
+    These are not imported again: their activities are registered, and two of one would be at odds.
+
+    Raises:
+        CatalogError: something does not load.
+    """
+    loading = _Loading(catalog.world)
+    loading.imported(catalog.imported)
+    return loading.catalog(folder)
+
+
+class _Loading:
+    """What has been loaded so far, and what went wrong."""
+
+    def __init__(self, world: World) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._broken: set[str] = set()
+        self.world = replace(world, tools=self._tools, broken=self._broken, agents=None)
+        self.activities: dict[str, PythonActivity] = {}
+        self.agents: dict[str, Agent] = {}
+        self.problems: list[Problem] = []
+        self._places: dict[tuple[str, str], Source] = {}
+
+    def catalog(self, folder: Path | None) -> Catalog:
+        """What came of it, with the folder's tools and agents."""
+        if folder is not None:
+            self._folder(folder)
+        if self.problems:
+            raise CatalogError(self.problems)
+        world = replace(self.world, agents=frozenset(self.agents))
+        return Catalog(world, self.agents, tuple(self.activities.values()))
+
+    def modules(self, modules: Sequence[str]) -> Iterator[PythonActivity]:
+        """Import the modules."""
+        for name in dict.fromkeys(modules):
+            try:
+                yield from read_module(name)
+            except ImportFailedError as error:
+                self.problems.append(error.problem)
+
+    def imported(self, activities: Iterable[PythonActivity]) -> None:
+        """Take on the modules' activities, all of them before any tool is read."""
+        for found in activities:
+            self._add_activity(found)
+        self.world = replace(
+            self.world, activities=frozenset(self.activities), guessing=bool(self.problems)
+        )
+        for found in self.activities.values():
+            if found.is_tool:
+                self._add_tool(found.source, found.name)
+
+    def _folder(self, folder: Path) -> None:
+        """Read the folder. Agents name tools, and tools name agents, of which the names suffice."""
+        problems = len(self.problems)
+        tools = self._files(folder / TOOLS, TOOL_SUFFIXES)
+        agents = self._files(folder / AGENTS, AGENT_SUFFIXES)
+        lost = list(mislaid(folder))
+        self.problems.extend(lost)
+        if tools is None and agents is None and not lost:
+            mend = "make one of them, or name another folder with `--catalog`"
+            self._problem(folder, "it has neither a folder `tools` nor a folder `agents`", mend)
+        read = [_read(path) for path in agents or ()]
+        named = None if len(self.problems) > problems else _agent_names(read)
+        self.world = replace(self.world, agents=named, folder=folder.absolute())
+        self._add_each(map(_read, tools or ()), self._add_tools)
+        self._add_each(read, self._add_agent)
+
+    def _problem(self, file: Path, reason: str, mend: str) -> None:
+        self.problems.append(Problem(str(file), None, reason, mend))
+
+    def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
+        try:
+            found = listed(folder, suffixes)
+        except UnlistedError as error:
+            self._problem(folder, error.reason, error.mend)
+            return []
+        return None if found is None else [Path(path) for path in found]
+
+    def _add_each(
+        self, read: Iterable[Source | Problem], add: Callable[[Source, str], None]
+    ) -> None:
+        for found in read:
+            if isinstance(found, Problem):
+                self.problems.append(found)
+            else:
+                add(found, Path(found.file).stem)
+
+    def _add_activity(self, found: PythonActivity) -> None:
+        if found.name in names.RESERVED_ACTIVITIES:
+            reason = f"the activity name `{found.name}` is the worker's own"
+            mend = 'give it another: `@activity.defn(name="…")`'
+            self.problems.append(found.source.problem(Fault((), reason, mend)))
+        elif self._is_free("activity", found.name, found.source):
+            self.activities[found.name] = found
+
+    def _add_tools(self, source: Source, stem: str) -> None:
+        if not isinstance(source.value, list):
+            self._add_tool(source, stem)
+            return
+        for n in range(len(source.value)):
+            self._add_tool(source.inside(n), None)
+
+    def _add_tool(self, source: Source, name: str | None) -> None:
+        try:
+            tool = resolve_tool(source.value, name, self.world)
+        except RefusedError as refused:
+            self._broken.add(_name_in(source.value, "_tool") or name or "")
+            self.problems.extend(source.problems(refused.faults))
+            return
+        if self._is_free("tool", tool.name, source):
+            self._tools[tool.name] = tool
+
+    def _add_agent(self, source: Source, stem: str) -> None:
+        try:
+            agent = resolve_definition(source.value, stem, self.world)
+        except RefusedError as refused:
+            self.problems.extend(source.problems(refused.faults))
+            return
+        if agent.name == ANONYMOUS:
+            reason = f"a delegate `{ANONYMOUS}` is none of the catalog's agents"
+            self.problems.append(source.problem(Fault((), reason, "give it another name")))
+        elif self._is_free("agent", agent.name, source):
+            self.agents[agent.name] = agent
+
+    def _is_free(self, kind: str, name: str, source: Source) -> bool:
+        first = self._places.setdefault((kind, name), source)
+        if (first.file, first.base, first.line()) == (source.file, source.base, source.line()):
+            return True
+        reason = f"the {kind} name `{name}` is taken by {first.file}:{first.line()}"
+        self.problems.append(source.problem(Fault((), reason, "give one of them another name")))
+        return False
+
+
+def _read(path: Path) -> Source | Problem:
+    try:
+        return read_source(path)
+    except UnreadableError as error:
+        return Problem(str(path), error.line, error.reason, error.mend)
+
+
+def _agent_names(read: Iterable[Source | Problem]) -> frozenset[str] | None:
+    """The names of the agents; None where one of them cannot be read."""
+    names = set()
+    for each in read:
+        if isinstance(each, Problem):
+            return None
+        names.add(_name_in(each.value, "name") or Path(each.file).stem)
+    return frozenset(names)
+
+
+def _name_in(written: Any, key: str) -> str | None:
+    name = written.get(key) if isinstance(written, dict) else None
+    return name if isinstance(name, str) else None

@@ -1,0 +1,120 @@
+"""Importing the Python modules that a user names, and telling where one fails."""
+
+import hashlib
+import importlib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Iterable
+from datetime import timedelta
+from itertools import dropwhile
+from pathlib import Path
+from types import ModuleType
+
+from holdfast.runtime.settings_files.file_problems import Problem
+from holdfast.runtime.settings_files.source import path_mend
+from holdfast.schemas.base import format_duration
+
+MAX_MESSAGE_CHARS = 300
+
+
+class ImportFailedError(Exception):
+    """A module that cannot be imported, or an activity in it that cannot be read."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+
+
+def import_module(name: str) -> ModuleType:
+    """Import a module by dotted name, or by the path of its `.py` file.
+
+    Raises:
+        ImportFailedError: it does not exist, or raises; told by the line in it that does.
+    """
+    path = Path(name)
+    by_path = path.suffix == ".py"
+    if not by_path and not _DOTTED.match(name):
+        mend = "write its dotted name, or the path of its `.py` file"
+        raise ImportFailedError(Problem(name or '""', None, "this is no Python module", mend))
+    _search(path.resolve().parent if by_path else Path.cwd())
+    try:
+        return _import_file(path) if by_path else importlib.import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise ImportFailedError(_import_problem(name, error)) from error
+
+
+def _search(folder: Path) -> None:
+    """What stands beside a module can be imported by it; it shadows nothing of the worker."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise FileNotFoundError("there is no such file")
+    full = str(path.resolve())
+    name = f"{path.stem}_{hashlib.sha256(full.encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # the name ends in `.py`
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _import_problem(name: str, error: BaseException) -> Problem:
+    reason = f"it cannot be imported: {type(error).__name__}: {_message(error)}"
+    if isinstance(error, SyntaxError) and error.filename:
+        return Problem(error.filename, error.lineno, reason, "mend it there")
+    if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+        return Problem(name, None, "there is no such module", "check the name, and where it is run")
+    if isinstance(error, FileNotFoundError) and not error.errno:
+        return Problem(name, None, "there is no such file", path_mend(Path(name)))
+    theirs = their_frame(traceback.extract_tb(error.__traceback__))
+    if theirs is None:
+        return Problem(name, None, reason, "mend the module")
+    return Problem(theirs.filename, theirs.lineno, reason, "mend it there")
+
+
+def stuck(stack: Iterable[traceback.FrameSummary], timeout: timedelta) -> Problem:
+    """Where an import is that has taken longer than it may."""
+    theirs = their_frame(stack)
+    reason = f"loading has not ended in {format_duration(timeout)}"
+    if theirs is None:
+        return Problem("holdfast", None, reason, "give it more time with `--timeout`")
+    mend = "ask and wait in activities, not while the module is imported"
+    return Problem(theirs.filename, theirs.lineno, f"{reason}: it stands here", mend)
+
+
+def their_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSummary | None:
+    """The line of the user's module that is being carried out: the first after our own."""
+    imported = dropwhile(lambda frame: frame.filename != __file__, frames)
+    theirs = (
+        frame
+        for frame in imported
+        if "importlib" not in frame.filename and frame.filename != __file__
+    )
+    return next(theirs, None)
+
+
+def _message(error: BaseException) -> str:
+    """One line of it, without the place where that is told anyway."""
+    try:
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+    except Exception:
+        text = "it cannot say why"
+    return " ".join(text.split())[:MAX_MESSAGE_CHARS]

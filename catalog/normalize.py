@@ -1,0 +1,111 @@
+"""A written tool in one form: every meta-property at the top, as a value.
+
+Meta-properties may stand at the top of a tool as values, or under `properties` as schemas: a
+`const` fixes one, and some may be left to the model. What stood where is kept, so that a fault
+names the place where it was written.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from holdfast.runtime.settings_files.file_problems import RefusedError
+from holdfast.schemas.phrases import nearest
+from holdfast.schemas.tool import CHOSEN_BY_MODEL, META_PROPERTIES
+from holdfast.validation.problems import Fault, Where
+from holdfast.validation.schema_check import schema_faults
+from holdfast.validation.schema_keywords import tool_keyword_faults
+
+_OUR_SCHEMAS = ("tool.schema.json", "urn:holdfast:tool")
+
+
+@dataclass
+class Folded:
+    """A tool whose meta-properties all stand at the top, as values."""
+
+    schema: dict[str, Any]
+    fixed: dict[str, Any] = field(default_factory=dict)
+    chosen: dict[str, Any] = field(default_factory=dict)
+    # Where a meta-property was written that stood under `properties`.
+    moved: dict[str, Where] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def told(self, fault: Fault) -> Fault:
+        """The fault, by the place where the value was written."""
+        if fault.where and fault.where[0] in self.moved:
+            return replace(fault, where=(*self.moved[str(fault.where[0])], *fault.where[1:]))
+        return fault
+
+
+def fold(written: Any) -> Folded:
+    """Fold a tool as it is written.
+
+    Raises:
+        RefusedError: it is no object. All else that is wrong stands in the result's `faults`.
+    """
+    if not isinstance(written, dict):
+        raise RefusedError([Fault((), "this is no tool", "write a JSON Schema object")])
+    properties = written.get("properties")
+    properties = properties if isinstance(properties, dict) else {}
+    unread = list(tool_keyword_faults(written))
+    folded = Folded(
+        schema=_without_meta(written, properties, [fault.where[0] for fault in unread]),
+        fixed={key: value for key, value in written.items() if key in META_PROPERTIES},
+        faults=unread,
+    )
+    folded.faults.extend(_unknown_meta(written, ()))
+    folded.faults.extend(_unknown_meta(properties, ("properties",)))
+    for key in [key for key in properties if key in META_PROPERTIES]:
+        folded.faults.extend(_fold_one(key, properties[key], folded))
+    return folded
+
+
+def _fold_one(key: str, schema: Any, folded: Folded) -> Iterator[Fault]:
+    where: Where = ("properties", key)
+    if key in folded.fixed:
+        yield Fault(where, f"`{key}` stands here and at the top of the tool", "keep one of them")
+    elif key == "_output":
+        folded.fixed[key], folded.moved[key] = schema, where
+    elif isinstance(schema, dict) and "const" in schema:
+        folded.fixed[key], folded.moved[key] = schema["const"], (*where, "const")
+    elif key in CHOSEN_BY_MODEL:
+        folded.chosen[key] = schema
+        yield from (fault.under(*where) for fault in _chosen_faults(schema))
+    else:
+        mend = f'fix it: {{"const": …}}, or "{key}": … at the top of the tool'
+        yield Fault(where, f"`{key}` is not for the model to choose", mend)
+
+
+def _chosen_faults(schema: Any) -> list[Fault]:
+    if isinstance(schema, dict | bool):
+        return schema_faults(schema)
+    return [Fault((), "this is no schema", "write a JSON Schema, or fix the value with `const`")]
+
+
+def _unknown_meta(keys: Mapping[str, Any], where: Where) -> Iterator[Fault]:
+    for key in keys:
+        if key.startswith("_") and key not in META_PROPERTIES:
+            mend = nearest(key, META_PROPERTIES)
+            yield Fault((*where, key), f"unknown meta-property `{key}`", mend)
+
+
+def _without_meta(
+    written: dict[str, Any], properties: dict[str, Any], left_out: list[str | int]
+) -> dict[str, Any]:
+    plain = {
+        key: value
+        for key, value in written.items()
+        if not key.startswith("_") and key not in left_out and not _names_ours(key, value)
+    }
+    if isinstance(plain.get("properties"), dict):
+        plain["properties"] = {
+            key: value for key, value in properties.items() if not key.startswith("_")
+        }
+    if isinstance(plain.get("required"), list):
+        plain["required"] = [key for key in plain["required"] if not str(key).startswith("_")]
+    return plain
+
+
+def _names_ours(key: str, value: Any) -> bool:
+    """Whether an editor is told here what a tool looks like; it is no dialect."""
+    return key == "$schema" and isinstance(value, str) and value.endswith(_OUR_SCHEMAS)

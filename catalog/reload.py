@@ -1,0 +1,162 @@
+"""A changed catalog is taken up while the worker runs: for new runs, and whole or not at all.
+
+The folder is looked at once a second. Notices of changed files do not exist on every file system
+(network mounts, folders shared with a container), and an editor, a ConfigMap or a deployment puts
+other files in the place of the old ones; how files look from outside works everywhere. A change is
+read when it has been still from one look to the next and through the reading itself: half of a
+`git pull` is never taken up.
+
+It stands beside loading and not in `hosting`, which knows `schemas` alone: it is about the files
+that a catalog has, and what loading says of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from holdfast.catalog.catalog_files import folder_signature
+from holdfast.catalog.loader import Catalog, CatalogError, Shelf, load_again
+from holdfast.runtime.settings_files.file_problems import Problem
+from holdfast.runtime.settings_files.signature import Signature, file_signature
+from holdfast.schemas.phrases import some
+
+MAX_PROBLEMS_TOLD = 100
+MAX_NAMES_TOLD = 10
+# A folder that is never still is never read: somebody should know.
+MAX_RESTLESS_LOOKS = 60
+CHANGED = "has changed: restart the worker to take it up"
+GONE = "cannot be read any more: the worker goes on with what it read when it started"
+STAYS = "the catalog of before stays in force"
+
+logger = logging.getLogger("holdfast")
+
+
+class Settling:
+    """How files look, one look after the other: which change is over."""
+
+    def __init__(self, known: Signature) -> None:
+        self.known: Signature | None = known
+        self.restless_looks = 0
+        self._seen = known
+
+    def is_over(self, now: Signature) -> bool:
+        """Whether this is not what is known, and was there at the look before as well."""
+        is_still, self._seen = now == self._seen, now
+        self.restless_looks = 0 if is_still else self.restless_looks + 1
+        return is_still and now != self.known
+
+
+class Reloading:
+    """The catalog on the shelf, kept like the folder that it was loaded from.
+
+    `before` is how the folder looked before it was loaded, so that no change is missed; `once` are
+    the files that are read when the worker starts, and never again.
+    """
+
+    def __init__(
+        self, shelf: Shelf, folder: Path | None, before: Signature, once: Iterable[str]
+    ) -> None:
+        self._shelf = shelf
+        self._folder = folder
+        self._in_folder = Settling(before)
+        self._once = Settling(file_signature(once))
+        self._told: list[str] = []
+
+    async def go_on(self, threads: Executor, between: timedelta) -> None:
+        """Look again and again until the task is cancelled; never on the loop's own thread."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(between.total_seconds())
+            try:
+                await loop.run_in_executor(threads, self.look)
+            except Exception:
+                logger.exception("the catalog could not be read; %s", STAYS)
+
+    def look(self) -> None:
+        """Look once at everything, and take up or tell what has changed and is still."""
+        self._look_at_what_is_read_once()
+        now = folder_signature(self._folder)
+        if self._in_folder.is_over(now):
+            self._read(now)
+        elif self._in_folder.restless_looks == MAX_RESTLESS_LOOKS:
+            said = "%s keeps changing; it is taken up when it is still"
+            logger.warning(said, self._folder)
+
+    def _look_at_what_is_read_once(self) -> None:
+        now = file_signature(self._once.known or ())
+        if not self._once.is_over(now):
+            return
+        for file, stamp in now.items():
+            if stamp != (self._once.known or {})[file]:
+                logger.warning("%s %s", file, GONE if isinstance(stamp, str) else CHANGED)
+        self._once.known = now
+
+    def _read(self, now: Signature) -> None:
+        assert self._folder is not None  # what is not there does not change
+        self._in_folder.known = now
+        found: Catalog | CatalogError
+        try:
+            found = load_again(self._shelf.catalog, self._folder)
+        except CatalogError as error:
+            found = error
+        except OSError as error:
+            reason = f"it cannot be read: {error.strerror or error}"
+            found = CatalogError([Problem(str(self._folder), None, reason, "make it readable")])
+        if folder_signature(self._folder) != now:
+            # Somebody is at it again, and what was read may be half of it.
+            self._in_folder.known = None
+        elif isinstance(found, Catalog):
+            self._take_up(found)
+        else:
+            self._refuse(found.problems)
+
+    def _take_up(self, catalog: Catalog) -> None:
+        changes = difference(self._shelf.catalog, catalog)
+        self._shelf.catalog = catalog
+        happened = "loads again" if self._told else "has changed"
+        if changes:
+            logger.info("the catalog %s; for new runs: %s", happened, changes)
+        elif self._told:
+            logger.info("the catalog %s, and is as it was before", happened)
+        self._told = []
+
+    def _refuse(self, problems: list[Problem]) -> None:
+        said = [str(problem) for problem in problems]
+        if said == self._told:
+            logger.warning("the catalog has changed and has the same problems; %s", STAYS)
+            return
+        self._told = said
+        for line in said[:MAX_PROBLEMS_TOLD]:
+            logger.warning("%s", line)
+        more = len(said) - MAX_PROBLEMS_TOLD
+        also = f" (and {more} more problems)" if more > 0 else ""
+        logger.warning("the catalog has changed and does not load%s; %s", also, STAYS)
+
+
+def difference(old: Catalog, new: Catalog) -> str:
+    """What is new, changed and gone, by name: `` new: tool `pay`; gone: agent `desk` ``, or ""."""
+    kinds: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+        "tool": (old.world.tools, new.world.tools),
+        "agent": (old.agents, new.agents),
+    }
+    found: dict[str, list[str]] = {"new": [], "changed": [], "gone": []}
+    for kind, (was, now) in kinds.items():
+        for name, how in _changes(was, now):
+            found[how].append(f"{kind} `{name}`")
+    return "; ".join(
+        f"{how}: {some(names, MAX_NAMES_TOLD)}" for how, names in found.items() if names
+    )
+
+
+def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name in sorted({*was, *now}):
+        if name not in was:
+            yield name, "new"
+        elif name not in now:
+            yield name, "gone"
+        elif was[name] != now[name]:
+            yield name, "changed"

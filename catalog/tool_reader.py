@@ -1,0 +1,213 @@
+"""Tools: from the JSON Schema that a person writes to the tool that a run keeps.
+
+A tool is first folded into one form (`fold`), then read, then checked for what it needs.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from holdfast.catalog.bindings import activity_faults, hook_faults, hooks_of
+from holdfast.catalog.normalize import Folded, fold
+from holdfast.catalog.registry import World
+from holdfast.runtime.settings_files.file_problems import RefusedError
+from holdfast.schemas import names
+from holdfast.schemas.phrases import nearest
+from holdfast.schemas.reference import parse_output_path
+from holdfast.schemas.tool import (
+    ANONYMOUS,
+    ActivityBinding,
+    ActivityRef,
+    ApprovalPolicy,
+    CallLimits,
+    Tool,
+    ToolDefinition,
+    binding_of,
+)
+from holdfast.validation.problems import Fault, faults_of, name_fault
+from holdfast.validation.schema_check import schema_faults
+
+# Keywords that are no part of the parameters' schema: the description is offered beside it.
+_NOT_PARAMETERS = ("$schema", "$id", "description")
+
+
+def resolve_tool(written: Any, name: str | None, world: World) -> Tool:
+    """Make the tool that a run keeps of a tool as it is written.
+
+    Args:
+        written: the JSON Schema with its meta-properties.
+        name: the tool's name where it does not say one (`_tool`).
+
+    Raises:
+        RefusedError: it does not load, with every fault that was found.
+    """
+    folded = fold(written)
+    if name is not None and "_tool" not in folded.fixed:
+        unfit = name_fault(name, "_tool")
+        folded.faults.extend([] if unfit is None else [unfit])
+        folded.fixed["_tool"] = name if unfit is None else "unnamed"
+    folded.faults.extend(map(folded.told, _two_carriers(folded.fixed)))
+    definition = _validated(folded)
+    folded.faults.extend(folded.told(fault) for fault in _faults(definition, folded, world))
+    if folded.faults:
+        raise RefusedError(folded.faults)
+    return _tool(definition, folded, world)
+
+
+def tool_of(entry: Any, world: World) -> Tool:
+    """The tool that is meant: one of the catalog, by its name, or one that is written out.
+
+    Raises:
+        RefusedError: there is no such tool, or it does not load.
+    """
+    if not isinstance(entry, str | dict):
+        mend = "write the name of a tool, or a JSON Schema object"
+        raise RefusedError([Fault((), "this is no tool", mend)])
+    if not isinstance(entry, str):
+        return resolve_tool(entry, None, world)
+    if entry not in world.tools:
+        fault = Fault((), f"there is no tool `{entry}`", _instead(entry, world))
+        raise RefusedError([] if entry in world.broken or world.guessing else [fault])
+    return world.tools[entry]
+
+
+def _instead(name: str, world: World) -> str:
+    """What to do about a tool that is not there."""
+    bound = {tool.activity.type for tool in world.tools.values() if tool.activity is not None}
+    if name in world.activities and name not in bound:
+        return "the activity takes no pydantic model: give it one, or a file in `tools/`"
+    return nearest(name, world.tools, "the catalog has no tools")
+
+
+def _validated(folded: Folded) -> ToolDefinition:
+    whole = {**folded.schema, **folded.fixed}
+    try:
+        return ToolDefinition.model_validate(whole, by_alias=True, by_name=False, strict=True)
+    except ValidationError as error:
+        found = faults_of(error, whole, ToolDefinition)
+        raise RefusedError([*folded.faults, *map(folded.told, found)]) from None
+
+
+def _faults(definition: ToolDefinition, folded: Folded, world: World) -> Iterator[Fault]:
+    if definition.tool is None:
+        yield Fault((), "the tool has no name", 'give it one: "_tool": "…"')
+    else:
+        yield from reserved_faults(definition.tool)
+    yield from schema_faults(folded.schema)
+    if definition.output is not None:
+        yield from (fault.under("_output") for fault in schema_faults(definition.output))
+    if definition.approval is not None:
+        yield from (fault.under("_approval") for fault in approval_faults(definition.approval))
+    if definition.output_path is not None:
+        yield from _path_faults(definition.output_path)
+    yield from _carrier_faults(definition, world)
+    yield from hook_faults(definition, world)
+
+
+def reserved_faults(name: str) -> Iterator[Fault]:
+    """That a tool has the name of one that the engine itself offers."""
+    if name == names.CHOOSE_SKILL:
+        yield Fault((), f"the tool name `{name}` is the engine's own", "give it another")
+
+
+def approval_faults(policy: ApprovalPolicy) -> Iterator[Fault]:
+    """What is wrong with the schema that says when an approval is asked for."""
+    if policy.when is not None:
+        yield from (fault.under("when") for fault in schema_faults(policy.when))
+
+
+def _path_faults(path: str) -> Iterator[Fault]:
+    try:
+        parse_output_path(path)
+    except ValueError as error:
+        reason, _, mend = str(error).partition("; ")
+        yield Fault(("_outputPath",), reason, mend)
+
+
+def _carrier_faults(definition: ToolDefinition, world: World) -> Iterator[Fault]:
+    """What is wrong with who carries it out: an activity, an agent, or else the model itself."""
+    if definition.activity is not None:
+        yield from _activity_faults(definition, definition.activity, world)
+    if definition.delegate is not None:
+        yield from _delegate_faults(definition.delegate, world)
+    elif definition.tool is not None and _activity(definition, world) is None:
+        yield from _latent_faults(definition, definition.tool, world)
+
+
+def _activity_faults(
+    definition: ToolDefinition, written: ActivityRef, world: World
+) -> Iterator[Fault]:
+    yield from (fault.under("_activity") for fault in activity_faults(written, world))
+    if binding_of(written).local and definition.side_effects and not definition.idempotent:
+        mend = "leave out `local`, or say `_idempotent: true` if it is so"
+        yield Fault(("_activity", "local"), "a local activity may be carried out twice", mend)
+
+
+def _two_carriers(fixed: Mapping[str, Any]) -> Iterator[Fault]:
+    """That it names two; told also where one of them does not read."""
+    if fixed.get("_delegate") is not None and fixed.get("_activity") is not None:
+        reason = "`_delegate` and `_activity` each say what carries the tool out"
+        yield Fault(("_delegate",), reason, "keep one of them")
+
+
+def _delegate_faults(agent: str, world: World) -> Iterator[Fault]:
+    if world.agents is not None and agent not in (ANONYMOUS, *world.agents):
+        mend = nearest(agent, (ANONYMOUS, *world.agents))
+        yield Fault(("_delegate",), f"there is no agent `{agent}`", mend)
+
+
+def _latent_faults(definition: ToolDefinition, name: str, world: World) -> Iterator[Fault]:
+    near = nearest(name, world.activities, "`--tools` gives it some")
+    if definition.output is None:
+        reason = f"this worker has no activity `{name}`, which would carry out the tool"
+        ways = f"name one with `_activity` ({near}), an agent with `_delegate`"
+        mend = f"{ways}, or have the model itself answer by `_output`"
+        yield Fault((), reason, mend)
+    elif definition.side_effects:
+        reason = f"the model itself answers `{name}`, which has no effect on the world"
+        mend = f"name what has one with `_activity` ({near}), or leave `_sideEffects` out"
+        yield Fault(("_sideEffects",), reason, mend)
+
+
+def _activity(definition: ToolDefinition, world: World) -> ActivityBinding | None:
+    """What carries it out, if an activity does: one that it names, or one of its own name."""
+    if definition.delegate is not None:
+        return None
+    if definition.activity is not None:
+        return binding_of(definition.activity)
+    # Where activities are missing, its own may be among them.
+    is_there = definition.tool in world.activities or world.guessing
+    return ActivityBinding(type=definition.tool or "?") if is_there else None
+
+
+def _parameters(folded: Folded) -> dict[str, Any]:
+    kept = {key: value for key, value in folded.schema.items() if key not in _NOT_PARAMETERS}
+    return {"type": "object", "properties": {}, **kept}
+
+
+def _tool(definition: ToolDefinition, folded: Folded, world: World) -> Tool:
+    idempotent = definition.idempotent
+    return Tool(
+        name=definition.tool or "",
+        label=definition.label or definition.title,
+        description=definition.description or "",
+        parameters=_parameters(folded),
+        chosen=folded.chosen,
+        output=definition.output,
+        output_path=definition.output_path,
+        output_method=definition.output_method or "set",
+        scopes=definition.scopes or [],
+        instance=definition.instance,
+        delegate=definition.delegate,
+        activity=_activity(definition, world),
+        hooks=hooks_of(definition),
+        side_effects=definition.side_effects,
+        idempotent=not definition.side_effects if idempotent is None else idempotent,
+        approval=definition.approval or ApprovalPolicy(),
+        requires=definition.requires,
+        sequential=definition.sequential,
+        limits=definition.limits or CallLimits(),
+        untrusted=definition.untrusted,
+        show=definition.show,
+    )

@@ -1,0 +1,94 @@
+"""`holdfast codec`: the endpoint with which Temporal's UI shows encrypted runs.
+
+It listens on this machine. For others it stands behind a proxy that speaks https, whose address is
+its `--url`: what it shows does not travel in the open.
+"""
+
+import os
+from argparse import ArgumentTypeError
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from holdfast.cli.listen_address import HOW_TO_SET, check_private, listening, secret_in, shown
+from holdfast.cli.prompts.stored_references import References
+from holdfast.client.command_errors import DONE, wrong_command
+from holdfast.client.connection import load_codec
+from holdfast.runtime.encryption.codec import VARIABLE
+from holdfast.runtime.storage.locations import Place, of_reader, opened, read_place
+from holdfast.runtime.storage.store import StoreError
+from holdfast.schemas.phrases import misfit
+from holdfast.web.codec.codec_access import Access, Guard
+from holdfast.web.http.origins import own_origins
+
+TOKEN_VARIABLE: Final = "HOLDFAST_CODEC_TOKEN"
+DEFAULT_PORT: Final = 8234
+
+
+def place(text: str) -> Place | None:
+    """Where a store is: an argparse `type`."""
+    try:
+        return read_place(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{misfit(text)}; {error}") from error
+
+
+async def codec(
+    *,
+    encryption: str | None,
+    origins: Sequence[str],
+    host: str,
+    port: int,
+    url: str | None,
+    token_env: str,
+    store: Sequence[Place | None],
+) -> int:
+    """Serve the endpoint until it is stopped; the exit code.
+
+    Raises:
+        CommandError: a setting is wrong, or the port is taken.
+    """
+    check_private(host, url, "`--url https://…`")
+    # The other commands do without a server of HTTP, and start sooner.
+    from holdfast.cli.serving import serve
+    from holdfast.web.codec.endpoint import Endpoint
+    from holdfast.web.codec.protocol import Protocol
+
+    secret = _secret(token_env)
+    file = encryption or os.environ.get(VARIABLE)
+    if not file:
+        raise wrong_command("no keys are named", f"name them with `--encryption` or {VARIABLE}")
+    keys = load_codec(file, "`--encryption`" if encryption else VARIABLE)
+    async with _references(store) as references:
+        with listening(host, port) as socket:
+            own = own_origins(host, socket.getsockname()[1], url)
+            access = Access(secret, frozenset(origins), own)
+            endpoint = Endpoint(Protocol(keys, references), access, Guard(access))
+            await serve(endpoint.app(), socket, _ready(access))
+    return DONE
+
+
+def _ready(access: Access) -> str:
+    origins = ", ".join(sorted(access.origins))
+    return f"codec endpoint ready: {shown(access.own)} for {origins}; sign in there"
+
+
+def _secret(variable: str) -> str:
+    if secret := secret_in(variable):
+        return secret
+    wrong = f"the variable {variable}, which is to hold the endpoint's secret, is not set"
+    raise wrong_command(wrong, HOW_TO_SET)
+
+
+@asynccontextmanager
+async def _references(named: Sequence[Place | None]) -> AsyncIterator[References | None]:
+    """What reads the store that was named, or that of this folder's worker; None without one."""
+    try:
+        place = named[0] if named else of_reader(os.environ)
+        if place is None:
+            yield None
+            return
+        async with opened(place, writing=False) as store:
+            yield References(store)
+    except StoreError as error:
+        raise wrong_command(error.wrong, error.todo) from None

@@ -1,0 +1,131 @@
+"""`holdfast inbox`: the pages where people see what waits for them, and decide.
+
+It listens on this machine, for whoever has started it. For others it stands behind a proxy that
+speaks https, and people sign in: what it shows does not travel in the open, and nobody decides in
+another's name.
+"""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from holdfast.cli.listen_address import check_private, listening, secret_in, shown
+from holdfast.cli.prompts.answers import user_name
+from holdfast.client.command_errors import DONE, wrong_command, wrong_settings
+from holdfast.client.connection import connect
+from holdfast.client.signing import signer_of
+from holdfast.web.http.origins import is_loopback, own_origins
+
+if TYPE_CHECKING:
+    from holdfast.web.auth.auth_factory import Entrance
+    from holdfast.web.auth.sealed_text import Seal
+
+DEFAULT_PORT: Final = 8235
+SETTINGS_VARIABLE: Final = "HOLDFAST_INBOX"
+SECRET_VARIABLE: Final = "HOLDFAST_INBOX_SECRET"
+# Each page that is open holds one for what changes.
+MAX_CONNECTIONS: Final = 2_000
+
+
+async def inbox(
+    *,
+    settings: str | None,
+    host: str,
+    port: int,
+    by: str | None,
+    groups: Sequence[str],
+    key: str | None,
+    kid: str | None,
+) -> int:
+    """Serve the inbox until it is stopped; the exit code.
+
+    Raises:
+        CommandError: a setting is wrong, Temporal does not answer, or the port is taken.
+    """
+    # The other commands do without a server of HTTP, and start sooner.
+    from holdfast.cli.serving import serve
+    from holdfast.web.app import application
+    from holdfast.web.auth.auth_middleware import Access, Gate
+    from holdfast.web.auth.sealed_text import Seal
+    from holdfast.web.http.health import Health
+    from holdfast.web.inbox_metrics import telling
+    from holdfast.web.services import Parts
+
+    signer, seal = signer_of(key, kid), Seal(secret_in(SECRET_VARIABLE) or None)
+    async with _entrance(settings, seal, by, groups) as entrance:
+        _check_place(entrance, host)
+        programs = entrance.said.programs
+        parts = Parts(
+            await connect(),
+            signer,
+            entrance.said.temporal_ui,
+            takes_definitions=programs.definitions,
+            takes_principals=programs.principals,
+        )
+        async with telling(parts.client, os.environ):
+            with listening(host, port) as socket:
+                own = own_origins(host, socket.getsockname()[1], entrance.said.url)
+                access = Access(own, entrance.way, entrance.bearer)
+                await serve(
+                    Gate(application(parts), access, Health(parts.client)),
+                    socket,
+                    _ready(entrance, own),
+                    stopping=access.stopping,
+                    most_connections=MAX_CONNECTIONS,
+                )
+    return DONE
+
+
+@asynccontextmanager
+async def _entrance(
+    settings: str | None, seal: "Seal", by: str | None, groups: Sequence[str]
+) -> AsyncIterator["Entrance"]:
+    from holdfast.web.auth.auth_factory import entrance
+    from holdfast.web.auth.link import Whose
+    from holdfast.web.inbox_settings import SettingsError
+
+    file = settings or os.environ.get(SETTINGS_VARIABLE)
+    path = None if file is None else Path(file)
+    name = by or user_name() or ""
+    opening = entrance(path, os.environ, seal, Whose(name, tuple(groups)))
+    try:
+        async with opening as opened:
+            if opened.link is not None:
+                _check_whose(seal, name, groups)
+            elif by or groups:
+                todo = "leave out --by and --groups"
+                raise wrong_command("the settings say how it is known who decides", todo)
+            yield opened
+    except SettingsError as error:
+        named_by = "`--settings`" if settings else SETTINGS_VARIABLE
+        raise wrong_settings(named_by, error.problems) from None
+
+
+def _check_whose(seal: "Seal", name: str, groups: Sequence[str]) -> None:
+    """See that whoever has the link can be somebody."""
+    from holdfast.web.auth.identity import person
+    from holdfast.web.http.refused_request import Refused
+
+    if not name:
+        raise wrong_command("the system does not say who you are", "name yourself with --by NAME")
+    try:
+        person(seal, name, groups, "link")
+    except Refused as refused:
+        raise wrong_command(*refused.sentence.split("; ", 1)) from None
+
+
+def _check_place(entrance: "Entrance", host: str) -> None:
+    """See that nobody decides in the name of whoever starts it, and nothing travels in the open."""
+    url = entrance.said.url
+    if entrance.link is not None and (url is not None or not is_loopback(host)):
+        wrong = "whoever has its link would decide in your name, from anywhere"
+        raise wrong_command(wrong, "have people sign in: `oidc` or `proxy` in its `--settings`")
+    check_private(host, url, "`url: https://…` in its `--settings`")
+
+
+def _ready(entrance: "Entrance", own: frozenset[str]) -> str:
+    at = shown(own)
+    where = at if entrance.link is None else entrance.link.address(at)
+    return f"inbox ready: {where}"

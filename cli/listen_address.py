@@ -1,0 +1,90 @@
+"""Where a command listens: its address, its port, the names by which browsers reach it; and the
+secret that its environment holds."""
+
+import os
+import socket
+from argparse import ArgumentTypeError
+from collections.abc import Collection
+from ipaddress import ip_address
+from typing import Final
+
+from holdfast.client.command_errors import wrong_command
+from holdfast.schemas.phrases import misfit
+from holdfast.web.codec.shared_secret import MIN_SECRET_CHARS, check_secret
+from holdfast.web.http.origins import is_loopback, read_origin
+
+DEFAULT_HOST: Final = "127.0.0.1"
+HOW_TO_SET: Final = (
+    f"set it to a text of at least {MIN_SECRET_CHARS} characters: openssl rand -hex 32"
+)
+
+
+def origin(text: str) -> str:
+    """An origin, as browsers write it: an argparse `type`."""
+    try:
+        return read_origin(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{misfit(text)}; {error}") from error
+
+
+def address(text: str) -> str:
+    """An address of this machine: an argparse `type`."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        reason = f"{misfit(text)}; write an address of this machine, such as {DEFAULT_HOST}"
+        raise ArgumentTypeError(reason) from None
+
+
+def port(text: str) -> int:
+    """A port, of which 0 is any free one: an argparse `type`."""
+    if text.isdecimal() and int(text) < 65536:
+        return int(text)
+    raise ArgumentTypeError(f"{misfit(text)}; a port is a number up to 65535; 0 is any free one")
+
+
+def check_private(host: str, url: str | None, named_by: str) -> None:
+    """See that what is shown does not travel in the open; `named_by` says how `url` is named.
+
+    Raises:
+        CommandError: it would.
+    """
+    if not is_loopback(host) and (url is None or not url.startswith("https:")):
+        todo = f"put a proxy with https in front of it, and name its address: {named_by}"
+        raise wrong_command(f"on {host}, what it shows would travel in the open", todo)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        CommandError: the port cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        todo = "stop what listens there, or choose another `--port`"
+        why = os.strerror(error.errno or 0)
+        raise wrong_command(f"{host} port {port} cannot be had: {why}", todo) from None
+
+
+def shown(own: Collection[str]) -> str:
+    """Which of its own origins people are told: that of the proxy, where there is one."""
+    return min(own, key=lambda each: (not each.startswith("https:"), each))
+
+
+def secret_in(variable: str) -> str:
+    """The secret that a variable of the environment holds; empty where it is not set.
+
+    Raises:
+        CommandError: it cannot be one; the message does not repeat it.
+    """
+    secret = os.environ.get(variable, "").strip()
+    try:
+        if secret:
+            check_secret(secret)
+    except ValueError as error:
+        wrong = f"the secret in the variable {variable} does not fit: {error}"
+        raise wrong_command(wrong, HOW_TO_SET) from None
+    return secret

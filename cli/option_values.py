@@ -1,0 +1,140 @@
+"""What stands behind the options of a command: texts, JSON, files and standard input.
+
+Each function is an argparse `type`: it raises `ArgumentTypeError` with what is wrong.
+"""
+
+import json
+import sys
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import Any, TextIO
+
+from holdfast.schemas.phrases import misfit
+
+MAX_FILE_BYTES = 2_000_000
+_AN_OBJECT = 'write a JSON object, such as {"order_id": "A-1"}, or @FILE'
+_IN_THE_FILE = "write one JSON object in the file"
+_A_LIST = 'write a JSON list of messages, such as [{"content": "Hello."}], or @FILE'
+_A_LIST_IN_THE_FILE = 'write one JSON list of messages in the file: [{"content": "Hello."}, …]'
+
+
+def name(given: str) -> str:
+    """A name, which says something."""
+    if not given.strip():
+        raise ArgumentTypeError(f"{misfit(given.strip())}; write a name")
+    return given
+
+
+def text(given: str) -> str:
+    """A text, the content of `@FILE`, or with `-` of standard input."""
+    if given == "-":
+        return _whole(sys.stdin, "standard input")
+    return _file(given[1:]) if given.startswith("@") else given
+
+
+def run_input(given: str) -> str | dict[str, Any]:
+    """The input of a run: a text, or the object that the text is as JSON."""
+    said = text(given)
+    try:
+        value = json.loads(said) if said.lstrip().startswith("{") else said
+    except (ValueError, RecursionError):
+        return said  # a text may well begin with a brace
+    return value if isinstance(value, dict) else said
+
+
+def json_object(given: str) -> dict[str, Any]:
+    """A JSON object, in the argument itself or in `@FILE`."""
+    todo = _IN_THE_FILE if given.startswith("@") else _AN_OBJECT
+    value = _json(given, todo)
+    if not isinstance(value, dict):
+        raise ArgumentTypeError(f"{misfit(value)}; {todo}")
+    return value
+
+
+def json_objects(given: str) -> list[dict[str, Any]]:
+    """A JSON list of objects, in the argument itself or in `@FILE`."""
+    todo = _A_LIST_IN_THE_FILE if given.startswith("@") else _A_LIST
+    value = _json(given, todo)
+    if not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
+        raise ArgumentTypeError(f"{misfit(value)}; {todo}")
+    return value
+
+
+def json_or_text(given: str) -> Any:
+    """The value that a text (or `@FILE`) is as JSON, else the text itself."""
+    return as_meant(text(given))
+
+
+def as_meant(said: str) -> Any:
+    """The value that a text is as JSON, else the text itself."""
+    try:
+        return json.loads(said)
+    except (ValueError, RecursionError):
+        return said
+
+
+def agent(given: str) -> str | dict[str, Any]:
+    """The name of an agent, or `@FILE` with the definition of one in JSON."""
+    return json_object(given) if given.startswith("@") else given
+
+
+def tool(given: str) -> str | dict[str, Any]:
+    """The name of a tool, or `@FILE` with the definition of one in JSON."""
+    return agent(given)
+
+
+def principal(given: str) -> dict[str, Any]:
+    """The id of a principal without scopes, or `{"id", "scopes"}` as JSON or `@FILE`."""
+    return json_object(given) if given.lstrip().startswith(("{", "@")) else {"id": given}
+
+
+def token(given: str) -> str:
+    """A JWT: itself, the content of `@FILE`, or with `-` of standard input."""
+    said = text(given).strip()
+    if not said:
+        raise ArgumentTypeError("there is no token; write it, @FILE or -")
+    return said
+
+
+def principal_token(given: str) -> dict[str, Any]:
+    """A principal by the token that says who it is."""
+    return {"token": token(given)}
+
+
+def groups(given: str) -> list[str]:
+    """Groups with commas between them."""
+    return [name.strip() for name in given.split(",") if name.strip()]
+
+
+def number(given: str) -> int:
+    """How many, at least one."""
+    if not given.isdecimal() or int(given) < 1:
+        raise ArgumentTypeError(f"{misfit(given)}; write a whole number from 1 on")
+    return int(given)
+
+
+def _json(given: str, todo: str) -> Any:
+    try:
+        return json.loads(text(given))
+    except (ValueError, RecursionError) as error:
+        raise ArgumentTypeError(f"that is no JSON: {error}; {todo}") from error
+
+
+def _file(name: str) -> str:
+    try:
+        with Path(name).open(encoding="utf-8") as file:
+            return _whole(file, name)
+    except OSError as error:
+        raise ArgumentTypeError(f"{name} cannot be read: {error.strerror}") from error
+
+
+def _whole(stream: TextIO, name: str) -> str:
+    try:
+        said = stream.read(MAX_FILE_BYTES + 1)
+    except UnicodeError as error:
+        raise ArgumentTypeError(f"{name} cannot be read: it is no UTF-8 text") from error
+    if len(said) > MAX_FILE_BYTES:
+        raise ArgumentTypeError(
+            f"{name} is over {MAX_FILE_BYTES:,} bytes, more than a run can take"
+        )
+    return said

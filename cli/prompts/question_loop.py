@@ -1,0 +1,134 @@
+"""Putting a run's questions to the person in front of the screen, each of them once.
+
+A question stands only until somebody has decided, here or elsewhere: the run is looked at every
+second while a person thinks.
+"""
+
+import asyncio
+from typing import Final
+
+from temporalio.exceptions import ApplicationError
+
+from holdfast.cli.prompts.answers import Answers, InputEndedError
+from holdfast.cli.prompts.decision_prompt import ask
+from holdfast.cli.screens.screen import Screen
+from holdfast.client.command_errors import CommandError, NoWorkerError
+from holdfast.client.question_text import how_to_decide, title
+from holdfast.client.run_handle import RemoteRun
+from holdfast.client.signing import Signer
+from holdfast.runtime.text_safety import clean
+from holdfast.schemas import names
+from holdfast.schemas.decision import Decision, Waiting
+from holdfast.schemas.internal.delegate import PendingThere
+
+_LOOK_SECONDS: Final = 1.0
+
+Key = tuple[str, ...]
+
+
+class People:
+    """Draws what waits, and asks about it while there is somebody to answer."""
+
+    def __init__(self, run: RemoteRun, screen: Screen, answers: Answers | None) -> None:
+        self._run = run
+        self._screen = screen
+        self._answers = answers
+        self._put: set[Key] = set()
+        self._elsewhere: list[PendingThere] = []
+
+    async def put(self, waiting: list[Waiting]) -> bool:
+        """Put what has come to wait; false when it turned out that nobody answers any more."""
+        new = [one for one in waiting if _key(one) not in self._put]
+        self._put.update(map(_key, new))
+        for one in new:
+            if self._answers is None or (one.signed and self._answers.signer is None):
+                self._screen.waiting(one, asked=False)
+                continue
+            try:
+                await self._ask(one, self._answers)
+            except InputEndedError:
+                self._answers = None
+                self._tell_how(waiting)
+                return False
+        return True
+
+    def tell_elsewhere(self, waiting: list[PendingThere]) -> None:
+        """Draw what has come to wait in delegates since the last time: it is decided there."""
+        new = [there for there in waiting if there not in self._elsewhere]
+        self._screen.elsewhere(new, waits=bool(waiting))
+        self._elsewhere = waiting
+
+    def _tell_how(self, waiting: list[Waiting]) -> None:
+        self._screen.say("\nNobody is left to answer. To decide:")
+        for one in waiting:
+            self._screen.say(f"  {how_to_decide(self._run.id, one)}")
+
+    async def _ask(self, waiting: Waiting, answers: Answers) -> None:
+        """Ask, unless and until it is decided elsewhere."""
+        if any(decided.by == answers.by for decided in waiting.decisions if decided.by):
+            return
+        asking = asyncio.ensure_future(ask(waiting, answers, self._screen))
+        watching = asyncio.ensure_future(self._until_decided(waiting))
+        try:
+            await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                watching.result()
+                self._screen.say(f"\n{title(waiting)} waits no longer: it was decided elsewhere.")
+                return
+            decision = asking.result()
+        finally:
+            await _stop(asking, watching)
+        await self._act_on(decision, waiting, answers.signer)
+
+    async def _until_decided(self, waiting: Waiting) -> None:
+        """Return when a call waits no longer, or not as it was shown."""
+        seen: object = None
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                look = await self._run.look()
+                if look.closed:
+                    return
+                if look.place != seen and _key(waiting) not in map(_key, await self._run.waiting()):
+                    return
+            except CommandError:
+                continue  # nobody can be asked; the person's decision will meet the same
+            seen = look.place
+
+    async def _act_on(
+        self, decision: Decision | None, waiting: Waiting, signer: Signer | None
+    ) -> None:
+        if decision is None:
+            self._screen.say(f"Put off. To decide: {how_to_decide(self._run.id, waiting)}")
+            return
+        try:
+            if signer is not None:
+                decision = signer.sign(decision, waiting, self._run.id)
+            receipt = await self._run.decide(decision)
+        except ApplicationError as refusal:
+            self._refused(refusal, waiting)
+        except NoWorkerError as error:
+            self._screen.say(f"{clean(str(error))}, then {how_to_decide(self._run.id, waiting)}")
+        except CommandError as error:
+            # It cannot be signed; or the run has ended, and the next look draws how.
+            self._screen.say(clean(str(error)))
+        else:
+            if not receipt.decided:
+                self._screen.say(f"Counted: {receipt.missing} more must agree.")
+
+    def _refused(self, refusal: ApplicationError, waiting: Waiting) -> None:
+        """Say why a decision did not count, and ask again where another one can."""
+        self._screen.say(f"That did not count: {clean(refusal.message)}")
+        if refusal.type == names.INVALID_DECISION:
+            self._put.discard(_key(waiting))
+
+
+def _key(waiting: Waiting) -> Key:
+    """What tells one question from another; an edit under a quorum makes a new one."""
+    return (waiting.call_id, waiting.kind, waiting.requested_at, waiting.digest)
+
+
+async def _stop(*tasks: asyncio.Task[object]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,148 @@
+"""`holdfast run`, `call` and `watch`: a run or a single call is started, and followed."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from temporalio.client import Client
+
+from holdfast.cli.prompts.answers import Answers
+from holdfast.cli.screens.console import is_terminal
+from holdfast.cli.screens.follow import follow
+from holdfast.cli.screens.screen import screen_for
+from holdfast.client.command_errors import DONE, misunderstood, wrong_command
+from holdfast.client.connection import connect
+from holdfast.client.signing import Signer, signer_of
+from holdfast.client.start import New, start
+from holdfast.client.trace_headers import caller_in
+from holdfast.runtime.text_safety import as_json, clean, command
+from holdfast.schemas.base import Strict
+from holdfast.schemas.run import CallRequest, RunRequest
+
+_RequestT = TypeVar("_RequestT", bound=Strict)
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who is asked, if they sit at a terminal, and the key that they sign with."""
+
+    by: str | None
+    groups: Sequence[str]
+    signer: Signer | None
+
+    def answers(self) -> Answers:
+        """What they say."""
+        return Answers.from_stdin(by=self.by, groups=self.groups, signer=self.signer)
+
+
+async def run(
+    *,
+    run_id: str | None,
+    task_queue: str,
+    detach: bool,
+    json: bool,
+    by: str | None,
+    groups: Sequence[str],
+    key: str | None,
+    kid: str | None,
+    **request: Any,
+) -> int:
+    """Start a run, and follow it unless `detach`. The exit code is the run's.
+
+    `request` holds those fields of `RunRequest` that were given; the others are `None`.
+
+    Raises:
+        CommandError: the request is wrong, a run of this id is open, or Temporal does not answer.
+    """
+    person = Person(by, groups, signer_of(key, kid))
+    asked = _given(request)
+    checked = _checked(RunRequest, asked, "run")
+    if checked.input is None and not checked.context:
+        raise wrong_command("there is nothing to do", "say what with --input TEXT, @FILE or -")
+    client = await connect()
+    new = New.run(checked, asked, caller=caller_in(os.environ))
+    run_id = await start(client, new, run_id, task_queue)
+    return await _started(client, run_id, detach=detach, json=json, person=person)
+
+
+async def call(
+    *,
+    run_id: str | None,
+    task_queue: str,
+    detach: bool,
+    json: bool,
+    by: str | None,
+    groups: Sequence[str],
+    key: str | None,
+    kid: str | None,
+    **request: Any,
+) -> int:
+    """Have one call of one tool carried out, and follow it unless `detach`, as `run` does.
+
+    `request` holds those fields of `CallRequest` that were given; the others are `None`.
+
+    Raises:
+        CommandError: as `run`.
+    """
+    person = Person(by, groups, signer_of(key, kid))
+    asked = _given(request)
+    checked = _checked(CallRequest, asked, "call")
+    client = await connect()
+    new = New.call(checked, asked, caller=caller_in(os.environ))
+    run_id = await start(client, new, run_id, task_queue)
+    return await _started(client, run_id, detach=detach, json=json, person=person)
+
+
+async def watch(
+    *,
+    run: str,
+    json: bool,
+    by: str | None,
+    groups: Sequence[str],
+    key: str | None,
+    kid: str | None,
+) -> int:
+    """Follow a run to its end; for one that has ended, draw all of it. The exit code is the run's.
+
+    Raises:
+        CommandError: there is no such run, or Temporal does not answer.
+    """
+    person = Person(by, groups, signer_of(key, kid))
+    return await _follow(await connect(), run, json=json, person=person)
+
+
+async def _started(client: Client, run_id: str, *, detach: bool, json: bool, person: Person) -> int:
+    """Say what was started, and follow it unless `detach`."""
+    if detach:
+        print(as_json({"type": "run", "run": run_id}) if json else run_id)
+        return DONE
+    print(as_json({"type": "run", "run": run_id}) if json else f"run {clean(run_id)}", flush=True)
+    return await _follow(client, run_id, json=json, person=person)
+
+
+async def _follow(client: Client, run_id: str, *, json: bool, person: Person) -> int:
+    is_there = not json and sys.stdin.isatty() and is_terminal(sys.stdout)
+    answers = person.answers() if is_there else None
+    screen = screen_for(sys.stdout, run_id, as_json=json)
+    try:
+        return await follow(client, run_id, out=screen, ask=answers)
+    except asyncio.CancelledError:
+        back = command("watch", run_id)
+        print(f"\nThe run goes on without you. To come back: {back}", file=sys.stderr)
+        raise
+
+
+def _given(request: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in request.items() if value is not None}
+
+
+def _checked(model: type[_RequestT], asked: dict[str, Any], what: str) -> _RequestT:
+    try:
+        return model.model_validate(asked)
+    except ValidationError as error:
+        todo = f"see holdfast {what} --help"
+        raise misunderstood(what, error, asked, model, todo) from error

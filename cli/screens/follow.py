@@ -1,0 +1,176 @@
+"""Following a run: what happens is drawn as it happens, and people are asked there and then.
+
+    async def follow(
+        client: Client,
+        run_id: str,
+        *,
+        out: Screen,
+        ask: Answers | None = None,
+        keep_following: bool = True,
+    ) -> int
+
+`out` is where the run is drawn: `screen_for(sys.stdout, run_id)`. `ask` is who answers for its
+waiting calls: `Answers.from_stdin()` (a terminal, or a pipe whose lines answer the questions in
+order), or `None` to ask nobody. When the answers end, the way to decide is said, and then
+`keep_following` says whether the run is followed on or left waiting. The result is the exit code:
+0 for a run that completed or stopped, 1 for any other end and for a run that was left waiting.
+
+Temporal is looked at as often as `client.stream.polling` says; the run itself is asked only when it
+has moved.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from math import inf
+from time import monotonic
+from typing import Any, Final
+
+from temporalio.client import Client
+
+from holdfast.cli.prompts.answers import Answers
+from holdfast.cli.prompts.question_loop import People
+from holdfast.cli.screens.screen import Screen
+from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
+from holdfast.client.run_handle import Look, RemoteRun, waiting_elsewhere
+from holdfast.client.stream.polling import SLOWEST_SECONDS, Pace
+from holdfast.runtime.text_safety import clean, command
+from holdfast.schemas.decision import Waiting
+
+# Less than that is no wait to speak of: any request is handed out first.
+_IN_LINE_SECONDS: Final = 1.0
+# Each look is retried by the SDK for ten seconds before it counts as one of these.
+_MAX_LOST_LOOKS: Final = 6
+
+
+async def follow(
+    client: Client,
+    run_id: str,
+    *,
+    out: Screen,
+    ask: Answers | None = None,
+    keep_following: bool = True,
+) -> int:
+    """Follow a run to its end; see the top of this module.
+
+    Raises:
+        CommandError: there is no such run, Temporal does not answer for a minute, or the output of
+            the run cannot be had, which was drawn to its end then.
+    """
+    run = RemoteRun(client, run_id)
+    await run.look()  # what cannot be reached at first is not waited for
+    with out.live():
+        return await _Follower(run, out, People(run, out, ask), keep_following).follow()
+
+
+@dataclass
+class Line:
+    """Whether a request has stood in line for a while: each of them is told of once."""
+
+    request: str | None = None
+    told_from: float = 0
+
+    def waits_long(self, request: str | None) -> bool:
+        """Take note of the one that stands there now; whether it is to be told of."""
+        now = monotonic()
+        if request != self.request:
+            self.request, self.told_from = request, now + _IN_LINE_SECONDS
+        long = request is not None and now >= self.told_from
+        if long:
+            self.told_from = inf
+        return long
+
+
+@dataclass
+class _Follower:
+    """One run being followed. `_seen` is the place up to which it was drawn, `_last` the number of
+    the last entry."""
+
+    run: RemoteRun
+    screen: Screen
+    people: People
+    keep_following: bool
+    _pace: Pace = field(default_factory=Pace)
+    _line: Line = field(default_factory=Line)
+    _seen: tuple[object, ...] = ()
+    _last: int = 0
+    _waiting: list[Waiting] = field(default_factory=list)
+    _silent: bool = False
+    _listens: bool = False
+
+    async def follow(self) -> int:
+        """Look, draw and ask until the run has ended or is left."""
+        while True:
+            look = await self._look()
+            moved = await self._catch_up(look)
+            if look.closed:
+                return await self._end()
+            # Where something was drawn, the message may be in it that the heartbeat was part of.
+            self.screen.stream(None if moved else look.streaming)
+            if self._line.waits_long(look.in_line):
+                self.screen.in_line()
+            answered = await self.people.put(self._waiting)
+            if not answered and not self.keep_following:
+                self.screen.say(f"To come back: {command('watch', self.run.id)}")
+                return RUN_FAILED
+            moved = moved or look.streaming is not None
+            await asyncio.sleep(self._pace.next(moved=moved, busy=look.busy))
+
+    async def _look(self) -> Look:
+        for _ in range(_MAX_LOST_LOOKS - 1):
+            try:
+                return await self.run.look()
+            except CommandError as error:
+                if error.code != UNREACHABLE:
+                    raise
+                self.screen.say(f"{clean(str(error))}; still trying")
+                await asyncio.sleep(SLOWEST_SECONDS)
+        return await self.run.look()
+
+    async def _catch_up(self, look: Look) -> bool:
+        """Draw what was written since the last time; whether there was anything."""
+        if look.place == self._seen:
+            return False
+        before = self._last
+        try:
+            await self._draw(look)
+        except EncryptedError:
+            raise  # no time mends it
+        except CommandError as error:
+            self._tell_silence(error)
+        else:
+            self._silent, self._seen = False, look.place
+        return self._last > before
+
+    async def _draw(self, look: Look) -> None:
+        # What waits is looked at first, so that all that led to it is drawn before it is put.
+        status = {} if look.closed else await self._see_what_waits()
+        async for entry in self.run.entries(self.screen.log, self._last):
+            self._last = entry["n"]
+            self.screen.entry(entry)
+        self.people.tell_elsewhere(waiting_elsewhere(status))
+        self._tell_listening(status.get("status") == "awaiting_message")
+
+    async def _see_what_waits(self) -> dict[str, Any]:
+        """Take note of how the calls stand and what waits for a person; the status of the run."""
+        status = await self.run.status()
+        self.screen.stands(status.get("calls") or [])
+        self._waiting = await self.run.waiting() if status.get("pending") else []
+        return status
+
+    def _tell_listening(self, listens: bool) -> None:
+        if listens and not self._listens:
+            self.screen.say(f"It waits for a message: {command('send', self.run.id)} TEXT")
+        self._listens = listens
+
+    def _tell_silence(self, error: CommandError) -> None:
+        """Say once that the run does not answer; it is asked again at every look."""
+        if not self._silent:
+            self.screen.say(clean(str(error)))
+        self._silent = True
+
+    async def _end(self) -> int:
+        ending = await self.run.ended()
+        self.screen.ended(ending)
+        if ending.lacking is not None:
+            raise ending.lacking
+        return ending.exit_code

@@ -1,0 +1,183 @@
+"""A run on a terminal: what has happened scrolls up, and below it stands what is going on now.
+
+Everything is drawn as text with styles, never as markup: nothing that a model writes is obeyed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TextIO
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.cli.screens.activity_line import Activity
+from holdfast.cli.screens.console import console_for
+from holdfast.cli.screens.keyboard import echoed, unechoed
+from holdfast.client import question_text
+from holdfast.client.log_narration import IN_LINE, Line, Story, Tone
+from holdfast.client.result import Ending
+from holdfast.client.result_summary import ending_lines
+from holdfast.client.run_handle import Streaming
+from holdfast.runtime.text_safety import shorten
+from holdfast.schemas import names
+from holdfast.schemas.decision import Waiting
+from holdfast.schemas.internal.delegate import PendingThere
+
+_REFRESHES_PER_SECOND = 8
+_BODY_CHARS = 4_000
+_NAME_COLUMNS = 24
+
+STYLES: Final[dict[Tone, str]] = {
+    "turn": "bold",
+    "plain": "",
+    "said": "",
+    "quiet": "dim",
+    "good": "green",
+    "bad": "red",
+    "asks": "yellow",
+}
+
+
+class LiveScreen:
+    """Draws a run on a terminal, at 80 columns and up."""
+
+    log = names.CONTEXT
+
+    def __init__(self, stream: TextIO, run_id: str) -> None:
+        self._console = console_for(stream)
+        self._run_id = run_id
+        self._story = Story(run_id)
+        self._activity = Activity()
+        self._spinner = Spinner("dots")
+        self._last_said = ""
+        self._live = self._region()
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Show what is going on, and leave only what has happened."""
+        self._live.start()
+        try:
+            with unechoed():
+                yield
+        finally:
+            self._live.stop()
+
+    def entry(self, entry: Mapping[str, Any]) -> None:
+        """Draw what happened."""
+        self._activity.entry(entry)
+        for line in self._story.tell(entry):
+            self._last_said = line.body if line.word == "model" else self._last_said
+            if not line.minor:
+                self._console.print(drawn(line))
+
+    def stream(self, streaming: Streaming | None) -> None:
+        """Show what the model has said so far."""
+        self._activity.streaming = streaming
+
+    def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        """Show what runs, and what has ended that is told with the turn."""
+        self._activity.stands(calls)
+
+    def waiting(self, waiting: Waiting, *, asked: bool) -> None:
+        """Draw what waits as a panel, with the command that decides it below."""
+        self._activity.waits = True
+        self._console.print(panel(waiting))
+        command = Text(question_text.how_to_decide(self._run_id, waiting), style="cyan")
+        self._console.print(command, soft_wrap=True)
+
+    def elsewhere(self, new: list[PendingThere], *, waits: bool) -> None:
+        """Draw a line for each; below, it is said for as long as something waits there."""
+        self._activity.waits_elsewhere = waits
+        for there in new:
+            told = Text.assemble(("waits", "bold yellow"), " ", question_text.elsewhere(there))
+            self._console.print(told, soft_wrap=True)
+
+    def in_line(self) -> None:
+        """Draw a line."""
+        told = Text.assemble(("waits", "bold"), " ", IN_LINE)
+        self._console.print(told, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """Draw a remark of ours."""
+        self._console.print(Text(text, style="yellow"), soft_wrap=True)
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Stand still while a person types."""
+        self._live.stop()
+        try:
+            with echoed():
+                yield
+        finally:
+            # A new one: the old one would erase as many lines as it had before the question.
+            self._live = self._region()
+            self._live.start()
+
+    def prompt(self, text: str) -> None:
+        """Draw the question; what is typed follows on its line."""
+        self._console.print(Text(text, style="bold yellow"), end="", soft_wrap=True)
+        self._console.file.flush()
+
+    def ended(self, ending: Ending) -> None:
+        """Draw the output, the state and what the run used."""
+        self._activity.streaming = None
+        style = "green" if ending.exit_code == 0 else "red"
+        self._console.print(Rule(style=style))
+        for name, text in ending_lines(ending):
+            if name == "output" and text == self._last_said:
+                continue
+            self._console.print(Text.assemble((name, f"bold {style}"), "  ", text))
+
+    def _region(self) -> Live:
+        return Live(
+            get_renderable=self._now,
+            console=self._console,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            transient=True,
+        )
+
+    def _now(self) -> RenderableType:
+        """What is going on: the last lines of the answer, and a word beside the spinner."""
+        self._spinner.text = Text(self._activity.now(), style="dim")
+        lines = self._activity.last_lines(self._console.width, self._console.height)
+        return Group(*(Text(line, style="dim", no_wrap=True) for line in lines), self._spinner)
+
+
+def drawn(line: Line) -> RenderableType:
+    """A line of the story: the time, and beside it word and text, with the body below."""
+    style = STYLES[line.tone]
+    if line.tone == "turn":
+        return Rule(Text(f"{line.word} {line.text}", style=style), align="left", style="dim")
+    head = Text.assemble((line.word, f"bold {style}".strip()), " ", line.text)
+    body = [Text(shorten(line.body, _BODY_CHARS), style=style)] if line.body else []
+    table = Table.grid(padding=(0, 1))
+    table.add_row(Text(line.at, style="dim"), Group(head, *body))
+    return table
+
+
+def panel(waiting: Waiting) -> RenderableType:
+    """A call that waits: why, with what arguments, what is asked, and on what terms."""
+    parts: list[RenderableType] = []
+    if why := question_text.reasoning(waiting):
+        parts.append(Text(f"because: {why}\n", style="italic"))
+    if rows := question_text.arguments(waiting):
+        parts += [_table(rows), Text()]
+    parts.append(Text(question_text.question(waiting)))
+    small = (question_text.effects(waiting), question_text.terms(waiting))
+    parts += [Text(text, style="dim") for text in small if text]
+    heading = Text(f"{question_text.title(waiting)} waits for a decision", style="bold")
+    return Panel(Group(*parts), title=heading, title_align="left", border_style="yellow")
+
+
+def _table(rows: list[tuple[str, str]]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", overflow="fold", max_width=_NAME_COLUMNS)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(Text(name), Text(value))
+    return table

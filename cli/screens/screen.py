@@ -1,0 +1,69 @@
+"""Where a run is drawn: what every screen can do, and which screen fits an output.
+
+A terminal gets a live display, anything else plain lines, and a program one JSON object a line.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TextIO
+
+from holdfast.cli.screens.console import is_terminal
+from holdfast.cli.screens.json_lines import JsonScreen
+from holdfast.cli.screens.live import LiveScreen
+from holdfast.cli.screens.plain import PlainScreen
+from holdfast.client.result import Ending
+from holdfast.client.run_handle import Streaming
+from holdfast.schemas.decision import Waiting
+from holdfast.schemas.internal.delegate import PendingThere
+
+
+class Screen(Protocol):
+    """Draws what happens in one run. Use `live()` around everything that is drawn."""
+
+    @property
+    def log(self) -> str:
+        """Which of the run's logs it draws: `context` or `events`."""
+
+    def live(self) -> AbstractContextManager[None]:
+        """The time in which the run is drawn."""
+
+    def entry(self, entry: Mapping[str, Any]) -> None:
+        """Draw an entry of the log."""
+
+    def stream(self, streaming: Streaming | None) -> None:
+        """Draw what the model has said so far; `None` when none is answering."""
+
+    def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        """Show where the calls of the turn stand: `{callId, tool, stage}`; none between turns."""
+
+    def waiting(self, waiting: Waiting, *, asked: bool) -> None:
+        """Draw a call that waits for a person now, and how to decide it. `asked`: the person in
+        front of the screen is asked next."""
+
+    def elsewhere(self, new: list[PendingThere], *, waits: bool) -> None:
+        """Draw what has come to wait in delegates of the run, and how to decide it. `waits`:
+        something waits there now."""
+
+    def in_line(self) -> None:
+        """Draw that a request has to wait for its turn at the model."""
+
+    def say(self, text: str) -> None:
+        """Tell the person something that is not from the run; `text` is safe to print."""
+
+    def asking(self) -> AbstractContextManager[None]:
+        """The time in which the person types: nothing moves meanwhile."""
+
+    def prompt(self, text: str) -> None:
+        """Show what is asked, and stay on the line."""
+
+    def ended(self, ending: Ending) -> None:
+        """Draw how the run ended."""
+
+
+def screen_for(stream: TextIO, run_id: str, *, as_json: bool = False) -> Screen:
+    """The screen that fits the stream."""
+    if as_json:
+        return JsonScreen(stream)
+    if is_terminal(stream):
+        return LiveScreen(stream, run_id)
+    return PlainScreen(stream, run_id)

@@ -1,0 +1,121 @@
+"""What a command says when it cannot go on: one line and an exit code.
+
+Every error line reads `holdfast: what is wrong; what to do`. The exit codes are part of the
+contract with whoever calls the command from a script.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.runtime.text_safety import command, one_line, shell
+from holdfast.validation.problems import faults_of
+
+DONE: Final = 0
+RUN_FAILED: Final = 1
+WRONG_COMMAND: Final = 2
+UNREACHABLE: Final = 3
+NO_SUCH: Final = 4
+# What shells report for a program that SIGINT or a closed pipe ended.
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+
+_LINE_CHARS = 2000
+
+
+class CommandError(Exception):
+    """A command that cannot go on: `wrong` says what is the matter, `todo` what mends it."""
+
+    def __init__(self, wrong: str, todo: str, code: int) -> None:
+        super().__init__(f"{wrong}; {todo}")
+        self.code = code
+
+    def line(self) -> str:
+        """The one line for standard error."""
+        return f"holdfast: {one_line(str(self), _LINE_CHARS)}"
+
+
+class NoWorkerError(CommandError):
+    """The run exists, and nobody answers for it."""
+
+    def __init__(self, task_queue: str) -> None:
+        super().__init__(
+            f"no worker answers queries on task queue {task_queue}",
+            f"start one: {shell('holdfast', 'worker', '--task-queue', task_queue)}",
+            UNREACHABLE,
+        )
+
+
+class UnseenError(NoWorkerError):
+    """Nobody answers for it, though somebody asked for work on its queue in the last minutes.
+
+    Of a worker that has been asking for some 20 s in vain, Temporal says now and then that there is
+    none; asked again, it finds it.
+    """
+
+
+class EncryptedError(CommandError):
+    """What was asked for is there, and this command has not the key that it is encrypted with."""
+
+    def __init__(self, wrong: str, todo: str) -> None:
+        super().__init__(wrong, todo, WRONG_COMMAND)
+
+
+class HasEndedError(CommandError):
+    """The run is there, and nothing can be said to it any more."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id} has ended", f"see {command('show', run_id)}", NO_SUCH)
+
+
+def wrong_command(wrong: str, todo: str) -> CommandError:
+    """The command itself is at fault: exit code 2."""
+    return CommandError(wrong, todo, WRONG_COMMAND)
+
+
+def wrong_settings(named_by: str, problems: Sequence[object]) -> CommandError:
+    """A file of settings is at fault: the first of its problems, and how many more there are."""
+    more = len(problems) - 1
+    said = f"{problems[0]}{f' (and {more} more)' if more else ''}"
+    wrong, _, todo = said.partition("; ")
+    return wrong_command(f"{named_by}: {wrong}", todo)
+
+
+def misunderstood(
+    what: str, error: ValidationError, value: Any, model: type[BaseModel], todo: str
+) -> CommandError:
+    """What was given is no `what`: the first thing that is wrong, its place, and what to do, which
+    is `todo` where that thing does not say it itself."""
+    fault = faults_of(error, value, model)[0]
+    wrong = f"that is no {what}: {replace(fault, mend='')}"
+    return wrong_command(wrong, fault.mend or todo)
+
+
+def rpc_problem(error: RPCError, run_id: str | None = None) -> CommandError:
+    """What an answer of the Temporal server means to the person who typed the command."""
+    message = error.message
+    match error.status:
+        case RPCStatusCode.NOT_FOUND if message.startswith("Namespace"):
+            return CommandError(message.rstrip("."), "set TEMPORAL_NAMESPACE", UNREACHABLE)
+        case RPCStatusCode.NOT_FOUND if run_id and "already completed" in message:
+            return HasEndedError(run_id)
+        case RPCStatusCode.NOT_FOUND:
+            return CommandError(
+                f"there is no run {run_id}", "holdfast list shows the runs", NO_SUCH
+            )
+        case RPCStatusCode.PERMISSION_DENIED | RPCStatusCode.UNAUTHENTICATED:
+            todo = "check TEMPORAL_API_KEY, TEMPORAL_NAMESPACE and the TLS settings"
+            return CommandError(f"Temporal refuses: {message}", todo, UNREACHABLE)
+        case RPCStatusCode.UNAVAILABLE | RPCStatusCode.DEADLINE_EXCEEDED | RPCStatusCode.CANCELLED:
+            todo = "check that the server runs, and TEMPORAL_ADDRESS"
+            return CommandError(f"Temporal does not answer: {message}", todo, UNREACHABLE)
+        case RPCStatusCode.RESOURCE_EXHAUSTED:
+            wrong = f"Temporal has too much to do: {message}"
+            return CommandError(wrong, "try again in a moment", UNREACHABLE)
+        case RPCStatusCode.INVALID_ARGUMENT:
+            return wrong_command(f"Temporal refuses: {message}", "see holdfast --help")
+        case _:
+            return CommandError(f"Temporal refuses: {message}", "see its log", RUN_FAILED)

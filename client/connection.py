@@ -1,0 +1,117 @@
+"""The way to Temporal: found as every Temporal program finds it, and given up in time.
+
+What is said there is encrypted with the keys that `HOLDFAST_ENCRYPTION` names, as by the worker.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter, PayloadCodec
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
+
+from holdfast.client.command_errors import (
+    UNREACHABLE,
+    WRONG_COMMAND,
+    CommandError,
+    EncryptedError,
+    wrong_settings,
+)
+from holdfast.runtime import connection_errors
+from holdfast.runtime.connection_errors import Trouble
+from holdfast.runtime.encryption.codec import VARIABLE, DecryptError, EncryptionCodec, NoKeys
+from holdfast.runtime.encryption.key_ring import KeyRing, RingError
+from holdfast.runtime.text_safety import one_line
+
+CONNECT_TIMEOUT_SECONDS = 5
+_DEFAULT_ADDRESS = "localhost:7233"
+_START_ONE = "start one (holdfast worker --dev) or set TEMPORAL_ADDRESS"
+_WARNING_CHARS = 500
+
+
+async def connect() -> Client:
+    """A client for the server that the environment or `temporal.toml` names.
+
+    What is passed over in the settings is told on standard error.
+
+    Raises:
+        CommandError: the settings or the keys cannot be read, or no server answers within 5 s.
+    """
+    converter = _converter()
+    settings = _settings()
+    address = settings.setdefault("target_host", _DEFAULT_ADDRESS)
+    if (trouble := connection_errors.of_address(address)) is not None:
+        raise _command_error(trouble)
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            return await Client.connect(**settings, data_converter=converter)
+    except (TimeoutError, RuntimeError, ValueError) as error:
+        raise _command_error(connection_errors.of_connection(address, error, _START_ONE)) from error
+
+
+def _converter() -> DataConverter:
+    """How values are written and read: encrypted, where the environment names keys."""
+    return replace(pydantic_data_converter, payload_codec=_Told(_codec()))
+
+
+def _codec() -> PayloadCodec:
+    file = os.environ.get(VARIABLE)
+    return load_codec(file, VARIABLE) if file else NoKeys()
+
+
+def load_codec(file: str, named_by: str) -> EncryptionCodec:
+    """The codec with the keys that a file names; `named_by` is what names the file.
+
+    Raises:
+        CommandError: they cannot be used.
+    """
+    try:
+        return EncryptionCodec(KeyRing.load(Path(file), os.environ))
+    except RingError as error:
+        raise wrong_settings(named_by, error.problems) from None
+
+
+class _Told(PayloadCodec):
+    """A codec that ends the command where something cannot be decrypted, and says why."""
+
+    def __init__(self, inner: PayloadCodec) -> None:
+        self._inner = inner
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Encrypt what the command says; the SDK calls this."""
+        return await self._inner.encode(payloads)
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Decrypt what the command is told; the SDK calls this."""
+        try:
+            return await self._inner.decode(payloads)
+        except DecryptError as error:
+            raise EncryptedError(error.wrong, error.todo) from None
+
+
+def _settings() -> ClientConnectConfig:
+    try:
+        settings = ClientConfig.load_client_connect_config()
+    except (OSError, RuntimeError, ValueError) as error:
+        trouble = connection_errors.of_settings(
+            error, os.environ, lambda: ClientConfig.load().profiles
+        )
+        raise _command_error(trouble) from error
+    for warning in connection_errors.warnings(os.environ, os.path.exists, _read_strictly):
+        print(f"holdfast: {one_line(warning, _WARNING_CHARS)}", file=sys.stderr)
+    return settings
+
+
+def _read_strictly() -> ClientConfig:
+    return ClientConfig.load(config_file_strict=True)
+
+
+def _command_error(trouble: Trouble) -> CommandError:
+    code = WRONG_COMMAND if trouble.in_settings else UNREACHABLE
+    return CommandError(trouble.wrong, trouble.todo, code)

@@ -1,0 +1,142 @@
+"""Why a run does not answer: nobody works on it, or whoever does cannot go on with it.
+
+A workflow task that fails is tried again for ever, and Temporal answers no query meanwhile. It
+writes down the first failure of such a series alone, so that one is told.
+
+Where workers are builds of a deployment, a run is on one of them, and no other works on it; what
+has not begun waits until one of them is current.
+"""
+
+from typing import Final
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType, VersioningBehavior, WorkflowTaskFailedCause
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
+    GetWorkflowExecutionHistoryReverseRequest,
+)
+from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.exceptions import FailureError
+from temporalio.service import RPCError
+
+from holdfast.client.command_errors import (
+    UNREACHABLE,
+    CommandError,
+    NoWorkerError,
+    UnseenError,
+    rpc_problem,
+)
+from holdfast.runtime.text_safety import one_line, shell
+
+_CAUSE_CHARS: Final = 500
+# What stands after the failure is what others sent the run since.
+_LATEST_EVENTS: Final = 200
+_TASK_ENDS: Final = (
+    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,
+)
+
+
+class StuckError(CommandError):
+    """The run exists, and its worker fails at it again and again."""
+
+    def __init__(self, run_id: str, task_queue: str, cause: str) -> None:
+        super().__init__(
+            f"the worker on task queue {task_queue} cannot go on with run {run_id}: {cause}",
+            "mend that, and the run goes on by itself; the worker's log says more",
+            UNREACHABLE,
+        )
+
+
+class NoBuildError(NoWorkerError):
+    """The run is on a build of which there is no worker."""
+
+    def __init__(self, run_id: str, deployment: str, build: str) -> None:
+        move = shell(
+            *("temporal", "workflow", "update-options"),
+            *("--versioning-override-behavior", "one_time"),
+            *("--versioning-override-deployment-name", deployment),
+            *("--versioning-override-build-id", "BUILD", "--workflow-id", run_id),
+        )
+        CommandError.__init__(
+            self,
+            f"run {run_id} is on build {build} of deployment {deployment}, of which no worker"
+            " answers",
+            f"start one, or move the run to another build: {move}",
+            UNREACHABLE,
+        )
+
+
+class NoCurrentError(NoWorkerError):
+    """There is a worker, and it is of a build that is given nothing that begins."""
+
+    def __init__(self, task_queue: str, deployment: str, build: str) -> None:
+        make = shell(
+            *("temporal", "worker", "deployment", "set-current-version"),
+            *("--deployment-name", deployment, "--build-id", build),
+        )
+        CommandError.__init__(
+            self,
+            f"the workers on task queue {task_queue} are of no build that is current",
+            f"make one so: {make}",
+            UNREACHABLE,
+        )
+
+
+async def unanswered(client: Client, run: WorkflowExecutionDescription) -> CommandError:
+    """Why a run that Temporal describes so answers nobody.
+
+    Raises:
+        CommandError: Temporal does not answer.
+    """
+    if run.raw_description.pending_workflow_task.attempt > 1:
+        end = await _latest_end(client, run)
+        if end is not None and end.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+            return StuckError(run.id, run.task_queue, await _cause(client, end))
+    on = run.raw_description.workflow_execution_info.versioning_info
+    if on.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED:
+        version = on.deployment_version
+        return NoBuildError(run.id, version.deployment_name, version.build_id)
+    return await _of_queue(client, run.task_queue)
+
+
+async def _of_queue(client: Client, name: str) -> NoWorkerError:
+    """Why nobody answers for what any worker of a task queue may answer for."""
+    asked = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=name))
+    try:
+        found = await client.workflow_service.describe_task_queue(asked, retry=True)
+    except RPCError as error:
+        raise rpc_problem(error) from error
+    builds = [each.deployment_options for each in found.pollers]
+    current = found.versioning_info.current_deployment_version
+    if builds and not current.build_id and all(each.build_id for each in builds):
+        return NoCurrentError(name, builds[0].deployment_name, builds[0].build_id)
+    return UnseenError(name) if found.pollers else NoWorkerError(name)
+
+
+async def _latest_end(client: Client, run: WorkflowExecutionDescription) -> HistoryEvent | None:
+    """How the newest workflow task ended that history knows of."""
+    asked = GetWorkflowExecutionHistoryReverseRequest(
+        namespace=client.namespace,
+        execution=WorkflowExecution(workflow_id=run.id, run_id=run.run_id),
+        maximum_page_size=_LATEST_EVENTS,
+    )
+    try:
+        answer = await client.workflow_service.get_workflow_execution_history_reverse(
+            asked, retry=True
+        )
+    except RPCError as error:
+        raise rpc_problem(error, run.id) from error
+    events = answer.history.events
+    return next((event for event in events if event.event_type in _TASK_ENDS), None)
+
+
+async def _cause(client: Client, end: HistoryEvent) -> str:
+    failed = end.workflow_task_failed_event_attributes
+    name = WorkflowTaskFailedCause.Name(failed.cause).removeprefix("WORKFLOW_TASK_FAILED_CAUSE_")
+    error = await client.data_converter.decode_failure(failed.failure)
+    message = error.message if isinstance(error, FailureError) else ""
+    return one_line(message, _CAUSE_CHARS) or name

@@ -1,0 +1,176 @@
+"""A call that waits, put to a person: what it is, what may be decided, and how to decide it later.
+
+A terminal shows the keys of the choices; away from it the same choices are `holdfast decide`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.client import plan_text
+from holdfast.runtime.text_safety import cell, clean, command, date, one_line, since
+from holdfast.schemas.decision import Decided, Kind, Verdict, Waiting
+from holdfast.schemas.internal.delegate import PendingThere
+
+_LABEL_CHARS = 60
+_INSTANCE_CHARS = 100
+_VALUE_CHARS = 4_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One thing that a person may do: its key, its word with the key marked, what is decided.
+
+    `others` are further ways to say it. Without a verdict the question is put off. One that
+    `strikes` edits a plan by naming the calls that are left out.
+    """
+
+    key: str
+    shown: str
+    verdict: Verdict | None
+    others: tuple[str, ...] = ()
+    strikes: bool = False
+
+    def means(self, answer: str) -> bool:
+        """Whether a person's answer is this choice."""
+        return answer in (self.key, self.shown.replace("[", "").replace("]", ""), *self.others)
+
+
+_SKIP: Final = Choice("s", "[s]kip", None)
+CHOICES: Final[dict[Kind, tuple[Choice, ...]]] = {
+    "call": (
+        Choice("a", "[a]pprove", "approve", ("y", "yes")),
+        Choice("d", "[d]eny", "deny", ("n", "no")),
+        Choice("e", "[e]dit", "edit"),
+        Choice("r", "[r]espond", "respond"),
+        _SKIP,
+    ),
+    "plan": (
+        Choice("a", "[a]pprove", "approve", ("y", "yes")),
+        Choice("d", "[d]eny", "deny", ("n", "no")),
+        Choice("k", "stri[k]e calls out", "edit", ("strike",), strikes=True),
+        Choice("e", "[e]dit", "edit"),
+        _SKIP,
+    ),
+    "reconcile": (
+        Choice("h", "[h]appened", "happened", ("y", "yes")),
+        Choice("c", "[c]arry out again", "did_not_happen", ("n", "no")),
+        Choice("g", "[g]ive up", "give_up"),
+        _SKIP,
+    ),
+    "budget": (
+        Choice("e", "[e]xtend", "approve", ("a", "approve", "y", "yes")),
+        Choice("l", "set the [l]imit", "edit"),
+        Choice("f", "[f]inish the run", "deny", ("d", "deny", "n", "no")),
+        _SKIP,
+    ),
+}
+
+_QUESTIONS: Final[dict[Kind, str]] = {
+    "call": "Shall it be carried out?",
+    "plan": "Shall all of it be carried out?",
+    "reconcile": "It was started, and nobody knows how it ended. Did it happen?",
+    "budget": "The run is at a limit of its budget. Shall it go on?",
+}
+# Where the run's own words do not say it.
+_EFFECTS: Final[dict[Kind, str]] = {
+    "call": "approve: it is carried out · deny: it is not, and your reason is passed on · edit:"
+    " it is carried out with your arguments · respond: your answer is its result",
+}
+_LAPSES: Final = {"approve": "it is carried out", "fail": "the run fails"}
+# What `holdfast decide` is told where the key's word is not a verdict.
+_COMMANDS: Final[dict[Kind, str]] = {
+    "call": "approve|deny|edit|respond",
+    "plan": "approve [--strike CALL]|deny|edit",
+    "reconcile": "happened|did_not_happen|give_up",
+    "budget": "approve|edit|deny",
+}
+
+
+def title(waiting: Waiting) -> str:
+    """What waits: `Refund an order (t2c1)`."""
+    return f"{what(waiting)} ({clean(waiting.call_id)})"
+
+
+def what(waiting: Waiting) -> str:
+    """The call's name for people, and in a run with instances whose data it is about: `Refund an
+    order for ada`."""
+    return one_line(waiting.label or waiting.tool, _LABEL_CHARS) + _whose(waiting)
+
+
+def question(waiting: Waiting) -> str:
+    """What the person is asked, in the run's own words where it has some."""
+    return clean(waiting.question) or _QUESTIONS[waiting.kind]
+
+
+def effects(waiting: Waiting) -> str:
+    """What each decision does; of a plan, whose question says it, an example of an edit. Empty
+    where the question says it all."""
+    return (
+        plan_text.how_to_edit(waiting) if waiting.kind == "plan" else _EFFECTS.get(waiting.kind, "")
+    )
+
+
+def prompt(waiting: Waiting) -> str:
+    """The line that asks for a key."""
+    keys = "  ".join(choice.shown for choice in CHOICES[waiting.kind])
+    return f"{clean(waiting.call_id)}:  {keys}  > "
+
+
+def arguments(waiting: Waiting) -> list[tuple[str, str]]:
+    """The arguments by name, as a person checks them; of a plan, its calls. A long one says how
+    much is not shown."""
+    if waiting.kind == "plan":
+        return plan_text.rows(waiting)
+    return [
+        (one_line(name, _LABEL_CHARS), _bounded(cell(value).rstrip("\n")))
+        for name, value in waiting.arguments.items()
+    ]
+
+
+def reasoning(waiting: Waiting) -> str:
+    """Why the model makes the call; empty where it did not say."""
+    return clean(waiting.reasoning or "")
+
+
+def terms(waiting: Waiting) -> str:
+    """Until when, by whom, and who has decided already."""
+    parts = [f"until {date(waiting.expires_at)} (asked {since(waiting.requested_at)} ago)"]
+    if waiting.on_timeout:
+        parts.append(f"if nobody decides, {_LAPSES[waiting.on_timeout]}")
+    if waiting.approvers:
+        parts.append(f"decided by {one_line(', '.join(waiting.approvers), 200)}")
+    if waiting.signed:
+        parts.append("only signed decisions count")
+    if waiting.quorum > 1:
+        parts.append(f"{waiting.quorum} people must agree")
+    parts += [_given(decided) for decided in waiting.decisions]
+    return " · ".join(parts)
+
+
+def how_to_decide(run_id: str, waiting: Waiting) -> str:
+    """The command that decides it, with its choices."""
+    signed = " --key FILE" if waiting.signed else ""
+    return f"{command('decide', run_id, waiting.call_id)} {_COMMANDS[waiting.kind]}{signed}"
+
+
+def elsewhere(there: PendingThere) -> str:
+    """What waits in a delegate: the run, the call's name for people, the command that decides."""
+    how = f"{command('decide', there.workflow_id, there.call_id)} {_COMMANDS[there.kind]}"
+    name = one_line(there.label or there.tool, _LABEL_CHARS)
+    return f"in {clean(there.workflow_id)}: {name}: {how}"
+
+
+def _whose(waiting: Waiting) -> str:
+    return f" for {one_line(waiting.instance, _INSTANCE_CHARS)}" if waiting.instance else ""
+
+
+def _given(decided: Decided) -> str:
+    signed = " (signed)" if decided.signed else ""
+    return f"{one_line(decided.by or 'somebody', _LABEL_CHARS)} said {decided.decision}{signed}"
+
+
+def _bounded(text: str) -> str:
+    hidden = len(text) - _VALUE_CHARS
+    if hidden <= 0:
+        return text
+    return f"{text[:_VALUE_CHARS]}\n… {hidden} more characters: see holdfast approvals --json"

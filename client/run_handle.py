@@ -1,0 +1,391 @@
+"""One run, as a client far from it sees it: what Temporal knows, and what the run itself answers.
+
+A single call (`CallWorkflow`) is looked at, decided on and ended just as a run is.
+
+`look` asks the server alone and works with every worker gone. The queries and updates are
+answered by a worker; where none answers within 10 s, `NoWorkerError` says so, or `StuckError` where
+there is one that cannot go on with the run.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from pydantic import ValidationError
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateHandle,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+    WorkflowUpdateStage,
+)
+from temporalio.common import QueryRejectCondition
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.client import result
+from holdfast.client.command_errors import (
+    NO_SUCH,
+    RUN_FAILED,
+    CommandError,
+    UnseenError,
+    rpc_problem,
+    wrong_command,
+)
+from holdfast.client.diagnosis import unanswered
+from holdfast.client.result import Ending
+from holdfast.client.stored_results import in_brief, with_output
+from holdfast.client.stream.heartbeats import Streaming as Streaming  # a look has it
+from holdfast.client.stream.heartbeats import Update, streaming_in, updates_in
+from holdfast.runtime.text_safety import command
+from holdfast.schemas import names
+from holdfast.schemas.decision import Decision, Receipt, Waiting
+from holdfast.schemas.internal.delegate import DelegateView, PendingThere
+from holdfast.schemas.tool import ShownTool
+
+_PAGE_ENTRIES = 200
+NO_WORKER_SECONDS = 10.0
+# A query can get lost when a worker lets go of a run: it is asked again before the time is over.
+_QUERY_TRIES: Final = (0.2, 0.3, 0.5)
+# Where Temporal did not see the worker that is there, it is asked again at once.
+_UNSEEN_TRIES: Final = 6
+_UNSEEN_PAUSE_SECONDS: Final = 0.1
+_CLOSED: Final = frozenset(WorkflowExecutionStatus) - {
+    WorkflowExecutionStatus.RUNNING,
+    WorkflowExecutionStatus.CONTINUED_AS_NEW,
+}
+# Statuses of an RPC that ran out of its time.
+_LATE: Final = (RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED)
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What Temporal knows of a run. `place` changes whenever the run has moved on.
+
+    `in_line` is the request that waits for its turn at an endpoint that takes so many a minute.
+    `attempts` is how often what is under way was begun: no other trace is left of one that failed.
+    `updates` are what the calls under way have told of themselves.
+    """
+
+    place: tuple[str, int]
+    closed: bool
+    busy: bool
+    streaming: Streaming | None
+    in_line: str | None = None
+    attempts: int = 0
+    updates: Sequence[Update] = ()
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """When a run was started, and the words that it was started with."""
+
+    started: datetime
+    summary: str | None
+
+
+class RemoteRun:
+    """A run by its id, through continue-as-new.
+
+    `listens` says that something is to be said to it, which a single call does not hear.
+    """
+
+    def __init__(self, client: Client, run_id: str, *, listens: bool = False) -> None:
+        self.id = run_id
+        self._listens = listens
+        self._client = client
+        self._handle = client.get_workflow_handle(run_id)
+
+    async def look(self) -> Look:
+        """What the server knows of the run.
+
+        Raises:
+            CommandError: there is no such run, it is none of ours, or Temporal does not answer.
+        """
+        description = await self.describe()
+        raw = description.raw_description
+        return Look(
+            place=(description.run_id, description.history_length),
+            closed=description.status in _CLOSED,
+            busy=bool(raw.pending_activities),
+            streaming=await streaming_in(raw.pending_activities, self._client.data_converter),
+            in_line=in_line(description.task_queue, raw.pending_activities),
+            attempts=attempts(description),
+            updates=await updates_in(raw.pending_activities, self._client.data_converter),
+        )
+
+    async def describe(self) -> WorkflowExecutionDescription:
+        """Temporal's own description of the run; raises as `look` does."""
+        try:
+            description = await self._handle.describe()
+        except RPCError as error:
+            raise rpc_problem(error, self.id) from error
+        self._check_type(description.workflow_type)
+        return description
+
+    async def beginning(self) -> Beginning:
+        """How the run was started; raises as `look` does.
+
+        Of a run that has continued as new, its first part alone knows; where retention has removed
+        that, the latest part has to do.
+        """
+        run = await self.describe()
+        first = run.raw_description.workflow_execution_info.first_run_id
+        if first and first != run.run_id:
+            try:
+                run = await self._client.get_workflow_handle(self.id, run_id=first).describe()
+            except RPCError as error:
+                if error.status != RPCStatusCode.NOT_FOUND:
+                    raise rpc_problem(error, self.id) from error
+        return Beginning(run.start_time, await run.static_summary())
+
+    def _check_type(self, workflow: str) -> None:
+        if workflow not in names.WORKFLOWS:
+            wrong = f"{self.id} is a {workflow}, not an agent's run or a call"
+            raise CommandError(wrong, "holdfast list shows the runs", NO_SUCH)
+        if self._listens and workflow != names.AGENT_WORKFLOW:
+            wrong = f"{self.id} is a single call, to which nothing can be said"
+            raise wrong_command(wrong, f"see {command('show', self.id)}")
+
+    async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
+        """The entries of a log (`context` or `events`) after number `after`, to its present end.
+
+        Raises:
+            NoWorkerError: nobody answers.
+            StuckError: its worker cannot go on with it.
+            CommandError: the run does not answer, or there is none.
+        """
+        while page := await self.page(log, after, _PAGE_ENTRIES):
+            for entry in page:
+                after = entry["n"]
+                yield entry
+
+    async def page(self, log: str, after: int, limit: int) -> list[Entry]:
+        """At most so many entries of a log after number `after`; raises as `entries` does."""
+        found: list[Entry] = await self._query(log, {"after": after, "limit": limit})
+        return found
+
+    async def waiting(self) -> list[Waiting]:
+        """The calls that wait for a person: none, once it has ended; raises as `entries` does, and
+        where what waits is of another version."""
+        try:
+            found = await self._query(names.APPROVALS, unless=QueryRejectCondition.NOT_OPEN)
+        except WorkflowQueryRejectedError:
+            return []
+        try:
+            return [Waiting.read(item) for item in found]
+        except ValidationError:
+            wrong = f"what waits in run {self.id} cannot be read by this version of Holdfast"
+            raise CommandError(wrong, "take that of its worker", RUN_FAILED) from None
+
+    async def status(self) -> dict[str, Any]:
+        """Status, turn, pending calls, usage and budget; raises as `entries` does."""
+        answer: dict[str, Any] = await self._query(names.STATUS)
+        return answer
+
+    async def tool(self, name: str) -> ShownTool:
+        """A tool of the run, as people are shown it; raises as `entries` does."""
+        return ShownTool.read(await self._query(names.TOOL, name))
+
+    async def state(self, instance: str | None = None) -> Any:
+        """The run's state, or what an instance sees; raises as `entries` does."""
+        return await self._query(names.STATE, *([] if instance is None else [instance]))
+
+    async def ended(self, *, whole: bool = True) -> Ending:
+        """How a closed run ended. The server knows it: no worker is needed.
+
+        Where the output is kept outside of Temporal and not wanted whole, its beginning is told.
+        """
+        try:
+            end = result.of_result(await self._handle.result())
+            if not whole:
+                return in_brief(end)
+            return await with_output(end, self.id, self._client.data_converter)
+        except WorkflowFailureError as error:
+            return result.of_failure(error)
+        except RPCError as error:
+            raise rpc_problem(error, self.id) from error
+
+    async def decide(self, decision: Decision) -> Receipt:
+        """Send a decision, and have the answer.
+
+        Raises:
+            ApplicationError: the run refuses it; `type` is one of `names`.
+            NoWorkerError: nobody answers.
+            StuckError: its worker cannot go on with it.
+            CommandError: there is no such run, or it has ended.
+        """
+        answer = await self._update(names.DECIDE, decision.to_json(), WorkflowUpdateStage.COMPLETED)
+        return Receipt.read(answer)
+
+    async def send(self, message: dict[str, Any], wait_seconds: float | None = None) -> Any:
+        """Send a conversation its next message and wait for the answer; raises as `decide` does.
+
+        Raises:
+            TimeoutError: there is no answer yet; the run has the message.
+        """
+        return await self._update(names.SEND, message, WorkflowUpdateStage.ACCEPTED, wait_seconds)
+
+    async def signal(self, name: str, *args: Any) -> None:
+        """Signal the run.
+
+        Raises:
+            CommandError: there is no such run, or it has ended.
+        """
+        if args:
+            await self._check_keys()
+        try:
+            await self._handle.signal(name, args=args)
+        except RPCError as error:
+            raise rpc_problem(error, self.id) from error
+
+    async def cancel(self) -> None:
+        """Ask the run to end; raises as `signal` does."""
+        try:
+            await self._handle.cancel()
+        except RPCError as error:
+            raise rpc_problem(error, self.id) from error
+
+    async def _query(
+        self, name: str, *args: Any, unless: QueryRejectCondition | None = None
+    ) -> Any:
+        for share in _QUERY_TRIES:
+            limit = timedelta(seconds=NO_WORKER_SECONDS * share)
+            try:
+                return await self._ask(name, args, unless, limit)
+            except WorkflowQueryFailedError as error:
+                wrong = f"run {self.id} does not answer `{name}`: {error.message}"
+                raise CommandError(wrong, "see the worker's log", RUN_FAILED) from error
+            except RPCError as error:
+                if error.status not in _LATE:
+                    raise await self._unanswered(error) from error
+        raise await self._silent()
+
+    async def _ask(
+        self,
+        name: str,
+        args: Sequence[Any],
+        unless: QueryRejectCondition | None,
+        limit: timedelta,
+    ) -> Any:
+        tries_left = _UNSEEN_TRIES
+        while True:
+            try:
+                return await self._handle.query(
+                    name, args=args, reject_condition=unless, rpc_timeout=limit
+                )
+            except RPCError as error:
+                tries_left -= 1
+                if not tries_left or not await self._is_unseen(error):
+                    raise
+            await asyncio.sleep(_UNSEEN_PAUSE_SECONDS)
+
+    async def _is_unseen(self, error: RPCError) -> bool:
+        """Whether there may be a worker after all, which Temporal did not see."""
+        if error.status != RPCStatusCode.FAILED_PRECONDITION:
+            return False
+        return isinstance(await self._silent(), UnseenError)
+
+    async def _check_keys(self) -> None:
+        """See whether the run's own input can be read, before anything is said to it.
+
+        Without its keys, what is said would stand in history unencrypted, and its answer be lost.
+        """
+        try:
+            async for begun in self._handle.fetch_history_events(page_size=1):
+                given = begun.workflow_execution_started_event_attributes.input.payloads
+                codec = self._client.data_converter.payload_codec
+                if codec is not None:
+                    await codec.decode(given)
+                return
+        except RPCError as error:
+            raise rpc_problem(error, self.id) from error
+
+    async def _update(
+        self,
+        name: str,
+        argument: Any,
+        stage: WorkflowUpdateStage,
+        wait_seconds: float | None = None,
+    ) -> Any:
+        await self._check_keys()
+        limit = timedelta(seconds=NO_WORKER_SECONDS)
+        try:
+            handle = await self._handle.start_update(
+                name, argument, wait_for_stage=stage, rpc_timeout=limit
+            )
+            async with asyncio.timeout(wait_seconds):
+                return await _result(handle)
+        except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+            _check_cancelled(error)
+            raise await self._silent() from error
+        except WorkflowUpdateFailedError as error:
+            raise self._refused(error) from error
+        except RPCError as error:
+            raise await self._unanswered(error) from error
+
+    def _refused(self, error: WorkflowUpdateFailedError) -> Exception:
+        if isinstance(error.cause, ApplicationError):
+            return error.cause
+        return CommandError(
+            f"run {self.id} ended before it answered: {error.cause}",
+            f"see {command('show', self.id)}",
+            RUN_FAILED,
+        )
+
+    async def _unanswered(self, error: RPCError) -> CommandError:
+        # A run that no worker has taken up yet, or never will, is not ready for a query.
+        if error.status in (*_LATE, RPCStatusCode.FAILED_PRECONDITION):
+            return await self._silent()
+        return rpc_problem(error, self.id)
+
+    async def _silent(self) -> CommandError:
+        return await unanswered(self._client, await self.describe())
+
+
+async def _result(handle: WorkflowUpdateHandle[Any]) -> Any:
+    try:
+        return await handle.result()
+    except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+        _check_cancelled(error)
+        raise
+
+
+def _check_cancelled(error: WorkflowUpdateRPCTimeoutOrCancelledError) -> None:
+    """Go on with a cancellation from here, as by Ctrl-C, which is not the worker's silence."""
+    if isinstance(error.__cause__, asyncio.CancelledError):
+        raise asyncio.CancelledError from error
+
+
+def waiting_elsewhere(status: dict[str, Any]) -> list[PendingThere]:
+    """What waits for a person in the delegates of a run, by its status."""
+    views = [DelegateView.read(view) for view in status.get("delegates", [])]
+    return [there for view in views for there in view.pending]
+
+
+def attempts(description: WorkflowExecutionDescription) -> int:
+    """How often what is under way in a run was begun, all in all."""
+    raw = description.raw_description
+    return sum(one.attempt for one in raw.pending_activities) + raw.pending_workflow_task.attempt
+
+
+def in_line(task_queue: str, activities: Iterable[PendingActivityInfo]) -> str | None:
+    """The request that no worker has been given yet; one that is made again may wait for that."""
+    queues = names.request_queue(task_queue, "")
+    for one in activities:
+        limited = one.activity_options.task_queue.name.startswith(queues)
+        scheduled = one.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+        if limited and scheduled and one.attempt == 1:
+            return one.activity_id
+    return None

@@ -1,0 +1,136 @@
+"""Signing: a person's key, and the token that their decision is sent with.
+
+The key stays here. What leaves is a token that is good for one decision on one call of one run, for
+five minutes.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from holdfast.client.command_errors import wrong_command
+from holdfast.runtime.text_safety import clean
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.decision import Decision, Waiting
+
+VALID_SECONDS: Final = 300
+MAX_KEY_BYTES: Final = 100_000
+_MAX_ROUNDS: Final = 1_000
+_MIN_RSA_BITS: Final = 2_048
+_WANTED: Final = "name a PEM file with a private key of Ed25519, or of RSA with 2048 bits or more"
+
+
+@dataclass(frozen=True)
+class Signer:
+    """A person's key, and the id by which the worker's key set knows it."""
+
+    private: Ed25519PrivateKey | RSAPrivateKey
+    key_id: str | None = None
+
+    @classmethod
+    def load(cls, file: str, key_id: str | None = None) -> Self:
+        """Read the key from a PEM file.
+
+        Raises:
+            CommandError: there is none in it that can be used.
+        """
+        try:
+            with Path(file).open("rb") as opened:
+                pem = opened.read(MAX_KEY_BYTES)
+            private = load_pem_private_key(pem, password=None)
+        except OSError as error:
+            raise wrong_command(
+                f"`--key`: {file} cannot be read: {error.strerror}", _WANTED
+            ) from None
+        except TypeError:
+            todo = "write it without one, or sign elsewhere and use --token"
+            raise wrong_command(f"`--key`: {file} is locked with a password", todo) from None
+        except (ValueError, UnsupportedAlgorithm):
+            raise wrong_command(f"`--key`: {file} holds no private key", _WANTED) from None
+        return cls(_usable(private, file), key_id)
+
+    def sign(self, decision: Decision, waiting: Waiting, run_id: str) -> Decision:
+        """The decision with a token that is good for it alone.
+
+        Raises:
+            CommandError: it cannot be signed.
+        """
+        if decision.by is None:
+            raise wrong_command(
+                "a signed decision says who decides", "name yourself with --by NAME"
+            )
+        algorithm = "RS256" if isinstance(self.private, RSAPrivateKey) else "EdDSA"
+        headers = None if self.key_id is None else {"kid": self.key_id}
+        claims = _claims(decision, waiting, run_id, round(time.time(), 3))
+        token = jwt.encode(claims, self.private, algorithm, headers)
+        # The one that was looked at, whatever waits there by now.
+        digest = decision.digest or waiting.digest
+        return decision.model_copy(update={"token": token, "digest": digest})
+
+
+def signer_of(key: str | None, kid: str | None) -> Signer | None:
+    """The key that `--key` and `--kid` name, if they name one.
+
+    Raises:
+        CommandError: they name none that can be used.
+    """
+    if key is None and kid is not None:
+        raise wrong_command("--kid names a key, and there is none", "name its file with --key FILE")
+    return None if key is None else Signer.load(key, kid)
+
+
+def _usable(private: object, file: str) -> Ed25519PrivateKey | RSAPrivateKey:
+    match private:
+        case Ed25519PrivateKey():
+            return private
+        case RSAPrivateKey(key_size=bits) if bits >= _MIN_RSA_BITS:
+            return private
+    raise wrong_command(f"`--key`: the key in {file} is not one that is taken", _WANTED)
+
+
+def _claims(decision: Decision, waiting: Waiting, run_id: str, now: float) -> dict[str, Any]:
+    claims: dict[str, Any] = {
+        "sub": decision.by,
+        "groups": decision.groups,
+        "workflowId": run_id,
+        "callId": decision.call_id,
+        "decision": decision.decision,
+        "digest": _digest(decision, waiting),
+        "iat": now,
+        "exp": now + VALID_SECONDS,
+    }
+    if decision.decision in ("respond", "happened"):
+        claims["resultDigest"] = sha256(canonical_json(decision.result))
+    if decision.remember:
+        claims["remember"] = True
+    return claims
+
+
+def _digest(decision: Decision, waiting: Waiting) -> str:
+    """Of what would be carried out: of the call as it waits, or with the arguments of an edit."""
+    if decision.decision != "edit":
+        return decision.digest or waiting.digest
+    asked = {"tool": waiting.tool, **_asked_again(waiting)}
+    return sha256(canonical_json({**asked, "arguments": decision.arguments}))
+
+
+def _asked_again(waiting: Waiting) -> dict[str, Any]:
+    """What stands in a digest beside tool and arguments; how often it was asked, no one is told."""
+    if waiting.kind == "call":
+        return {}
+    for round_ in range(1, _MAX_ROUNDS + 1):
+        again = {"kind": waiting.kind, "round": round_}
+        shown = {"tool": waiting.tool, "arguments": waiting.arguments, **again}
+        if sha256(canonical_json(shown)) == waiting.digest:
+            return again
+    what = clean(waiting.call_id)
+    raise wrong_command(
+        f"{what} is too large to be shown whole, and so to be edited", "approve or deny it"
+    )

@@ -1,0 +1,109 @@
+"""How a run or a single call is started: under what id, and with what words for lists.
+
+An id is taken once: calls are told apart by the run's id and their own, so a second run under it
+would find what the first one did done already.
+"""
+
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from temporalio.client import Client
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+from holdfast.client.command_errors import RUN_FAILED, CommandError, rpc_problem
+from holdfast.client.trace_headers import under
+from holdfast.runtime.text_safety import arguments_line, as_json, clean, command, one_line, shorten
+from holdfast.schemas import names
+from holdfast.schemas.internal.tracing import Place
+from holdfast.schemas.run import CallRequest, RunRequest
+
+_SUMMARY_CHARS = 200
+_DETAILS_CHARS = 4_000
+
+
+class TakenError(CommandError):
+    """There is a run with this id."""
+
+    def __init__(self, run_id: str) -> None:
+        todo = f"see {command('show', run_id)}, or choose another --id"
+        super().__init__(f"there is a run with the id {run_id}", todo, RUN_FAILED)
+
+
+@dataclass(frozen=True)
+class New:
+    """What is started: the workflow and its input, the name that it goes by, and what it is on.
+
+    `by` is who starts it, as Temporal's UI says it, and `memo` what they remember it by; `caller`
+    is where they are in a trace.
+    """
+
+    workflow: str
+    asked: Mapping[str, Any]
+    name: str
+    about: str
+    by: str = "`holdfast`"
+    memo: Mapping[str, Any] = field(default_factory=dict)
+    caller: Place | None = None
+
+    @classmethod
+    def run(cls, request: RunRequest, asked: Mapping[str, Any], **more: Any) -> Self:
+        """A run, as it is asked for."""
+        agent, said = request.agent, request.input
+        name = agent if isinstance(agent, str) else agent.name or "agent"
+        about = said if isinstance(said, str) else as_json(said) if said else ""
+        return cls(names.AGENT_WORKFLOW, asked, name, about, **more)
+
+    @classmethod
+    def call(cls, request: CallRequest, asked: Mapping[str, Any], **more: Any) -> Self:
+        """A single call, as it is asked for."""
+        tool = request.tool
+        name = tool if isinstance(tool, str) else tool.tool or "tool"
+        return cls(names.CALL_WORKFLOW, asked, name, arguments_line(request.arguments), **more)
+
+    @property
+    def summary(self) -> str:
+        """The name and the first line of what it is on, for lists and for Temporal's UI."""
+        first = clean(self.about).strip().partition("\n")[0]
+        return one_line(": ".join(part for part in (self.name, first) if part), _SUMMARY_CHARS)
+
+    @property
+    def details(self) -> str:
+        """What it was started with, whole where there is room, as Temporal's UI shows it."""
+        said = clean(shorten(self.about, _DETAILS_CHARS)).replace("\n", "\n    ")
+        return f"Started with {self.by}" + (f", on this:\n\n    {said}" if said else ".")
+
+
+async def start(client: Client, new: New, run_id: str | None, task_queue: str) -> str:
+    """Start it; the id is its own where none was chosen.
+
+    Raises:
+        TakenError: there is one with this id.
+        CommandError: Temporal does not take it, or does not answer.
+    """
+    run_id = run_id or _new_id(new.name)
+    try:
+        await under(client, new.caller).start_workflow(
+            new.workflow,
+            new.asked,
+            id=run_id,
+            task_queue=task_queue,
+            memo=new.memo or None,
+            static_summary=new.summary,
+            static_details=new.details,
+            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        )
+    except WorkflowAlreadyStartedError as error:
+        raise TakenError(run_id) from error
+    except RPCError as error:
+        raise rpc_problem(error, run_id) from error
+    return run_id
+
+
+def _new_id(name: str) -> str:
+    return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)[:100]}-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,118 @@
+"""What is on its way in a run, from the heartbeats of its activities: the answer that a model is
+writing, and what calls tell of themselves while they are carried out."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.converter import DataConverter
+
+from holdfast.client.command_errors import CommandError
+from holdfast.schemas import names
+
+# A longer one is left out: it is told again and again.
+MAX_UPDATE_BYTES: Final = 64_000
+_CALL: Final = re.compile(r"(t[0-9]+c[0-9]+)(-again[0-9]*)?")
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """What a model has said so far, from the heartbeat of the activity that asks it.
+
+    `text` is the last part of it; `offset` characters stand before that part. `calls` are those
+    that it is writing; where it is `composed`, they stand in the text. `key` differs for each
+    request and each attempt at it. It is the answer of this `turn`, if it answers no `call` and is
+    no `summary` of what was said before.
+    """
+
+    key: str
+    attempt: int
+    text: str
+    offset: int
+    calls: list[Any]
+    composed: bool = False
+    turn: int | None = None
+    call: str | None = None
+    summary: bool = False
+
+
+@dataclass(frozen=True)
+class Update:
+    """The newest that a call under way has told, in this `attempt` at it.
+
+    Of a call that the model answers, `details` are the end of the answer so far: `{"text",
+    "offset"}`.
+    """
+
+    call_id: str
+    attempt: int
+    details: Any
+
+    @property
+    def turn(self) -> int:
+        """The turn of the call."""
+        return int(self.call_id[1:].partition("c")[0])
+
+
+async def streaming_in(
+    activities: Iterable[PendingActivityInfo], converter: DataConverter
+) -> Streaming | None:
+    """What the first activity that asks a model has told last.
+
+    Raises:
+        EncryptedError: it cannot be read here.
+    """
+    asking = next((one for one in activities if one.activity_type.name == names.GENERATE), None)
+    if asking is None or not asking.heartbeat_details.payloads:
+        return None
+    [details, *_] = await converter.decode(asking.heartbeat_details.payloads)
+    return _streaming(asking.activity_id, details)
+
+
+async def updates_in(
+    activities: Iterable[PendingActivityInfo], converter: DataConverter
+) -> list[Update]:
+    """What each activity that carries out a call has told last."""
+    found = [await update_in(one, converter) for one in activities]
+    return [update for update in found if update is not None]
+
+
+async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> Update | None:
+    """What an activity has told last, where it carries out a call.
+
+    Raises:
+        EncryptedError: it cannot be read here.
+    """
+    call, told = _CALL.fullmatch(activity.activity_id), activity.heartbeat_details
+    if call is None or not told.payloads or told.ByteSize() > MAX_UPDATE_BYTES:
+        return None
+    try:
+        details = await converter.decode(told.payloads)
+    except CommandError:
+        raise  # it is encrypted, and not with a key that is known here
+    except Exception:
+        return None  # in a format of others
+    value = details[0] if len(details) == 1 else details
+    answers = activity.activity_type.name == names.GENERATE
+    return _answer(call[1], value) if answers else Update(call[1], activity.attempt, value)
+
+
+def _answer(call_id: str, details: Any) -> Update | None:
+    match details:
+        case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
+            return Update(call_id, attempt, {"text": text, "offset": offset})
+    return None
+
+
+def _streaming(activity_id: str, details: Any) -> Streaming | None:
+    """Read the details of a heartbeat; `None` where another version's worker wrote them."""
+    match details:
+        case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
+            key = f"{activity_id}/{attempt}"
+            calls, composed = list(details.get("calls") or []), details.get("composed") is True
+            turn, call = details.get("turn"), details.get("call")
+            summary = details.get("summary") is True
+            return Streaming(key, attempt, text, offset, calls, composed, turn, call, summary)
+    return None

@@ -1,0 +1,188 @@
+"""Whether a worker lives and takes work, for whoever restarts and rolls out: probes over HTTP.
+
+    GET /live    200 as long as the event loop turns: else nobody answers
+    GET /ready   200 while every worker of the process polls and Temporal answers; else 503, and why
+
+It listens from before the worker connects until after it has stopped, so that one that lets its
+activities finish is alive, and not ready. It tells nothing of any run and reads nothing but the
+first lines of a request, so it needs no server of HTTP of others.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Final, Self
+
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.hosting.startup_errors import wrong_setup
+from holdfast.hosting.worker_group import Workers
+
+DEFAULT_HOST: Final = "127.0.0.1"
+MAX_PORT: Final = 65_535
+MAX_REQUEST_BYTES: Final = 8_192
+MAX_CONNECTIONS: Final = 32
+REQUEST_TIMEOUT_SECONDS: Final = 2.0
+ASK_TIMEOUT_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where probes are answered: an address of this machine and a port, of which 0 is any."""
+
+    host: str
+    port: int
+
+
+def read_where(text: str) -> Where:
+    """Where probes are answered, of `PORT` (this machine alone) or `ADDRESS:PORT`.
+
+    Raises:
+        ValueError: it is neither; the message says what to write.
+    """
+    host, _, port = text.rpartition(":")
+    try:
+        address = str(ip_address(host.strip("[]") or DEFAULT_HOST))
+    except ValueError:
+        address = ""
+    if not address or not port.isdecimal() or int(port) > MAX_PORT:
+        raise ValueError("write a port, as 8236, or an address and a port, as 0.0.0.0:8236")
+    return Where(address, int(port))
+
+
+class Health:
+    """How the worker of this process is; it is starting until it is told of one."""
+
+    def __init__(self) -> None:
+        self._taken_up: tuple[Workers, Client] | None = None
+        self._stopping = False
+
+    def started(self, workers: Workers, client: Client) -> None:
+        """It takes work, from Temporal as this client finds it."""
+        self._taken_up = workers, client
+
+    def stopping(self) -> None:
+        """It takes no more."""
+        self._stopping = True
+
+    async def unready(self) -> str | None:
+        """Why it takes no work; None where it does."""
+        if self._stopping:
+            return "the worker is stopping"
+        if self._taken_up is None:
+            return "the worker is starting"
+        workers, client = self._taken_up
+        if not workers.is_running:
+            return "the worker has stopped"
+        return await _unreached(client)
+
+
+async def _unreached(client: Client) -> str | None:
+    """Why Temporal gives the worker nothing; who may not ask about the namespace is answered."""
+    asked = DescribeNamespaceRequest(namespace=client.namespace)
+    timeout = timedelta(seconds=ASK_TIMEOUT_SECONDS)
+    try:
+        await client.workflow_service.describe_namespace(asked, timeout=timeout)
+    except RPCError as error:
+        if error.status != RPCStatusCode.PERMISSION_DENIED:
+            return f"Temporal does not serve the worker: {error.status.name}"
+    return None
+
+
+@asynccontextmanager
+async def probed(where: Where | None, health: Health) -> AsyncIterator[None]:
+    """Answer probes, where somebody wants to know.
+
+    Raises:
+        StartError: the port cannot be had.
+    """
+    if where is None:
+        yield
+        return
+    async with Probes(health) as probes:
+        await probes.listen(where)
+        yield
+
+
+class Probes:
+    """What answers probes about a worker."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+        self._open: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, where: Where) -> int:
+        """Answer there from now on; the port.
+
+        Raises:
+            StartError: it cannot be had.
+        """
+        try:
+            self._server = await asyncio.start_server(
+                self._connected, where.host, where.port, limit=MAX_REQUEST_BYTES
+            )
+        except OSError as error:
+            wrong = f"{where.host} port {where.port} cannot be had: {os.strerror(error.errno or 0)}"
+            todo = "stop what listens there, or choose another `--health`"
+            raise wrong_setup(wrong, todo) from None
+        port = self._server.sockets[0].getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= MAX_CONNECTIONS:
+            writer.close()
+            return
+        self._open.add(writer)
+        try:
+            with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+                async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS + ASK_TIMEOUT_SECONDS):
+                    writer.write(await self._answer(reader))
+                    await writer.drain()
+        finally:
+            self._open.discard(writer)
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return _response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "ask for /live or /ready")
+        method, _, rest = head.partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        if method not in (b"GET", b"HEAD"):
+            return _response(HTTPStatus.METHOD_NOT_ALLOWED, "ask with GET")
+        if path == b"/live":
+            return _response(HTTPStatus.OK, "the worker lives", method)
+        if path != b"/ready":
+            return _response(HTTPStatus.NOT_FOUND, "ask for /live or /ready", method)
+        why = await self._health.unready()
+        if why is not None:
+            return _response(HTTPStatus.SERVICE_UNAVAILABLE, why, method)
+        return _response(HTTPStatus.OK, "the worker takes work", method)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._server is not None:
+            self._server.close()
+        for writer in self._open:
+            writer.close()
+
+
+def _response(status: HTTPStatus, said: str, method: bytes = b"GET") -> bytes:
+    body = f"{said}\n".encode()
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + (b"" if method == b"HEAD" else body)

@@ -1,0 +1,295 @@
+"""The worker: settings, registration, and a stop that loses nothing.
+
+It runs `AgentWorkflow`, `CallWorkflow` and `MemoryWorkflow`, asks models, and carries out the tools
+of its own Python modules. Other workers, in any language, may carry out others.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.worker import Interceptor, Worker
+
+from holdfast.activities.check_token import CheckToken
+from holdfast.activities.generate import Generate
+from holdfast.activities.interceptors.attempt_spans import TelemetryInterceptor, tracing_here
+from holdfast.activities.interceptors.auto_heartbeat import PulseInterceptor
+from holdfast.activities.interceptors.results import SizeInterceptor
+from holdfast.activities.knowledge import FetchKnowledge
+from holdfast.activities.memory_access import Memories
+from holdfast.activities.model.chat_telemetry import Chats
+from holdfast.activities.model.conversation_cache import Conversations
+from holdfast.activities.model.page_prefetch import Handing, HandingInterceptor
+from holdfast.activities.model.run_queries import QueriedPages, Queries
+from holdfast.activities.record_spans import SpanRecorder
+from holdfast.activities.resolve import AgentResolver
+from holdfast.hosting import deployment
+from holdfast.hosting.check import check
+from holdfast.hosting.dev_server import DevServer, abandon, serving
+from holdfast.hosting.logs import log_to_stderr
+from holdfast.hosting.options import (
+    Settings as Settings,  # whoever builds a worker begins with these
+)
+from holdfast.hosting.options import options
+from holdfast.hosting.probes import Health, probed
+from holdfast.hosting.resources import House, holdings, load
+from holdfast.hosting.sandbox import sandbox
+from holdfast.hosting.sdk_workarounds.cache_eviction import SteadyRunner
+from holdfast.hosting.shutdown import leave, until_stopped
+from holdfast.hosting.startup_errors import STOPPED, StartError
+from holdfast.hosting.temporal import (
+    connect,
+    connect_settings,
+    open_store,
+    usable_search_attributes,
+)
+from holdfast.hosting.worker_group import Workers
+from holdfast.hosting.worker_telemetry import core_metrics, telling
+from holdfast.runtime.secrets import Secrets, secrets_in
+from holdfast.runtime.storage.store import keeper
+from holdfast.schemas import names
+from holdfast.schemas.agent import WorkerFacts
+from holdfast.workflows.agent import AgentWorkflow
+from holdfast.workflows.call import CallWorkflow
+from holdfast.workflows.commands.heartbeat_policy import WatchInterceptor
+from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
+from holdfast.workflows.publishing.trace import TracingInterceptor
+from holdfast.workflows.ui_details.metadata import DetailsInterceptor
+
+# What a model has said so far is in its activity's heartbeat: it must not be held back for long.
+HEARTBEAT_INTERVAL = timedelta(milliseconds=200)
+# After a crash, other workers get its runs this much later. A run that has waited for so long only
+# because its worker has much to do is read anew from its history, wherever it goes on.
+STICKY_TIMEOUT = timedelta(seconds=1)
+MAX_ACTIVITIES = 100
+
+logger = logging.getLogger("holdfast")
+
+
+async def build_worker(client: Client, settings: Settings, house: House | None = None) -> Workers:
+    """A worker that is ready to run, with those that make the requests to its endpoints.
+
+    Args:
+        client: its data converter is to be that of `hosting.temporal`.
+        settings: how the worker is to be.
+        house: what `load` made of the settings, if that was done already.
+
+    Raises:
+        StartError: something that the settings name does not load.
+    """
+    house = house or load(settings)
+    house.secrets.learn([client.service_client.config.api_key or ""])
+    facts = await _facts(client, settings, house)
+    handing = Handing(Conversations())
+    generate = _generate(client, settings, house, handing)
+    # Room for as many activities and local activities at once as the worker takes, and for looking
+    # at the catalog.
+    threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
+    runner = SteadyRunner(sandbox())
+    main = Worker(
+        client,
+        task_queue=settings.task_queue,
+        workflows=[AgentWorkflow, CallWorkflow, _memory(settings)],
+        activities=[
+            *(generate.generate, *_own_activities(client, house, facts)),
+            *house.shelf.catalog.activities,
+        ],
+        activity_executor=threads,
+        workflow_runner=runner,
+        interceptors=_interceptors(client, house, handing, settings),
+        max_cached_workflows=settings.max_cached_workflows,
+        max_concurrent_activities=MAX_ACTIVITIES,
+        max_concurrent_local_activities=MAX_ACTIVITIES,
+        max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
+        default_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
+        sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
+        graceful_shutdown_timeout=settings.graceful_timeout,
+        deployment_config=deployment.config(settings.version),
+    )
+    runner.serve(main)
+    asking = [
+        _asking(client, settings, generate, house, name, limit)
+        for name, limit in house.models.limits().items()
+    ]
+    return Workers(main, asking, _living(house, threads, settings))
+
+
+async def _facts(client: Client, settings: Settings, house: House) -> WorkerFacts:
+    """What runs are to know of the worker that resolves their agents."""
+    return WorkerFacts(
+        search_attributes=await usable_search_attributes(client),
+        notify=settings.notify,
+        notifiers=house.channels.listeners(),
+        generate_timeout=settings.generate_timeout,
+        heartbeat_timeout=settings.heartbeat_timeout,
+        continue_after=settings.continue_after,
+        store=keeper(client.data_converter) is not None,
+        principal_tokens=settings.principal_tokens,
+        catalog_only=settings.catalog_only,
+        request_queues={
+            name: names.request_queue(settings.task_queue, name)
+            for name, limit in house.models.limits().items()
+            if limit is not None
+        },
+    )
+
+
+def _generate(client: Client, settings: Settings, house: House, handing: Handing) -> Generate:
+    """What asks models, for this worker and for those of single endpoints."""
+    return Generate(
+        house.models,
+        QueriedPages(Queries(client)),
+        handing.conversations,
+        handing,
+        settings.generate_timeout,
+        house.secrets,
+        None if house.telemetry is None else Chats(house.telemetry),
+    )
+
+
+def _asking(
+    client: Client,
+    settings: Settings,
+    generate: Generate,
+    house: House,
+    endpoint: str,
+    limit: int | None,
+) -> Worker:
+    """What makes the requests to an endpoint that takes so many a minute, of all workers together.
+
+    One without a limit may have had it: the runs that began then go on where they are.
+    """
+    return Worker(
+        client,
+        task_queue=names.request_queue(settings.task_queue, endpoint),
+        activities=[generate.generate],
+        interceptors=[
+            TelemetryInterceptor(house.telemetry),
+            SizeInterceptor(keeper(client.data_converter), house.secrets),
+        ],
+        max_task_queue_activities_per_second=None if limit is None else limit / 60,
+        max_concurrent_activities=MAX_ACTIVITIES,
+        max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
+        default_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
+        graceful_shutdown_timeout=settings.graceful_timeout,
+        deployment_config=deployment.config(settings.version),
+    )
+
+
+def _memory(settings: Settings) -> type:
+    """A memory outlives every build, so it goes where the current one is."""
+    return MemoryWorkflow if settings.version is None else MovingMemoryWorkflow
+
+
+def _interceptors(
+    client: Client, house: House, handing: Handing, settings: Settings
+) -> list[Interceptor]:
+    """What stands around workflows and activities, the outermost first: an activity is alive while
+    its result is kept, too. `generate` sends heartbeats of its own.
+    """
+    own = [name for name in names.RESERVED_ACTIVITIES if name != names.GENERATE]
+    carried = frozenset([*own, *(each.name for each in house.shelf.catalog.imported)])
+    watch = WatchInterceptor(carried, settings.heartbeat_timeout)
+    size = SizeInterceptor(keeper(client.data_converter), house.secrets)
+    handed = HandingInterceptor(handing)
+    told = TelemetryInterceptor(house.telemetry)
+    traced = TracingInterceptor()
+    return [told, PulseInterceptor(carried), size, watch, handed, traced, DetailsInterceptor()]
+
+
+def _own_activities(client: Client, house: House, facts: WorkerFacts) -> list[Callable[..., Any]]:
+    """What the worker itself does for runs, beside asking models and the tools of its catalog."""
+    told = house.telemetry
+    tracing = None if told is None else partial(tracing_here, told)
+    resolver = AgentResolver(house.shelf, facts, tracing)
+    memories = Memories(client, Queries(client))
+    world = house.shelf.catalog.world
+    knowledge = FetchKnowledge(house.web, world.folder, world.knowledge_urls)
+    return [
+        knowledge.fetch_knowledge,
+        CheckToken(house.keys).check_token,
+        house.channels.tell_people,
+        SpanRecorder(told, house.models).record_spans,
+        *(resolver.resolve_agent, resolver.resolve_tool),
+        *(memories.memory_read, memories.memory_search, memories.memory_write),
+    ]
+
+
+@asynccontextmanager
+async def _living(
+    house: House, threads: ThreadPoolExecutor, settings: Settings
+) -> AsyncIterator[None]:
+    """What goes on beside the worker for as long as it runs, and is closed after it."""
+    looking = asyncio.create_task(house.reloading.go_on(threads, settings.between_looks))
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+        await house.http.aclose()
+        await house.web.aclose()
+        threads.shutdown(wait=False)
+
+
+# The command.
+
+
+async def serve(settings: Settings, dev: DevServer | None, secrets: Secrets) -> None:
+    """Run a worker, and the embedded server if one is wanted, until the task is cancelled.
+
+    Raises:
+        StartError: the worker cannot start.
+    """
+    house = load(settings, secrets)
+    for warning in [*house.models.warnings(), *house.channels.warnings()]:
+        logger.warning("%s", warning)
+    async with AsyncExitStack() as stack:
+        house = await stack.enter_async_context(telling(house))
+        health = Health()
+        await stack.enter_async_context(probed(settings.health, health))
+        where = connect_settings()
+        if dev is not None:
+            dev = replace(dev, namespace=where.get("namespace", "default"))
+            where = {"target_host": await stack.enter_async_context(serving(dev))}
+            where["namespace"] = dev.namespace
+        store, metrics = await open_store(settings.store, stack), core_metrics(house)
+        client = await connect(where, store, house.ring, metrics)
+        worker = await stack.enter_async_context(await build_worker(client, settings, house))
+        while not worker.is_running:
+            await asyncio.sleep(0.01)
+        ready = f"holdfast worker ready: task queue {settings.task_queue}, {holdings(house)}"
+        print(ready, flush=True)
+        health.started(worker, client)
+        stack.callback(health.stopping)
+        if settings.version and (todo := await deployment.unrouted(client, settings.version)):
+            logger.info("%s", todo)
+        await asyncio.Event().wait()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command `holdfast worker`; its exit code says whether setup or Temporal is at fault."""
+    secrets = Secrets(secrets_in(os.environ))
+    try:
+        settings, dev, how = options(sys.argv[1:] if arguments is None else arguments)
+        if how is not None:
+            return check(settings, how, secrets)
+        log_to_stderr(secrets.clean_told)
+        work = serve(settings, dev, secrets)
+        asyncio.run(until_stopped(work, settings.graceful_timeout, abandon))
+    except StartError as error:
+        print(secrets.clean_told("\n".join(error.lines)), file=sys.stderr)
+        return error.code
+    return STOPPED
+
+
+if __name__ == "__main__":
+    leave(main())

@@ -1,0 +1,119 @@
+"""How long a conversation a model takes, as far as it is known before the model says so itself.
+
+What an operator has written comes first, then what is known by a model's name. A name that is not
+known, or that stands for several models, has no window here: the first refusal tells it. A window
+that is too large does no harm for the same reason; one that is too small would cost a summary, so
+where sources differ, the largest stands. Read in October 2026 in the models.dev database (July
+2026), OpenAI's "Compare models" (GPT-5.6), Anthropic's "Context windows" (Claude 5) and the model
+cards of Llama and Qwen.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.schemas.agent import ModelSettings
+from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.settings.endpoints import Endpoint
+
+# An answer is wanted in any case: a bound of it leaves at least this part of the window.
+_MIN_LEFT = 1 / 8
+# A window is told once a conversation takes this part of it; before, it would only cost history.
+_TOLD_FROM = 1 / 2
+
+
+@dataclass(frozen=True)
+class Known:
+    """The window of the models whose names `pattern` fits, whole. `input_alone`: no answer takes
+    of it."""
+
+    pattern: re.Pattern[str]
+    tokens: int
+    input_alone: bool = False
+
+
+def _known(pattern: str, tokens: int, *, input_alone: bool = False) -> Known:
+    return Known(re.compile(rf"(?:{pattern})(?:[-:@_.].*)?\Z"), tokens, input_alone)
+
+
+# The first that fits holds. A version stands as `4-5` or `4.5`, by who serves it.
+KNOWN = (
+    # OpenAI.
+    _known(r"gpt-5\.[1-3]-chat", 128_000),
+    _known(r"gpt-5\.3-codex-spark", 100_000, input_alone=True),
+    _known(r"gpt-5\.4-(?:mini|nano)", 272_000, input_alone=True),
+    _known(r"gpt-5\.[456]", 922_000, input_alone=True),
+    _known(r"gpt-5(?:\.[1-3])?", 272_000, input_alone=True),
+    _known(r"gpt-4\.1(?:-mini|-nano)?", 1_047_576),
+    _known(r"gpt-4o|chatgpt-4o|gpt-4-turbo|gpt-4-(?:1106|0125)", 128_000),
+    _known(r"gpt-4(?:-0613)?\Z|gpt-4-0314", 8_192),
+    _known(r"gpt-3\.5-turbo", 16_385),
+    _known(r"o1-(?:mini|preview)", 128_000),
+    _known(r"o[134](?:-mini|-pro)?", 200_000),
+    _known(r"gpt-oss", 131_072),
+    # Anthropic.
+    _known(r"claude-(?:opus-4[-.][678]|sonnet-4[-.]6|(?:opus|sonnet|fable|mythos)-5)", 1_000_000),
+    _known(r"claude-(?:opus|sonnet)-4(?:[-.][015])?|claude-haiku-4[-.]5", 200_000),
+    _known(r"claude-3(?:[-.][57])?-(?:opus|sonnet|haiku)|claude-(?:opus|sonnet|haiku)-3", 200_000),
+    # Google. Those that draw or speak have smaller ones.
+    _known(r"gemini-.*(?:image|tts|audio|live|embedding|robotics|computer).*", 0),
+    _known(r"gemini-1\.5-pro", 2_097_152, input_alone=True),
+    _known(r"gemini-(?:1\.5|2\.[05]|3(?:\.\d)?)-(?:flash|pro)", 1_048_576, input_alone=True),
+    _known(r"gemini-(?:flash|flash-lite|pro)-latest", 1_048_576, input_alone=True),
+    _known(r"gemma-?4", 262_144),
+    _known(r"gemma-?3", 131_072),
+    # DeepSeek: these two names stand for its newest models.
+    _known(r"deepseek-(?:chat|reasoner)|deepseek-v4", 1_000_000),
+    _known(r"deepseek-(?:v3|r1)", 163_840),
+    # Mistral.
+    _known(r"(?:devstral|mistral-large)-(?:2512|latest)|devstral-medium-latest", 262_144),
+    _known(r"mistral-medium-(?:2508|2604|latest)|mistral-small-(?:2603|latest)|codestral", 262_144),
+    _known(r"(?:mistral|devstral)-(?:large|medium|small)|(?:open-)?mistral-nemo", 131_072),
+    _known(r"magistral|ministral-(?:3b|8b)|pixtral", 131_072),
+    # Meta, Alibaba, xAI.
+    _known(r"(?:meta-)?llama-?3[-.][123]", 131_072),
+    _known(r"(?:meta-)?llama-?3", 8_192),
+    _known(r"qwen-?3-(?:coder|next|vl)|qwen-?3-.*-2507", 262_144),
+    _known(r"qwen-?(?:3|2\.5)", 131_072),
+    _known(r"grok-4\.(?:20|3)", 1_000_000),
+)
+
+
+def window_of(endpoint: Endpoint, model: ModelSettings) -> int | None:
+    """How long a conversation the model takes, in tokens, beside an answer as long as is asked for;
+    None where that is not known."""
+    if endpoint.context_window is not None:
+        return _beside(endpoint.context_window, model)
+    if endpoint.provider == "ollama":
+        # What a model could take says nothing: a server gives it less, unless it is told.
+        size = _num_ctx(model.options)
+        return _beside(size, model) if size is not None else None
+    name = model.name.lower().rpartition("/")[2]
+    # Bedrock's names begin with a region and a vendor.
+    name = re.sub(r"\A(?:[a-z]{2,6}\.)?(?:anthropic|meta|openai|deepseek|mistral|qwen)\.", "", name)
+    known = next((each for each in KNOWN if each.pattern.match(name)), None)
+    if known is None or known.tokens == 0:
+        return None
+    return known.tokens if known.input_alone else _beside(known.tokens, model)
+
+
+def with_window(solution: Solution, window: int | None) -> Solution:
+    """The solution, with the window where the conversation takes much of it by now."""
+    usage = solution.usage
+    if window is None or usage.input_tokens is None:
+        return solution
+    taken = usage.input_tokens + (usage.output_tokens or 0)
+    if taken < window * _TOLD_FROM:
+        return solution
+    return solution.model_copy(update={"window": window})
+
+
+def _beside(window: int, model: ModelSettings) -> int:
+    left = window - (model.max_output_tokens or 0)
+    return max(left, int(window * _MIN_LEFT))
+
+
+def _num_ctx(options: dict[str, Any]) -> int | None:
+    nested = options.get("options")
+    given = options.get("num_ctx", nested.get("num_ctx") if isinstance(nested, dict) else None)
+    return given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else None

@@ -1,0 +1,136 @@
+"""An Ollama chat, on the way there: messages, tools and settings as the format has them.
+
+A message is encoded once. The body is put together from the bytes of the messages, which stand in
+it first, so that the body of one turn begins like that of the turn before.
+"""
+
+from typing import Any
+
+from holdfast.providers.base import Encoded, Request, ToolNames
+from holdfast.providers.content import (
+    encoded,
+    inline_data,
+    is_orphan,
+    not_fetched,
+    pictures_follow,
+    pictures_of,
+    text_of,
+    with_messages,
+)
+from holdfast.providers.message_list import conversation
+from holdfast.providers.ollama.schema import shown
+from holdfast.schemas.agent import Forced
+from holdfast.schemas.internal.model_request import Ask, ToolOffer
+from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart, TextPart
+
+# What the engine alone decides; `options` can change anything else.
+RESERVED = ("messages", "tools", "stream")
+# Of an agent's `options`, those that stand at the top of a request. All others are settings of the
+# model, and stand in the request's own `options`.
+_AT_THE_TOP = (
+    *("model", "format", "keep_alive", "think"),
+    *("truncate", "shift", "logprobs", "top_logprobs"),
+)
+
+
+def encode(message: ChatMessage, names: ToolNames) -> Encoded:
+    """The message. Templates of models look for pictures in what a user says alone, so those of
+    any other message follow it as one of the user's."""
+    if message.role == "user" or is_orphan(message):
+        return Encoded(now=(encoded(_user(message.content)),))
+    now = encoded(_other(message, names))
+    pictures = pictures_of(message.content)
+    if not pictures:
+        return Encoded(now=(now,))
+    introduction = TextPart(text=pictures_follow(message, names))
+    return Encoded((now,), (encoded(_user([introduction, *pictures])),))
+
+
+def body(request: Request) -> bytes:
+    """The body of the request."""
+    ask = request.ask
+    given = request.options(RESERVED)
+    top = {name: given.pop(name) for name in _AT_THE_TOP if name in given}
+    # Whoever copies a request of Ollama's has its `options` within ours.
+    nested = given.pop("options", None)
+    settings = {
+        "model": ask.model.name,
+        "stream": True,
+        # By default the server drops what does not fit, and says nothing: the oldest messages, and
+        # newer servers the middle of what is left, to half the window.
+        "truncate": False,
+        "shift": False,
+        "tools": [_tool(tool, request.names) for tool in _offered(ask)] or None,
+        "format": _format(ask.output),
+        "options": _options(ask) | (nested if isinstance(nested, dict) else {}) | given,
+        **top,
+    }
+    return with_messages(conversation(request), settings)
+
+
+def unsaid(ask: Ask) -> list[str]:
+    """What of the tool choice Ollama cannot be told."""
+    choice = ask.tool_choice
+    if not ask.tools or choice in ("auto", "none"):
+        return []
+    if isinstance(choice, Forced):
+        return [f"Ollama has no tool choice: `{choice.name}` was the only tool that it was offered"]
+    return ["Ollama has no tool choice: whether to call a tool was left to the model"]
+
+
+def _options(ask: Ask) -> dict[str, Any]:
+    options = {"temperature": ask.model.temperature, "num_predict": ask.model.max_output_tokens}
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _offered(ask: Ask) -> list[ToolOffer]:
+    """The tools that the model may call now: the nearest thing to a tool choice."""
+    if isinstance(ask.tool_choice, Forced):
+        return [tool for tool in ask.tools if tool.name == ask.tool_choice.name]
+    return [] if ask.tool_choice == "none" else ask.tools
+
+
+def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
+    function = {"name": names.sent(tool.name), "parameters": shown(tool.parameters)}
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": function}
+
+
+def _format(output: dict[str, Any] | bool | None) -> dict[str, Any] | str | None:
+    return output if isinstance(output, dict) else "json" if output else None
+
+
+def _user(content: Content) -> dict[str, Any]:
+    said: dict[str, Any] = {"role": "user", "content": text_of(content, _picture_text)}
+    images = [inline[1] for each in pictures_of(content) if (inline := inline_data(each))]
+    return {**said, "images": images} if images else said
+
+
+def _picture_text(part: ImagePart) -> str:
+    """Pictures stand beside the text; none is fetched."""
+    return "" if inline_data(part) else not_fetched(part)
+
+
+def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
+    said: dict[str, Any] = {"role": message.role, "content": text_of(message.content)}
+    if message.role == "tool":
+        # Older servers know a result by its tool and its place, newer ones by its id as well.
+        said["tool_call_id"] = message.provider_id or message.call_id
+        if message.tool is not None:
+            said["tool_name"] = names.sent(message.tool)
+    if message.role == "assistant" and message.calls:
+        said |= _thinking(message.provider_data)
+        said["tool_calls"] = [_call(*numbered, names) for numbered in enumerate(message.calls)]
+    return said
+
+
+def _thinking(provider_data: Any) -> dict[str, str]:
+    """The thoughts that led to the calls, which the reference asks to be sent back with them."""
+    thinking = provider_data.get("thinking") if isinstance(provider_data, dict) else None
+    return {"thinking": thinking} if isinstance(thinking, str) else {}
+
+
+def _call(index: int, call: AskedCall, names: ToolNames) -> dict[str, Any]:
+    function = {"index": index, "name": names.sent(call.tool), "arguments": call.arguments}
+    return {"id": call.provider_id, "type": "function", "function": function}

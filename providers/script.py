@@ -1,0 +1,161 @@
+"""The provider `script`: answers from a file, for tests and demonstrations. It asks no network.
+
+Which answer is given depends on the conversation alone, by how many answers it holds already, so it
+is the same on every worker and after every crash. A delegate's run is a conversation of its own,
+and so is a latent call.
+"""
+
+import asyncio
+import json
+import re
+from typing import Annotated, Any
+
+from pydantic import Field, RootModel, field_validator
+
+from holdfast.providers.base import Encoded, Request, Sink, ToolNames, TooLong, Unanswerable
+from holdfast.providers.content import text_of
+from holdfast.providers.streamed_answer import Answer
+from holdfast.schemas.base import Duration, Strict
+from holdfast.schemas.internal.solution import Solution, StopReason, Usage
+from holdfast.schemas.message import ChatMessage, ImagePart
+
+# Long enough for any answer, short enough to watch.
+MAX_PIECES = 10_000
+_TOO_LONG = "the conversation is too long, says the script"
+_ANSWER = b"a"
+_SAID = b"u"
+
+
+class ScriptedCall(Strict):
+    """A call that is made; its arguments may be a text, as a model's may."""
+
+    tool: str
+    arguments: dict[str, Any] | str = ""
+    id: str | None = None
+
+
+class ScriptedUsage(Strict):
+    """What the answer is said to have cost."""
+
+    input_tokens: Annotated[int, Field(ge=0)] | None = None
+    output_tokens: Annotated[int, Field(ge=0)] | None = None
+    cached_tokens: Annotated[int, Field(ge=0)] | None = None
+
+
+class ScriptedAnswer(Strict):
+    """One answer, or the same one `times` over. `pace` is the pause between two words.
+
+    With `too_long` there is none: the conversation is too long for a model that takes so many
+    tokens.
+    """
+
+    text: str = ""
+    calls: list[ScriptedCall] = []
+    usage: ScriptedUsage = ScriptedUsage()
+    stop_reason: StopReason | None = None
+    pace: Duration | None = None
+    times: Annotated[int, Field(ge=1)] = 1
+    too_long: Annotated[int, Field(ge=1)] | None = None
+
+
+class Scenario(Strict):
+    """The answers of those conversations whose first user message `match` is found in.
+
+    Messages of a run's context come before its input; data in a message is tried as JSON.
+    """
+
+    match: str = ""
+    answers: list[ScriptedAnswer]
+
+    @field_validator("match")
+    @classmethod
+    def _is_pattern(cls, match: str) -> str:
+        try:
+            re.compile(match)
+        except re.error as error:
+            raise ValueError(f"`{match}` is no regular expression: {error}; mend it") from None
+        return match
+
+
+class Scenarios(Strict):
+    """A file with several scenarios: the first that matches is played."""
+
+    scenarios: list[Scenario]
+
+
+class Answers(RootModel[list[ScriptedAnswer]]):
+    """A file that is a list of answers, for every run."""
+
+
+class Script:
+    """Plays the answers of a file."""
+
+    kind = "script"
+
+    def __init__(self, script: Scenarios | Answers) -> None:
+        if isinstance(script, Answers):
+            script = Scenarios(scenarios=[Scenario(answers=script.root)])
+        self._scenarios = script.scenarios
+
+    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+        """As much of the message as the choice of an answer depends on."""
+        match message.role:
+            case "assistant":
+                return Encoded((_ANSWER,))
+            case "user":
+                said = text_of(message.content, _unseen)
+                return Encoded((_SAID + said.encode("utf-8", "replace"),))
+            case _:
+                return Encoded()
+
+    async def solve(self, request: Request, sink: Sink) -> Solution:
+        """Give the next answer, word by word.
+
+        Raises:
+            Unanswerable: the script has none.
+            TooLong: the script says that the conversation is.
+        """
+        scripted = self._next(request.fragments)
+        if scripted.too_long is not None:
+            raise TooLong(400, _TOO_LONG, scripted.too_long)
+        answer = Answer(sink, request.names)
+        answer.usage = Usage(**dict(scripted.usage))
+        pause = scripted.pace.total_seconds() if scripted.pace else 0.0
+        for word in _words(scripted.text):
+            answer.say(word)
+            await asyncio.sleep(pause)
+        for call in scripted.calls:
+            _make(answer, call)
+        return answer.solution(scripted.stop_reason)
+
+    def _next(self, fragments: tuple[bytes, ...]) -> ScriptedAnswer:
+        said = next((f[1:].decode() for f in fragments if f.startswith(_SAID)), "")
+        given = fragments.count(_ANSWER)
+        scenario = next((one for one in self._scenarios if re.search(one.match, said)), None)
+        if scenario is None:
+            raise Unanswerable(f"no scenario of the script matches `{said[:200]}`; add one")
+        number = given
+        for scripted in scenario.answers:
+            number -= scripted.times
+            if number < 0:
+                return scripted
+        raise Unanswerable(
+            f"the script has no answer left: {given} were given; add another to its file"
+        )
+
+
+def _make(answer: Answer, call: ScriptedCall) -> None:
+    draft = answer.call(call.tool, call.id)
+    written = call.arguments
+    answer.argue(draft, written if isinstance(written, str) else json.dumps(written))
+
+
+def _words(text: str) -> list[str]:
+    words = re.split(r"(?<=\s)(?=\S)", text)
+    head, tail = words[: MAX_PIECES - 1], words[MAX_PIECES - 1 :]
+    return [*head, "".join(tail)]
+
+
+def _unseen(_: ImagePart) -> str:
+    """No answer is chosen by a picture."""
+    return ""

@@ -1,0 +1,128 @@
+"""An error of a provider, read: in its several shapes, out of a response or out of a stream."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.providers.base import Refused, TooLong
+from holdfast.providers.context_overflow import told_in, too_long_for
+from holdfast.providers.streamed_answer import sound
+
+MAX_MESSAGE_CHARACTERS = 2_000
+# What a text ends with that was longer.
+CUT = " …"
+_MAX_DEPTH = 6
+# Words by which providers name errors that have no status of their own, within a stream.
+_STATUS_OF_WORD = {
+    "rate_limit": 429,
+    "overloaded": 503,
+    "authentication": 401,
+    "billing": 402,
+    "permission": 403,
+    "not_found": 404,
+    "too_large": 413,
+    "badrequest": 400,
+    "invalid_request": 400,
+    "context_length": 400,
+    "exceed_context": 400,
+}
+_UNKNOWN_STATUS = 500
+# A protobuf `Duration` in JSON, as in Google's `RetryInfo`.
+_STATUS = re.compile(r"[45][0-9]{2}")
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s")
+
+
+def refusal_of(status: int, headers: Any, body: bytes) -> Refused | TooLong:
+    """The error that a response is."""
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        error = json.loads(text)
+        message, told, retry = message_in(error), told_in(error), _retry_after(error)
+    except (ValueError, RecursionError):
+        message = told = "a web page, not a message" if text.startswith("<") else text
+        retry = {}
+    return _refusal(status, message, told, {**retry, **headers})
+
+
+def refusal_in(event: Any) -> Refused | TooLong | None:
+    """The error that an event of a stream is, or a whole answer with a good status; else None."""
+    if not isinstance(event, dict):
+        return None
+    error = event if event.get("object") == "error" else event.get("error")
+    if not error:
+        return None
+    whole = {"error": error}
+    return _refusal(_status_in(error), message_in(whole), told_in(whole), _retry_after(whole))
+
+
+def _refusal(status: int, message: str, told: str, headers: dict[str, str]) -> Refused | TooLong:
+    length = too_long_for(status, told)
+    if length is not None:
+        return TooLong(status, shortened(message), length.window)
+    return Refused(status, shortened(message), headers)
+
+
+def message_in(value: Any) -> str:
+    """The message of an error in JSON, wherever it stands in it; else the whole as JSON."""
+    return next(_messages(value), None) or json.dumps(value, ensure_ascii=False)
+
+
+def shortened(text: str, limit_characters: int = MAX_MESSAGE_CHARACTERS) -> str:
+    """The text, at most so many characters of it, in one line."""
+    line = " ".join(sound(text[: 4 * limit_characters]).split())
+    is_whole = len(line) <= limit_characters and len(text) <= 4 * limit_characters
+    return line if is_whole else line[: limit_characters - len(CUT)] + CUT
+
+
+def _retry_after(value: Any) -> dict[str, str]:
+    """When Google wants to be asked again, as the header that others say it by: it stands in one
+    of the error's details, `{"@type": "…/google.rpc.RetryInfo", "retryDelay": "37s"}`."""
+    match value:
+        case [first, *_]:
+            return _retry_after(first) if isinstance(first, dict) else {}
+        case {"error": {"details": [*details]}}:
+            told = [each.get("retryDelay") for each in details if isinstance(each, dict)]
+            delays = [_DURATION.fullmatch(each) for each in told if isinstance(each, str)]
+            return next(({"retry-after": delay[1]} for delay in delays if delay), {})
+    return {}
+
+
+def _messages(value: Any, depth: int = 0) -> Iterator[str]:
+    match value:
+        case {"loc": [*place], "msg": str(said)}:
+            # Of a server on FastAPI: what is wrong is of no use without its place.
+            where = ".".join(str(each) for each in place if each != "body")
+            yield f"{where}: {said}" if where else said
+        case str() if value.strip():
+            yield from _messages(_inner(value), depth + 1)
+            yield value
+        case [first, *_] if depth < _MAX_DEPTH:
+            yield from _messages(first, depth + 1)
+        case dict() if depth < _MAX_DEPTH:
+            # OpenRouter hands on what a provider told it as the text `raw` of `metadata`.
+            for key in (
+                *("error", "metadata", "raw", "message"),
+                *("detail", "msg", "errors", "description"),
+            ):
+                yield from _messages(value.get(key), depth + 1)
+
+
+def _inner(text: str) -> Any:
+    """The error that a message is the JSON of: servers hand on what others told them."""
+    try:
+        value = json.loads(text) if text.lstrip().startswith("{") else None
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _status_in(error: Any) -> int:
+    fields = error if isinstance(error, dict) else {"message": error}
+    for key in ("code", "status", "status_code"):
+        code = fields.get(key)
+        if isinstance(code, int | str) and _STATUS.fullmatch(f"{code!s:.4}"):
+            return int(code)
+    said = " ".join(str(fields.get(key, "")) for key in ("type", "code")).lower()
+    words = (status for word, status in _STATUS_OF_WORD.items() if word in said)
+    return next(words, _UNKNOWN_STATUS)

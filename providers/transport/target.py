@@ -1,0 +1,149 @@
+"""Where an endpoint is and what its requests carry: the only place that reads a key.
+
+A key is read when a request is made and is kept nowhere, so nothing can print it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import httpx
+
+from holdfast.providers.base import Unanswerable
+from holdfast.providers.transport.error_response import CUT
+from holdfast.runtime.secrets import secrets_of_address, secrets_of_header
+from holdfast.schemas.settings.endpoints import Endpoint
+
+# Shorter values are no secrets, and blanking them would garble any text.
+MIN_SECRET_CHARACTERS = 4
+MAX_CONNECT_SECONDS = 10.0
+_OF_PROVIDERS = (
+    *(".api.openai.com", ".openai.azure.com", ".api.anthropic.com"),
+    ".generativelanguage.googleapis.com",
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """An endpoint by its name, and the environment in which its key stands."""
+
+    name: str
+    endpoint: Endpoint = field(repr=False)
+    environ: Mapping[str, str] = field(repr=False)
+
+    def url(self, path: str, version: str = "", query: str = "") -> httpx.URL:
+        """The address of `path`, such as `/chat/completions`, at the endpoint.
+
+        `version`, such as `/v1`, stands before it unless the endpoint's own address ends with it.
+        `query`, such as `alt=sse`, is added to the address's own.
+        """
+        base = self._base.path.rstrip("/")
+        between = "" if base.endswith(version) else version
+        url = self._base.copy_with(path=base + between + path)
+        return url.copy_merge_params(httpx.QueryParams(query)) if query else url
+
+    @property
+    def shown(self) -> str:
+        """The endpoint as errors name it: without user, password and query of its address."""
+        if self.endpoint.base_url is None:
+            return f"endpoint `{self.name}`"
+        port = f":{self._base.port}" if self._base.port else ""
+        where = f"{self._base.scheme}://{self._base.host}{port}{self._base.path}"
+        return f"endpoint `{self.name}` ({where})"
+
+    @property
+    def host(self) -> str:
+        """The host of the endpoint's address."""
+        return self._base.host
+
+    @property
+    def hands_on_addresses(self) -> bool:
+        """Whether the server is told where pictures are, and fetches them.
+
+        One in the operator's network could be led anywhere in it by whoever starts a run. A
+        provider's own servers fetch from theirs.
+        """
+        said = self.endpoint.image_urls
+        return f".{self.host}".endswith(_OF_PROVIDERS) if said is None else said
+
+    @property
+    def timeout(self) -> httpx.Timeout:
+        """How long a silence may be."""
+        seconds = self.endpoint.timeout.total_seconds()
+        return httpx.Timeout(seconds, connect=min(seconds, MAX_CONNECT_SECONDS))
+
+    @property
+    def missing_key(self) -> str | None:
+        """The environment variable that should hold the key, or a header, and does not."""
+        return next((each for each in self._variables if self._value(each) is None), None)
+
+    def headers(self, of_format: Callable[[str | None], dict[str, str]]) -> dict[str, str]:
+        """The headers of a request: those of its format, which puts the key where it belongs, and
+        the endpoint's own, which win.
+
+        Raises:
+            Unanswerable: the key is not there, or is none.
+        """
+        if self.missing_key is not None:
+            raise Unanswerable(
+                f"{self.shown} has no key: set the environment variable {self.missing_key}"
+                " and start the worker again"
+            )
+        for variable in self._variables:
+            value = self._value(variable) or ""
+            if not (value.isascii() and value.isprintable()):
+                raise Unanswerable(
+                    f"{self.shown}: the value of {variable} holds characters that no key has; copy"
+                    " it again"
+                )
+        own = {name.lower(): value for name, value in self.endpoint.headers.items()}
+        return of_format(self._key) | own | self._headers_of_environment
+
+    def secrets(self) -> Iterator[str]:
+        """What its requests keep secret."""
+        yield from (value for each in self._variables if (value := self._value(each)) is not None)
+        yield from secrets_of_address(str(self._base))
+        for name, value in (self.endpoint.headers | self._headers_of_environment).items():
+            yield from secrets_of_header(name, value)
+
+    def clean(self, text: str) -> str:
+        """The text with everything taken out of it that the endpoint's requests keep secret."""
+        query = self._base.query.decode()
+        secrets = {self._key or "", self._base.password, query, *self._base.params.values()}
+        for value in (*self.endpoint.headers.values(), *self._headers_of_environment.values()):
+            secrets |= {value, value.rpartition(" ")[2]}  # `Bearer KEY` holds KEY
+        for secret in sorted(secrets, key=len, reverse=True):
+            if len(secret) >= MIN_SECRET_CHARACTERS:
+                text = _without_begun(text.replace(secret, "[secret]"), secret)
+        return text
+
+    @cached_property
+    def _base(self) -> httpx.URL:
+        return httpx.URL(self.endpoint.base_url or "")
+
+    @property
+    def _variables(self) -> tuple[str, ...]:
+        key = self.endpoint.api_key_env
+        return (*([key] if key is not None else []), *self.endpoint.headers_env.values())
+
+    @property
+    def _key(self) -> str | None:
+        variable = self.endpoint.api_key_env
+        return self._value(variable) if variable is not None else None
+
+    @property
+    def _headers_of_environment(self) -> dict[str, str]:
+        named = self.endpoint.headers_env.items()
+        return {header.lower(): self._value(variable) or "" for header, variable in named}
+
+    def _value(self, variable: str) -> str | None:
+        return self.environ.get(variable, "").strip() or None
+
+
+def _without_begun(text: str, secret: str) -> str:
+    """The text without the beginning of a secret at its end, where it was cut within one."""
+    cut = text.removesuffix(CUT) if text.endswith(CUT) else ""
+    for length in range(len(secret) - 1, MIN_SECRET_CHARACTERS - 1, -1):
+        if cut.endswith(secret[:length]):
+            return cut[:-length] + "[secret]" + CUT
+    return text

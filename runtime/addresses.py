@@ -1,0 +1,119 @@
+"""Addresses that knowledge may be fetched from: those that the worker's operator has allowed.
+
+An address is compared as it will be requested, parsed: scheme, host and port whole, the path step
+by step. What a server might read otherwise than it is compared here is refused.
+"""
+
+import ipaddress
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Self
+
+import httpx
+
+from holdfast.schemas.phrases import quoted
+from holdfast.validation.problems import Fault
+
+MAX_ADDRESS_CHARACTERS = 2_000
+_PORTS = {"http": 80, "https": 443}
+
+
+class AddressError(ValueError):
+    """An address that cannot be, or must not be fetched from: `reason`, and what to do."""
+
+    def __init__(self, reason: str, mend: str) -> None:
+        super().__init__(f"{reason}; {mend}")
+        self.reason, self.mend = reason, mend
+
+    def fault(self) -> Fault:
+        """It, as a fault of who wrote the address."""
+        return Fault((), self.reason, self.mend)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Addresses that are allowed: of one scheme, host and port, at a path and below it."""
+
+    text: str
+    origin: tuple[str, str, int]
+    steps: tuple[str, ...]
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read what an operator wrote.
+
+        Raises:
+            AddressError: it is no beginning of an address.
+        """
+        url = parsed(text)
+        if url.query or url.fragment:
+            raise AddressError(f"{quoted(text)} is more than a path", "leave out `?` and `#`")
+        steps = _steps(url)
+        return cls(text, _origin(url), steps if steps[-1] else steps[:-1])
+
+    def covers(self, url: httpx.URL) -> bool:
+        """Whether the address is among these."""
+        return _origin(url) == self.origin and _steps(url)[: len(self.steps)] == self.steps
+
+
+def allowed(text: str, prefixes: Collection[Prefix]) -> httpx.URL:
+    """The address, which may be fetched from.
+
+    Raises:
+        AddressError: it is none, or nobody has allowed it.
+    """
+    url = parsed(text)
+    if any(prefix.covers(url) for prefix in prefixes):
+        return url
+    mend = "have the worker started with a `--knowledge-url` that it begins with"
+    raise AddressError(f"the worker does not allow {quoted(shown(url))}", mend)
+
+
+def parsed(text: str) -> httpx.URL:
+    """The address, if it is one that can be compared.
+
+    Raises:
+        AddressError: it is not.
+    """
+    if len(text) > MAX_ADDRESS_CHARACTERS:
+        reason = f"the address has {len(text)} characters"
+        raise AddressError(reason, f"at most {MAX_ADDRESS_CHARACTERS} are allowed")
+    try:
+        url = httpx.URL(text)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise AddressError(f"{quoted(text)} is no address", "write https://…") from error
+    if url.scheme not in _PORTS or not url.host:
+        raise AddressError(f"{quoted(text)} is no web address", "write https://…")
+    if url.userinfo:
+        # Not shown: it may hold a password.
+        mend = "leave out what stands before the `@`"
+        raise AddressError("the address holds a user's name or password", mend)
+    # Some servers take `..;x` for `..`.
+    steps = {step.partition(";")[0] for step in url.path.split("/")}
+    if "\\" in url.path or steps & {".", ".."}:
+        raise AddressError(f"{quoted(text)} leads in a roundabout way", "write its path plainly")
+    return url
+
+
+def is_here(host: str) -> bool:
+    """Whether the host is this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def shown(url: httpx.URL) -> str:
+    """The address without what may be nobody's business."""
+    return str(url.copy_with(userinfo=b"", query=None, fragment=None))
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port or _PORTS[url.scheme]
+
+
+def _steps(url: httpx.URL) -> tuple[str, ...]:
+    """The path's steps as they are requested; of `/docs/`, `docs` and an empty one."""
+    return tuple(url.raw_path.partition(b"?")[0].decode("ascii").split("/")[1:])

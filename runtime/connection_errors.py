@@ -1,0 +1,141 @@
+"""Why Temporal is not reached, in a person's words: the worker and the command say the same.
+
+What the SDK raises is written for those who program with it. Here it becomes what is wrong and
+which setting mends it. Settings are read by whoever connects; this module only words them.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from holdfast.schemas.phrases import closest, nearest, quoted
+
+CONFIG_FILE: Final = "TEMPORAL_CONFIG_FILE"
+_MEND_SETTINGS: Final = "mend temporal.toml or the TEMPORAL_ variables"
+_TLS_PAIR: Final = "TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH"
+_MAX_QUOTED_CHARS: Final = 300
+_MAX_PORT: Final = 65535
+_NEARLY: Final = 0.85
+_TLS = ("CLIENT_CERT", "CLIENT_KEY", "SERVER_CA_CERT")
+_VARIABLES: Final = (
+    *("TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_API_KEY", "TEMPORAL_PROFILE"),
+    *(CONFIG_FILE, "TEMPORAL_TLS", "TEMPORAL_TLS_SERVER_NAME"),
+    "TEMPORAL_TLS_DISABLE_HOST_VERIFICATION",
+    *(f"TEMPORAL_TLS_{what}_{how}" for what in _TLS for how in ("PATH", "DATA")),
+)
+
+
+class Trouble(NamedTuple):
+    """What is wrong and what to do; `in_settings` says that no server was asked."""
+
+    wrong: str
+    todo: str
+    in_settings: bool = False
+
+
+# What the SDK's text holds; what that means; what to do about it.
+_REASONS: Final = (
+    (r"dns error|failed to lookup", "its name is not known", "check TEMPORAL_ADDRESS"),
+    (
+        r"InvalidContentType",
+        "it does not speak TLS",
+        "unset TEMPORAL_TLS and TEMPORAL_API_KEY, which turn TLS on",
+    ),
+    (
+        r"h2 protocol error|http2 error",
+        "what answers there does not speak Temporal's gRPC",
+        "set TEMPORAL_ADDRESS to the server's own port, 7233 by default (its UI has another), or"
+        " TEMPORAL_TLS=true where it wants TLS",
+    ),
+    (
+        r"[Ii]nvalid peer certificate|UnknownIssuer|UnknownCA",
+        "its certificate is not one to trust",
+        "set TEMPORAL_TLS_SERVER_CA_CERT_PATH to the certificate of who issued it",
+    ),
+)
+_IN_SETTINGS: Final = (
+    (r"both client cert and private key", "TLS has a certificate or a key alone", _TLS_PAIR),
+    (r"Invalid headers", "a TEMPORAL_GRPC_META_ variable makes no header", ""),
+)
+
+
+def of_settings(
+    error: Exception, environ: Mapping[str, str], profiles: Callable[[], Iterable[str]]
+) -> Trouble:
+    """Why the settings cannot be read; `profiles` reads the names of those that there are."""
+    if isinstance(error, OSError):
+        wrong = (
+            f"{error.filename}, which Temporal's settings name, cannot be read: {error.strerror}"
+        )
+        return Trouble(wrong, _MEND_SETTINGS, True)
+    profile = re.match(r"Profile '(.*)' not found", str(error))
+    if profile is not None:
+        nothing = f"there is none: check {CONFIG_FILE}"
+        mend = nearest(profile.group(1), profiles(), nothing)
+        return Trouble(f"TEMPORAL_PROFILE: no profile {quoted(profile.group(1))}", mend, True)
+    wrong = f"Temporal's settings cannot be read: {_toml(error, environ)}"
+    return Trouble(wrong, _MEND_SETTINGS, True)
+
+
+def of_address(address: str) -> Trouble | None:
+    """Why an address is none, if it is none."""
+    if "://" in address:
+        meant = address.partition("://")[2].partition("/")[0]
+        return _no_address(address, "it has a scheme", meant)
+    host, colon, port = address.rpartition(":")
+    if not colon:
+        return _no_address(address, "it has no port", f"{address}:7233")
+    if not host or not port.isdecimal() or not 0 < int(port) <= _MAX_PORT:
+        return _no_address(address, f"its port is no number up to {_MAX_PORT}", f"{host}:7233")
+    return None
+
+
+def of_connection(address: str, error: BaseException, todo: str) -> Trouble:
+    """Why no connection came about; `todo` is for where nothing answers at all."""
+    text = " ".join(str(error).split()).removeprefix("Failed client connect: ")
+    wrong = f"no Temporal server answers at {address}"
+    if not text or "ConnectionRefused" in text:
+        return Trouble(wrong, todo)
+    for pattern, reason, mend in _REASONS:
+        if re.search(pattern, text):
+            return Trouble(f"{wrong}: {reason}", mend)
+    for pattern, reason, setting in _IN_SETTINGS:
+        if re.search(pattern, text):
+            mend = f"set both {setting}" if setting else "rename or unset it"
+            return Trouble(reason, mend, True)
+    return Trouble(f"{wrong} ({text[:_MAX_QUOTED_CHARS]})", todo)
+
+
+def warnings(
+    environ: Mapping[str, str], exists: Callable[[str], bool], read_strictly: Callable[[], object]
+) -> Iterator[str]:
+    """What is passed over in the settings, as it is by every Temporal program.
+
+    `exists` says whether there is a file; `read_strictly` raises where `temporal.toml` has a field
+    that is not known.
+    """
+    file = environ.get(CONFIG_FILE)
+    if file and not exists(file):
+        yield f"{CONFIG_FILE}: there is no file {file}; its settings are not there"
+    for name in environ:
+        meant = closest(name, _VARIABLES, _NEARLY) if name.startswith("TEMPORAL_") else []
+        if meant and name not in _VARIABLES and not name.startswith("TEMPORAL_GRPC_META_"):
+            yield f"the variable {name} is not read; {nearest(name, meant)}"
+    try:
+        read_strictly()
+    except (OSError, RuntimeError, ValueError) as error:
+        yield f"{_toml(error, environ)}; that is passed over"
+
+
+def _no_address(address: str, reason: str, meant: str) -> Trouble:
+    wrong = f"TEMPORAL_ADDRESS: {quoted(address)} is no address: {reason}"
+    return Trouble(wrong, f"write HOST:PORT, such as {meant}", True)
+
+
+def _toml(error: Exception, environ: Mapping[str, str]) -> str:
+    """A complaint about a TOML file: with its name, and without the picture of the line."""
+    text = str(error).removeprefix("Configuration loading error: ").strip()
+    found = re.match(r"TOML parse error at line (\d+), column \d+\n.*\n(.+)", text, re.DOTALL)
+    file = environ.get(CONFIG_FILE) or "temporal.toml"
+    said = f"{file}: line {found.group(1)}: {found.group(2)}" if found else text
+    return " ".join(said.split())[:_MAX_QUOTED_CHARS]

@@ -1,0 +1,143 @@
+"""The keys of a worker, or of a command: read from `encryption.yaml`, all of them, at start.
+
+The first key encrypts, every one decrypts. The file says where the keys are kept: a key in the file
+itself is refused, and no message repeats a value that may be one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from holdfast.runtime.encryption.key import KEY_BYTES, Key, read_key
+from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.settings_files.source import Source, read_source, read_text
+from holdfast.schemas.phrases import quoted
+from holdfast.schemas.settings.encryption import Encryption, EncryptionKey
+from holdfast.validation.problems import Fault, Where, faults_of
+
+MAX_KEY_FILE_BYTES = 1_000
+_WRITTEN = f"write {KEY_BYTES} bytes in base64: openssl rand -base64 {KEY_BYTES}"
+_ELSEWHERE = "name the variable (`env`) or the file (`file`) that holds the key"
+
+
+class RingError(Exception):
+    """Keys that cannot be used: one line for each problem, with file, line and mend."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = list(problems)
+
+
+class KeyRing:
+    """Keys, the newest first."""
+
+    def __init__(self, keys: Sequence[Key]) -> None:
+        self.newest = keys[0]
+        self._by_id = {key.id: key for key in keys}
+
+    def __repr__(self) -> str:
+        return f"KeyRing({list(self._by_id)})"
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the keys, the newest first."""
+        return list(self._by_id)
+
+    def find(self, id: str) -> Key | None:
+        """The key of this id, if it is here."""
+        return self._by_id.get(id)
+
+    @classmethod
+    def load(cls, file: Path, environ: Mapping[str, str]) -> "KeyRing":
+        """The keys that a file names.
+
+        Raises:
+            RingError: the file does not load, or a key is not there.
+        """
+        source = _source(file)
+        entries = _checked(source).keys
+        faults = list(_doubles(entries))
+        keys = []
+        for n, entry in enumerate(entries):
+            try:
+                keys.append(Key(entry.id, _secret(entry, ("keys", n), file.parent, environ)))
+            except _WrongKeyError as error:
+                faults.append(error.fault)
+        if faults:
+            raise RingError(source.problems(faults))
+        return cls(keys)
+
+
+class _WrongKeyError(Exception):
+    def __init__(self, where: Where, reason: str, mend: str) -> None:
+        super().__init__(reason)
+        self.fault = Fault(where, reason, mend)
+
+
+def _source(file: Path) -> Source:
+    if read_key(str(file)) is not None:
+        mend = "name the file that says where the keys are kept"
+        raise RingError([Problem("the name of the file", None, "this is a key itself", mend)])
+    try:
+        return read_source(file)
+    except UnreadableError as error:
+        raise RingError([Problem(str(file), error.line, error.reason, error.mend)]) from None
+
+
+def _checked(source: Source) -> Encryption:
+    try:
+        said = Encryption.model_validate(source.value, by_alias=True, by_name=False, strict=True)
+    except ValidationError as error:
+        wrong = map(_discreet, faults_of(error, source.value, Encryption))
+        raise RingError(source.problems(wrong)) from None
+    faults = [
+        Fault(("keys", n, name), "this is a key, or looks like one", _ELSEWHERE)
+        for n, entry in enumerate(said.keys)
+        for name, value in (("id", entry.id), ("env", entry.env), ("file", entry.file))
+        if value is not None and read_key(value) is not None
+    ]
+    if faults:
+        raise RingError(source.problems(faults))
+    return said
+
+
+def _discreet(fault: Fault) -> Fault:
+    """The fault without the value, which may be a key."""
+    if fault.reason.startswith("unknown field") and fault.where[:1] == ("keys",):
+        return replace(fault, mend=_ELSEWHERE)
+    if fault.reason.endswith("does not fit"):
+        return replace(fault, reason="the value does not fit")
+    return fault
+
+
+def _doubles(entries: Sequence[EncryptionKey]) -> Iterator[Fault]:
+    seen = set()
+    for n, entry in enumerate(entries):
+        if entry.id in seen:
+            mend = "give each key an id of its own, and never give it to another"
+            yield Fault(("keys", n, "id"), f"there is a key {quoted(entry.id)} already", mend)
+        seen.add(entry.id)
+
+
+def _secret(entry: EncryptionKey, where: Where, folder: Path, environ: Mapping[str, str]) -> bytes:
+    if entry.env is not None:
+        place, text = (*where, "env"), environ.get(entry.env, "")
+        if not text.strip():
+            raise _WrongKeyError(place, f"the variable {entry.env} is not set", "set it to the key")
+        what = f"what the variable {entry.env} holds"
+    else:
+        place, path = (*where, "file"), folder / (entry.file or "")
+        text, what = _text(path, place), f"what {path} holds"
+    secret = read_key(text)
+    if secret is None:
+        raise _WrongKeyError(place, f"{what} is no key", _WRITTEN)
+    return secret
+
+
+def _text(path: Path, place: Where) -> str:
+    try:
+        return read_text(path, MAX_KEY_FILE_BYTES)
+    except UnreadableError as error:
+        raise _WrongKeyError(place, f"{path}: {error.reason}", error.mend) from None

@@ -1,0 +1,220 @@
+"""Key sets at work: public keys from a file or an address, kept current while the worker runs.
+
+A changed file is read again at the next token, so keys are rotated without a restart. What an
+address serves is fetched again when it is old, and when a token names a key that is not in it; not
+more often than every few seconds, whatever tokens come. While a set cannot be read again, its last
+good keys count on, for a bounded time.
+"""
+
+import asyncio
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from holdfast.runtime.addresses import shown
+from holdfast.runtime.identity.public_keys import Key, is_pem, keys_in, keys_in_pem
+from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.settings_files.json_text import read_json
+from holdfast.runtime.settings_files.signature import file_signature
+from holdfast.runtime.settings_files.source import MAX_FILE_BYTES, Source, read_source, read_text
+from holdfast.schemas.settings.keys import KeySet
+
+MAX_SET_BYTES = 256 * 1024
+# Far less than the check of a token has in all, so that it can be tried again.
+MAX_FETCH_SECONDS = 5
+# However many tokens name keys that nobody knows.
+BETWEEN_FETCHES_SECONDS = 10
+
+Clock = Callable[[], float]
+
+logger = logging.getLogger("holdfast")
+
+
+class KeysError(Exception):
+    """Keys that cannot be read: each thing that is wrong, with its place and mend."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(". ".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+class MissingKeys(Exception):
+    """A set whose keys cannot be had now."""
+
+
+class Keys(ABC):
+    """The keys of one set, as they are now; `settings` say what its tokens have to say."""
+
+    def __init__(self, name: str, settings: KeySet, clock: Clock) -> None:
+        self.name, self.settings = name, settings
+        self._clock = clock
+        self._keys: tuple[Key, ...] = ()
+        self._good_at: float | None = None
+        self._problem = ""
+        self._renewing = asyncio.Lock()
+
+    async def current(self, key_id: str | None) -> tuple[Key, ...]:
+        """The keys, among which is the one with this id if the set has it.
+
+        Raises:
+            MissingKeys: they cannot be had now.
+        """
+        is_lacking = key_id is not None and all(key.id != key_id for key in self._keys)
+        # Whoever has a key at hand does not wait until the set is renewed for somebody else.
+        if is_lacking or not self._keys or not self._renewing.locked():
+            async with self._renewing:
+                await self._try_to_renew(is_lacking)
+        age_seconds = self._age_seconds()
+        if age_seconds is None or age_seconds > self.settings.keep.total_seconds():
+            raise MissingKeys(self.name)
+        return self._keys
+
+    @abstractmethod
+    async def _renewed(self, is_lacking: bool) -> tuple[Key, ...] | None:
+        """The keys read again, if it is time to: a token names one that `is_lacking`, or they may
+        have changed.
+
+        Raises:
+            KeysError: they cannot be read.
+        """
+
+    async def _try_to_renew(self, is_lacking: bool) -> None:
+        try:
+            keys = await self._renewed(is_lacking)
+        except KeysError as error:
+            if str(error) != self._problem:
+                logger.warning("keys `%s` cannot be read: %s", self.name, error)
+            self._problem = str(error)
+            return
+        if keys is None:
+            return
+        if self._problem:
+            logger.info("keys `%s` can be read again", self.name)
+        self._keys, self._good_at, self._problem = keys, self._clock(), ""
+
+    def _age_seconds(self) -> float | None:
+        """How long ago the keys were known to be good; None: never."""
+        return None if self._good_at is None else self._clock() - self._good_at
+
+
+class FileKeys(Keys):
+    """Keys from a file, which is read at once: what is wrong with it stops the worker at start."""
+
+    def __init__(
+        self, name: str, settings: KeySet, file: Path, clock: Clock = time.monotonic
+    ) -> None:
+        """Read the file.
+
+        Raises:
+            KeysError: something in it is no public key that is read here.
+        """
+        super().__init__(name, settings, clock)
+        # In full: a tool at work may go to another folder.
+        self._file = file.absolute()
+        self._seen = file_signature([str(self._file)])
+        self._keys, self._good_at = keys_of_file(file), clock()
+
+    async def _renewed(self, is_lacking: bool) -> tuple[Key, ...] | None:
+        now = await asyncio.to_thread(file_signature, [str(self._file)])
+        if now == self._seen:
+            return None if self._problem else self._keys
+        # Before it is read: what changes meanwhile is another change.
+        self._seen = now
+        return await asyncio.to_thread(keys_of_file, self._file)
+
+
+class UrlKeys(Keys):
+    """Keys from an address, which is asked when a token has come."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: KeySet,
+        url: httpx.URL,
+        http: httpx.AsyncClient,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        super().__init__(name, settings, clock)
+        self._url, self._http = url, http
+        self._asked_at: float | None = None
+
+    async def _renewed(self, is_lacking: bool) -> tuple[Key, ...] | None:
+        now, age_seconds = self._clock(), self._age_seconds()
+        if self._asked_at is not None and now - self._asked_at < BETWEEN_FETCHES_SECONDS:
+            return None
+        lasting = min(self.settings.refresh, self.settings.keep).total_seconds()
+        if not is_lacking and age_seconds is not None and age_seconds <= lasting:
+            return None
+        self._asked_at = now
+        return self._keys_of(await self._text())
+
+    def _keys_of(self, text: str) -> tuple[Key, ...]:
+        """The keys for us: of others that stand beside them, a provider's set may be full."""
+        where = shown(self._url)
+        try:
+            value, lines = read_json(text)
+        except UnreadableError as error:
+            raise KeysError([Problem(where, error.line, error.reason, error.mend)]) from None
+        source = Source(where, value, lines)
+        found = keys_in(source)
+        faults = found.faults or (() if found.keys else found.odd)
+        if faults:
+            raise KeysError(source.problems(faults))
+        return found.keys
+
+    async def _text(self) -> str:
+        try:
+            async with asyncio.timeout(MAX_FETCH_SECONDS):
+                return await self._fetched()
+        except TimeoutError:
+            raise self._error(f"it took more than {MAX_FETCH_SECONDS} s") from None
+        except httpx.HTTPError as error:
+            said = str(error) or type(error).__name__
+            raise self._error(f"it cannot be reached: {said}") from None
+        except UnicodeDecodeError:
+            raise self._error("its answer is not UTF-8") from None
+
+    async def _fetched(self) -> str:
+        # Compressed, its size is anybody's guess.
+        headers = {"accept": "application/jwk-set+json, application/json"}
+        headers["accept-encoding"] = "identity"
+        async with self._http.stream(
+            "GET", self._url, headers=headers, timeout=MAX_FETCH_SECONDS, follow_redirects=False
+        ) as response:
+            if response.status_code != httpx.codes.OK:
+                moved = "; redirects are not followed" if response.is_redirect else ""
+                raise self._error(f"it answered {response.status_code}{moved}")
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise self._error("its answer is compressed, though it was asked for as it is")
+            read = bytearray()
+            async for chunk in response.aiter_raw():
+                read += chunk
+                if len(read) > MAX_SET_BYTES:
+                    raise self._error(f"its answer has more than {MAX_SET_BYTES} bytes")
+        return read.decode()
+
+    def _error(self, reason: str) -> KeysError:
+        return KeysError([Problem(shown(self._url), None, reason, "check the `url`")])
+
+
+def keys_of_file(file: Path) -> tuple[Key, ...]:
+    """The keys of a file: a JWK set, or PEM. Each of them has to be of use.
+
+    Raises:
+        KeysError: it is neither, or something in it is no public key that is read here.
+    """
+    try:
+        text = read_text(file, MAX_FILE_BYTES)
+        if is_pem(text):
+            return keys_in_pem(text)
+        source = read_source(file)
+    except UnreadableError as error:
+        raise KeysError([Problem(str(file), error.line, error.reason, error.mend)]) from None
+    found = keys_in(source)
+    if faults := (*found.faults, *found.odd):
+        raise KeysError(source.problems(faults))
+    return found.keys

@@ -1,0 +1,121 @@
+"""The key sets of a worker, as `--keys` names them: an address, a file with keys, or `keys.yaml`.
+
+Everything is checked when the worker starts, and told with file, line and mend. Only an address is
+not asked before a token comes: a provider that is down keeps no worker from starting.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+from pydantic import ValidationError
+
+from holdfast.runtime.addresses import AddressError, is_here, parsed
+from holdfast.runtime.identity.key_sets import FileKeys, Keys, KeysError, UrlKeys
+from holdfast.runtime.identity.public_keys import is_pem
+from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.settings_files.source import MAX_FILE_BYTES, Source, read_source, read_text
+from holdfast.schemas.settings.keys import KeySet, KeySets
+from holdfast.validation.problems import Fault, faults_of
+
+OPTION, PRINCIPAL_TOKENS = "--keys", "--principal-tokens"
+# The name of the one set that is given without any.
+UNNAMED = "keys"
+
+
+def load_keys(
+    place: str | None, http: httpx.AsyncClient, *, for_principals: bool = False
+) -> Sequence[Keys]:
+    """The key sets at `place`; without one, none. One is to be for principals where they need one.
+
+    Raises:
+        KeysError: something in it does not load, or none is for principals.
+    """
+    sets = [] if place is None else _load(place, http)
+    if for_principals and not any("principals" in keys.settings.for_ for keys in sets):
+        reason = "there are no keys to check them with"
+        mend = "name some with `--keys`, of which a set is for `principals`"
+        raise KeysError([Problem(PRINCIPAL_TOKENS, None, reason, mend)])
+    return sets
+
+
+def _load(place: str, http: httpx.AsyncClient) -> Sequence[Keys]:
+    if place.startswith(("http://", "https://")):
+        return [_from_url(UNNAMED, KeySet(url=place), None, http)]
+    file = Path(place)
+    source = _source(file)
+    if source is None:
+        return [FileKeys(UNNAMED, KeySet(file=place), file)]
+    return _sets(source, file.parent, http)
+
+
+def _source(file: Path) -> Source | None:
+    """What the file says; None if it is itself a set of keys.
+
+    Raises:
+        KeysError: it cannot be read.
+    """
+    try:
+        if is_pem(read_text(file, MAX_FILE_BYTES)):
+            return None
+        source = read_source(file)
+    except UnreadableError as error:
+        raise KeysError([Problem(str(file), error.line, error.reason, error.mend)]) from None
+    is_set = isinstance(source.value, dict) and isinstance(source.value.get("keys"), list)
+    return None if is_set else source
+
+
+def _sets(source: Source, folder: Path, http: httpx.AsyncClient) -> list[Keys]:
+    sets, problems = [], []
+    for name, settings in _checked(source).items():
+        try:
+            if settings.file is not None:
+                sets.append(_from_file(name, settings, source, folder))
+            else:
+                sets.append(_from_url(name, settings, source, http))
+        except KeysError as error:
+            problems += error.problems
+    if problems:
+        raise KeysError(problems)
+    return sets
+
+
+def _checked(source: Source) -> dict[str, KeySet]:
+    value = source.value if isinstance(source.value, dict) else {}
+    sets = {name: each for name, each in value.items() if name != "$schema"}
+    if not sets or isinstance(value.get("file", value.get("url")), str):
+        mend = "write each under a name of your own, `NAME: {file: …}`"
+        raise KeysError([source.problem(Fault((), "key sets stand here by name", mend))])
+    named = replace(source, value=sets)
+    try:
+        return KeySets.model_validate(named.value, by_alias=True, by_name=False, strict=True).root
+    except ValidationError as error:
+        raise KeysError(source.problems(faults_of(error, named.value, KeySets))) from None
+
+
+def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> Keys:
+    said = settings.file or ""
+    file = folder / said
+    if is_pem(said):
+        # Not shown: it may be a private one.
+        fault = Fault((name, "file"), "this is a key", "put it in a file, and name that here")
+    elif not file.is_file():
+        mend = "write its path as seen from the folder of this file"
+        fault = Fault((name, "file"), f"there is no file `{file}`", mend)
+    else:
+        return FileKeys(name, settings, file)
+    raise KeysError([source.problem(fault)])
+
+
+def _from_url(name: str, settings: KeySet, source: Source | None, http: httpx.AsyncClient) -> Keys:
+    """The set that is served there; without a source, the option itself has named it."""
+    try:
+        url = parsed(settings.url or "")
+        if url.scheme == "http" and not is_here(url.host):
+            raise AddressError("keys that come over `http` may be anybody's", "write https://…")
+    except AddressError as error:
+        fault = Fault((name, "url"), error.reason, error.mend)
+        problem = Problem(OPTION, None, error.reason, error.mend)
+        raise KeysError([problem if source is None else source.problem(fault)]) from None
+    return UrlKeys(name, settings, url, http)

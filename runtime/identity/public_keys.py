@@ -1,0 +1,196 @@
+"""Public keys: read from a JWK set (RFC 7517) or from PEM, and nothing read that is none.
+
+A key's type is its algorithm: a token cannot choose another one. What is secret, and what is too
+short, is no key of ours wherever it stands.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from jwt.algorithms import OKPAlgorithm, RSAAlgorithm
+from jwt.exceptions import InvalidKeyError
+
+from holdfast.runtime.settings_files.file_problems import UnreadableError
+from holdfast.runtime.settings_files.source import Source
+from holdfast.schemas.phrases import quoted
+from holdfast.validation.problems import Fault, Where
+
+MIN_RSA_BITS, MAX_RSA_BITS = 2_048, 8_192
+# A token that does not name its key is tried with every one.
+MAX_KEYS = 30
+MAX_KEY_ID_CHARACTERS = 500
+
+Algorithm = Literal["EdDSA", "RS256"]
+_ALGORITHMS: dict[str, Algorithm] = {"OKP": "EdDSA", "RSA": "RS256"}
+# What only the owner of a key may know of it.
+_SECRET = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+_TAKEN = "Ed25519 (kty `OKP`) and RSA are read"
+_PEM = re.compile(r"^-----BEGIN ([A-Z0-9 ]{1,50})-----\n.*?^-----END \1-----[ \t]*$", re.M | re.S)
+_BEGINNING = re.compile(r"^-----BEGIN ", re.M)
+
+
+class KeyFault(ValueError):
+    """Why something is no key: what is wrong, and what to do. What `is_odd` is only of no use here,
+    as the key of another kind is that stands in a provider's set beside those for us."""
+
+    def __init__(self, reason: str, mend: str, *, is_odd: bool = False, field: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.mend, self.is_odd, self.field = reason, mend, is_odd, field
+
+
+@dataclass(frozen=True)
+class Key:
+    """A public key. Without an id it is tried on every token of its algorithm."""
+
+    id: str | None
+    algorithm: Algorithm
+    public: Ed25519PublicKey | RSAPublicKey
+
+
+@dataclass(frozen=True)
+class Found:
+    """What stands in a set: its keys, and what is wrong with it. Of a key that `is_odd`, the set
+    may still be used without it."""
+
+    keys: tuple[Key, ...]
+    faults: tuple[Fault, ...] = ()
+    odd: tuple[Fault, ...] = ()
+
+
+def keys_in(source: Source) -> Found:
+    """The keys of a JWK set."""
+    listed = source.value.get("keys") if isinstance(source.value, dict) else None
+    if not isinstance(listed, list):
+        mend = 'write `{"keys": [...]}`, or name a file that is one'
+        return Found((), (Fault((), "this is no JWK set", mend),))
+    if len(listed) > MAX_KEYS:
+        reason = f"{len(listed)} keys are too many"
+        return Found((), (Fault(("keys",), reason, f"keep at most {MAX_KEYS}"),))
+    keys: list[Key] = []
+    faults: list[Fault] = []
+    odd: list[Fault] = []
+    for index, each in enumerate(listed):
+        try:
+            keys.append(_key(each))
+        except KeyFault as error:
+            field = (error.field,) if error.field else ()
+            where: Where = ("keys", index, *field)
+            told = odd if error.is_odd else faults
+            told.append(Fault(where, error.reason, error.mend))
+    if not (keys or faults or odd):
+        faults.append(Fault(("keys",), "there is no key in it", "add one, of Ed25519 or RSA"))
+    return Found(tuple(keys), tuple(faults), tuple(odd))
+
+
+def is_pem(text: str) -> bool:
+    """Whether the text holds PEM, and not JSON or YAML."""
+    return _BEGINNING.search(text) is not None
+
+
+def keys_in_pem(text: str) -> tuple[Key, ...]:
+    """The keys of a PEM text, one after the other; they have no ids.
+
+    Raises:
+        UnreadableError: something in it is no public key that is read here.
+    """
+    blocks = list(_PEM.finditer(text))
+    if len(blocks) != len(_BEGINNING.findall(text)):
+        raise UnreadableError(1, "this PEM is not whole", "copy it again, to its last line")
+    if len(blocks) > MAX_KEYS:
+        raise UnreadableError(1, f"{len(blocks)} keys are too many", f"keep at most {MAX_KEYS}")
+    return tuple(_pem_key(block, text) for block in blocks)
+
+
+def _pem_key(block: re.Match[str], text: str) -> Key:
+    line = text.count("\n", 0, block.start()) + 1
+    kind = block.group(1)
+    try:
+        if "PRIVATE KEY" in kind:
+            raise _private()
+        if not kind.endswith("PUBLIC KEY"):
+            mend = "write the public key itself (`-----BEGIN PUBLIC KEY-----`)"
+            raise KeyFault(f"this is a {quoted(kind)}, and no public key", mend)
+        return _usable(None, load_pem_public_key(block.group().encode()))
+    except KeyFault as error:
+        raise UnreadableError(line, error.reason, error.mend) from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise UnreadableError(line, "this is no public key", "make the PEM file anew") from None
+
+
+def _key(said: Any) -> Key:
+    """A key of a JWK set.
+
+    Raises:
+        KeyFault: it is none that can be used here.
+    """
+    if not isinstance(said, dict):
+        raise KeyFault("a key is an object", 'write it as `{"kty": …}`')
+    kind = said.get("kty")
+    if kind == "oct":
+        mend = "take it out, and have whoever signs use a key pair: Ed25519 or RSA"
+        raise KeyFault("this is a shared secret (kty `oct`)", mend)
+    if not _SECRET.isdisjoint(said):
+        raise _private()
+    _check_kind(said)
+    key_id = said.get("kid")
+    if key_id is not None and not (
+        isinstance(key_id, str) and len(key_id) <= MAX_KEY_ID_CHARACTERS
+    ):
+        mend = f"write a text of at most {MAX_KEY_ID_CHARACTERS} characters"
+        raise KeyFault("`kid` does not fit", mend, field="kid")
+    read = OKPAlgorithm.from_jwk if kind == "OKP" else RSAAlgorithm.from_jwk
+    try:
+        return _usable(key_id, read(said))
+    except (InvalidKeyError, ValueError, KeyError, TypeError, OverflowError) as error:
+        if isinstance(error, KeyFault):
+            raise
+        raise KeyFault(f"this is no {kind} key", "copy it again, whole") from None
+
+
+def _check_kind(said: Mapping[str, Any]) -> None:
+    """See that the key is of a kind that is read, and for signatures."""
+    kind = said.get("kty")
+    if kind is None:
+        raise KeyFault("`kty` is missing", f"add it: {_TAKEN}")
+    if not isinstance(kind, str) or kind not in _ALGORITHMS:
+        raise _odd("kty", kind, _TAKEN)
+    if kind == "OKP" and said.get("crv") != "Ed25519":
+        raise _odd("crv", said.get("crv"), "write `Ed25519`")
+    if said.get("use", "sig") != "sig":
+        raise _odd("use", said["use"], "only keys for signatures (`sig`) are read")
+    wanted = _ALGORITHMS[kind]
+    # RFC 9864 names the algorithm by its curve.
+    fitting = (wanted, "Ed25519") if kind == "OKP" else (wanted,)
+    if said.get("alg", wanted) not in fitting:
+        raise _odd("alg", said["alg"], f"a key of kty `{kind}` is read for `{wanted}` alone")
+    may = said.get("key_ops", ["verify"])
+    if not isinstance(may, list) or "verify" not in may:
+        raise _odd("key_ops", may, "a key is to be for `verify`")
+
+
+def _usable(key_id: str | None, public: object) -> Key:
+    match public:
+        case Ed25519PublicKey():
+            return Key(key_id, "EdDSA", public)
+        case RSAPublicKey(key_size=bits):
+            if MIN_RSA_BITS <= bits <= MAX_RSA_BITS:
+                return Key(key_id, "RS256", public)
+            mend = f"make one of {MIN_RSA_BITS} to {MAX_RSA_BITS} bits"
+            raise KeyFault(f"an RSA key of {bits} bits is not taken", mend)
+        case _:
+            raise KeyFault("this is a key of another type", "make one of Ed25519 or RSA")
+
+
+def _private() -> KeyFault:
+    mend = "write its public key here, and treat it as known: make a new one"
+    return KeyFault("this is a private key", mend)
+
+
+def _odd(field: str, value: Any, mend: str) -> KeyFault:
+    return KeyFault(f"`{field}` {quoted(value)} is not read", mend, is_odd=True, field=field)

@@ -1,0 +1,74 @@
+"""What a token says beyond dates and addressees: on a decision, or of a principal.
+
+A token is good for one of both. What it says is read strictly, and by one name: nothing is turned
+into what was perhaps meant.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from holdfast.runtime.identity.jws import BadToken, Jws
+from holdfast.schemas.base import sha256
+from holdfast.schemas.token import DecisionClaims, PrincipalClaims
+
+Claims = TypeVar("Claims", DecisionClaims, PrincipalClaims)
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGESTS = ("digest", "resultDigest")
+# What only a decision says.
+_OF_DECISIONS = ("digest", "workflowId", "callId", "decision", "resultDigest", "remember")
+
+
+def decision_claims(token: Jws) -> DecisionClaims:
+    """What a checked token says of a decision. It is known by what was signed, and not by the
+    signature or the header: of the same words, there may be others.
+
+    Raises:
+        BadToken: it says less, or something else.
+    """
+    for name in _DIGESTS:
+        said = token.claims.get(name)
+        if isinstance(said, str) and not _DIGEST.fullmatch(said):
+            raise BadToken(f"the token's `{name}` is no SHA-256: write its 64 hexadecimal digits")
+    return _read(DecisionClaims, {**token.claims, "id": sha256(token.payload)}, {})
+
+
+def principal_claims(token: Jws) -> dict[str, Any]:
+    """What a checked token says of a principal, as JSON.
+
+    Raises:
+        BadToken: it says less, or something else.
+    """
+    if not token.claims.keys().isdisjoint(_OF_DECISIONS):
+        raise BadToken("the token is for a decision, and says on nobody's behalf a run may act")
+    who = {"id": token.claims["sub"]} if "sub" in token.claims else {}
+    said = {**who, "scopes": _scopes(token.claims)}
+    return _read(PrincipalClaims, said, {"id": "sub"}).to_json()
+
+
+def _scopes(claims: Mapping[str, Any]) -> Any:
+    match claims:
+        case {"scopes": _, "scope": _}:
+            raise BadToken("the token says both `scopes` and `scope`: sign one that says one")
+        case {"scope": str(scope)}:
+            return scope.split()
+        case {"scope": _}:
+            raise BadToken("the token's `scope` is no text: write the scopes with spaces between")
+        case _:
+            return claims.get("scopes", [])
+
+
+def _read(model: type[Claims], said: Mapping[str, Any], spelt: Mapping[str, str]) -> Claims:
+    """The claims; `spelt` is how the token has them that have another name here."""
+    try:
+        return model.model_validate(said, by_alias=True, by_name=False, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        name = str(first["loc"][0])
+        name = spelt.get(name, name)
+    if first["type"] == "missing":
+        raise BadToken(f"the token does not say `{name}`: sign one that does")
+    raise BadToken(f"the token's `{name}` is not of its type, or too long")

@@ -1,0 +1,62 @@
+"""What does not load, and how it is said.
+
+A `Fault` names its place within a value. Someone who knows the file that the value came from makes
+a `Problem` of it, with a line; a run's request has no file, and its faults are told by their path.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from holdfast.schemas.phrases import quoted
+from holdfast.validation.problems import Fault, Where
+
+Lines = dict[Where, int]
+"""The line of each place in a value, from 1."""
+
+# What a file may hold, its aliases unfolded.
+MAX_VALUES = 100_000
+MAX_DEPTH = 100
+
+
+class RefusedError(Exception):
+    """A value that does not load, with every fault that was found in it."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = list(faults)
+        super().__init__(". ".join(str(fault) for fault in self.faults))
+
+
+class UnreadableError(Exception):
+    """A text that is not what it should be; `line`, from 1, is where that shows.
+
+    It is None where there is no text at all.
+    """
+
+    def __init__(self, line: int | None, reason: str, mend: str) -> None:
+        super().__init__(line, reason, mend)
+        self.line, self.reason, self.mend = line, reason, mend
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A fault in a file. `line` counts from 1; None is the file as a whole.
+
+    `field` is the place within what the file says: `tools[0]._activity.type`; empty for all of it.
+    """
+
+    file: str
+    line: int | None
+    reason: str
+    mend: str
+    field: str = ""
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        field = "" if self._names_field() else f"{quoted(self.field)}: "
+        said = f"{self.reason}; {self.mend}" if self.mend else self.reason
+        return " ".join(f"{place}: {field}{said}".split())
+
+    def _names_field(self) -> bool:
+        """Whether the reason says the field's name itself."""
+        named = (self.field, self.field.rpartition(".")[2])
+        return not self.field or any(f"`{name}`" in self.reason for name in named)

@@ -1,0 +1,155 @@
+"""Source files: JSON, YAML and Markdown with front matter, read as values with their lines.
+
+What a file says is JSON, however it is written. Every value knows the line of each of its keys, so
+that a fault can be told where it stands.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from holdfast.runtime.settings_files.file_problems import Lines, Problem, UnreadableError
+from holdfast.runtime.settings_files.json_text import read_json
+from holdfast.runtime.settings_files.yaml_text import read_yaml
+from holdfast.schemas.phrases import closest, nearest
+from holdfast.validation.problems import Fault, Where, spelled
+
+MAX_FILE_BYTES = 1_000_000
+MAX_NAMES_SEEN = 10_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """A value and where it was read: `lines` has the line, from 1, of each place in it."""
+
+    file: str
+    value: Any
+    lines: Lines = field(default_factory=dict)
+    base: Where = ()
+
+    def inside(self, *steps: str | int) -> "Source":
+        """A value within this one."""
+        value = self.value
+        for step in steps:
+            value = value[step]
+        return Source(self.file, value, self.lines, (*self.base, *steps))
+
+    def line(self, where: Where = ()) -> int:
+        """The line of a place, or of the closest one around it."""
+        full = (*self.base, *where)
+        return next(
+            (self.lines[full[:n]] for n in range(len(full), -1, -1) if full[:n] in self.lines), 1
+        )
+
+    def problem(self, fault: Fault) -> Problem:
+        """The fault, told by the line where it stands."""
+        field = spelled((*self.base, *fault.where))
+        return Problem(self.file, self.line(fault.where), fault.reason, fault.mend, field)
+
+    def problems(self, faults: Iterable[Fault]) -> list[Problem]:
+        """The faults from the first line to the last."""
+        in_order = sorted(faults, key=lambda fault: self.line(fault.where))
+        return [self.problem(fault) for fault in in_order]
+
+
+def read_source(path: Path) -> Source:
+    """Read a file by what its name ends in: `.json`, `.yaml`, `.yml` or `.md`.
+
+    Raises:
+        UnreadableError: the file cannot be read, is too large, or is not what its name says.
+    """
+    text = read_text(path, MAX_FILE_BYTES)
+    if not text.strip():
+        raise UnreadableError(1, "the file is empty", "write something in it, or remove it")
+    match path.suffix.lower():
+        case ".json":
+            value, lines = read_json(text)
+        case ".md":
+            value, lines = _read_markdown(text)
+        case _:
+            value, lines = read_yaml(text)
+    if value is None:
+        raise UnreadableError(1, "the file says nothing", "write something in it, or remove it")
+    _check_json(value)
+    return Source(str(path), value, lines)
+
+
+def read_text(path: Path, most_bytes: int) -> str:
+    """The text of a file, each of its lines ended in one way.
+
+    Raises:
+        UnreadableError: the file cannot be read, is too large, or is no UTF-8.
+    """
+    data = _bytes(path, most_bytes)
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        kind = "UTF-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "not UTF-8"
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UnreadableError(line, f"this text is {kind}", "save it as UTF-8") from error
+
+
+def _bytes(path: Path, most_bytes: int) -> bytes:
+    try:
+        size_bytes = path.stat().st_size
+        if size_bytes > most_bytes:
+            reason = f"{size_bytes} bytes are too many"
+            raise UnreadableError(None, reason, f"split it: at most {most_bytes}")
+        with path.open("rb") as file:
+            return file.read(most_bytes)
+    except IsADirectoryError as error:
+        raise UnreadableError(None, "this is a folder", "name a file") from error
+    except FileNotFoundError as error:
+        if path.is_symlink():
+            mend = "mend the link, or remove it"
+            raise UnreadableError(None, "this link leads nowhere", mend) from error
+        raise UnreadableError(None, "there is no such file", path_mend(path)) from error
+    except (OSError, ValueError) as error:
+        reason = f"it cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise UnreadableError(None, reason, "make it a readable file") from error
+
+
+def path_mend(path: Path) -> str:
+    """What to do about a path where nothing is: the names beside it that are like its own."""
+    try:
+        names = (each.name for each in islice(path.parent.iterdir(), MAX_NAMES_SEEN))
+        beside = [name for name in names if name != path.name]
+    except OSError:
+        beside = []
+    close = [str(path.parent / name) for name in closest(path.name, beside, 0.8)]
+    return nearest(str(path), close[:1], "check the path")
+
+
+def _check_json(value: Any) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        mend = "take out infinite numbers and half characters (lone surrogates)"
+        raise UnreadableError(1, "it holds what JSON does not have", mend) from error
+
+
+def _read_markdown(text: str) -> tuple[Any, Lines]:
+    rows = text.split("\n")
+    fences = [n for n, row in enumerate(rows) if row.rstrip() == "---"][:2]
+    if not fences or fences[0] != 0:
+        mend = "begin the file with the agent's fields in YAML between two lines `---`"
+        raise UnreadableError(1, "it has no front matter", mend)
+    if len(fences) < 2:
+        mend = "write a line `---` between the agent's fields and its instructions"
+        raise UnreadableError(1, "the front matter is never closed", mend)
+    value, lines = read_yaml("\n".join(rows[1 : fences[1]]), first_line=2)
+    body = "\n".join(rows[fences[1] + 1 :]).strip()
+    if value is None:
+        value = {}
+    if body and isinstance(value, dict):
+        if "instructions" in value:
+            line = lines[("instructions",)]
+            raise UnreadableError(
+                line, "the instructions stand twice", "keep the text below, or this field"
+            )
+        lines[("instructions",)] = fences[1] + 2
+        value["instructions"] = body
+    return value, lines

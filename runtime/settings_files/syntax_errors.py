@@ -1,0 +1,109 @@
+"""What is wrong with a text that is no JSON or no YAML: the parsers' words, put plainly.
+
+The parsers say what they expected next. A person is told what stands there, and what to write.
+"""
+
+import json
+import re
+
+import yaml
+
+from holdfast.runtime.settings_files.file_problems import UnreadableError
+
+_PYTHON = {"True": "true", "False": "false", "None": "null"}
+# By what the message of Python's parser begins with: the reason, and the mend.
+_JSON = (
+    ("Expecting property name", "a key is missing", 'a key is a text in double quotes: "name"'),
+    ("Expecting ',' delimiter", "a comma is missing", "put one before this"),
+    ("Expecting ':' delimiter", "a colon is missing", "put one between the key and its value"),
+    ("Expecting value", "a value is missing", "write one; a text stands in double quotes"),
+    ("Extra data", "it goes on after its end", "keep one value to a file"),
+    ("Unterminated string", "a text is never closed", 'close it with `"`'),
+    ("Invalid control character", "a line ends within a text", r"write `\n` for a new line"),
+    ("Invalid \\", "a backslash begins no escape", r"write `\\` for a backslash"),
+)
+# By PyYAML's message. `{0}` is what it found, `{opened}` the line of what is not closed.
+_YAML = (
+    (r"character '\\t'", "a tab stands where spaces belong", "indent with spaces"),
+    (r"character ['\"](.)['\"]", "a text cannot begin with {0}", "put it in quotes"),
+    (
+        r"mapping values are not allowed",
+        "a colon stands where no value can begin",
+        "put a text that holds a colon in quotes, or mend the indentation",
+    ),
+    (r"expected ':'", "a key has no colon", "write `key: value`, with a space between"),
+    (
+        r"expected <block end>",
+        "this does not line up with what is above it",
+        "indent it like its neighbours, or put the whole text in quotes",
+    ),
+    (r"'(.)', but got '<stream end>'", "the bracket of line {opened} is never closed", "add `{0}`"),
+    (r"expected ',' or '(.)'", "a comma or `{0}` is missing", "put it before this"),
+    (r"unexpected end of stream", "the quotes of line {opened} are never closed", "close them"),
+    (r"undefined alias '(.*)'", "`*{0}` stands for nothing", "put a text that begins so in quotes"),
+    (r"another document", "a second document begins here", "keep one to a file"),
+    (r"sequence entries are not", "a list cannot begin here", "begin it on a line of its own"),
+    (r"expected the node content", "a value is missing", "write one"),
+    (r"unknown escape character '(.)'", r"`\{0}` is no escape", "use single quotes"),
+    (r"special characters", "it holds a control character", "take it out"),
+)
+
+
+def json_mistake(text: str, error: json.JSONDecodeError) -> UnreadableError:
+    """What is wrong with a text that is no JSON, with its line and column."""
+    place, reason, mend = _json_mistake(text, error)
+    line = text.count("\n", 0, place) + 1
+    column = place - text.rfind("\n", 0, place)
+    return UnreadableError(line, f"this is no JSON: {reason} (column {column})", mend)
+
+
+def yaml_mistake(text: str, error: yaml.YAMLError, first_line: int) -> UnreadableError:
+    """What is wrong with a text that is no YAML; `first_line` is its own in its file."""
+    line, opened = _yaml_lines(text, error)
+    problem = str(getattr(error, "problem", None) or error).partition("\n")[0]
+    for pattern, reason, mend in _YAML:
+        found = re.search(pattern, problem)
+        if found:
+            words = {"opened": first_line + opened}
+            reason, mend = reason.format(*found.groups(), **words), mend.format(*found.groups())
+            return UnreadableError(first_line + line, f"this is no YAML: {reason}", mend)
+    return UnreadableError(first_line + line, f"this is no YAML: {problem[:200]}", "mend it here")
+
+
+def _json_mistake(text: str, error: json.JSONDecodeError) -> tuple[int, str, str]:
+    place, rest, before = error.pos, text[error.pos :], text[: error.pos].rstrip()
+    python = re.match(r"(True|False|None)\b", rest)
+    if error.msg.startswith("Illegal trailing comma"):
+        return place, *_TRAILING
+    if rest[:1] in ("}", "]") and before.endswith(","):
+        return len(before) - 1, *_TRAILING
+    if rest.startswith(("//", "/*", "#")):
+        return place, "it has no comments", "take it out, or write YAML"
+    if rest.startswith("'"):
+        return place, "single quotes mean nothing", 'write double quotes: "…"'
+    if python:
+        return place, f"`{python[0]}` is Python", f"write `{_PYTHON[python[0]]}`"
+    if not rest.strip():
+        return place, "it ends too early", "close what is open: a bracket, or a brace"
+    return place, *_said(error.msg)
+
+
+_TRAILING = ("a comma stands before the bracket", "take the comma out")
+
+
+def _said(message: str) -> tuple[str, str]:
+    for beginning, reason, mend in _JSON:
+        if message.startswith(beginning):
+            return reason, mend
+    return message, "mend it here"
+
+
+def _yaml_lines(text: str, error: yaml.YAMLError) -> tuple[int, int]:
+    """Where it shows, and where what is not closed was opened; both from 0."""
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, error.position)
+        return line, line
+    mark = getattr(error, "problem_mark", None)
+    opened = getattr(error, "context_mark", None)
+    lines = [each.line for each in (mark or opened, opened or mark) if each is not None]
+    return (lines[0], lines[1]) if lines else (0, 0)

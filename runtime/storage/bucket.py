@@ -1,0 +1,76 @@
+"""A store in a bucket of S3, or of any server that speaks its protocol.
+
+Where that is, and who asks, is read from the environment as every AWS program reads it:
+`AWS_REGION`, `AWS_PROFILE`, `AWS_ENDPOINT_URL_S3`, … The requests are those of Temporal's own
+driver for S3. Keys are ours, since its driver names each run in them: a log that is handed from
+run to run would be kept once for each.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from temporalio.contrib.aws.s3driver import S3StorageDriverClient
+
+from holdfast.runtime.storage.store import Store, StoreError
+
+_MAX_REASON_CHARS = 300
+_SHARD_CHARS = 2
+
+
+class BucketStore(Store):
+    """Keeps each thing in an object of its own, under the prefix."""
+
+    def __init__(self, client: S3StorageDriverClient, bucket: str, prefix: str) -> None:
+        super().__init__(f"the store s3://{bucket}" + (f"/{prefix}" if prefix else ""))
+        self._client = client
+        self._bucket = bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+
+    async def _write(self, digest: str, data: bytes) -> None:
+        key = self._key(digest)
+        try:
+            if not await self._client.object_exists(bucket=self._bucket, key=key):
+                await self._client.put_object(bucket=self._bucket, key=key, data=data)
+        except Exception as error:
+            raise _failed(f"{self.shown} does not take {key}", error) from error
+
+    async def _read(self, digest: str) -> bytes:
+        key = self._key(digest)
+        try:
+            return await self._client.get_object(bucket=self._bucket, key=key)
+        except Exception as error:
+            raise _failed(f"{self.shown} does not give {key}", error) from error
+
+    def _key(self, digest: str) -> str:
+        return f"{self._prefix}{digest[:_SHARD_CHARS]}/{digest}"
+
+
+@asynccontextmanager
+async def opened_bucket(bucket: str, prefix: str) -> AsyncIterator[BucketStore]:
+    """The store in a bucket that is there.
+
+    Raises:
+        StoreError: it is not, or what is needed to ask it is not installed.
+    """
+    shown = f"s3://{bucket}"
+    try:
+        import aioboto3
+        from temporalio.contrib.aws.s3driver.aioboto3 import new_aioboto3_client
+    except ImportError as error:
+        wrong = f"{shown} needs the package {error.name}, which is not installed"
+        raise StoreError(wrong, 'pip install "temporalio[aioboto3]" (the extra `s3`)') from None
+    try:
+        connecting = aioboto3.Session().client("s3")
+    except Exception as error:
+        raise _failed(f"the store {shown} cannot be asked", error) from error
+    async with connecting as client:
+        try:
+            await client.head_bucket(Bucket=bucket)
+        except Exception as error:
+            raise _failed(f"the store {shown} does not answer", error) from error
+        yield BucketStore(new_aioboto3_client(client), bucket, prefix)
+
+
+def _failed(what: str, error: Exception) -> StoreError:
+    why = " ".join(str(error).split())[:_MAX_REASON_CHARS] or type(error).__name__
+    return StoreError(f"{what}: {why}", "check the bucket, the AWS settings and what they permit")

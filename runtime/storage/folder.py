@@ -1,0 +1,119 @@
+"""A store in a folder: of this machine, or one that several share.
+
+A file is written beside its place and renamed into it once it is on the disk: whoever reads it
+finds all of it, and a crash leaves at most a file of another name behind.
+"""
+
+import asyncio
+import os
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.runtime.storage.store import Store, StoreError
+
+# Of a digest, so many characters name the folder in which its file stands.
+_SHARD_CHARS = 2
+
+
+class FolderStore(Store):
+    """Keeps each thing in a file of its own."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(f"the store {root}")
+        self._root = root
+
+    def open(self) -> None:
+        """Make sure that the folder is there and can be written to.
+
+        Raises:
+            StoreError: it cannot.
+        """
+        probe = self._root / f".{uuid.uuid4().hex}"
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def try_out(self) -> None:
+        """See whether the folder can be opened, and leave none behind that was not there.
+
+        Raises:
+            StoreError: it cannot.
+        """
+        made: list[Path] = []
+        try:
+            made += [each for each in (self._root, *self._root.parents) if not each.exists()]
+            self.open()
+        except OSError as error:
+            raise self._unwritable(error) from error
+        finally:
+            for each in made:
+                with suppress(OSError):  # it could not be made, or somebody uses it already
+                    each.rmdir()
+
+    async def _write(self, digest: str, data: bytes) -> None:
+        try:
+            await asyncio.to_thread(_keep, self._place(digest), data)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    async def _read(self, digest: str) -> bytes:
+        place = self._place(digest)
+        try:
+            return await asyncio.to_thread(place.read_bytes)
+        except FileNotFoundError as error:
+            todo = "is it the store that the run's worker has, and has nobody deleted the file?"
+            raise StoreError(f"{self.shown} has no file {_within(place)}", todo) from error
+        except OSError as error:
+            wrong = f"{self.shown}: {_within(place)} cannot be read: {error.strerror}"
+            raise StoreError(wrong, "let the worker and the command read it") from error
+
+    def _place(self, digest: str) -> Path:
+        return self._root / digest[:_SHARD_CHARS] / digest
+
+    def _unwritable(self, error: OSError) -> StoreError:
+        wrong = f"{self.shown} cannot be written to: {error.strerror}"
+        return StoreError(wrong, "let the worker write there, or choose another with `--store`")
+
+
+def _keep(place: Path, data: bytes) -> None:
+    if _is_there(place, len(data)):
+        # What is kept again is as good as new to whoever deletes what is old.
+        with suppress(PermissionError):  # another user's worker wrote it
+            os.utime(place)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = place.with_name(f".{uuid.uuid4().hex}")
+    try:
+        with beside.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(place)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    _settle(place.parent)
+
+
+def _is_there(place: Path, size_bytes: int) -> bool:
+    try:
+        return place.stat().st_size == size_bytes
+    except FileNotFoundError:
+        return False
+
+
+def _settle(folder: Path) -> None:
+    """Have the disk know the names in a folder, too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _within(place: Path) -> str:
+    return f"{place.parent.name}/{place.name}"

@@ -1,0 +1,117 @@
+"""Where a store is, as people write it: a folder, `s3://BUCKET/PREFIX`, or that there is none."""
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.runtime.storage.bucket import opened_bucket
+from holdfast.runtime.storage.folder import FolderStore
+from holdfast.runtime.storage.store import Store, StoreError
+from holdfast.schemas.phrases import quoted
+
+VARIABLE = "HOLDFAST_STORE"
+# Of the embedded server, where no other is chosen.
+DEV_DATABASE = Path(".holdfast/temporal.db")
+_NONE = "none"
+_S3 = "s3://"
+# What begins so is meant as an address: a drive of Windows has one letter.
+_ADDRESS = re.compile(r"\s*[\w+.-]{2,}:/|\s*s3:", re.IGNORECASE)
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_KINDS = "name a folder, or s3://BUCKET/PREFIX"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder, by its whole path."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket, and what the keys in it begin with."""
+
+    name: str
+    prefix: str = ""
+
+
+Place = Folder | Bucket
+
+
+def read_place(text: str) -> Place | None:
+    """Where a store is, by what was written; None where that is `none`.
+
+    Raises:
+        ValueError: that is no place, and what one is like.
+    """
+    if text.strip().lower() == _NONE:
+        return None
+    if text.lower().startswith(_S3):
+        return _bucket(text[len(_S3) :])
+    if not text.strip() or "://" in text or _ADDRESS.match(text):
+        raise ValueError(_KINDS)
+    try:
+        # In full: a tool at work may go to another folder.
+        return Folder(Path(text).expanduser().absolute())
+    except RuntimeError:  # `~somebody`
+        raise ValueError(f"there is no such user: {_KINDS}") from None
+
+
+def _bucket(text: str) -> Bucket:
+    bucket, _, prefix = text.partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        raise ValueError(f"{quoted(bucket)} is no name of a bucket: {_KINDS}")
+    return Bucket(bucket, prefix.strip("/"))
+
+
+@asynccontextmanager
+async def opened(place: Place, *, writing: bool) -> AsyncIterator[Store]:
+    """The store at a place: a folder that can be written to, where that is wanted, or a bucket that
+    answers.
+
+    Raises:
+        StoreError: it cannot.
+    """
+    match place:
+        case Folder(path):
+            folder = FolderStore(path)
+            if writing:
+                folder.open()
+            yield folder
+        case Bucket(name, prefix):
+            async with opened_bucket(name, prefix) as bucket:
+                yield bucket
+
+
+def try_out(place: Place | None) -> None:
+    """See whether a start could open the store, and leave no trace of it. A bucket is not asked.
+
+    Raises:
+        StoreError: it could not.
+    """
+    if isinstance(place, Folder):
+        FolderStore(place.path).try_out()
+
+
+def beside(database: Path) -> Folder:
+    """Where the embedded server's worker has its store, where it was told of none."""
+    return Folder(database.with_suffix(".store").absolute())
+
+
+def of_reader(environ: Mapping[str, str]) -> Place | None:
+    """The store that a command reads from: the one that is named, or that of a worker which was
+    started with `--dev` in the same folder. None where `none` is named, or there is none.
+
+    Raises:
+        StoreError: what is named is none.
+    """
+    named = environ.get(VARIABLE)
+    if not named:
+        local = beside(DEV_DATABASE)
+        return local if local.path.is_dir() else None
+    try:
+        return read_place(named)
+    except ValueError as error:
+        raise StoreError(f"{VARIABLE}: {quoted(named)} does not fit", str(error)) from None

@@ -1,0 +1,181 @@
+"""A store outside of Temporal: what is too large for it, kept under the SHA-256 of its bytes.
+
+What is kept is whole payloads, as they would have been sent. Equal bytes are kept once, however
+often they are handed in: so the pages of a log, which a run takes along each time that it continues
+as new, stand there once. Nothing is changed, and nothing is deleted.
+
+Temporal's SDK sends a reference in the place of what `is_for_store` picks. No client reads such a
+reference, and no worker of others: results of runs, answers to queries and the arguments of
+activities are never stored.
+"""
+
+import asyncio
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    DataConverter,
+    ExternalStorage,
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverSelectContext,
+    StorageDriverStoreContext,
+    StorageDriverWorkflowInfo,
+)
+
+from holdfast.schemas import names
+from holdfast.schemas.base import sha256
+from holdfast.schemas.phrases import quoted
+
+# Below this, a reference is hardly smaller. A long log has many pages, and small ones together are
+# to leave room, too.
+LEAST_STORED_BYTES = 1024
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class StoreError(Exception):
+    """A store that cannot be used, or does not have what is wanted; and what to do."""
+
+    def __init__(self, wrong: str, todo: str) -> None:
+        super().__init__(f"{wrong}; {todo}")
+        self.wrong = wrong
+        self.todo = todo
+
+
+class Store(ABC):
+    """Where bytes are kept under their digest. `shown` is its name, for people."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+
+    async def keep(self, data: bytes) -> str:
+        """Have the bytes kept, and give their digest; keeping them twice is keeping them once.
+
+        Raises:
+            StoreError: they cannot be kept.
+        """
+        digest = await asyncio.to_thread(sha256, data)
+        await self._write(digest, data)
+        return digest
+
+    async def fetch(self, digest: str) -> bytes:
+        """The bytes of this digest, which they are checked against.
+
+        Raises:
+            StoreError: there are none, or they are others.
+        """
+        if not _DIGEST.fullmatch(digest):
+            raise StoreError(f"{quoted(digest)} is no SHA-256", "take it as the run has it")
+        data = await self._read(digest)
+        if await asyncio.to_thread(sha256, data) != digest:
+            wrong = f"{self.shown} has {digest}, and it is damaged"
+            raise StoreError(wrong, "put it back from a copy of the store")
+        return data
+
+    @abstractmethod
+    async def _write(self, digest: str, data: bytes) -> None: ...
+
+    @abstractmethod
+    async def _read(self, digest: str) -> bytes: ...
+
+
+class Driver(StorageDriver):
+    """A store as Temporal's SDK uses it.
+
+    Its references do not say which store it is: one can be moved, to a bucket too.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def name(self) -> str:
+        """What references go by; the SDK calls this."""
+        return names.STORE
+
+    def type(self) -> str:
+        """What kind of store it is; the SDK calls this."""
+        return names.STORE
+
+    async def store(
+        self,
+        context: StorageDriverStoreContext,
+        payloads: Sequence[Payload],
+    ) -> list[StorageDriverClaim]:
+        """Keep the payloads; the SDK calls this."""
+        digests = [await self.keep(payload) for payload in payloads]
+        return [StorageDriverClaim({"sha256": digest}) for digest in digests]
+
+    async def retrieve(
+        self,
+        context: StorageDriverRetrieveContext,
+        claims: Sequence[StorageDriverClaim],
+    ) -> list[Payload]:
+        """Fetch the payloads; the SDK calls this."""
+        return [await self.fetch(claim.claim_data.get("sha256", "")) for claim in claims]
+
+    async def keep(self, payload: Payload) -> str:
+        """Keep one payload, and give its digest; raises as `Store.keep`."""
+        return await self._store.keep(payload.SerializeToString(deterministic=True))
+
+    async def fetch(self, digest: str) -> Payload:
+        """The payload of this digest; raises as `Store.fetch`."""
+        return Payload.FromString(await self._store.fetch(digest))
+
+
+def external_storage(store: Store) -> ExternalStorage:
+    """The store as a part of a worker's data converter."""
+    driver = Driver(store)
+    return ExternalStorage(
+        drivers=[driver],
+        driver_selector=lambda context, payload: driver if is_for_store(context, payload) else None,
+        payload_size_threshold=LEAST_STORED_BYTES,
+    )
+
+
+def is_for_store(context: StorageDriverSelectContext, payload: Payload) -> bool:
+    """Whether a payload is sent as a reference.
+
+    Only what the worker of a run itself reads again is: results that were marked for it, and bytes.
+    All that is said to others is JSON; bytes are what a run hands on to itself.
+    """
+    if names.FOR_STORE in payload.metadata:
+        return True
+    target, marks = context.target, payload.metadata
+    is_run = isinstance(target, StorageDriverWorkflowInfo) and target.type in names.WORKFLOWS
+    return is_run and (marks.get("encoding") == b"binary/plain" or names.BYTES in marks)
+
+
+def keeper(converter: DataConverter) -> Callable[[Payload], Awaitable[str]] | None:
+    """What keeps a payload in the converter's store and gives its digest; None without a store."""
+    driver = _driver(converter)
+    if driver is None:
+        return None
+
+    async def keep(payload: Payload) -> str:
+        codec = converter.payload_codec
+        [encoded] = [payload] if codec is None else await codec.encode([payload])
+        return await driver.keep(encoded)
+
+    return keep
+
+
+async def value_of(store: Store, digest: str, converter: DataConverter) -> Any:
+    """The value that was kept under a digest.
+
+    Raises:
+        StoreError: it cannot be had.
+    """
+    payload = await Driver(store).fetch(digest)
+    codec = converter.payload_codec
+    [decoded] = [payload] if codec is None else await codec.decode([payload])
+    return converter.payload_converter.from_payload(decoded)
+
+
+def _driver(converter: DataConverter) -> Driver | None:
+    storage = converter.external_storage
+    drivers = [] if storage is None else storage.drivers
+    return next((driver for driver in drivers if isinstance(driver, Driver)), None)

@@ -1,0 +1,122 @@
+"""What is counted and measured: by the names of the conventions, and our own beside them.
+
+No label is a run's or a person's. Those that people can make up, such as the name of an agent that
+is written in a request, take at most so many values; what comes after these is counted together.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from opentelemetry.metrics import Meter
+
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.internal.tracing import SpanRecord
+
+MAX_VALUES_OF_LABEL: Final = 100
+OTHERS: Final = "other"
+
+TOKENS: Final = "gen_ai.client.token.usage"
+DURATION: Final = "gen_ai.client.operation.duration"
+FIRST_CHUNK: Final = "gen_ai.client.operation.time_to_first_chunk"
+COST: Final = "holdfast.cost"
+TURNS: Final = "holdfast.turns"
+CALLS: Final = "holdfast.calls"
+RUNS: Final = "holdfast.runs.ended"
+WAITED: Final = "holdfast.approval.wait"
+ERRORS: Final = "holdfast.errors"
+# Of the inbox alone: it sees all that waits, whoever carries it out.
+WAITING: Final = "holdfast.approvals.waiting"
+OLDEST: Final = "holdfast.approvals.oldest"
+
+# As the conventions advise.
+_TOKEN_BUCKETS = [4**power for power in range(14)]
+_SECOND_BUCKETS = [0.01 * 2**power for power in range(14)]
+_WAIT_BUCKETS = [1, 10, 60, 600, 3_600, 14_400, 86_400, 259_200, 604_800]
+
+Labels = Mapping[str, Any]
+
+
+class Metrics:
+    """The instruments of a worker."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._values: dict[str, set[str]] = {}
+        self._tokens = _histogram(meter, TOKENS, "{token}", "Tokens used.", _TOKEN_BUCKETS)
+        self._duration = _histogram(
+            meter, DURATION, "s", "How long a request to a model took.", _SECOND_BUCKETS
+        )
+        self._first = _histogram(
+            meter, FIRST_CHUNK, "s", "How long a model took to say something.", _SECOND_BUCKETS
+        )
+        self._waited = _histogram(
+            meter, WAITED, "s", "How long a question waited for people.", _WAIT_BUCKETS
+        )
+        self._cost = meter.create_counter(COST, "1", "By the endpoints' prices.")
+        self._turns = meter.create_counter(TURNS, "{turn}", "Answers of models to runs.")
+        self._calls = meter.create_counter(CALLS, "{call}", "Calls that have ended.")
+        self._runs = meter.create_counter(RUNS, "{run}", "Runs that have ended.")
+        self._errors = meter.create_counter(ERRORS, "{error}", "Errors by code.")
+
+    def answered(
+        self,
+        labels: Labels,
+        usage: Usage,
+        seconds: float,
+        first_seconds: float | None,
+        *,
+        turn: bool,
+    ) -> None:
+        """A model has answered; `turn`: a run goes on by it."""
+        labels = self._bounded(labels)
+        self._duration.record(seconds, labels)
+        if first_seconds is not None:
+            self._first.record(first_seconds, labels)
+        for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+            if tokens is not None:
+                self._tokens.record(tokens, {**labels, "gen_ai.token.type": kind})
+        if usage.cost is not None:
+            self._cost.add(usage.cost, labels)
+        if turn:
+            self._turns.add(1, labels)
+
+    def unanswered(self, labels: Labels, seconds: float, error: str) -> None:
+        """A model has not answered."""
+        labels = self._bounded({**labels, "error.type": error})
+        self._duration.record(seconds, labels)
+        self._errors.add(1, {"error.type": labels["error.type"], "holdfast.of": "model"})
+
+    def over(self, span: SpanRecord, seconds: float) -> None:
+        """A run, a call or a wait is over."""
+        said = span.attributes
+        error = {} if span.error is None else {"error.type": span.error}
+        match span.kind:
+            case "tool":
+                self._calls.add(1, self._bounded(_of(said, "gen_ai.tool.name") | error))
+            case "run":
+                of = _of(said, "gen_ai.agent.name", "gen_ai.workflow.name", "holdfast.status")
+                self._runs.add(1, self._bounded(of | error))
+            case "approval":
+                of = _of(said, "holdfast.approval.kind", "holdfast.approval.verdict")
+                self._waited.record(seconds, self._bounded(of))
+        if error:
+            self._errors.add(1, self._bounded({**error, "holdfast.of": span.kind}))
+
+    def _bounded(self, labels: Labels) -> dict[str, Any]:
+        return {name: self._known(name, value) for name, value in labels.items()}
+
+    def _known(self, name: str, value: Any) -> Any:
+        """The value, unless the label has taken too many others."""
+        values = self._values.setdefault(name, set())
+        if str(value) not in values:
+            if len(values) >= MAX_VALUES_OF_LABEL:
+                return OTHERS
+            values.add(str(value))
+        return value
+
+
+def _histogram(meter: Meter, name: str, unit: str, words: str, buckets: list[Any]) -> Any:
+    return meter.create_histogram(name, unit, words, explicit_bucket_boundaries_advisory=buckets)
+
+
+def _of(attributes: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: attributes[name] for name in names if name in attributes}

@@ -1,0 +1,73 @@
+"""Spans of ids that are known beforehand: others name them as their parents, in other processes."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    TraceFlags,
+    TraceState,
+    set_span_in_context,
+)
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadConverter
+
+from holdfast.schemas.internal.tracing import HEADER, Place, read_header
+
+# The trace and the span that is made next, where they are known.
+_known: ContextVar[tuple[int, int] | None] = ContextVar("holdfast-known-ids", default=None)
+
+
+class KnownIds(RandomIdGenerator):
+    """Ids by chance, save where they are known."""
+
+    def generate_trace_id(self) -> int:
+        """The trace of a span without a parent; the SDK calls this."""
+        known = _known.get()
+        return super().generate_trace_id() if known is None else known[0]
+
+    def generate_span_id(self) -> int:
+        """The id of a span; the SDK calls this."""
+        known = _known.get()
+        return super().generate_span_id() if known is None else known[1]
+
+    def is_trace_id_random(self) -> bool:
+        """What follows from a digest is spread as evenly, and is no chance."""
+        return _known.get() is None
+
+
+@contextmanager
+def known_as(trace_id: str, span_id: str) -> Iterator[None]:
+    """Have the span that is made here known by these."""
+    token = _known.set((int(trace_id, 16), int(span_id, 16)))
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def context_of(place: Place) -> Context:
+    """The context of what hangs under a span that somebody else makes."""
+    state = TraceState.from_header([place.more.get("tracestate", "")])
+    context = SpanContext(
+        trace_id=int(place.trace_id, 16),
+        span_id=int(place.span_id, 16),
+        is_remote=True,
+        trace_flags=TraceFlags(int(place.flags, 16)),
+        trace_state=state,
+    )
+    return set_span_in_context(NonRecordingSpan(context), Context())
+
+
+def place_in(headers: Mapping[str, Payload]) -> Place | None:
+    """The place in a trace that an activity was sent; None where it was sent none."""
+    if HEADER not in headers:
+        return None
+    try:
+        return read_header(PayloadConverter.default.from_payload(headers[HEADER]))
+    except Exception:
+        return None  # in another form: it is not ours

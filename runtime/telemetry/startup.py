@@ -1,0 +1,127 @@
+"""How a process begins to tell a collector what it does, as its environment says."""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from opentelemetry._logs import Logger, LogRecord, SeverityNumber
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from holdfast.runtime.secrets import Secrets
+from holdfast.runtime.telemetry.telemetry import SCOPE, Telemetry
+from holdfast.runtime.telemetry.telemetry_settings import TelemetrySettings
+from holdfast.runtime.telemetry.trace_context import Placed
+
+# Who runs the process is told each trouble of the sending once in so long: with the collector away,
+# there is one with every batch.
+BETWEEN_TROUBLES_SECONDS: Final = 300
+
+_SENDING: Final = "opentelemetry"
+_SEVERITIES: Final = (
+    (logging.ERROR, SeverityNumber.ERROR, "ERROR"),
+    (logging.WARNING, SeverityNumber.WARN, "WARN"),
+    (logging.INFO, SeverityNumber.INFO, "INFO"),
+)
+
+
+def start(
+    settings: TelemetrySettings, service: str, environ: Mapping[str, str], secrets: Secrets
+) -> Telemetry | None:
+    """What tells the collector of this process; None where nothing is told.
+
+    Args:
+        settings: what is told.
+        service: what the process is, where its environment does not name it.
+        environ: its environment.
+        secrets: what is told to nobody.
+    """
+    if not settings.on:
+        return None
+    _seldom()
+    about = Resource.create({} if _is_named(environ) else {SERVICE_NAME: service})
+    reader = None
+    if settings.metrics:
+        interval_ms = settings.interval.total_seconds() * 1_000
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter(), interval_ms)
+    telemetry = Telemetry(
+        BatchSpanProcessor(OTLPSpanExporter()) if settings.traces else None,
+        reader,
+        content=settings.content,
+        secrets=secrets,
+        resource=about,
+    )
+    if settings.logs:
+        provider = LoggerProvider(about, shutdown_on_exit=False)
+        provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
+        logging.getLogger().addHandler(Lines(provider.get_logger(SCOPE), secrets))
+        telemetry.stops(provider)
+    return telemetry
+
+
+def _seldom() -> None:
+    """Have what the sending logs told seldom."""
+    sending = logging.getLogger(_SENDING)
+    if not any(isinstance(each, Seldom) for each in sending.handlers):
+        sending.addHandler(Seldom())
+        sending.propagate = False
+
+
+class Seldom(logging.Handler):
+    """Hands lines on as if they had been logged at the root: each, by its words, now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, float] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand a line on, or keep it back; logging calls this."""
+        if record.created - self._told.get(str(record.msg), 0.0) >= BETWEEN_TROUBLES_SECONDS:
+            self._told[str(record.msg)] = record.created
+            logging.getLogger().handle(record)
+
+
+class Lines(logging.Handler):
+    """Tells the collector every line that is logged, and where: without secrets."""
+
+    def __init__(self, logger: Logger, secrets: Secrets) -> None:
+        super().__init__()
+        self._logger = logger
+        self._secrets = secrets
+        self.addFilter(Placed())
+        self.addFilter(_of_others)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand a line on; logging calls this."""
+        number, text = next(
+            ((number, text) for level, number, text in _SEVERITIES if record.levelno >= level),
+            (SeverityNumber.DEBUG, "DEBUG"),
+        )
+        place = getattr(record, "at", {})
+        self._logger.emit(
+            LogRecord(
+                timestamp=int(record.created * 1e9),
+                severity_number=number,
+                severity_text=text,
+                body=self._secrets.clean_told(self.format(record)),
+                attributes={f"holdfast.{name}": each for name, each in place.items()}
+                | {"logger": record.name},
+            )
+        )
+
+
+def _of_others(record: logging.LogRecord) -> bool:
+    """What the sending itself logs is not sent: it would go round and round."""
+    return not record.name.startswith(_SENDING)
+
+
+def _is_named(environ: Mapping[str, str]) -> bool:
+    pairs = environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
+    named = any(pair.partition("=")[0].strip() == SERVICE_NAME for pair in pairs)
+    return named or bool(environ.get("OTEL_SERVICE_NAME"))

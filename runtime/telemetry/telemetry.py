@@ -1,0 +1,156 @@
+"""What a process tells a collector: its spans, its metrics, its log; and how it begins and stops.
+
+Everything goes into queues that are bounded, and from there in threads of their own: a collector
+that is slow, or away, holds up nothing. What has no room is left out.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from time import monotonic
+from typing import Any, Final, Protocol
+
+from opentelemetry.context import Context
+from opentelemetry.metrics import Meter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader
+from opentelemetry.sdk.resources import (
+    SERVICE_INSTANCE_ID,
+    SERVICE_NAME,
+    SERVICE_NAMESPACE,
+    Resource,
+)
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from holdfast.runtime.secrets import Secrets
+from holdfast.runtime.telemetry.metrics import Metrics
+from holdfast.runtime.telemetry.span_ids import KnownIds, context_of, known_as
+from holdfast.schemas.internal.tracing import SAMPLED, UNSAMPLED, Place, SpanRecord, Told
+
+SCOPE: Final = "holdfast"
+# Once a process stops, what is still in the queues has so long.
+FLUSH_SECONDS: Final = 5.0
+
+
+class _Stops(Protocol):
+    def shutdown(self) -> Any:
+        """Send what is there, and end."""
+
+
+class Telemetry:
+    """What one process tells.
+
+    Args:
+        processor: where its spans go; without one, there are none.
+        reader: who reads its metrics; without one, there are none.
+        content: whether spans tell arguments, results and messages.
+        secrets: what is told to nobody.
+    """
+
+    def __init__(
+        self,
+        processor: SpanProcessor | None = None,
+        reader: MetricReader | None = None,
+        *,
+        content: bool = False,
+        secrets: Secrets | None = None,
+        resource: Resource | None = None,
+    ) -> None:
+        self.content = content
+        self._secrets = secrets or Secrets()
+        self._about = about = resource or Resource.create()
+        self.spans = TracerProvider(resource=about, id_generator=KnownIds(), shutdown_on_exit=False)
+        if processor is not None:
+            self.spans.add_span_processor(processor)
+        readers = [] if reader is None else [reader]
+        provider = MeterProvider(readers, about, shutdown_on_exit=False)
+        self._traced = processor is not None
+        self._tracer = self.spans.get_tracer(SCOPE)
+        self.meter: Meter = provider.get_meter(SCOPE)
+        self.metrics = Metrics(self.meter)
+        self._stops: list[_Stops] = [self.spans, provider]
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What this process is, and which one of several: for what tells of it by another way."""
+        known = (SERVICE_NAMESPACE, SERVICE_NAME, SERVICE_INSTANCE_ID)
+        said = self._about.attributes
+        return {name: str(said[name]) for name in known if name in said}
+
+    def flags(self, trace_id: str, place: Place | None) -> str:
+        """Whether the spans of a run are wanted, as the sampler says: of a trace of its own, or of
+        the one in which whoever started it has a `place`."""
+        if not self._traced:
+            return UNSAMPLED
+        parent = None if place is None else context_of(place)
+        own = int(trace_id if place is None else place.trace_id, 16)
+        result = self.spans.sampler.should_sample(parent, own, "", SpanKind.INTERNAL)
+        return SAMPLED if result.decision is Decision.RECORD_AND_SAMPLE else UNSAMPLED
+
+    def begin(
+        self,
+        name: str,
+        place: Place,
+        attributes: Mapping[str, Any],
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:
+        """A span under a place in a trace."""
+        return self._tracer.start_span(
+            self._secrets.clean(name), context_of(place), kind, self.clean(attributes)
+        )
+
+    def record(self, span: SpanRecord, told: Told) -> None:
+        """A span that is over."""
+        self.metrics.over(span, (_nanoseconds(span.end) - _nanoseconds(span.start)) / 1e9)
+        if told.flags != SAMPLED:
+            return
+        parent = Context()
+        if span.parent_id is not None:
+            parent = context_of(Place(told.trace_id, span.parent_id, told.flags))
+        attributes = dict(span.attributes)
+        if span.error is not None:
+            attributes["error.type"] = span.error
+        with known_as(told.trace_id, span.span_id):
+            made = self._tracer.start_span(
+                self._secrets.clean(span.name),
+                parent,
+                SpanKind.INTERNAL,
+                self.clean(attributes),
+                start_time=_nanoseconds(span.start),
+            )
+        if span.error is not None:
+            made.set_status(Status(StatusCode.ERROR, span.error))
+        made.end(_nanoseconds(span.end))
+
+    def clean(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Attributes without the secrets of this process."""
+        return {name: self._secrets.clean_value(value) for name, value in attributes.items()}
+
+    def stops(self, also: _Stops) -> None:
+        """Have something else stop with it."""
+        self._stops.append(also)
+
+    def close(self) -> None:
+        """Send what is still there, for as long as there is time; never raises."""
+        threads = [
+            threading.Thread(target=_quietly, args=[one.shutdown], daemon=True)
+            for one in self._stops
+        ]
+        for thread in threads:
+            thread.start()
+        end = monotonic() + FLUSH_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, end - monotonic()))
+
+
+def _nanoseconds(at: str) -> int:
+    return int(datetime.fromisoformat(at).timestamp() * 1_000) * 1_000_000
+
+
+def _quietly(stop: Callable[[], Any]) -> None:
+    try:
+        stop()
+    except Exception:
+        return  # there is nothing that anybody could do about it any more

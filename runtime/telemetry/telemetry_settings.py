@@ -1,0 +1,185 @@
+"""What is told to a collector, and where that is: as the standard variables say.
+
+The SDK's exporters read most of these variables themselves. What they would pass over in silence
+(another protocol, an address that is none) is refused here, in a sentence that says what to do.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from holdfast.runtime.secrets import secrets_of_address, secrets_of_header
+
+CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+SIGNALS: Final = ("TRACES", "METRICS", "LOGS")
+DEFAULT_ENDPOINT: Final = "http://localhost:4318"
+DEFAULT_INTERVAL: Final = timedelta(minutes=1)
+_PROTOCOL: Final = "http/protobuf"
+_DISABLED, _ENDPOINT, _HEADERS = (
+    "OTEL_SDK_DISABLED",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+)
+_INTERVAL = "OTEL_METRIC_EXPORT_INTERVAL"
+_SAMPLER, _SHARE = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
+_SAMPLERS: Final = tuple(
+    f"{parent}{name}"
+    for parent in ("", "parentbased_")
+    for name in ("always_on", "always_off", "traceidratio")
+)
+# A day. What waits much longer than that runs into the bounds of those who wait.
+_MAX_INTERVAL_MS: Final = 86_400_000
+
+
+class TelemetryError(Exception):
+    """A variable that cannot be meant so: what is wrong, and what to do."""
+
+    def __init__(self, wrong: str, todo: str) -> None:
+        super().__init__(f"{wrong}; {todo}")
+        self.wrong = wrong
+        self.todo = todo
+
+
+@dataclass(frozen=True)
+class TelemetrySettings:
+    """Which signals are sent, and whether spans tell content. `metrics_url`, `headers` and
+    `interval` are for what does not read the environment itself: the core of Temporal's SDK."""
+
+    traces: bool = False
+    metrics: bool = False
+    logs: bool = False
+    content: bool = False
+    metrics_url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    interval: timedelta = DEFAULT_INTERVAL
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is sent."""
+        return self.traces or self.metrics or self.logs
+
+
+def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
+    """What the environment asks for: nothing, where it names no collector.
+
+    Raises:
+        TelemetryError: a variable is wrong.
+    """
+    if _said(environ, _DISABLED).lower() == "true":
+        return TelemetrySettings()
+    on = {signal: _wanted(environ, signal) for signal in SIGNALS}
+    for signal in SIGNALS:
+        if on[signal]:
+            _check(environ, signal)
+    if on["TRACES"]:
+        _check_sampler(environ)
+    return TelemetrySettings(
+        traces=on["TRACES"],
+        metrics=on["METRICS"],
+        logs=on["LOGS"],
+        content=_flag(environ, CONTENT),
+        metrics_url=_url(environ, "METRICS", "v1/metrics"),
+        headers=_headers(environ),
+        interval=_interval(environ),
+    )
+
+
+def secrets_of_telemetry(environ: Mapping[str, str]) -> Iterator[str]:
+    """What is sent to the collector and to nobody else."""
+    for signal in ("", *SIGNALS):
+        between = f"_{signal}" if signal else ""
+        for name, value in _pairs(_said(environ, f"OTEL_EXPORTER_OTLP{between}_HEADERS")):
+            yield from secrets_of_header(name, value)
+        yield from secrets_of_address(_said(environ, f"OTEL_EXPORTER_OTLP{between}_ENDPOINT"))
+
+
+def _said(environ: Mapping[str, str], name: str) -> str:
+    return environ.get(name, "").strip()
+
+
+def _wanted(environ: Mapping[str, str], signal: str) -> bool:
+    """Whether a signal is sent: where a collector is named, or asked for; logs, only if so."""
+    name = f"OTEL_{signal}_EXPORTER"
+    exporter = _said(environ, name).lower()
+    if exporter not in ("", "otlp", "none"):
+        wrong = f"the variable {name} names an exporter that is not there"
+        raise TelemetryError(wrong, "set it to `otlp` or `none`")
+    named = any(
+        _said(environ, each) for each in (_ENDPOINT, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+    )
+    return exporter == "otlp" or (named and not exporter and signal != "LOGS")
+
+
+def _check(environ: Mapping[str, str], signal: str) -> None:
+    for name in (_ENDPOINT, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"):
+        if not _is_address(_said(environ, name)):
+            wrong = f"the variable {name} holds no address"
+            raise TelemetryError(wrong, f"write it like {DEFAULT_ENDPOINT}")
+    for name in ("OTEL_EXPORTER_OTLP_PROTOCOL", f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"):
+        if _said(environ, name) not in ("", _PROTOCOL):
+            wrong = f"the variable {name} names a protocol that is not spoken"
+            todo = f"set it to `{_PROTOCOL}`, which collectors take at port 4318"
+            raise TelemetryError(wrong, todo)
+
+
+def _check_sampler(environ: Mapping[str, str]) -> None:
+    """See that a part of the runs is a part: what the SDK cannot read, it takes for all of them."""
+    said, share = _said(environ, _SAMPLER).lower(), _said(environ, _SHARE)
+    if said and said not in _SAMPLERS:
+        wrong = f"the variable {_SAMPLER} names a sampler that is not there"
+        raise TelemetryError(wrong, f"set it to one of {', '.join(_SAMPLERS)}")
+    if said.endswith("ratio") and share and not _is_part(share):
+        raise TelemetryError(f"the variable {_SHARE} is no part of 1", "write it like 0.1")
+
+
+def _is_part(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
+
+
+def _is_address(text: str) -> bool:
+    if not text:
+        return True
+    try:
+        address = urlsplit(text)
+        return address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:
+        return False
+
+
+def _flag(environ: Mapping[str, str], name: str) -> bool:
+    said = _said(environ, name).lower()
+    if said not in ("", "true", "false"):
+        raise TelemetryError(f"the variable {name} is unclear", "set it to `true` or `false`")
+    return said == "true"
+
+
+def _interval(environ: Mapping[str, str]) -> timedelta:
+    said = _said(environ, _INTERVAL)
+    if not said:
+        return DEFAULT_INTERVAL
+    if not said.isdecimal() or not 0 < float(said) <= _MAX_INTERVAL_MS:
+        wrong = f"the variable {_INTERVAL} is no number of milliseconds up to {_MAX_INTERVAL_MS}"
+        raise TelemetryError(wrong, "write it like 60000")
+    return timedelta(milliseconds=int(said))
+
+
+def _url(environ: Mapping[str, str], signal: str, path: str) -> str:
+    own = _said(environ, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+    return own or f"{(_said(environ, _ENDPOINT) or DEFAULT_ENDPOINT).rstrip('/')}/{path}"
+
+
+def _headers(environ: Mapping[str, str]) -> dict[str, str]:
+    own = _said(environ, "OTEL_EXPORTER_OTLP_METRICS_HEADERS")
+    return dict(_pairs(own or _said(environ, _HEADERS)))
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    for pair in text.split(","):
+        name, equals, value = pair.partition("=")
+        if equals and name.strip():
+            yield unquote(name.strip()), unquote(value.strip())

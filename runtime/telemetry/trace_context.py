@@ -1,0 +1,76 @@
+"""Where this thread is at work: in which run, turn and call, and where in a trace.
+
+Every line that is logged there tells it, so that what went wrong is found by the run, and the run
+by what went wrong.
+"""
+
+import logging
+from contextvars import ContextVar
+from typing import Any, Final
+
+from opentelemetry import trace
+from temporalio import activity, workflow
+
+from holdfast.schemas import names
+
+RUN: Final = "run"
+TURN: Final = "turn"
+CALL: Final = "call"
+TRACE: Final = "trace_id"
+SPAN: Final = "span_id"
+
+# Of the running activity: what its input says of its turn and call.
+_told: ContextVar[dict[str, Any] | None] = ContextVar("holdfast-told", default=None)
+# And the span that it is.
+_span: ContextVar[trace.Span] = ContextVar("holdfast-span")
+
+
+def enter(told: dict[str, Any]) -> None:
+    """What the running activity's own input says of where it is."""
+    _told.set(told)
+
+
+def enter_span(span: trace.Span) -> None:
+    """The running activity is this span, also for what is logged of it when it is over."""
+    _span.set(span)
+
+
+def here() -> dict[str, str]:
+    """Where this thread is; nothing where it is at work for no run."""
+    found = _here()
+    current = trace.get_current_span()
+    context = current.get_span_context()
+    if not context.is_valid:
+        context = _span.get(current).get_span_context()
+    if context.is_valid:
+        found[TRACE] = trace.format_trace_id(context.trace_id)
+        found[SPAN] = trace.format_span_id(context.span_id)
+    return found
+
+
+def _here() -> dict[str, str]:
+    if activity.in_activity():
+        info = activity.info()
+        told = _told.get() or {}
+        call = told.get(CALL) or names.call_of(info.activity_id)
+        return _place(info.workflow_id or "", told.get(TURN) or names.turn_of(call), call)
+    if workflow.in_workflow():
+        turn = getattr(workflow.instance(), "turn", 0)
+        return _place(workflow.info().workflow_id, turn, "")
+    return {}
+
+
+def _place(run: str, turn: int, call: str) -> dict[str, str]:
+    place = {RUN: run, TURN: str(turn or ""), CALL: call}
+    return {name: value for name, value in place.items() if value}
+
+
+class Placed(logging.Filter):
+    """Tells each line where it was logged: `place` as text, `at` by name."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Look around; logging calls this, where the line is logged."""
+        record.at = at = here()
+        text = " ".join(f"{name}={value}" for name, value in at.items())
+        record.place = f" [{text}]" if text else ""
+        return True

@@ -1,0 +1,70 @@
+"""What a delegate tells the run that it belongs to: the calls in it that wait for people."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from holdfast.schemas.base import Lenient
+from holdfast.schemas.decision import Kind
+
+MAX_PENDING_TOLD = 50
+MAX_ARGUMENTS_CHARACTERS = 200
+_Id = Annotated[str, Field(min_length=1, max_length=1000)]
+# It stands in a command that people are shown, and whoever may signal a run can say what waits.
+_CallId = Annotated[str, Field(pattern=r"^t[0-9]{1,9}(c[0-9]{1,9}|-[A-Za-z]{1,20})$")]
+_Line = Annotated[str, Field(max_length=MAX_ARGUMENTS_CHARACTERS)]
+
+
+class PendingThere(Lenient):
+    """A call that waits in a delegate, or in a delegate of its own: where, and what it would do."""
+
+    workflow_id: _Id
+    """The run that it is decided in."""
+    call_id: _CallId
+    """What a decision names."""
+    kind: Kind
+    """Why it waits."""
+    tool: _Line
+    """The tool that would be carried out."""
+    label: _Line
+    """Its name for people."""
+    arguments: _Line = ""
+    """The beginning of its arguments, in a line."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, whether or not it is at its default."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+class DelegateNews(Lenient):
+    """What waits in a delegate from now on: all of it, as far as it is told."""
+
+    call_id: _Id
+    """The call of the parent that the delegate carries out."""
+    pending: Annotated[list[PendingThere], Field(max_length=MAX_PENDING_TOLD)] = []
+    """What waits."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, whether or not it is at its default."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+class DelegateView(Lenient):
+    """A delegate under way, as the query `status` of its parent shows it."""
+
+    call_id: str
+    """The call that it carries out."""
+    tool: str
+    """The tool of the call."""
+    agent: str
+    """The agent whose run it is, or `anonymous`."""
+    workflow_id: str
+    """The run."""
+    status: str
+    """`awaiting_approval` where something waits in it, else `running`."""
+    pending: list[PendingThere] = []
+    """What waits in it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, whether or not it is at its default."""
+        return self.model_dump(mode="json", by_alias=True)

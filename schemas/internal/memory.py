@@ -1,0 +1,99 @@
+"""Memory: what an agent keeps beyond its runs; what is asked of it, and what it answers.
+
+A memory is a workflow of its own. Its bounds stand here: all of it has to fit into the input with
+which that workflow continues as new.
+"""
+
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from holdfast.schemas import names
+from holdfast.schemas.base import Lenient, Strict
+
+MAX_ENTRIES = 1_000
+MAX_KEY_CHARACTERS = 200
+MAX_VALUE_BYTES = 16_000
+# As JSON in UTF-8. Temporal writes it in ASCII, which takes at most three times as much: with all
+# else, less than the two megabytes that a payload may have.
+MAX_MEMORY_BYTES = 500_000
+MAX_QUERY_CHARACTERS = 500
+MAX_FOUND = 20
+DEFAULT_FOUND = 5
+# After so many writes a memory continues as new, so that it is soon read by a worker that does not
+# hold it: replayed from its beginning.
+MAX_WRITES_A_RUN = 200
+# What is answered for a memory that holds nothing, and for one that was never written.
+EMPTY: Final = {"entries": 0, "note": "the memory is empty"}
+
+Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS)]
+
+
+class MemoryOwner(Lenient):
+    """Whose memory it is. `inline`: the agent was written in a request, and named itself."""
+
+    agent: str
+    inline: bool = False
+    principal: str | None = None
+
+    def of(self, principal: str | None) -> "MemoryOwner":
+        """The same agent's, for this principal."""
+        return self.model_copy(update={"principal": principal})
+
+    @property
+    def workflow_id(self) -> str:
+        """The id of the workflow that keeps it."""
+        return names.memory_id(self.agent, self.principal, inline=self.inline)
+
+
+def _small(value: str) -> str:
+    size_bytes = len(value.encode("utf-8", "surrogatepass"))
+    if size_bytes > MAX_VALUE_BYTES:
+        raise ValueError(f"the text has {size_bytes} bytes; keep at most {MAX_VALUE_BYTES}")
+    return value
+
+
+class MemoryWrite(Strict):
+    """What is to be kept under a key from now on; null is nothing."""
+
+    key: Key
+    """What it is kept under."""
+    value: Annotated[str, AfterValidator(_small)] | None
+    """The text; null deletes what is there."""
+
+
+class MemoryRead(Strict):
+    """Which entry is wanted."""
+
+    key: Key | None = None
+    """What it is kept under; unset, the keys that there are."""
+
+
+class MemorySearch(Strict):
+    """What is looked for."""
+
+    query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
+    """Words, of which any may occur."""
+    limit: Annotated[int, Field(ge=1, le=MAX_FOUND)] = DEFAULT_FOUND
+    """The most entries."""
+
+
+class MemoryEntry(Lenient):
+    """One text that is kept, and since when."""
+
+    value: str
+    written_at: str
+
+
+class MemoryState(Lenient):
+    """What a memory begins with, and what it takes along when it continues as new: its entries from
+    the oldest to the newest, and marks of the last writes.
+
+    `writes_a_run` stands here, and stays what it was: a run that were replayed with another would
+    not do again what it did.
+    """
+
+    owner: MemoryOwner
+    writes_a_run: int
+    entries: dict[str, MemoryEntry] = {}
+    applied: list[str] = []

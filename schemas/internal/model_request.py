@@ -1,0 +1,100 @@
+"""How a request to a model travels between a run and the activity that makes it.
+
+History holds `Pointer` alone. `Page` is what the run answers, by query, to `PageOf`: the part of
+its log that the activity does not hold yet, under a megabyte at a time. To the process that it is
+in, the run hands the first page over when it has the activity scheduled.
+"""
+
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from holdfast.schemas.agent import Calling, ModelSettings, ToolChoice
+from holdfast.schemas.base import Lenient
+from holdfast.schemas.tool import Schema
+
+# The function by which a run hands `Page` over unasked, to the process that it is in: it takes a
+# workflow id, a `Pointer`, and what answers `PageOf`.
+HAND_OVER: Final = "holdfast-hand-over"
+
+
+class Pointer(Lenient):
+    """The input of `generate`: a place in the run's log, and the digest of all up to there.
+
+    The model reads what stands after entry `since`, which is where the newest summary begins to
+    hold; `origin` is the digest of all before. With a `call`, it is a place in the small log of the
+    request by which that call is answered. With `summary`, the model is asked for a summary of what
+    stands up to entry `upto`, and reads no more than that.
+    """
+
+    turn: int
+    entries: int
+    digest: str
+    call: str | None = None
+    since: int = 0
+    origin: str = ""
+    summary: bool = False
+    upto: int = 0
+
+    def about(self) -> dict[str, Any]:
+        """Which request it is, for whoever watches it being answered."""
+        call = {} if self.call is None else {"call": self.call}
+        return {"turn": self.turn, **call, **({"summary": True} if self.summary else {})}
+
+
+class PageOf(Lenient):
+    """Which part of the log is wanted: the entries after `after`, up to `upto`.
+
+    `offset` goes on in the middle of the entry `after + 1`, in characters. `call` and `summary` are
+    the pointer's.
+    """
+
+    after: Annotated[int, Field(ge=0)] = 0
+    upto: Annotated[int, Field(ge=0)]
+    offset: Annotated[int, Field(ge=0)] = 0
+    call: str | None = None
+    summary: bool = False
+
+
+class ToolOffer(Lenient):
+    """A tool as a model is shown it."""
+
+    name: str
+    description: str
+    parameters: Schema
+
+
+class Ask(Lenient):
+    """What does not stand in the log: with what settings the model is asked, this time.
+
+    `output` is the schema of an answer in JSON, which the instructions hold where it is
+    `output_told`: where they do not, whoever asks sees to it that the model reads it. With
+    `null_is_absent`, a property that is missing in the answer is as good as one that is null. In
+    `composed` calling the calls stand in the answer's text, and are no calls of the provider's.
+    """
+
+    model: ModelSettings
+    calling: Calling = "native"
+    instructions: str
+    tools: list[ToolOffer] = []
+    tool_choice: ToolChoice = "auto"
+    output: Schema | bool | None = None
+    output_told: bool = True
+    null_is_absent: bool = False
+    tail: str | None = None
+
+
+class Page(Lenient):
+    """A part of a log.
+
+    An item is a whole entry with a message as JSON text, or `#` and the digest of an entry that the
+    model does not see. `cut` says that the last item goes on in the next page.
+    """
+
+    items: list[str]
+    cut: bool = False
+    ask: Ask | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The page, without what is absent."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

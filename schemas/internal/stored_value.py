@@ -1,0 +1,38 @@
+"""What stands in a run for a result that is too large for it."""
+
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from holdfast.schemas.base import Lenient
+
+_KEY = "_stored"
+BEGINNING_CHARACTERS = 2_000
+
+
+class Stored(Lenient):
+    """A result that is kept outside of Temporal, in the worker's store, and is never read by a run.
+
+    It stands in a run as `{"_stored": {…}}`.
+    """
+
+    sha256: str
+    """What it is kept under."""
+    size_bytes: int
+    """How large it is, as JSON."""
+    beginning: str
+    """Its first characters: of a text as it is, of all else as JSON."""
+
+    @classmethod
+    def of(cls, value: Any) -> Self | None:
+        """What a value stands for, where it stands for something that is stored."""
+        if not (isinstance(value, dict) and value.keys() == {_KEY}):
+            return None
+        try:
+            return cls.read(value[_KEY])
+        except ValidationError:
+            return None
+
+    def value(self) -> dict[str, Any]:
+        """What stands in the run for it."""
+        return {_KEY: self.to_json()}

@@ -1,0 +1,116 @@
+"""How a run's place in a trace travels, and what of a run becomes spans.
+
+Between processes it is the header that Temporal's own tracing writes in every language: a JSON map,
+in it `traceparent` as the W3C writes it. The ids of a run and of its calls follow from what they
+are, so that every process that has to name one knows it, and a retry names the same.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue
+
+from holdfast.schemas.base import Lenient, canonical_json, sha256
+
+HEADER: Final = "_tracer-data"
+TRACEPARENT: Final = "traceparent"
+SAMPLED: Final = "01"
+UNSAMPLED: Final = "00"
+# Of what a starter sends along, with its vendors' own (`tracestate`) and its `baggage`.
+MAX_HEADER_CHARACTERS = 8_192
+
+_TRACE_CHARACTERS, _SPAN_CHARACTERS = 32, 16
+# Later versions may say more behind it.
+_VERSION, _NO_VERSION = "00", "ff"
+_PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+
+
+class Tracing(Lenient):
+    """How a run is traced: `flags` says whether its spans are wanted, or what is counted alone;
+    with `content`, spans tell arguments, results and messages."""
+
+    flags: str = SAMPLED
+    content: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a trace: a span of it, whether it is wanted, and what else travels with it."""
+
+    trace_id: str
+    span_id: str
+    flags: str = SAMPLED
+    more: dict[str, str] = field(default_factory=dict)
+
+    def at(self, span_id: str, flags: str) -> "Place":
+        """Another span of the same trace."""
+        return replace(self, span_id=span_id, flags=flags)
+
+    def header(self) -> dict[str, str]:
+        """What others are sent."""
+        parent = f"{_VERSION}-{self.trace_id}-{self.span_id}-{self.flags}"
+        return {**self.more, TRACEPARENT: parent}
+
+
+def read_header(said: Any) -> Place | None:
+    """The place that somebody has sent; None where it is none."""
+    if not isinstance(said, dict) or not all(isinstance(each, str) for each in said.values()):
+        return None
+    found = _PARENT.fullmatch(said.get(TRACEPARENT, ""))
+    if found is None or len(json.dumps(said)) > MAX_HEADER_CHARACTERS:
+        return None
+    version, trace_id, span_id, flags, rest = found.groups()
+    if version == _NO_VERSION or (version == _VERSION and rest):
+        return None
+    if not int(trace_id, 16) or not int(span_id, 16):
+        return None
+    more = {name: text for name, text in said.items() if name != TRACEPARENT}
+    return Place(trace_id, span_id, SAMPLED if int(flags, 16) & 1 else UNSAMPLED, more)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a run's ids follow from: its chain of runs, which no other in the world is."""
+
+    namespace: str
+    workflow_id: str
+    first_run_id: str
+
+    def trace_id(self) -> str:
+        """The trace of a run that nobody began as a part of theirs."""
+        return self._derived("trace")[:_TRACE_CHARACTERS]
+
+    def span_id(self, what: str = "") -> str:
+        """The span of the run, or of something in it, such as a call by its id."""
+        return self._derived("span", what)[:_SPAN_CHARACTERS]
+
+    def place(self, what: str = "", flags: str = SAMPLED) -> Place:
+        """That span, in the run's own trace."""
+        return Place(self.trace_id(), self.span_id(what), flags)
+
+    def _derived(self, *what: str) -> str:
+        return sha256(canonical_json([self.namespace, self.workflow_id, self.first_run_id, *what]))
+
+
+class SpanRecord(Lenient):
+    """Something that was, as a span: with an error's code, where it ended in one."""
+
+    kind: Literal["run", "tool", "approval"]
+    name: str
+    span_id: str
+    parent_id: str | None = None
+    start: str
+    end: str
+    error: str | None = None
+    attributes: dict[str, JsonValue] = {}
+
+
+class Told(Lenient):
+    """The input of `record_spans`: what is new of a run. `endpoint` is where its model is asked."""
+
+    trace_id: str
+    flags: str
+    endpoint: str | None = None
+    spans: list[SpanRecord] = []

@@ -1,0 +1,221 @@
+"""The entries of a run's log.
+
+Every entry has its number `n`, from 1, and the time when it was decided. Those in `EVENTS` are what
+the query `events` answers; the others are messages, state writes and decisions.
+"""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import JsonValue
+
+from holdfast.schemas.base import Lenient, canonical_json
+from holdfast.schemas.decision import Decided, Waiting
+from holdfast.schemas.errors import CallError
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.tool import OutputMethod
+
+
+class Entry(Lenient):
+    """What all entries have. `event` names the event that an entry is, where it is one."""
+
+    event: ClassVar[bool] = True
+    type: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry as it is digested and shown: its type, and what is not at its default."""
+        return {
+            "type": self.type,
+            **self.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+        }
+
+
+class MessageEntry(Entry):
+    """A message of the conversation that the model is shown."""
+
+    event = False
+    type: Literal["message"] = "message"
+    message: ChatMessage
+
+
+class WriteEntry(Entry):
+    """A write to a value that references read: by a call, or (without `call_id`) from outside."""
+
+    event = False
+    type: Literal["write"] = "write"
+    path: str
+    method: OutputMethod = "set"
+    value: JsonValue = None
+    instance: str | None = None
+    call_id: str | None = None
+
+
+class DecisionEntry(Entry):
+    """A decision that was counted, one that was ignored and why, or the end of a wait."""
+
+    event = False
+    type: Literal["decision"] = "decision"
+    call_id: str
+    decided: Decided | None = None
+    arguments: JsonValue = None
+    ignored: str | None = None
+    outcome: str | None = None
+
+
+class NoticeEntry(Entry):
+    """Something that whoever reads the run should know."""
+
+    event = False
+    type: Literal["notice"] = "notice"
+    text: str
+
+
+class SkillEntry(Entry):
+    """The run has this skill from now on."""
+
+    event = False
+    type: Literal["skill"] = "skill"
+    skill: str
+
+
+class SummaryEntry(Entry):
+    """From now on the model reads `text` in place of all entries up to number `upto`."""
+
+    event = False
+    type: Literal["summary"] = "summary"
+    upto: int
+    text: str
+
+
+class TurnStart(Entry):
+    """A request to the model begins."""
+
+    type: Literal["turn_start"] = "turn_start"
+    turn: int
+    """Its number, from 1."""
+
+
+class ToolCall(Entry):
+    """The model made a call; `arguments` as they would be carried out, where they are valid."""
+
+    type: Literal["tool_call"] = "tool_call"
+    turn: int
+    """The turn that it was made in."""
+    call_id: str
+    """The call."""
+    tool: str
+    """The tool."""
+    label: str | None = None
+    """The tool's name for people."""
+    arguments: JsonValue = None
+    """What it is called with."""
+    reasoning: str | None = None
+    """Why the model makes the call."""
+    waits_for: list[str] = []
+    """The calls of its turn that it waits for, by their ids."""
+    instance: str | None = None
+    """Whose data it reads and writes, in a run with instances."""
+
+
+class ConfirmationRequired(Entry):
+    """A call waits for a person. `reminder` counts how often it was asked again."""
+
+    type: Literal["confirmation_required"] = "confirmation_required"
+    turn: int
+    """The turn of the call."""
+    call_id: str
+    """The call."""
+    reminder: int = 0
+    """How often it was asked again."""
+    approval: Waiting
+    """What is asked."""
+
+
+class ToolStart(Entry):
+    """A call is carried out now."""
+
+    type: Literal["tool_start"] = "tool_start"
+    turn: int
+    """The turn of the call."""
+    call_id: str
+    """The call."""
+    tool: str
+    """The tool."""
+    arguments: JsonValue = None
+    """What it is called with, where that was not known before."""
+    delegate: str | None = None
+    """The agent whose run carries it out: a run of its own, with the id `<run>.<call>`."""
+
+
+class ToolEnd(Entry):
+    """A call has its result. `value` is here only where the model is not shown all of it."""
+
+    type: Literal["tool_end"] = "tool_end"
+    turn: int
+    """The turn of the call."""
+    call_id: str
+    """The call."""
+    tool: str
+    """The tool."""
+    error: CallError | None = None
+    """Why it failed, if it did."""
+    value: JsonValue = None
+    """The whole result, where the model is not shown all of it."""
+    details: JsonValue = None
+    """What the tool says to logs and screens."""
+
+
+class TurnEnd(Entry):
+    """A turn is over."""
+
+    type: Literal["turn_end"] = "turn_end"
+    turn: int
+    """Its number, from 1."""
+    usage: Usage = Usage()
+    """What it used."""
+
+
+class Done(Entry):
+    """The run ended with a result."""
+
+    type: Literal["done"] = "done"
+    status: str
+    """How it ended."""
+    output: JsonValue = None
+    """What came of it."""
+
+
+class Error(Entry):
+    """The run failed or was cancelled."""
+
+    type: Literal["error"] = "error"
+    code: str
+    """What kind of end it is."""
+    message: str
+    """What happened, and what to do."""
+
+
+EVENTS = frozenset(
+    kind.model_fields["type"].default for kind in Entry.__subclasses__() if kind.event
+)
+"""The types of those entries that are events."""
+SHOWN_TO_MODELS = frozenset(("message", "summary"))
+"""The types of those entries that a model reads."""
+
+
+def digested(record: dict[str, Any]) -> bytes:
+    """The bytes of an entry that its digest is over: canonical JSON, without the times in it.
+
+    A waiting call is digested without its decisions too: they have entries of their own.
+    """
+    timeless = _without(record, "at")
+    if "decided" in timeless:
+        timeless["decided"] = _without(timeless["decided"], "at")
+    if "approval" in timeless:
+        times = ("requestedAt", "expiresAt", "decisions")
+        timeless["approval"] = _without(timeless["approval"], *times)
+    return canonical_json(timeless)
+
+
+def _without(record: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key not in keys}

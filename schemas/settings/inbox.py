@@ -1,0 +1,108 @@
+"""`inbox.yaml`: where the inbox is found, and how it knows who decides."""
+
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from holdfast.schemas.base import Strict
+from holdfast.schemas.settings.encryption import VARIABLE_PATTERN
+
+MAX_NETWORKS = 100
+MAX_MAPPED_GROUPS = 1_000
+_HEADER = r"^[A-Za-z0-9-]{1,100}$"
+_ORIGIN = r"^https?://[^/?#\\@]+/?$"
+
+
+def _network(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError:
+        raise ValueError("that is no network; write it as 10.1.0.0/16 or fd00::/8") from None
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Origin = Annotated[str, Field(pattern=_ORIGIN, max_length=300)]
+"""An origin: `https://inbox.example.com`."""
+
+
+class Oidc(Strict):
+    """A provider of OpenID Connect, with which people sign in."""
+
+    issuer: Annotated[str, Field(pattern=r"^https?://[^/]", max_length=1_000)]
+    """The provider, as it calls itself: `https`, or `http` on this machine."""
+    client_id: Annotated[str, Field(min_length=1, max_length=500)]
+    """As what it knows the inbox."""
+    client_secret_env: Annotated[str | None, Field(pattern=VARIABLE_PATTERN)] = None
+    """The environment variable that holds the inbox's secret there; never the secret. Without it,
+    the inbox is a public client."""
+    scopes: Annotated[list[Name], Field(max_length=50)] = ["openid", "profile", "email"]
+    """What the provider is asked for; `openid` always."""
+    name_claim: Name = "sub"
+    """What of the id token is somebody's name in every record. It is to be one that nobody can
+    choose for themselves, and nobody else has."""
+    groups_claim: Name = "groups"
+    """What of the id token lists their groups."""
+    groups: Annotated[dict[str, list[Name]], Field(max_length=MAX_MAPPED_GROUPS)] | None = None
+    """For which groups of approvers the members of each of the provider's groups decide; those of
+    no other count (default: each under its own name)."""
+    allow: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
+    """Who may come in: members of one of these groups of approvers (default: everybody whom the
+    provider signs in)."""
+
+
+class Proxy(Strict):
+    """A proxy in front of the inbox, which signs people in and says who they are."""
+
+    user_header: Annotated[str, Field(pattern=_HEADER)]
+    """The header that holds somebody's name."""
+    groups_header: Annotated[str | None, Field(pattern=_HEADER)] = None
+    """The header that holds their groups of approvers, with commas between them."""
+    networks: Annotated[
+        list[Annotated[str, AfterValidator(_network)]],
+        Field(min_length=1, max_length=MAX_NETWORKS),
+    ]
+    """Where the proxy is: the headers count from these addresses alone."""
+
+    def ranges(self) -> Sequence[IPv4Network | IPv6Network]:
+        """The networks."""
+        return [ip_network(each) for each in self.networks]
+
+
+class Programs(Strict):
+    """What programs may do that start runs, beside naming an agent or a tool of the worker."""
+
+    definitions: bool = False
+    """Write an agent or a tool out: what it says of itself lets calls through that people would be
+    asked about."""
+    principals: bool = False
+    """Name whom a run acts for, and what they may do (default: it acts for whoever starts it)."""
+
+
+class InboxSettings(Strict):
+    """`inbox.yaml`: without `oidc` and `proxy`, whoever starts the inbox is known by a link."""
+
+    schema_uri: Annotated[str | None, Field(alias="$schema")] = None
+    """What an editor checks the file with; not read."""
+    url: Origin | None = None
+    """Where people find the inbox: the https address of the proxy in front of it."""
+    temporal_ui: Origin | None = None
+    """Where Temporal's own UI is, to which each run is linked."""
+    oidc: Oidc | None = None
+    """People sign in with a provider of OpenID Connect."""
+    proxy: Proxy | None = None
+    """A proxy signs people in."""
+    tokens: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
+    """The keys that programs' tokens are checked with: a file such as `keys.yaml`, seen from the
+    folder of this one, or an address."""
+
+    programs: Programs = Programs()
+    """What programs may do."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "InboxSettings":
+        if self.oidc is not None and self.proxy is not None:
+            raise ValueError("`oidc` and `proxy` stand beside each other; keep one of them")
+        return self

@@ -1,0 +1,75 @@
+"""Key sets: the worker's own configuration of whose tokens it takes, and what they are good for."""
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, RootModel, model_validator
+
+from holdfast.schemas.base import Duration, Strict, format_duration, parse_duration
+from holdfast.schemas.token import Purpose
+
+MAX_LEEWAY = timedelta(minutes=10)
+MAX_SETS = 100
+
+Use = Literal["decisions", "principals"]
+USES: dict[Purpose, Use] = {"decision": "decisions", "principal": "principals"}
+
+
+def _small(leeway: timedelta) -> timedelta:
+    if leeway > MAX_LEEWAY:
+        raise ValueError(f"clocks differ by less; write at most {format_duration(MAX_LEEWAY)}")
+    return leeway
+
+
+# For editors: what `_complete` checks.
+_ONE_OF: dict[str, JsonValue] = {"oneOf": [{"required": ["file"]}, {"required": ["url"]}]}
+
+
+class KeySet(Strict):
+    """Public keys, and what a token that one of them has signed must say to count."""
+
+    model_config = ConfigDict(json_schema_extra=_ONE_OF)
+
+    file: Annotated[str, Field(min_length=1)] | None = None
+    """A file with the keys: a JWK set in JSON, or PEM. It is read again whenever it changes."""
+    url: Annotated[
+        str | None, Field(json_schema_extra={"pattern": "^https?://[^/]"}, max_length=2_000)
+    ] = None
+    """Where a JWK set is served: `https`, or `http` on this machine."""
+    issuer: Annotated[str, Field(min_length=1)] | None = None
+    """What a token has to say as `iss` (default: anything, or nothing)."""
+    audience: Annotated[str, Field(min_length=1)] | None = None
+    """What a token has to say as `aud`. Without it, one that says any is not for this worker."""
+    subject: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Who alone signs with these keys (default: a token says it, as `sub`)."""
+    groups: Annotated[list[str], Field(max_length=100)] | None = None
+    """The groups that decisions may be signed for with these keys (default: any)."""
+    for_: Annotated[list[Use], Field(alias="for", min_length=1)] = ["decisions", "principals"]
+    """What its tokens are good for."""
+    leeway: Annotated[Duration, AfterValidator(_small)] = parse_duration("30s")
+    """By how much the clocks of this worker and of whoever signs may differ."""
+    refresh: Duration = parse_duration("10m")
+    """How old keys from a `url` may get before they are fetched again."""
+    keep: Duration = parse_duration("1d")
+    """How long the last good keys are used while they cannot be read again."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "KeySet":
+        if self.file is None and self.url is None:
+            raise ValueError("a key set needs `file` or `url`; add one of them")
+        if self.file is not None and self.url is not None:
+            raise ValueError("`file` and `url` stand beside each other; keep one of them")
+        return self
+
+
+_SCHEMA_URI: JsonValue = {
+    "type": "string",
+    "description": "What an editor checks the file with; not read.",
+}
+
+
+class KeySets(RootModel[Annotated[dict[str, KeySet], Field(min_length=1, max_length=MAX_SETS)]]):
+    """`keys.yaml`: key sets by name."""
+
+    # What an editor checks the file with is no key set.
+    model_config = ConfigDict(json_schema_extra={"properties": {"$schema": _SCHEMA_URI}})

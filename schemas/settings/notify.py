@@ -1,0 +1,201 @@
+"""Notifiers: the worker's own configuration of who is told of waiting calls, and what is told."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, JsonValue, model_validator
+
+from holdfast.schemas.base import Lenient, Strict
+from holdfast.schemas.decision import Decided, Waiting
+
+NewsKind = Literal["asked", "reminder", "expired", "decided"]
+Content = Literal["full", "brief", "none"]
+Tls = Literal["starttls", "tls", "none"]
+Lapse = Literal["deny", "fail", "approve", "give_up", "end"]
+MAX_CHANNELS = 20
+MAX_ADDRESSES = 50
+MAX_GROUPS = 100
+
+# For editors: what is checked when the worker starts.
+_ADDRESS: JsonValue = "^https?://[^/@?#]+[^?#]*$"
+_VARIABLE: JsonValue = "^[A-Za-z_][A-Za-z0-9_]{0,99}$"
+Variable = Annotated[str, Field(min_length=1, max_length=100)]
+_Named = Field(json_schema_extra={"pattern": _VARIABLE})
+_MailTo = Annotated[
+    str,
+    Field(min_length=3, max_length=320, json_schema_extra={"pattern": r"^[^@\s]+@[^@\s]+$"}),
+]
+_MailList = Annotated[list[_MailTo], Field(max_length=MAX_ADDRESSES)]
+
+
+class Webhook(Strict):
+    """A program that is told by HTTP, signed as Standard Webhooks has it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["url"]}, {"required": ["urlEnv"]}]}
+    )
+
+    url: Annotated[
+        str | None, Field(json_schema_extra={"pattern": "^https?://[^/@]"}, max_length=2_000)
+    ] = None
+    """Where it listens."""
+    url_env: Annotated[Variable | None, _Named] = None
+    """The environment variable that holds where it listens, where that is a secret."""
+    secret_env: Annotated[Variable, _Named]
+    """The environment variable that holds the secret it knows us by: `whsec_…`; while it is
+    changed, the new one and the old one, with a space between."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Webhook":
+        if (self.url is None) == (self.url_env is None):
+            raise ValueError("a webhook has one address; write either `url` or `urlEnv`")
+        return self
+
+
+class Slack(Strict):
+    """An incoming webhook of Slack, or of a server that takes the same messages."""
+
+    url_env: Annotated[Variable, _Named]
+    """The environment variable that holds its address: whoever has that may write there."""
+
+
+_SECURED: dict[str, JsonValue] = {
+    "anyOf": [{"required": ["to"]}, {"required": ["toGroups"]}],
+    "dependentRequired": {"username": ["passwordEnv"], "passwordEnv": ["username"]},
+    "if": {"properties": {"tls": {"const": "none"}}, "required": ["tls"]},
+    "then": {
+        "properties": {
+            "host": {
+                "description": "A server on this machine.",
+                "pattern": r"^(localhost|127\.[0-9.]+|::1)$",
+            }
+        }
+    },
+}
+
+
+class Mail(Strict):
+    """A mail server, and who gets the messages."""
+
+    model_config = ConfigDict(json_schema_extra=_SECURED)
+
+    host: Annotated[str, Field(min_length=1, max_length=255)]
+    """The server."""
+    port: Annotated[int | None, Field(ge=1, le=65_535)] = None
+    """Its port (default: 587, with `tls: tls` 465, with `tls: none` 25)."""
+    tls: Tls = "starttls"
+    """How the connection is secured; `none` only with a server on this machine."""
+    username: Annotated[str, Field(min_length=1, max_length=320)] | None = None
+    """Who logs in (default: nobody does)."""
+    password_env: Annotated[Variable | None, _Named] = None
+    """The environment variable that holds the password."""
+    from_: Annotated[_MailTo, Field(alias="from")]
+    """Whom the messages come from."""
+    to: _MailList = []
+    """Who gets every message of the channel."""
+    to_groups: Annotated[dict[str, _MailList], Field(max_length=MAX_GROUPS)] = {}
+    """Who gets, besides, what this approver group decides on; all of them what anybody may."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Mail":
+        if not self.to and not any(self.to_groups.values()):
+            raise ValueError("nobody gets the messages; say who, in `to` or `toGroups`")
+        if (self.username is None) != (self.password_env is None):
+            raise ValueError("`username` and `passwordEnv` go together; write both, or neither")
+        return self
+
+
+class Channel(Strict):
+    """One way to tell people, and of what."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": [kind]} for kind in ("webhook", "mail", "slack")]}
+    )
+
+    webhook: Webhook | None = None
+    """A program, over HTTP."""
+    mail: Mail | None = None
+    """People, by mail."""
+    slack: Slack | None = None
+    """People, in a channel of Slack or of what is compatible with it."""
+    groups: Annotated[list[str], Field(max_length=MAX_GROUPS)] = []
+    """Tell only of what these approver groups decide on, or anybody may (default: of all)."""
+    on: Annotated[list[NewsKind], Field(min_length=1)] = ["asked", "reminder", "expired", "decided"]
+    """What is told: that a call waits, that it still does, that nobody decided in time, that
+    somebody did."""
+    content: Content = "brief"
+    """How much is told: `full` with the arguments and the model's reasons, `brief` without,
+    `none` nothing but that there is something, and where."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Channel":
+        ways = [self.webhook, self.mail, self.slack]
+        if sum(way is not None for way in ways) != 1:
+            raise ValueError("a channel has one way; write one of `webhook`, `mail` and `slack`")
+        return self
+
+
+def _with_schema_uri(schema: dict[str, Any]) -> None:
+    """What an editor checks the file with is no setting."""
+    said = "What an editor checks the file with; not read."
+    schema["properties"]["$schema"] = {"type": "string", "description": said}
+
+
+class Notifiers(Strict):
+    """`notify.yaml`: where the inbox is, and the channels by name."""
+
+    model_config = ConfigDict(json_schema_extra=_with_schema_uri)
+
+    inbox: Annotated[str, Field(json_schema_extra={"pattern": _ADDRESS}, max_length=2_000)]
+    """Where people reach the inbox: what links begin with."""
+    channels: Annotated[dict[str, Channel], Field(min_length=1, max_length=MAX_CHANNELS)]
+    """The channels, each under a name of your own."""
+
+
+class Listener(Lenient):
+    """What a run knows of a channel."""
+
+    name: str
+    groups: list[str] = []
+    on: list[NewsKind] = []
+
+
+class News(Lenient):
+    """What people are told: of one question, one thing.
+
+    The same is told twice where it is not known whether it arrived: `id` is the same then.
+    """
+
+    id: str
+    """Of this news; who has had one with it already may drop it."""
+    about: str
+    """Of the question: the same for all that is told of it."""
+    kind: NewsKind
+    """What happened: it was asked, asked again, nobody decided in time, or somebody did."""
+    at: str
+    """When."""
+    reminder: int = 0
+    """How often it has been asked again."""
+    workflow_id: str
+    """The run."""
+    agent: str | None = None
+    """Whose run it is; none: it is a single call."""
+    principal: str | None = None
+    """On whose behalf it acts."""
+    waiting: Waiting
+    """The call, as it is shown; what is long is cut."""
+    lapse: Lapse
+    """What becomes of it where nobody decides: it is denied, the run fails, it is carried out, it
+    is given up, the run ends."""
+    decided: Decided | None = None
+    """The decision that ended the wait, where one did."""
+    link: str | None = None
+    """Where it is decided, or where there is to be seen what came of it."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody is waited for any more."""
+        return self.kind in ("expired", "decided")
+
+    def to_json(self) -> dict[str, Any]:
+        """What there is to say, and the call as the query `approvals` shows it."""
+        return {**super().to_json(), "waiting": self.waiting.to_json()}

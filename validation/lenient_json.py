@@ -1,0 +1,105 @@
+"""JSON as models write it: inside a code fence, with trailing commas; and what JSON can be kept."""
+
+import json
+import math
+import re
+from typing import Any
+
+from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
+
+MAX_INTEGER_DIGITS = 1_000
+
+# The word behind the opening of a code fence.
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*\s*\Z")
+# A string (also one that never ends, or the search would start anew at each of its quotes), or a
+# comma with nothing behind it.
+_STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def read_json(text: str) -> Any:
+    """Read JSON as models write it.
+
+    Raises:
+        ValueError: it is no JSON all the same, or none that can be kept.
+    """
+    value = sound(_loads(_unfenced(text)))
+    return _without_halves(value) if _HALF.search(text) else value
+
+
+def sound(value: Any) -> Any:
+    """The value itself, which can be kept and shown.
+
+    Raises:
+        ValueError: it is too deep, or holds what JSON does not have.
+    """
+    if is_deeper(value, MAX_JSON_DEPTH):
+        raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels")
+    if not _is_finite(value):
+        raise ValueError("it holds NaN or an infinity, which JSON does not have")
+    return value
+
+
+def _unfenced(text: str) -> str:
+    fenced = text.strip()
+    if not (fenced.startswith("```") and fenced.endswith("```") and len(fenced) >= 6):
+        return text
+    inner = fenced[3:-3]
+    first, newline, rest = inner.partition("\n")
+    return rest if newline and _LANGUAGE.match(first) else inner.removeprefix("json")
+
+
+def _loads(text: str) -> Any:
+    try:
+        return _strict(text)
+    except ValueError as first:
+        mended = _STRING_OR_COMMA.sub(lambda m: m.group(0) if m.group(0) != "," else "", text)
+        try:
+            return _strict(mended)
+        except ValueError:
+            raise first from None
+
+
+def _strict(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite, parse_int=_integer)
+    except RecursionError:
+        raise ValueError(f"nested deeper than {MAX_JSON_DEPTH} levels") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no JSON number")
+    return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > MAX_INTEGER_DIGITS:
+        raise ValueError(f"a number has {len(text)} digits; at most {MAX_INTEGER_DIGITS}")
+    return int(text)
+
+
+def _without_halves(value: Any) -> Any:
+    """The value without halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case list():
+            return [_without_halves(item) for item in value]
+        case dict():
+            return {_without_halves(key): _without_halves(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _is_finite(value: Any) -> bool:
+    match value:
+        case float():
+            return math.isfinite(value)
+        case dict():
+            return all(_is_finite(item) for item in value.values())
+        case list():
+            return all(_is_finite(item) for item in value)
+        case _:
+            return True

@@ -1,0 +1,219 @@
+"""What is wrong with a value, and how it is said: where, why, and what to do.
+
+A `Fault` names its place within the value. Whoever knows where the value came from (a file and a
+line, a command's option, a run's input) puts that before it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from holdfast.schemas.phrases import (
+    NAME_PATTERN,
+    NAME_WORDS,
+    closest,
+    example,
+    is_wrong_type,
+    misfit,
+    nearest,
+    quoted,
+    wanted,
+)
+
+Where = tuple[str | int, ...]
+"""A place in a value: keys and indexes."""
+
+MAX_ERRORS = 100
+MAX_FAULTS_TOLD = 5
+MAX_TOLD_CHARS = 2_000
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that does not load. `where` is its place in the value that was read."""
+
+    where: Where
+    reason: str
+    mend: str
+
+    def under(self, *steps: str | int) -> "Fault":
+        """The fault as whoever holds the value at `steps` sees it."""
+        return replace(self, where=(*steps, *self.where))
+
+    def __str__(self) -> str:
+        said = f"{self.reason}; {self.mend}" if self.mend else self.reason
+        return f"`{spelled(self.where)}`: {said}" if self.where else said
+
+
+def spelled(where: Where) -> str:
+    """A place as a person writes it: `tools[0]._activity.type`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in where)
+    return "".join(steps).removeprefix(".")
+
+
+def told(faults: Sequence[Fault]) -> str:
+    """The first few faults in one line, for where there is no room to list them."""
+    said = ". ".join(str(fault) for fault in faults[:MAX_FAULTS_TOLD])[:MAX_TOLD_CHARS]
+    more = len(faults) - MAX_FAULTS_TOLD
+    return f"{said}. And {more} more" if more > 0 else said
+
+
+def name_fault(name: str, key: str) -> Fault | None:
+    """Why a file's name cannot be the name of what is in it, if it cannot; `key` says another."""
+    if re.match(NAME_PATTERN, name):
+        return None
+    mend = f"give the file another, or say one with `{key}`: {NAME_WORDS}"
+    return Fault((), f"the file's name {quoted(name)} is no good name", mend)
+
+
+def faults_of(error: ValidationError, value: Any, model: type[BaseModel]) -> list[Fault]:
+    """The faults that pydantic found when it read `value` as `model`.
+
+    Of a union, pydantic tells what is wrong with every branch: only the branch that fits best is
+    kept, or where none does, what each of them would take.
+    """
+    errors = error.errors(include_url=False)[:MAX_ERRORS]
+    found = [_Found.of(details, value) for details in errors]
+    deepest = [each for each in found if not any(each.is_shallower(other) for other in found)]
+    at_place: dict[Where, list[ErrorDetails]] = {}
+    for each in deepest:
+        at_place.setdefault(each.where, []).append(each.details)
+    faults = [
+        Fault(where, reason, mend)
+        for where, errors in at_place.items()
+        for reason, mend in _said(errors, field_names(model, where[:-1]))
+    ]
+    return [fault for fault in faults if not _is_misspelt(fault, faults)]
+
+
+def _is_misspelt(missing: Fault, faults: list[Fault]) -> bool:
+    """Whether what is missing is there, misspelt, and told as that."""
+    return missing.reason.endswith("is missing") and any(
+        other.where[:-1] == missing.where
+        and other.mend == f"did you mean {missing.reason.partition(' ')[0]}?"
+        for other in faults
+    )
+
+
+def field_names(model: type[BaseModel], where: Where = ()) -> set[str]:
+    """The fields of the object at a place in the model, as people write them."""
+    whole = _schema(model)
+    objects = list(_branches(whole, whole))
+    for step in where:
+        objects = [
+            branch
+            for each in objects
+            for inner in _inner(each, step)
+            for branch in _branches(inner, whole)
+        ]
+    return {name for each in objects for name in each.get("properties", {})}
+
+
+@cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
+
+
+def _branches(schema: Any, whole: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The schema without references, or what it is one of."""
+    if not isinstance(schema, dict):
+        return
+    if "$ref" in schema:
+        yield from _branches(whole["$defs"][schema["$ref"].rpartition("/")[2]], whole)
+    for branch in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        yield from _branches(branch, whole)
+    yield schema
+
+
+def _inner(schema: Mapping[str, Any], step: str | int) -> Iterator[Any]:
+    if isinstance(step, int):
+        yield schema.get("items")
+    else:
+        yield schema.get("properties", {}).get(step, schema.get("additionalProperties"))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """One of pydantic's errors: its place in the value, and whether a union is on the way there."""
+
+    where: Where
+    in_union: bool
+    details: ErrorDetails
+
+    @classmethod
+    def of(cls, details: ErrorDetails, value: Any) -> "_Found":
+        where: list[str | int] = []
+        skipped = tagged = False
+        for step in details["loc"]:
+            if not tagged and isinstance(value, dict) and value.get("type") == step:
+                skipped = tagged = True  # of a union's branches, the one that `type` names
+            elif _has(value, step):
+                tagged = False
+                where.append(step)
+                value = value[step]
+            elif step != details["loc"][-1] or details["type"] != "missing":
+                skipped = True  # the name of a union's branch, which is not in the value
+        return cls(tuple(where), skipped, details)
+
+    def is_shallower(self, other: "_Found") -> bool:
+        """Whether `other` is of a branch that fits better: it got further into the same value."""
+        begins = other.where[: len(self.where)] == self.where
+        goes_on = len(other.where) > len(self.where) or not is_wrong_type(other.details)
+        return (
+            self.in_union and is_wrong_type(self.details) and begins and goes_on and other.in_union
+        )
+
+
+def _has(value: Any, step: str | int) -> bool:
+    if isinstance(value, dict):
+        return step in value
+    return isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)
+
+
+def _said(errors: list[ErrorDetails], known: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The reason and the mend of what is wrong at one place."""
+    if len(errors) > 1 and all(is_wrong_type(error) for error in errors):
+        wants = list(dict.fromkeys(map(wanted, errors)))
+        near = _meant(errors)
+        yield misfit(errors[0]["input"]), near or f"write {', or '.join(wants)}"
+        return
+    for error in errors:
+        yield _reason(error, known)
+
+
+def _reason(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str]:
+    last = str(error["loc"][-1]) if error["loc"] else ""
+    match error["type"]:
+        case "extra_forbidden":
+            # Another branch of a union may know it.
+            known = [name for name in known if name != last]
+            alike = [name for name in known if name.startswith("_") == last.startswith("_")]
+            return f"unknown field {quoted(last)}", nearest(last, alike)
+        case "missing":
+            return f"`{last}` is missing", "add it"
+        case "value_error":
+            reason, _, mend = error["msg"].removeprefix("Value error, ").partition("; ")
+            if mend or isinstance(error["input"], dict | list):
+                return reason, mend
+            return misfit(error["input"]), reason
+        case _:
+            mend = _meant([error]) or f"write {wanted(error)}{example(error)}"
+            return misfit(error["input"]), mend
+
+
+def _meant(errors: list[ErrorDetails]) -> str:
+    """Which of the words that may stand there was meant, if one was."""
+    words = [
+        word
+        for error in errors
+        if error["type"] == "literal_error"
+        for word in re.findall(r"'([^']+)'", str((error.get("ctx") or {})["expected"]))
+    ]
+    value = errors[0]["input"]
+    close = closest(value, words) if isinstance(value, str) and len(words) > 1 else []
+    return nearest(value, close) if close else ""

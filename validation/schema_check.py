@@ -1,0 +1,200 @@
+"""JSON Schemas that people write: whether one can be used, for ever and at no risk.
+
+A run keeps its schemas until it ends and checks with them inside the workflow. So a schema is
+checked in full before a run takes it: that it is draft 2020-12, that it refers to nothing outside
+itself and to nothing that is missing, that checking with it ends, and that it is of a sane size.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import best_match
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from holdfast.schemas.base import json_size
+from holdfast.schemas.json_schema import DRAFT
+from holdfast.schemas.phrases import nearest
+from holdfast.validation.problems import Fault, Where
+from holdfast.validation.regex import PatternRefused, pattern, steps_of
+from holdfast.validation.schema_keywords import keyword_faults, value_fault
+
+MAX_SCHEMA_BYTES = 256_000
+MAX_SCHEMA_DEPTH = 64
+# Objects and lists, of which each takes a tenth of a millisecond to be looked at.
+MAX_SCHEMA_PARTS = 10_000
+# Of all patterns together: half a second to make them ready.
+MAX_PATTERNS_STEPS = 1_000_000
+# What is wrong with one schema, and the names that one of it may have been meant for.
+MAX_FAULTS = 20
+MAX_MEANT = 200
+
+# Keywords whose values are no schemas, and those whose values are schemas by name.
+_DATA = ("const", "enum", "default", "examples", "required")
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+# Keywords that apply a schema to the same value again: a circle of these never ends.
+_IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
+_REFERENCES = ("$ref", "$dynamicRef")
+
+Target = Callable[[str], Any]
+"""What a local reference stands for, or None where it names nothing."""
+
+_FORMATS = FormatChecker()
+
+
+@_FORMATS.checks("regex", raises=PatternRefused)
+def _is_pattern(value: Any) -> bool:
+    return not isinstance(value, str) or pattern(value) is not None
+
+
+_META = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=_FORMATS)
+
+
+def schema_faults(schema: Any) -> list[Fault]:
+    """What keeps the schema from being used; empty if nothing does."""
+    if isinstance(schema, bool):
+        return []
+    too_large = _size_faults(schema)
+    if too_large:
+        return too_large
+    misspelt = list(islice(keyword_faults(schema), MAX_FAULTS))
+    error = best_match(_META.iter_errors(schema))
+    if error is not None:
+        return [*misspelt, value_fault(error)]
+    return [*misspelt, *_reference_faults(schema), *_draft_faults(schema)]
+
+
+def _size_faults(schema: Any) -> list[Fault]:
+    too_much = _too_much(schema)
+    if too_much is not None:
+        return [too_much]
+    size_bytes = json_size(schema)
+    if size_bytes > MAX_SCHEMA_BYTES:
+        return [Fault((), f"the schema has {size_bytes} bytes", f"at most {MAX_SCHEMA_BYTES}")]
+    if sum(map(steps_of, _patterns(schema))) > MAX_PATTERNS_STEPS:
+        mend = "use smaller counts, or `minLength` and `maxLength`"
+        return [Fault((), "the schema's patterns together take too much to search for", mend)]
+    return []
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    for _, each in _subschemas(schema):
+        properties = each.get("patternProperties")
+        names = list(properties) if isinstance(properties, dict) else []
+        yield from (text for text in (each.get("pattern"), *names) if isinstance(text, str))
+
+
+def _too_much(value: Any) -> Fault | None:
+    rest: list[tuple[Where, Any]] = [((), value)]
+    parts = 0
+    while rest:
+        where, each = rest.pop()
+        parts += 1
+        if len(where) > MAX_SCHEMA_DEPTH:
+            mend = f"at most {MAX_SCHEMA_DEPTH} levels"
+            return Fault(where, "the schema is nested too deep", mend)
+        if parts > MAX_SCHEMA_PARTS:
+            return Fault((), "the schema has too many parts", f"at most {MAX_SCHEMA_PARTS}")
+        items = each.items() if isinstance(each, dict) else enumerate(each)
+        rest.extend(
+            ((*where, key), inner) for key, inner in items if isinstance(inner, dict | list)
+        )
+    return None
+
+
+def _draft_faults(schema: Any) -> Iterator[Fault]:
+    for where, each in _subschemas(schema):
+        if each.get("$schema", DRAFT).rstrip("#") != DRAFT:
+            mend = f"leave it out, or write {DRAFT}"
+            yield Fault((*where, "$schema"), f"`{each['$schema']}` is not read", mend)
+
+
+def _reference_faults(schema: dict[str, Any]) -> list[Fault]:
+    target = _targets(schema)
+    known = [f"#/$defs/{name}" for name in islice(schema.get("$defs", {}), MAX_MEANT)]
+    faults = (
+        fault
+        for where, each in _subschemas(schema)
+        for fault in _lookup_faults(where, each, target, known)
+    )
+    return list(islice(faults, MAX_FAULTS)) or list(_endless(schema, target))
+
+
+def _targets(schema: dict[str, Any]) -> Target:
+    resource = DRAFT202012.create_resource(schema)
+    # Anchors are found once, and not by each reference to one.
+    resolver = Registry().with_resource("", resource).crawl().resolver()
+
+    def target(reference: str) -> Any:
+        try:
+            return resolver.lookup(reference).contents
+        except Unresolvable:
+            return None
+
+    return target
+
+
+def _lookup_faults(
+    where: Where, schema: dict[str, Any], target: Target, known: list[str]
+) -> Iterator[Fault]:
+    for keyword in _REFERENCES:
+        reference = schema.get(keyword)
+        if not isinstance(reference, str):
+            continue
+        if not reference.startswith("#"):
+            mend = "nothing is fetched: copy what it names under `$defs`, and refer to `#/$defs/…`"
+            yield Fault((*where, keyword), f"`{reference[:200]}` is outside of this schema", mend)
+        elif target(reference) is None:
+            mend = nearest(reference, known, "write it under this schema's own `$defs`")
+            yield Fault((*where, keyword), f"`{reference[:200]}` is nowhere in this schema", mend)
+
+
+def _subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[str, Any]]]:
+    if not isinstance(schema, dict):
+        return
+    yield where, schema
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, dict):
+            for name, inner in value.items():
+                yield from _subschemas(inner, (*where, key, name))
+        elif isinstance(value, list) and key not in _DATA:
+            for n, inner in enumerate(value):
+                yield from _subschemas(inner, (*where, key, n))
+        elif key not in _DATA:
+            yield from _subschemas(value, (*where, key))
+
+
+def _endless(schema: dict[str, Any], target: Target) -> Iterator[Fault]:
+    """Schemas that apply each other to one and the same value, in a circle or in a long row."""
+    depths: dict[int, int] = {}
+    for where, each in _subschemas(schema):
+        if _depth(each, target, depths, 1) > MAX_SCHEMA_DEPTH:
+            mend = (
+                "let it go through `properties` or `items`, so that it gets to the end of a value"
+            )
+            yield Fault(where, "checking with this schema would never end, or too late", mend)
+            return
+
+
+def _depth(schema: Any, target: Target, depths: dict[int, int], above: int) -> int:
+    """How many schemas in a row are applied to one value. `above` of them were met on the way."""
+    if not isinstance(schema, dict) or above > MAX_SCHEMA_DEPTH:
+        return above
+    if id(schema) not in depths:
+        depths[id(schema)] = MAX_SCHEMA_DEPTH + 1  # until it is known: who gets back here circles
+        below = (_depth(each, target, depths, above + 1) for each in _in_place(schema, target))
+        depths[id(schema)] = max(below, default=above) - above + 1
+    return depths[id(schema)] + above - 1
+
+
+def _in_place(schema: dict[str, Any], target: Target) -> Iterator[Any]:
+    for keyword in _REFERENCES:
+        if isinstance(schema.get(keyword), str):
+            yield target(schema[keyword])
+    for keyword in _IN_PLACE:
+        value = schema.get(keyword)
+        yield from value if isinstance(value, list) else [value]
+    yield from schema.get("dependentSchemas", {}).values()

@@ -1,0 +1,178 @@
+"""Keywords in the JSON Schemas that people write: those misspelt, and those with a wrong value.
+
+Draft 2020-12 allows keywords that it does not know. But one that is nearly one of its own is a slip
+that would go unnoticed: `requierd` requires nothing. It is refused; all others are left alone.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from jsonschema.exceptions import ValidationError
+
+from holdfast.schemas.json_schema import EXTENSIONS, KEYWORDS, TYPES
+from holdfast.schemas.phrases import closest, misfit, nearest, quoted
+from holdfast.schemas.tool import META_PROPERTIES, OTHERS_PARAMETERS
+from holdfast.validation.problems import Fault, Where
+from holdfast.validation.regex import PatternRefused
+
+_NEARLY = 0.85
+# To compare a word with all keywords takes long: of a schema, so many words of its own are.
+MAX_WORDS_COMPARED = 1_000
+MAX_NAMES_COMPARED = 200
+# Too short to be told from other words: `note` is no slip of `not`.
+_CANDIDATES = sorted(KEYWORDS.keys() - {"not", "if", "then", "else"})
+# Keywords that hold several schemas, by name or in a list, and those that hold one.
+_SEVERAL = (
+    *("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"),
+    *("allOf", "anyOf", "oneOf", "prefixItems"),
+)
+_ONE = (
+    *("items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames"),
+    *("unevaluatedProperties", "not", "if", "then", "else", "contentSchema"),
+)
+_AT_TOP = {
+    **{name: name for name in _CANDIDATES},
+    **{name.removeprefix("_"): name for name in META_PROPERTIES},
+}
+_OTHER_TYPES = {
+    "str": "string",
+    "text": "string",
+    "int": "integer",
+    "float": "number",
+    "double": "number",
+    "decimal": "number",
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+    "map": "object",
+    "none": "null",
+}
+_WANTED = {
+    "array": "a list",
+    "object": "an object",
+    "string": "a text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "`true` or `false`",
+}
+
+
+def keyword_faults(schema: Any) -> Iterator[Fault]:
+    """Keywords that are misspelt, and required properties that are."""
+    words = 0
+    for where, each in _schemas(schema, ()):
+        for key in each:
+            if _is_known(key):
+                continue
+            words += 1
+            close = closest(key, _CANDIDATES, _NEARLY) if words <= MAX_WORDS_COMPARED else []
+            if close:
+                yield _unknown((*where, key), close)
+        yield from _required_faults(where, each)
+
+
+def tool_keyword_faults(written: Mapping[str, Any]) -> Iterator[Fault]:
+    """Keys at the top of a tool that would say nothing: `sideEffects` for `_sideEffects`."""
+    for key in written:
+        close = [] if _is_known(key) else closest(key, _AT_TOP, _NEARLY)
+        if key == "name":
+            yield Fault((key,), "unknown keyword `name`", "a tool's name is its `_tool`")
+        elif key in OTHERS_PARAMETERS:
+            mend = "a tool is the JSON Schema of its parameters itself: they are its `properties`"
+            yield Fault((key,), f"unknown keyword `{key}`", mend)
+        elif close:
+            yield _unknown((key,), [_AT_TOP[each] for each in close])
+
+
+def value_fault(error: ValidationError) -> Fault:
+    """What the draft's own schema found, in plain words."""
+    where = tuple(error.absolute_path)
+    value: Any = error.instance
+    wants: Any = error.validator_value
+    if where and "type" in (where[-1], where[-2:-1]) and error.validator == "anyOf":
+        return Fault(where, _no_type(value), _type_meant(value))
+    match error.validator:
+        case "type":
+            return Fault(where, misfit(value), _kind_meant(where, wants))
+        case "format" if isinstance(refused := error.cause, PatternRefused):
+            reason = f"{quoted(value)} is no regular expression to check with: {refused.reason}"
+            return Fault(where, reason, refused.mend)
+        case "uniqueItems":
+            return Fault(where, "it holds an item twice", "keep one of them")
+        case "minItems":
+            return Fault(where, "the list is empty", "write a schema in it, or leave it out")
+        case "minimum" | "exclusiveMinimum":
+            least = "more than 0" if error.validator == "exclusiveMinimum" else "0 or more"
+            return Fault(where, misfit(value), f"write {least}")
+        case _:
+            reason = f"this is no valid JSON Schema: {error.message[:300]}"
+            return Fault(where, reason, "write it as draft 2020-12 has it")
+
+
+def _unknown(where: Where, close: list[str]) -> Fault:
+    meant = " or ".join(f"`{name}`" for name in close)
+    mend = f"did you mean {meant}? One of your own begins with `x-`"
+    return Fault(where, f"unknown keyword {quoted(where[-1])}", mend)
+
+
+def _is_known(key: str) -> bool:
+    return key in KEYWORDS or key in EXTENSIONS or key.startswith(("x-", "_"))
+
+
+def _required_faults(where: Where, schema: Mapping[str, Any]) -> Iterator[Fault]:
+    properties = schema.get("properties")
+    required = schema.get("required")
+    if not isinstance(properties, dict) or not isinstance(required, list):
+        return
+    for n, name in enumerate(required[:MAX_NAMES_COMPARED]):
+        if name in properties:
+            continue
+        close = closest(str(name), islice(properties, MAX_NAMES_COMPARED), _NEARLY)
+        if close:
+            reason = f"{quoted(name)} is required, and there is no such property"
+            yield Fault((*where, "required", n), reason, nearest(str(name), close))
+
+
+def _schemas(schema: Any, where: Where) -> Iterator[tuple[Where, Mapping[str, Any]]]:
+    """The schema and those in it, where the draft has schemas: what examples hold is none."""
+    if not isinstance(schema, dict):
+        return
+    yield where, schema
+    for key in _ONE:
+        yield from _schemas(schema.get(key), (*where, key))
+    for key in _SEVERAL:
+        for step, each in _items(schema.get(key)):
+            yield from _schemas(each, (*where, key, step))
+
+
+def _items(schemas: Any) -> list[tuple[str | int, Any]]:
+    if isinstance(schemas, dict):
+        return list(schemas.items())
+    return list(enumerate(schemas)) if isinstance(schemas, list) else []
+
+
+def _no_type(value: Any) -> str:
+    return f"{quoted(value)} is no type" if isinstance(value, str) else misfit(value)
+
+
+def _type_meant(value: Any) -> str:
+    if value is None:
+        return 'the type of nothing is written in quotes: "null"'
+    other = _OTHER_TYPES.get(value.casefold()) if isinstance(value, str) else None
+    if other is not None:
+        return f"write `{other}`"
+    close = closest(value, TYPES) if isinstance(value, str) else []
+    return nearest(value, close) if close else "the types are " + ", ".join(TYPES)
+
+
+def _kind_meant(where: Where, kinds: str | list[str]) -> str:
+    match where[-1] if where else None:
+        case "required":
+            return "write the list of the required properties' names beside `properties`"
+        case "items":
+            return "write one schema; a list of schemas is `prefixItems`"
+    if kinds == ["object", "boolean"]:
+        return "write a schema"
+    wants = [kinds] if isinstance(kinds, str) else kinds
+    return "write " + " or ".join(_WANTED.get(each, each) for each in wants)

@@ -1,0 +1,101 @@
+"""One request of a program, as the handlers see it: who sends it, about which run, and what."""
+
+import asyncio
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeVar
+
+from pydantic import ValidationError
+from starlette.requests import Request
+
+from holdfast.client.run_handle import RemoteRun
+from holdfast.schemas import names
+from holdfast.schemas.base import Strict
+from holdfast.validation.problems import faults_of, told
+from holdfast.web.auth.person import Person, person_of
+from holdfast.web.http.problems import Problem
+from holdfast.web.http.request_body import body_of
+from holdfast.web.http.routing import NUMBER
+from holdfast.web.services import Parts
+
+# Temporal takes as much at a time.
+MAX_BODY_BYTES: Final = 2_000_000
+JSON: Final = "application/json"
+_SaidT = TypeVar("_SaidT", bound=Strict)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, and what it is answered with; `run_id` is the run that its address names."""
+
+    request: Request
+    parts: Parts
+    run_id: str
+
+    @property
+    def person(self) -> Person:
+        """Who sends it."""
+        return person_of(self.request)
+
+    async def run(self, *, listens: bool = False) -> RemoteRun:
+        """The run, where there is one; `listens`: something is to be said to it.
+
+        Raises:
+            CommandError: there is none.
+        """
+        run = self.parts.run(self.run_id)
+        found = await run.describe()
+        if listens and found.workflow_type != names.AGENT_WORKFLOW:
+            todo = "decide on it with `POST /runs/{run}/decisions`, or cancel it"
+            raise Problem("single_call", f"It is a single call, to which nothing is said; {todo}.")
+        return run
+
+    async def said(self, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
+        """What was sent, read as `model`, and as it was written.
+
+        Raises:
+            Problem: it is none.
+            Refused: it is of another type, too large, or does not come whole.
+        """
+        body = await body_of(self.request, (JSON,), MAX_BODY_BYTES)
+        # What is large on purpose takes seconds to check, and holds up nobody else.
+        return await asyncio.to_thread(_said, body, model, what)
+
+
+def _said(body: bytes, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
+    value = _read(body)
+    try:
+        return model.model_validate(value), value
+    except ValidationError as error:
+        faults = faults_of(error, value, model)
+        sentence = f"That is no {what}: {told(faults)}."
+        raise Problem("invalid_request", sentence, faults=faults) from None
+
+
+def _read(body: bytes) -> Any:
+    try:
+        value = json.loads(body, parse_constant=_no_number)
+        # Half a character cannot be sent on.
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise Problem("bad_request", "The body is no JSON; send one object in UTF-8.") from None
+    return value
+
+
+def _no_number(_: str) -> NoReturn:
+    raise ValueError("JSON has no such number")
+
+
+def number_of(request: Request, name: str, default: int, least: int, most: int) -> int:
+    """A whole number that the address gives.
+
+    Raises:
+        Problem: it is none, or out of bounds.
+    """
+    given = request.query_params.get(name)
+    if given is None:
+        return default
+    if not re.fullmatch(NUMBER, given) or not least <= int(given) <= most:
+        raise Problem("bad_request", f"`{name}` is a whole number from {least} to {most}.")
+    return int(given)

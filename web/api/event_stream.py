@@ -1,0 +1,77 @@
+"""`GET /runs/{run}/events`: a run as server-sent events, in the frames of `client.stream.frames`.
+
+    id: 12.1.340.5f2a9c01
+    event: token
+    data: {"type": "token", "turn": 3, "attempt": 1, "offset": 340, "text": "…"}
+
+Who goes on after an id is told the same as one who was never cut off.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
+
+from starlette.responses import Response
+
+from holdfast.client.command_errors import CommandError
+from holdfast.client.stream.cursor import Position
+from holdfast.client.stream.deltas import Frame
+from holdfast.client.stream.frames import Remark, frames
+from holdfast.runtime.text_safety import as_json, one_line
+from holdfast.web.api.api_request import Asked
+from holdfast.web.http.problems import Problem, problem_of
+from holdfast.web.http.streaming import HEADERS, MEDIA_TYPE, EventStream, Room, comment, frame
+
+MAX_STREAMS: Final = 200
+_REMARK_CHARS: Final = 500
+
+
+class Streams:
+    """The streams of one process."""
+
+    def __init__(self) -> None:
+        self._room = Room(MAX_STREAMS)
+
+    async def answer(self, asked: Asked) -> Response:
+        """The events of a run, from where the reader is."""
+        position = _position(asked)
+        run = asked.parts.run(asked.run_id)
+        await run.describe()
+        if position.ended:
+            return Response(status_code=204)  # by which a browser knows that nothing more comes
+        if asked.request.method == "HEAD":
+            return Response(media_type=MEDIA_TYPE, headers=HEADERS)
+        if self._room.is_full:
+            raise Problem("too_many_streams", "Too many streams are open here; try again.")
+        return EventStream(self._room, _written(frames(run, position)))
+
+
+async def _written(told: AsyncGenerator[Frame | Remark, None]) -> AsyncGenerator[str, None]:
+    """Frames as text."""
+    async with aclosing(told):
+        try:
+            async for each in told:
+                yield _text(each)
+        except CommandError as error:
+            # It is asked for again, and then told as a problem.
+            yield _text(Remark(problem_of(error).detail))
+
+
+def _text(each: Frame | Remark) -> str:
+    if isinstance(each, Remark):
+        return comment(one_line(each.text, _REMARK_CHARS))
+    return frame(each.type, as_json(each.data), str(each.position))
+
+
+def _position(asked: Asked) -> Position:
+    """Where the reader is: what their last frame says, or the address.
+
+    Raises:
+        Problem: there is no such place.
+    """
+    headers, query = asked.request.headers, asked.request.query_params
+    said = headers.get("last-event-id") or query.get("after") or "0"
+    try:
+        return Position.read(said)
+    except ValueError as error:
+        raise Problem("bad_request", f"`Last-Event-ID`: {error}.") from None

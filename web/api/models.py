@@ -1,0 +1,203 @@
+"""What programs send to the inbox and are answered, beside what they would say to a run itself."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, JsonValue
+
+from holdfast.schemas import names
+from holdfast.schemas.base import Lenient, Strict
+from holdfast.schemas.decision import Waiting
+from holdfast.schemas.message import Content
+from holdfast.schemas.run import CallRequest, RunRequest, RunResult, Spent
+
+RunId = Annotated[str, Field(min_length=1, max_length=200)]
+TaskQueue = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class NewRun(RunRequest):
+    """A run to be started: what `AgentWorkflow` is given, and where it runs under what id."""
+
+    id: RunId | None = None
+    """Its id (default: one of its own). An id is taken once."""
+    task_queue: TaskQueue = names.TASK_QUEUE
+    """The task queue of its worker."""
+
+
+class NewCall(CallRequest):
+    """A single call to be made: what `CallWorkflow` is given, and where it runs under what id."""
+
+    id: RunId | None = None
+    """Its id (default: one of its own). An id is taken once."""
+    task_queue: TaskQueue = names.TASK_QUEUE
+    """The task queue of its worker."""
+
+
+class Said(Strict):
+    """A message to a run."""
+
+    role: Literal["user"] = "user"
+    """Who says it."""
+    content: Content
+    """What is said: a text, or a list of parts."""
+    delivery: Literal["steer", "followUp"] = "steer"
+    """`steer`: before the next turn; `followUp`: when the run would end."""
+
+
+class Started(Lenient):
+    """What was started, or said something to."""
+
+    run: str
+    """The run's id."""
+
+
+class Answered(Lenient):
+    """A conversation's answer to a message."""
+
+    run: str
+    """The run's id."""
+    answer: JsonValue
+    """What it answered."""
+
+
+class Failure(Lenient):
+    """Why a run failed."""
+
+    code: str
+    """What kind of end it is."""
+    message: str
+    """What happened, and what to do."""
+
+
+class RunView(Lenient):
+    """How a run stands. What is said of one under way, the query `status` answers; of one that has
+    ended, there is its `result`, or its `error` and what it had used."""
+
+    run: str
+    """The run's id."""
+    status: str
+    """In one word: `running`, `awaiting_approval`, `completed`, …"""
+    turn: int | None = None
+    """The turn that is under way, or was last."""
+    skill: str | None = None
+    """The skill that it uses."""
+    pending: list[dict[str, Any]] | None = None
+    """What waits for a person: `{callId, kind, tool, label}`."""
+    calls: list[dict[str, Any]] | None = None
+    """Where the calls of the turn stand: `{callId, tool, stage}`."""
+    usage: dict[str, Any] | None = None
+    """What it has used so far."""
+    budget: dict[str, Any] | None = None
+    """How much of each budget is left."""
+    delegates: list[dict[str, Any]] | None = None
+    """The runs of its delegates that are under way."""
+    result: RunResult | None = None
+    """What came of it."""
+    error: Failure | None = None
+    """Why it failed."""
+    spent: Spent | None = None
+    """What it had used when it failed, where that is known."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What there is to say."""
+        told = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if self.result is not None:
+            told["result"] = self.result.to_json()
+        if self.spent is not None:
+            told["spent"] = self.spent.to_json()
+        return told
+
+
+class LogPage(Lenient):
+    """A part of a run's log."""
+
+    entries: list[dict[str, Any]]
+    """The entries; none, where there are no more."""
+    next: int
+    """What to give as `after` to get those that come next."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+class Approvals(Lenient):
+    """The calls of a run that wait for people."""
+
+    approvals: list[Waiting]
+    """Each of them, whole."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field."""
+        return {"approvals": [one.to_json() for one in self.approvals]}
+
+
+class FaultView(Lenient):
+    """One thing that is wrong with what was sent."""
+
+    where: str
+    """Its place, such as `budget.maxTurns`."""
+    reason: str
+    """What is wrong."""
+    mend: str
+    """What to do."""
+
+
+class ProblemView(Lenient):
+    """Why something cannot be had or done (RFC 9457)."""
+
+    type: str
+    """`urn:holdfast:problem:` and the code."""
+    title: str
+    """What it is in general."""
+    status: int
+    """The status of the answer."""
+    code: str
+    """What it is, for programs."""
+    detail: str
+    """What happened, and what to do."""
+    faults: list[FaultView] = []
+    """What is wrong with what was sent, each thing by itself."""
+
+
+class Token(Lenient):
+    """More of what a model says. The tokens of the last attempt of a turn add up to its answer."""
+
+    type: Literal["token"]
+    """More of an answer."""
+    turn: int
+    """The turn that is answered."""
+    attempt: int
+    """A new attempt begins anew: what was told of the one before is void."""
+    offset: int
+    """How many characters of the answer stand before these."""
+    text: str
+    """The characters. In composed calling they are those of its JSON."""
+
+
+class ToolCallDelta(Lenient):
+    """The calls that a model is writing: it replaces what was told of them before."""
+
+    type: Literal["tool_call_delta"]
+    """Calls on their way."""
+    turn: int
+    """The turn that is answered."""
+    attempt: int
+    """The attempt at it."""
+    calls: list[dict[str, Any]]
+    """The last of the calls, with the end of their arguments so far: `{tool, arguments}`."""
+
+
+class ToolUpdate(Lenient):
+    """What a call says of itself while it is carried out: it replaces what it said before."""
+
+    type: Literal["tool_update"]
+    """News of a call."""
+    turn: int
+    """The turn of the call."""
+    call_id: str
+    """The call."""
+    attempt: int
+    """The attempt at it."""
+    details: JsonValue
+    """What its activity has told by a heartbeat; of a call that the model answers, the end of that
+    answer so far: `{text, offset}`."""

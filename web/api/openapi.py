@@ -1,0 +1,152 @@
+"""The description of the addresses for programs: OpenAPI 3.1, made of what is served.
+
+The schemas are those that are published (`schemas/publish.py`), each once, under the name of its
+model.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, Final, Literal
+
+from holdfast.schemas.publish import EVENTS, described
+from holdfast.web.api import models
+from holdfast.web.api.api_request import JSON, MAX_BODY_BYTES
+from holdfast.web.api.operations import Answer, Operation, Parameter
+from holdfast.web.http.problems import CODES, MEDIA_TYPE, Problem
+
+VERSION: Final = "1.0.0"
+# What anything may be refused with.
+_ALWAYS: Final = (
+    *("bad_request", "unauthorized", "forbidden", "method_not_allowed", "misdirected"),
+    *("failed", "unavailable"),
+)
+_ABOUT: Final = (
+    "Agents behind plain HTTP, for programs that have no Temporal client. Whoever asks is known by"
+    " `Authorization: Bearer` and a JWT, or is signed in. What is refused is told as a problem"
+    " (RFC 9457) whose `code` is for programs; nothing was done then. A body has at most"
+    f" {MAX_BODY_BYTES:,} bytes. A run's id in an address is percent-encoded, slashes too."
+)
+_RUN: Final = Parameter("run", "path", "The run's id, percent-encoded.", {"type": "string"})
+_BETWEEN: Final = (models.Token, models.ToolCallDelta, models.ToolUpdate)
+_FRAME: Final = "Frame"
+_WAYS: Final = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "A token that one of the inbox's key sets has signed.",
+    },
+    "session": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Form-Token",
+        "description": "Beside the cookie of who is signed in, for what changes something.",
+    },
+}
+
+Mode = Literal["validation", "serialization"]
+
+
+def description(known: Sequence[Operation]) -> dict[str, Any]:
+    """The description of all that can be asked for."""
+    schemas = _Schemas()
+    paths: dict[str, dict[str, Any]] = {}
+    for each in known:
+        paths.setdefault(each.path, {})[each.method.lower()] = _operation(each, schemas)
+    schemas.add(_FRAME, reduce(or_, (*EVENTS, *_BETWEEN)), "validation")
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Holdfast", "version": VERSION, "description": _ABOUT},
+        "security": [{"bearer": []}, {"session": []}],
+        "paths": paths,
+        "components": {"schemas": schemas.known, "securitySchemes": _WAYS},
+    }
+
+
+class _Schemas:
+    """The schemas that are referred to, each once."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
+
+    def add(self, name: str, kind: Any, mode: Mode) -> dict[str, str]:
+        """Keep the schema of a type, and what it refers to; a reference to it."""
+        made = described(kind, mode)
+        for each, schema in [*made.pop("$defs", {}).items(), (name, made)]:
+            pointed = _pointing(schema)
+            assert self.known.setdefault(each, pointed) == pointed  # one name, one schema
+        return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _pointing(value: Any) -> Any:
+    """The schema, with its references to where it stands here."""
+    if isinstance(value, list):
+        return [_pointing(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    reference = value.get("$ref")
+    if isinstance(reference, str):
+        return {**value, "$ref": reference.replace("#/$defs/", "#/components/schemas/")}
+    return {key: _pointing(each) for key, each in value.items()}
+
+
+def _operation(known: Operation, schemas: _Schemas) -> dict[str, Any]:
+    own = [_RUN] if "{run}" in known.path else []
+    told: dict[str, Any] = {
+        "operationId": known.name,
+        "summary": known.title,
+        "description": known.text,
+        "parameters": [_parameter(each) for each in (*own, *known.parameters)],
+        "responses": {
+            **{str(status): _answer(each, schemas) for status, each in known.answers.items()},
+            **_problems(known, schemas),
+        },
+    }
+    if known.body is not None:
+        schema = schemas.add(known.body.__name__, known.body, "validation")
+        content = {JSON: {"schema": schema, "example": known.example}}
+        told["requestBody"] = {"required": True, "content": content}
+    return told
+
+
+def _parameter(known: Parameter) -> dict[str, Any]:
+    required = {"required": True} if known.where == "path" else {}
+    told = {"name": known.name, "in": known.where, "description": known.text, **required}
+    return {**told, "schema": dict(known.schema)}
+
+
+def _answer(known: Answer, schemas: _Schemas) -> dict[str, Any]:
+    told: dict[str, Any] = {"description": known.text}
+    if known.headers:
+        told["headers"] = {
+            name: {"description": text, "schema": {"type": "string"}}
+            for name, text in known.headers.items()
+        }
+    if known.model is not None:
+        schema = schemas.add(known.model.__name__, known.model, "serialization")
+        told["content"] = {known.media_type: {"schema": schema, "example": known.example}}
+    elif known.example is not None:
+        text = f"The `data` of each is a `{_FRAME}`, as JSON."
+        schema = {"type": "string", "description": text}
+        told["content"] = {known.media_type: {"schema": schema, "example": known.example}}
+    return told
+
+
+def _problems(known: Operation, schemas: _Schemas) -> dict[str, Any]:
+    """What may be refused, by the status of the answer."""
+    schema = schemas.add("Problem", models.ProblemView, "serialization")
+    found: dict[int, list[str]] = {}
+    for code in dict.fromkeys((*_ALWAYS, *known.problems)):
+        found.setdefault(CODES[code][0], []).append(code)
+    return {
+        str(status): {
+            "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in codes),
+            "content": {MEDIA_TYPE: {"schema": schema, "example": _example(codes[0]).told()}},
+        }
+        for status, codes in sorted(found.items())
+    }
+
+
+def _example(code: str) -> Problem:
+    return Problem(code, f"{CODES[code][1]}; …")

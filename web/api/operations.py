@@ -1,0 +1,290 @@
+"""What programs can ask for: each address with what is done there, as it is served and described.
+
+The routes (`web.api.routes`) and the description (`web.api.openapi`) are both made of these, so
+neither can say what the other does not.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from holdfast.client.trace_headers import TRACESTATE
+from holdfast.schemas.base import Strict
+from holdfast.schemas.decision import Decision, Receipt
+from holdfast.schemas.internal.tracing import TRACEPARENT
+from holdfast.web.api import models, runs, start_runs
+from holdfast.web.api.api_request import JSON, Asked
+from holdfast.web.api.event_stream import Streams
+from holdfast.web.http.streaming import MEDIA_TYPE
+
+Handler = Callable[[Asked], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Something that is said in the address or a header."""
+
+    name: str
+    where: str
+    text: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A good answer: what it means, and what is in it."""
+
+    text: str
+    model: type[Any] | None = None
+    media_type: str = JSON
+    example: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that can be asked for. `problems` are the codes with which it may be refused,
+    beside those that anything may be refused with."""
+
+    method: str
+    path: str
+    name: str
+    title: str
+    text: str
+    handler: Handler
+    answers: Mapping[int, Answer]
+    problems: Sequence[str] = ()
+    body: type[Strict] | None = None
+    example: Any = None
+    parameters: Sequence[Parameter] = ()
+
+
+_EVERY_RUN: Final = ("no_such_run", "refused", "encrypted", "no_temporal")
+_ASKED: Final = (*_EVERY_RUN, "no_worker", "stuck")
+_BODY: Final = ("too_slow", "too_large", "wrong_type", "invalid_request")
+_START: Final = (
+    *_BODY,
+    *("definition_not_taken", "principal_not_yours", "run_exists", "key_reused"),
+    *("refused", "encrypted", "no_temporal"),
+)
+_RUN: Final = "support-7f3a91c2"
+_KEY: Final = Parameter(
+    start_runs.KEY_HEADER,
+    "header",
+    "Your own name for this request: sent again with it, nothing is started a second time.",
+    {"type": "string", "pattern": f"^[!-~]{{1,{start_runs.MAX_KEY_CHARS}}}$"},
+)
+_TRACE: Final = tuple(
+    Parameter(name, "header", text, {"type": "string"})
+    for name, text in (
+        (TRACEPARENT, "Your span, as W3C Trace Context writes it: what is started hangs under it."),
+        (TRACESTATE, "What goes with your trace."),
+    )
+)
+_NUMBER: Final = {"type": "integer", "minimum": 0, "maximum": runs.MAX_NUMBER, "default": 0}
+_LIMIT: Final = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": runs.MAX_LIMIT,
+    "default": runs.DEFAULT_LIMIT,
+}
+_RECEIPT: Final = {"callId": "t1c1", "decision": "approve", "decided": True, "missing": 0}
+_STREAMED: Final = (
+    "retry: 2000\n\n"
+    "id: 1\nevent: turn_start\n"
+    'data: {"n": 1, "at": "2026-03-01T14:03:07.120Z", "type": "turn_start", "turn": 1}\n\n'
+    "id: 1.1.9.1c3f4a52\nevent: token\n"
+    'data: {"type": "token", "turn": 1, "attempt": 1, "offset": 0, "text": "I looked "}\n\n'
+    ": still there\n\n"
+    "id: 3.end\nevent: done\n"
+    'data: {"n": 3, "at": "…", "type": "done", "status": "completed", "output": "I looked it up."}'
+    "\n\n"
+)
+
+
+def operations(streams: Streams) -> list[Operation]:
+    """All of them."""
+    return [*_starting(), *_looking(streams), *_saying()]
+
+
+def _started(what: str) -> dict[int, Answer]:
+    text = f"The {what} is started, or was by the same request under the same key."
+    headers = {"Location": f"The address of the {what}."}
+    return {201: Answer(text, models.Started, example={"run": _RUN}, headers=headers)}
+
+
+def _starting() -> list[Operation]:
+    return [
+        Operation(
+            "POST",
+            "/runs",
+            "startRun",
+            "Start a run",
+            "Starts a run of an agent and answers at once. It acts for you, with the scopes that"
+            " you hold, unless the inbox is set to take other principals.",
+            start_runs.start_run,
+            _started("run"),
+            _START,
+            models.NewRun,
+            {"agent": "support", "input": "Refund order A-1001, it came broken."},
+            [_KEY, *_TRACE],
+        ),
+        Operation(
+            "POST",
+            "/calls",
+            "startCall",
+            "Have one call carried out",
+            "Carries out one call of one tool, with no model, and with the same checks, approval"
+            " and record as in a run. It is looked at, decided on and cancelled as a run is.",
+            start_runs.start_call,
+            _started("call"),
+            _START,
+            models.NewCall,
+            {"tool": "refund", "arguments": {"order_id": "A-1001", "amount": 40}},
+            [_KEY, *_TRACE],
+        ),
+    ]
+
+
+def _looking(streams: Streams) -> list[Operation]:
+    view = {"run": _RUN, "status": "awaiting_approval", "turn": 1}
+    place = Parameter(
+        "Last-Event-ID", "header", "The id of the last frame that you have.", {"type": "string"}
+    )
+    after = Parameter(
+        "after",
+        "query",
+        "The same in the address, or the number `n` of an event.",
+        {"type": "string", "default": "0"},
+    )
+    return [
+        Operation(
+            "GET",
+            "/runs/{run}/events",
+            "watchRun",
+            "Follow a run as it happens",
+            "Server-sent events: each numbered event of the run, and between them `token`,"
+            " `tool_call_delta` and `tool_update`; last exactly one `done` or `error`, after which"
+            " the stream ends. Go on after any frame by its id. Leaving does not touch the run.",
+            streams.answer,
+            {
+                200: Answer("The events, as they come.", None, MEDIA_TYPE, _STREAMED),
+                204: Answer("You have the last frame: nothing more comes."),
+            },
+            (*_EVERY_RUN, "too_many_streams"),
+            parameters=[place, after],
+        ),
+        Operation(
+            "GET",
+            "/runs/{run}/context",
+            "readRun",
+            "Read a run's log",
+            "The log of a run, page by page: all that was said, called, decided and written.",
+            runs.context,
+            {200: Answer("A page.", models.LogPage, example={"entries": [], "next": 0})},
+            _ASKED,
+            parameters=[
+                Parameter("after", "query", "The number of the last entry that you have.", _NUMBER),
+                Parameter(
+                    "limit",
+                    "query",
+                    "The most entries; there may be fewer, and more after them.",
+                    _LIMIT,
+                ),
+            ],
+        ),
+        Operation(
+            "GET",
+            "/runs/{run}/approvals",
+            "readApprovals",
+            "See what waits for people",
+            "The calls of the run that wait for a decision, each with its digest.",
+            runs.approvals,
+            {200: Answer("What waits.", models.Approvals, example={"approvals": []})},
+            _ASKED,
+        ),
+        Operation(
+            "GET",
+            "/runs/{run}",
+            "showRun",
+            "See how a run stands",
+            "How the run stands; of one that has ended, its result or why it failed, also where no"
+            " worker is there any more. A result that is kept in the worker's store is shown as the"
+            " reference to it.",
+            runs.show,
+            {200: Answer("The run.", models.RunView, example=view)},
+            _ASKED,
+        ),
+    ]
+
+
+def _saying() -> list[Operation]:
+    accepted = {202: Answer("The run has it.", models.Started, example={"run": _RUN})}
+    answer = {"run": _RUN, "answer": "It is on its way."}
+    prefer = Parameter(
+        "Prefer",
+        "header",
+        f"`wait=SECONDS`: wait so long for a conversation's answer, at most"
+        f" {runs.MAX_WAIT_SECONDS}.",
+        {"type": "string"},
+    )
+    return [
+        Operation(
+            "POST",
+            "/runs/{run}/decisions",
+            "decide",
+            "Decide on a waiting call",
+            "Your decision: `by` and `groups` are yours, whatever is sent; a `token` that somebody"
+            " has signed says itself whose it is. Send the `digest` of what you decide on.",
+            runs.decide,
+            {200: Answer("What it came to.", Receipt, example=_RECEIPT)},
+            (*_ASKED, *_BODY, "ended", "no_such_call", "already_decided", "invalid_decision"),
+            Decision,
+            {"callId": "t1c1", "decision": "approve"},
+        ),
+        Operation(
+            "POST",
+            "/runs/{run}/messages",
+            "say",
+            "Say something to a run",
+            "A message to a run under way. With `Prefer: wait=SECONDS`, a conversation's answer is"
+            " waited for; where there is none in time, or it is no conversation, the run has the"
+            " message all the same.",
+            runs.say,
+            {
+                200: Answer(
+                    "The conversation's answer.",
+                    models.Answered,
+                    example=answer,
+                    headers={"Preference-Applied": "How long it was waited for at most."},
+                ),
+                **accepted,
+            },
+            (*_ASKED, *_BODY, "ended", "single_call", "no_answer"),
+            models.Said,
+            {"content": "It was order A-1002."},
+            [prefer],
+        ),
+        Operation(
+            "POST",
+            "/runs/{run}/close",
+            "closeRun",
+            "End a conversation",
+            "The conversation ends after its last answer.",
+            runs.close,
+            accepted,
+            (*_EVERY_RUN, "ended", "single_call"),
+        ),
+        Operation(
+            "POST",
+            "/runs/{run}/cancel",
+            "cancelRun",
+            "Cancel a run",
+            "The run ends as soon as it can: every open call gets its one result.",
+            runs.cancel,
+            accepted,
+            (*_EVERY_RUN, "ended"),
+        ),
+    ]

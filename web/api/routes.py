@@ -1,0 +1,65 @@
+"""The addresses that programs ask, each with all that can be done there; answered with problems."""
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
+
+from holdfast.web.api.api_request import Asked
+from holdfast.web.api.docs_page import described
+from holdfast.web.api.event_stream import Streams
+from holdfast.web.api.openapi import description
+from holdfast.web.api.operations import Operation, operations
+from holdfast.web.http.problems import Problem, problem_of
+from holdfast.web.http.routing import RunRoute
+from holdfast.web.services import Parts
+
+_RUN = "{run}"
+
+
+def routes(parts: Parts) -> list[BaseRoute]:
+    """What programs can ask for, and how that is described."""
+    known = operations(Streams())
+    # What ends with a run's id is looked at last: that id may have slashes in it.
+    paths = sorted({each.path for each in known}, key=lambda path: (path.endswith(_RUN), path))
+    found: list[BaseRoute] = [
+        RunRoute(path, Resource([each for each in known if each.path == path], parts))
+        for path in paths
+    ]
+    return [*found, *described(description(known))]
+
+
+class Resource:
+    """What can be done at one address; an ASGI application."""
+
+    def __init__(self, known: Sequence[Operation], parts: Parts) -> None:
+        self._operations = {each.method: each for each in known}
+        self._parts = parts
+
+    @property
+    def methods(self) -> Sequence[str]:
+        """With what it can be asked."""
+        return list(self._operations)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        answer = await self._answer(Request(scope, receive))
+        await answer(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        operation = self._operations.get(method)
+        try:
+            if operation is None:
+                raise self._not_done(request.method)
+            asked = Asked(request, self._parts, request.path_params.get("run", ""))
+            return await operation.handler(asked)
+        except Exception as error:
+            return problem_of(error).answer()
+
+    def _not_done(self, method: str) -> Problem:
+        allowed = ", ".join(self.methods)
+        said = f"There is no {method[:20]} here; ask with {allowed}."
+        return Problem("method_not_allowed", said, headers={"Allow": allowed})

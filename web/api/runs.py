@@ -1,0 +1,171 @@
+"""What is asked of one run and said to it: how it stands, its log, decisions and messages."""
+
+import re
+from typing import Any, Final
+
+from starlette.responses import JSONResponse, Response
+from temporalio.exceptions import ApplicationError
+
+from holdfast.client.command_errors import HasEndedError
+from holdfast.client.run_handle import RemoteRun
+from holdfast.schemas import names
+from holdfast.schemas.decision import Decision, Waiting
+from holdfast.schemas.errors import ErrorCode
+from holdfast.web.api.api_request import Asked, number_of
+from holdfast.web.api.models import Approvals, Failure, LogPage, RunView, Said, Started
+from holdfast.web.decision_sender import RefusedError, send
+from holdfast.web.http.problems import Problem
+
+MAX_WAIT_SECONDS: Final = 60
+MAX_LIMIT: Final = 1_000
+DEFAULT_LIMIT: Final = 100
+MAX_NUMBER: Final = 10**9
+_WAIT: Final = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?([0-9]{1,9})"?(?=$|[,;\s])', re.I)
+
+
+async def show(asked: Asked) -> Response:
+    """How a run stands, or how it ended."""
+    run = asked.parts.run(asked.run_id)
+    if not (await run.look()).closed:
+        status = await run.status()
+        view = RunView.read({**status, "run": run.id})
+    else:
+        end = await run.ended(whole=False)
+        failed = end.result is None
+        view = RunView(
+            run=run.id,
+            status=end.status,
+            result=end.result,
+            error=Failure(code=end.code or end.status, message=end.message) if failed else None,
+            spent=end.spent,
+        )
+    return JSONResponse(view.to_json())
+
+
+async def context(asked: Asked) -> Response:
+    """A page of a run's log."""
+    after = number_of(asked.request, "after", 0, 0, MAX_NUMBER)
+    limit = number_of(asked.request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    entries = await (await asked.run()).page(names.CONTEXT, after, limit)
+    next_ = entries[-1]["n"] if entries else after
+    return JSONResponse(LogPage(entries=entries, next=next_).to_json())
+
+
+async def approvals(asked: Asked) -> Response:
+    """The calls of a run that wait."""
+    return JSONResponse(Approvals(approvals=await (await asked.run()).waiting()).to_json())
+
+
+async def decide(asked: Asked) -> Response:
+    """A decision on a waiting call, by whoever sends it."""
+    said, _ = await asked.said(Decision, "decision")
+    run, meant = await asked.run(), _by_sender(said, asked)
+    waiting = next((one for one in await run.waiting() if one.call_id == meant.call_id), None)
+    try:
+        if waiting is None:
+            receipt = await run.decide(meant)  # which says why it does not count
+        else:
+            _check_seen(meant, waiting)
+            receipt = await send(asked.parts, run.id, waiting, meant)
+    except ApplicationError as refusal:
+        raise _refused(refusal.type, refusal.message) from None
+    except RefusedError as refusal:
+        raise _refused(refusal.code, str(refusal)) from None
+    return JSONResponse(receipt.to_json())
+
+
+async def say(asked: Asked) -> Response:
+    """A message to a run; of a conversation, its answer, where it is waited for."""
+    said, _ = await asked.said(Said, "message")
+    run = await asked.run(listens=True)
+    message = {"role": "user", **said.to_json()}
+    wait = _WAIT.search(asked.request.headers.get("prefer", ""))
+    wait_seconds = min(int(wait[1]), MAX_WAIT_SECONDS) if wait else 0
+    if not wait_seconds:
+        await run.signal(names.MESSAGE, message)
+    elif (answer := await _answered(run, message, wait_seconds)) is not None:
+        return answer
+    return _accepted(run)
+
+
+async def close(asked: Asked) -> Response:
+    """The end of a conversation, after its last answer."""
+    run = await asked.run(listens=True)
+    await run.signal(names.CLOSE)
+    return _accepted(run)
+
+
+async def cancel(asked: Asked) -> Response:
+    """The end of a run, as soon as can be."""
+    run = asked.parts.run(asked.run_id)
+    if (await run.look()).closed:
+        raise HasEndedError(run.id)
+    await run.cancel()
+    return _accepted(run)
+
+
+def _accepted(run: RemoteRun) -> Response:
+    return JSONResponse(Started(run=run.id).to_json(), 202)
+
+
+def _by_sender(said: Decision, asked: Asked) -> Decision:
+    """The decision as the sender's own; one that is signed says itself whose it is."""
+    if said.token is not None:
+        return said.model_copy(update={"by": None, "groups": []})
+    person = asked.person
+    return said.model_copy(update={"by": person.name, "groups": list(person.groups)})
+
+
+def _check_seen(meant: Decision, waiting: Waiting) -> None:
+    """Have nothing signed that was changed since it was asked, unless they have seen that."""
+    changed = any(decided.decision == "edit" for decided in waiting.decisions)
+    blind = meant.digest is None and meant.token is None and meant.decision == "approve"
+    if waiting.signed and changed and blind:
+        todo = "read it anew, and send the `digest` of what you approve"
+        raise Problem("invalid_decision", f"The arguments were changed since it was asked; {todo}.")
+
+
+_REFUSALS: Final = {
+    names.NO_SUCH_CALL: ("no_such_call", "`GET /runs/{run}/approvals` says what waits"),
+    names.INVALID_DECISION: ("invalid_decision", "`GET /runs/{run}/approvals` has the call"),
+    names.ALREADY_DECIDED: ("already_decided", "nothing was changed"),
+}
+
+
+def _refused(why: str | None, said: str) -> Problem:
+    code, todo = _REFUSALS.get(why or "", ("refused", "see the worker's log"))
+    return Problem(code, f"The run refuses: {said.rstrip('.')}; {todo}.")
+
+
+async def _answered(run: RemoteRun, message: dict[str, Any], wait_seconds: int) -> Response | None:
+    """The answer to a message, where it comes in time; None: the run has the message.
+
+    Raises:
+        Problem: there will be none.
+    """
+    try:
+        answer = await run.send(message, wait_seconds)
+    except TimeoutError:
+        return None
+    except ApplicationError as refusal:
+        await _without_answer(run, message, refusal)
+        return None
+    headers = {"Preference-Applied": f"wait={wait_seconds}"}
+    return JSONResponse({"run": run.id, "answer": answer}, headers=headers)
+
+
+async def _without_answer(
+    run: RemoteRun, message: dict[str, Any], refusal: ApplicationError
+) -> None:
+    """See what becomes of a message to which there is no answer."""
+    match refusal.type:
+        case names.CONTINUED:
+            return  # it is kept, and is answered in the log
+        case names.NOT_A_CONVERSATION:
+            await run.signal(names.MESSAGE, message)
+        case names.INVALID_REQUEST:
+            raise Problem("invalid_request", f"The run refuses: {refusal.message}.") from None
+        case ErrorCode.CANCELLED:
+            raise Problem("no_answer", f"There is no answer: {refusal.message}.") from None
+        case _:
+            raise Problem("refused", f"The run refuses: {refusal.message}.") from None

@@ -1,0 +1,152 @@
+"""`POST /runs` and `POST /calls`: a run or a single call is started, in the name of who asks.
+
+Whoever can start a run with Temporal itself can do as they like. Here, unless the settings say
+more, a run acts for whoever asks, with scopes that they hold, and is one of an agent of the worker:
+what an agent or a tool says of itself lets calls through that people would be asked about.
+"""
+
+import hashlib
+import re
+from typing import Any, Final
+
+from starlette.responses import JSONResponse, Response
+
+from holdfast.client.run_handle import RemoteRun
+from holdfast.client.start import New, TakenError, start
+from holdfast.client.trace_headers import FIELDS, caller_of
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
+from holdfast.web.api.api_request import Asked
+from holdfast.web.api.models import NewCall, NewRun, Started
+from holdfast.web.auth.person import Person
+from holdfast.web.http.problems import Problem
+from holdfast.web.pages import address
+from holdfast.web.services import Parts
+
+KEY_HEADER: Final = "Idempotency-Key"
+MAX_KEY_CHARS: Final = 200
+# What a run remembers of the request that it was started by.
+_MEMO: Final = "HttpRequest"
+_BY: Final = "`POST {}` of the inbox"
+_OWN: Final = ("id", "taskQueue", "task_queue", "principal")
+
+
+async def start_run(asked: Asked) -> Response:
+    """Start a run."""
+    said, written = await asked.said(NewRun, "run request")
+    if said.input is None and not said.context:
+        raise Problem("invalid_request", "There is nothing to do; say what as `input`.")
+    if not isinstance(said.agent, str):
+        _check_definition("agent", asked.parts)
+    sent = _sent(written, said.principal, asked)
+    new = New.run(said, sent, by=_BY.format("/runs"), **_known_by(asked, written))
+    return await _start(asked, new, said)
+
+
+async def start_call(asked: Asked) -> Response:
+    """Have one call of one tool carried out."""
+    said, written = await asked.said(NewCall, "call request")
+    if not isinstance(said.tool, str):
+        _check_definition("tool", asked.parts)
+    sent = _sent(written, said.principal, asked)
+    new = New.call(said, sent, by=_BY.format("/calls"), **_known_by(asked, written))
+    return await _start(asked, new, said)
+
+
+def principal_of(
+    given: AnyPrincipal | None, person: Person, *, any_principal: bool
+) -> dict[str, Any]:
+    """On whose behalf a run acts that a person starts.
+
+    Raises:
+        Problem: they may not start it for that one.
+    """
+    match given:
+        case PrincipalToken():
+            return given.to_json()  # the worker checks it
+        case Principal() if any_principal:
+            return given.to_json()
+        case Principal(id=id, scopes=scopes):
+            if id != person.name:
+                todo = f"leave `principal` out, or name `{person.name}`"
+                raise Problem("principal_not_yours", f"The run would act for another; {todo}.")
+            if more := sorted(set(scopes) - set(person.scopes)):
+                todo = "leave them out, or send a token that has them"
+                raise Problem(
+                    "principal_not_yours", f"You do not hold {', '.join(more)[:500]}; {todo}."
+                )
+            return Principal(id=id, scopes=scopes).to_json()
+    return Principal(id=person.name, scopes=list(person.scopes)).to_json()
+
+
+def _check_definition(what: str, parts: Parts) -> None:
+    if not parts.takes_definitions:
+        todo = "name one of the worker's, or have `definitions` set in the inbox's `programs`"
+        raise Problem("definition_not_taken", f"Here no {what} is written out; {todo}.")
+
+
+def _sent(written: dict[str, Any], given: AnyPrincipal | None, asked: Asked) -> dict[str, Any]:
+    """What the workflow is given."""
+    sent = {name: value for name, value in written.items() if name not in _OWN}
+    own = principal_of(given, asked.person, any_principal=asked.parts.takes_principals)
+    return {**sent, "principal": own}
+
+
+def _key(asked: Asked) -> str | None:
+    """The caller's own name for the request.
+
+    Raises:
+        Problem: it cannot be one.
+    """
+    key = asked.request.headers.get(KEY_HEADER)
+    if key is not None and not re.fullmatch(rf"[!-~]{{1,{MAX_KEY_CHARS}}}", key):
+        todo = f"write 1 to {MAX_KEY_CHARS} characters of ASCII, without spaces"
+        raise Problem("bad_request", f"`{KEY_HEADER}` is no key; {todo}.")
+    return key
+
+
+def _known_by(asked: Asked, written: dict[str, Any]) -> dict[str, Any]:
+    """By what the caller finds it again: their request, and their trace."""
+    headers = asked.request.headers
+    caller = caller_of({name: ",".join(headers.getlist(name)) for name in FIELDS})
+    return {"memo": _memo(asked, written), "caller": caller}
+
+
+def _memo(asked: Asked, written: dict[str, Any]) -> dict[str, Any]:
+    """By what a request is known again that is sent twice under one key."""
+    if (key := _key(asked)) is None:
+        return {}
+    what = [asked.request.url.path, key, asked.person.name, written]
+    return {_MEMO: sha256(canonical_json(what))}
+
+
+async def _start(asked: Asked, new: New, said: NewRun | NewCall) -> Response:
+    key = _key(asked)
+    run_id = said.id or (None if key is None else _id_of(key, asked.person))
+    try:
+        run_id = await start(asked.parts.client, new, run_id, said.task_queue)
+    except TakenError:
+        assert run_id is not None  # nobody has a new one already
+        await _check_same(asked.parts.run(run_id), new, by_key=said.id is None)
+    headers = {"Location": address("runs", run_id)}
+    return JSONResponse(Started(run=run_id).to_json(), 201, headers)
+
+
+def _id_of(key: str, person: Person) -> str:
+    """The id of the run that a key of a person stands for."""
+    return f"http-{hashlib.sha256(canonical_json([person.name, key])).hexdigest()[:40]}"
+
+
+async def _check_same(there: RemoteRun, new: New, *, by_key: bool) -> None:
+    """Let pass what was asked for before, in the same words, under the same key.
+
+    Raises:
+        Problem: it was something else.
+    """
+    known = await (await there.describe()).memo_value(_MEMO, default=None)
+    if _MEMO in new.memo and known == new.memo[_MEMO]:
+        return
+    if by_key:
+        todo = "send another key, or the same request"
+        raise Problem("key_reused", f"This `{KEY_HEADER}` was sent with another request; {todo}.")
+    raise Problem("run_exists", "There is a run with this id; choose another `id`.")

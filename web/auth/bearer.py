@@ -1,0 +1,55 @@
+"""Programs, known by a token: a JWT that is checked as a principal's is by the workers.
+
+Beside whom it is for (`sub`) and what they may do (`scopes`), it may say for which groups of
+approvers they decide (`groups`), as far as its key signs for them.
+"""
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+
+from holdfast.activities.check_token import check_groups, signed_for
+from holdfast.runtime.identity.jws import BadToken, Jws
+from holdfast.runtime.identity.key_sets import Keys, MissingKeys
+from holdfast.runtime.identity.token_claims import principal_claims
+from holdfast.schemas.token import PrincipalClaims
+from holdfast.web.auth.identity import person
+from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.auth.sessions import Known
+from holdfast.web.http.refused_request import Refused, unauthorized
+
+
+class Bearer:
+    """Somebody who sends a token; without keys, there are none."""
+
+    def __init__(self, seal: Seal, sets: Sequence[Keys]) -> None:
+        self._seal, self._sets = seal, sets
+
+    async def known(self, request: Request) -> Known | None:
+        """Who that is; None where no token is sent, or none is taken here.
+
+        Raises:
+            Refused: the token does not count, or cannot be checked now.
+        """
+        kind, _, shown = request.headers.get("authorization", "").partition(" ")
+        if not self._sets or kind.lower() != "bearer":
+            return None
+        try:
+            token = Jws.read(shown.strip())
+            settings = await signed_for(token, self._sets, "principals")
+            claims = PrincipalClaims.read(principal_claims(token))
+            groups = _groups(token)
+            check_groups(groups, settings.groups)
+        except BadToken as error:
+            raise unauthorized(str(error)) from None
+        except MissingKeys as error:
+            said = f"the key set `{error}` cannot be had now; try again"
+            raise Refused(503, said, {"Retry-After": "10"}) from None
+        return Known(person(self._seal, claims.id, groups, "token", claims.scopes))
+
+
+def _groups(token: Jws) -> list[str]:
+    said = token.claims.get("groups", [])
+    if not isinstance(said, list) or not all(isinstance(each, str) for each in said):
+        raise BadToken("the token's `groups` are no list of texts: sign one that says one")
+    return said

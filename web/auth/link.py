@@ -1,0 +1,88 @@
+"""Known by a link: whoever starts the inbox on this machine opens what it prints, and is known.
+
+The link holds a key. It is taken out of the address at once, and stands in no log.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from holdfast.web.auth.return_path import SIGN_IN, own_path
+from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.auth.sessions import Known, Sessions
+from holdfast.web.auth.sign_in_pages import failed, home_of, sign_out_routes
+from holdfast.web.codec.shared_secret import Clock, Secret
+from holdfast.web.http.form_request import form_of
+from holdfast.web.http.refused_request import Refused
+from holdfast.web.pages import page
+
+_KEY: Final = "key"
+
+
+@dataclass(frozen=True)
+class Whose:
+    """Whose link it is."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+class Link:
+    """Whoever has the link is the one who has started the inbox."""
+
+    def __init__(self, seal: Seal, whose: Whose, clock: Clock = time.monotonic) -> None:
+        self._whose = whose
+        self._sessions = Sessions(seal, "link")
+        self._key = seal.mark("link", whose.name)
+        self._secret = Secret(self._key, "the key of this inbox's link", clock)
+        self.doors = [
+            Route(SIGN_IN, self._page, methods=["GET"]),
+            Route(SIGN_IN, self._entered, methods=["POST"]),
+            *sign_out_routes(self._sessions),
+        ]
+
+    def address(self, origin: str) -> str:
+        """The link."""
+        return f"{origin}{SIGN_IN}?{_KEY}={self._key}"
+
+    async def known(self, request: Request) -> Known | None:
+        """Who that is."""
+        return self._sessions.find(request)
+
+    async def _page(self, request: Request) -> Response:
+        shown = request.query_params.get(_KEY)
+        if shown is not None:
+            return self._signed_in(request, shown, home_of(request))
+        return page(request, "sign-in.html", wrong="", way="link", home=home_of(request))
+
+    async def _entered(self, request: Request) -> Response:
+        form = await form_of(request)
+        return self._signed_in(request, _key_in(form.get(_KEY)), own_path(_text(form.get("next"))))
+
+    def _signed_in(self, request: Request, shown: str, home: str) -> Response:
+        try:
+            self._secret.check(shown, "" if request.client is None else request.client.host)
+        except Refused as refused:
+            return failed(request, refused, way="link", home=home)
+        # Somewhere else at once: the key is not to stay in the address.
+        answer = RedirectResponse(home, 303)
+        self._sessions.begin(answer, request, self._whose.name, self._whose.groups)
+        return answer
+
+
+def _text(field: object) -> str:
+    return field.strip() if isinstance(field, str) else ""
+
+
+def _key_in(field: object) -> str:
+    """The key that was entered, alone or as the whole link."""
+    text = _text(field)
+    try:
+        return parse_qs(urlsplit(text).query, max_num_fields=10).get(_KEY, [text])[0]
+    except ValueError:
+        return text

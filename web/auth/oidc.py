@@ -1,0 +1,117 @@
+"""Known by OpenID Connect: people sign in with a provider, and come back with its word for it.
+
+    page ─► sign in ─► provider ─► back ─► who, groups ─► session ─► page
+
+It is the authorization code flow with PKCE, state and nonce.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from holdfast.runtime.text_safety import one_line
+from holdfast.schemas.settings.inbox import Oidc
+from holdfast.web.auth.oidc_provider import Provider
+from holdfast.web.auth.oidc_state import Going
+from holdfast.web.auth.return_path import HOME, SIGN_IN, SIGNED_IN, sign_in_for
+from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.auth.sessions import Known, Sessions
+from holdfast.web.auth.sign_in_pages import failed, home_of, sign_out_routes
+from holdfast.web.http.refused_request import Refused
+
+_SAID_CHARS: Final = 200
+_ANOTHER: Final = (
+    "this sign-in was not begun in this browser, took more than ten minutes, or is done already;"
+    " sign in again"
+)
+
+
+class SignIn:
+    """Somebody who has signed in with the provider."""
+
+    def __init__(self, seal: Seal, settings: Oidc, provider: Provider) -> None:
+        self._seal, self._settings, self._provider = seal, settings, provider
+        self._sessions = Sessions(seal, "oidc")
+        self.doors = [
+            Route(SIGN_IN, self._leave, methods=["GET"]),
+            Route(SIGNED_IN, self._back, methods=["GET"]),
+            *sign_out_routes(self._sessions),
+        ]
+
+    async def known(self, request: Request) -> Known | None:
+        """Who that is."""
+        return self._sessions.find(request)
+
+    async def _leave(self, request: Request) -> Response:
+        going = Going.to(home_of(request))
+        try:
+            page = await self._provider.page(going, _back_to(request))
+        except Refused as refused:
+            return self._failed(request, refused, going.home)
+        answer = RedirectResponse(page, 303)
+        going.begin(answer, request, self._seal)
+        return answer
+
+    async def _back(self, request: Request) -> Response:
+        going = Going.back(request, request.query_params.get("state", ""), self._seal)
+        if going is None:
+            return self._failed(request, Refused(400, _ANOTHER), HOME)
+        try:
+            answer = await self._signed_in(request, going)
+        except Refused as refused:
+            answer = self._failed(request, refused, going.home)
+        going.end(answer, request)
+        return answer
+
+    async def _signed_in(self, request: Request, going: Going) -> Response:
+        said = request.query_params
+        if said.get("iss", self._settings.issuer) != self._settings.issuer:
+            raise Refused(400, "another provider has sent you back; sign in again")
+        if "error" in said:
+            why = one_line(said.get("error_description") or said["error"], _SAID_CHARS)
+            raise Refused(403, f"the provider has not signed you in: {why}")
+        claims = await self._provider.claims(said.get("code", ""), going, _back_to(request))
+        name, groups = _name(claims, self._settings), _groups(claims, self._settings)
+        _check_allowed(groups, self._settings)
+        answer = RedirectResponse(going.home, 303)
+        self._sessions.begin(answer, request, name, groups)
+        return answer
+
+    def _failed(self, request: Request, refused: Refused, home: str) -> Response:
+        at = httpx.URL(self._settings.issuer).host
+        return failed(request, refused, way="oidc", at=at, again=sign_in_for(home))
+
+
+def _back_to(request: Request) -> str:
+    return f"{request.state.origin}{SIGNED_IN}"
+
+
+def _name(claims: Mapping[str, Any], settings: Oidc) -> str:
+    said = claims.get(settings.name_claim)
+    if not isinstance(said, str) or not said:
+        todo = "tell who runs the inbox"
+        raise Refused(403, f"the provider does not say your name (`{settings.name_claim}`); {todo}")
+    if settings.name_claim == "email" and claims.get("email_verified") is False:
+        raise Refused(403, "the provider has not seen that your e-mail address is yours; verify it")
+    return said
+
+
+def _groups(claims: Mapping[str, Any], settings: Oidc) -> list[str]:
+    """For which groups of approvers they decide."""
+    said = claims.get(settings.groups_claim, [])
+    theirs = [said] if isinstance(said, str) else said
+    if not isinstance(theirs, list) or not all(isinstance(each, str) for each in theirs):
+        raise Refused(403, "the provider says your groups as no list of names; tell who runs this")
+    if settings.groups is None:
+        return theirs
+    return [ours for group in theirs for ours in settings.groups.get(group, [])]
+
+
+def _check_allowed(groups: list[str], settings: Oidc) -> None:
+    if settings.allow is not None and set(settings.allow).isdisjoint(groups):
+        todo = "ask who runs the inbox to let you in"
+        raise Refused(403, f"you are in none of the groups that come in here; {todo}")

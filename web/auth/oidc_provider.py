@@ -1,0 +1,219 @@
+"""A provider of OpenID Connect: what it says of itself, and of somebody who has signed in there.
+
+    its metadata ─► its page ─► code ─► id token ─► signature, issuer, audience, dates, nonce
+
+What goes wrong between it and us is told in the log; who wants to sign in is told what they can do.
+"""
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx
+from authlib.oauth2.client import OAuth2Client
+from authlib.oauth2.rfc6749.parameters import prepare_token_request
+from pydantic import BaseModel, ValidationError
+
+from holdfast.activities.check_token import signed_for
+from holdfast.runtime.addresses import AddressError, is_here, parsed
+from holdfast.runtime.identity.jws import BadToken, Jws
+from holdfast.runtime.identity.key_sets import Clock, MissingKeys, UrlKeys
+from holdfast.runtime.text_safety import one_line
+from holdfast.schemas.settings.inbox import Oidc
+from holdfast.schemas.settings.keys import KeySet
+from holdfast.web.auth.oidc_state import Going
+from holdfast.web.http.refused_request import Refused
+
+METADATA: Final = "/.well-known/openid-configuration"
+FRESH_SECONDS: Final = 3600
+TIMEOUT_SECONDS: Final = 10
+MAX_ANSWER_BYTES: Final = 256 * 1024
+_SAID_CHARS: Final = 200
+_FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
+_AWAY: Final = "the provider that people sign in with cannot be had now; try again in a minute"
+_NOT_GOOD: Final = "what the provider says of you does not count; try again, or tell who runs this"
+
+logger = logging.getLogger("holdfast")
+
+
+class Metadata(BaseModel):
+    """What a provider says of itself."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    token_endpoint_auth_methods_supported: list[str] = ["client_secret_basic"]
+
+
+class Provider:
+    """The provider that the settings name; `secret` is the inbox's own there."""
+
+    def __init__(
+        self,
+        settings: Oidc,
+        secret: str | None,
+        http: httpx.AsyncClient,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._settings, self._secret = settings, secret
+        self._http, self._clock = http, clock
+        self._known: Metadata | None = None
+        self._known_at = 0.0
+        self._keys: UrlKeys | None = None
+
+    async def page(self, going: Going, back: str) -> str:
+        """The address where somebody signs in, and is sent `back` from.
+
+        Raises:
+            Refused: the provider does not say it now.
+        """
+        metadata = await self._metadata()
+        url, _ = self._client(metadata, back).create_authorization_url(
+            metadata.authorization_endpoint,
+            state=going.state,
+            nonce=going.nonce,
+            code_verifier=going.verifier,
+        )
+        return str(url)
+
+    async def claims(self, code: str, going: Going, back: str) -> Mapping[str, Any]:
+        """What the provider says of who has come `back` with this code.
+
+        Raises:
+            Refused: it says nothing that counts.
+        """
+        metadata = await self._metadata()
+        answer = await self._exchanged(metadata, code, going, back)
+        said = answer.get("id_token")
+        if not isinstance(said, str):
+            about = answer.get("error_description", "")
+            why = f"it answers {answer['error']} {about}" if "error" in answer else "no id token"
+            raise _refused(403, _NOT_GOOD, why)
+        try:
+            return await self._checked(Jws.read(said), metadata, going)
+        except BadToken as error:
+            raise _refused(403, _NOT_GOOD, str(error)) from None
+        except MissingKeys:
+            raise _refused(503, _AWAY, "its keys cannot be had") from None
+
+    async def _checked(self, token: Jws, metadata: Metadata, going: Going) -> Mapping[str, Any]:
+        await signed_for(token, [self._keys_at(metadata.jwks_uri)], "principals")
+        claims = token.claims
+        nonce = str(claims.get("nonce", "")).encode("utf-8", "surrogatepass")
+        if not hmac.compare_digest(nonce, going.nonce.encode()):
+            raise BadToken("the token was made for another sign-in (`nonce`)")
+        # A token for several is for the one that has asked for it.
+        is_shared = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
+        asked = self._settings.client_id
+        if claims.get("azp", None if is_shared else asked) != asked:
+            raise BadToken("the token was made for somebody else (`azp`)")
+        return claims
+
+    def _keys_at(self, url: str) -> UrlKeys:
+        if self._keys is None or self._keys.settings.url != url:
+            settings = KeySet(
+                url=url,
+                issuer=self._settings.issuer,
+                audience=self._settings.client_id,
+                for_=["principals"],
+            )
+            self._keys = UrlKeys("oidc", settings, _address(url), self._http, self._clock)
+        return self._keys
+
+    async def _exchanged(
+        self, metadata: Metadata, code: str, going: Going, back: str
+    ) -> dict[str, Any]:
+        client = self._client(metadata, back)
+        body = prepare_token_request(
+            "authorization_code", redirect_uri=back, code=code, code_verifier=going.verifier
+        )
+        auth = client.client_auth(client.token_endpoint_auth_method)
+        url, headers, body = auth.prepare("POST", metadata.token_endpoint, dict(_FORM), body)
+        return await self._asked("POST", url, headers, body)
+
+    def _client(self, metadata: Metadata, back: str) -> OAuth2Client:
+        methods = metadata.token_endpoint_auth_methods_supported
+        by_post = "client_secret_basic" not in methods and "client_secret_post" in methods
+        method = "client_secret_post" if self._secret and by_post else None
+        return OAuth2Client(
+            session=None,
+            client_id=self._settings.client_id,
+            client_secret=self._secret,
+            token_endpoint_auth_method=method,
+            scope=" ".join(dict.fromkeys(["openid", *self._settings.scopes])),
+            redirect_uri=back,
+            code_challenge_method="S256",
+        )
+
+    async def _metadata(self) -> Metadata:
+        if self._known is not None and self._clock() - self._known_at < FRESH_SECONDS:
+            return self._known
+        issuer = self._settings.issuer
+        said = await self._asked("GET", f"{issuer.rstrip('/')}{METADATA}", {}, None)
+        try:
+            metadata = Metadata.model_validate(said)
+            for url in (
+                metadata.authorization_endpoint,
+                metadata.token_endpoint,
+                metadata.jwks_uri,
+            ):
+                _address(url)
+        except (ValidationError, AddressError) as error:
+            raise _refused(503, _AWAY, f"what it says of itself is not good: {error}") from None
+        if metadata.issuer != issuer:
+            called = one_line(metadata.issuer, _SAID_CHARS)
+            raise _refused(503, _AWAY, f"it calls itself {called}: write that as `issuer`")
+        self._known, self._known_at = metadata, self._clock()
+        return metadata
+
+    async def _asked(
+        self, method: str, url: str, headers: Mapping[str, str], body: str | None
+    ) -> dict[str, Any]:
+        """What the provider answers, whatever its status: an error is told in JSON too."""
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                said = json.loads(await self._answer(method, url, headers, body))
+        except (TimeoutError, httpx.HTTPError) as error:
+            why = f"{type(error).__name__} {error}"
+            raise _refused(503, _AWAY, f"it cannot be reached: {why}") from None
+        except (ValueError, RecursionError) as error:
+            raise _refused(503, _AWAY, f"its answer is no JSON: {error}") from None
+        if not isinstance(said, dict):
+            raise _refused(503, _AWAY, "its answer is no JSON object")
+        return said
+
+    async def _answer(
+        self, method: str, url: str, headers: Mapping[str, str], body: str | None
+    ) -> bytes:
+        sent = {**headers, "accept-encoding": "identity"}  # compressed, its size is anybody's guess
+        async with self._http.stream(
+            method, url, headers=sent, content=body, follow_redirects=False
+        ) as response:
+            read = bytearray()
+            async for chunk in response.aiter_raw():
+                read += chunk
+                if len(read) > MAX_ANSWER_BYTES:
+                    raise ValueError(f"it has more than {MAX_ANSWER_BYTES} bytes")
+        return bytes(read)
+
+
+def _address(text: str) -> httpx.URL:
+    """An address that nobody on the way can answer for.
+
+    Raises:
+        AddressError: it is none.
+    """
+    url = parsed(text)
+    if url.scheme == "http" and not is_here(url.host):
+        raise AddressError(f"`{text}` can be changed on the way", "have it served by https")
+    return url
+
+
+def _refused(status: int, sentence: str, why: str) -> Refused:
+    logger.warning("signing in with OpenID Connect: %s", one_line(why, 5 * _SAID_CHARS))
+    return Refused(status, sentence)

@@ -1,0 +1,66 @@
+"""Sessions: who has signed in, as their own browser keeps it, sealed.
+
+The inbox keeps nothing of it, so one that is killed loses nobody, and another goes on; and what it
+has sealed counts until its time is over, whatever happens meanwhile.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.web.auth.cookies import SameSite, forget, keep, kept
+from holdfast.web.auth.identity import person
+from holdfast.web.auth.person import Person, Via
+from holdfast.web.auth.sealed_text import MAX_SEALED_CHARS, Seal
+from holdfast.web.http.refused_request import Refused
+
+SESSION_SECONDS: Final = 8 * 3600
+_COOKIE = _KIND = "session"
+
+
+@dataclass(frozen=True)
+class Known:
+    """Somebody, and for how long they are known at most."""
+
+    person: Person
+    left_seconds: float | None = None
+
+
+class Sessions:
+    """Begins sessions, finds them again and ends them."""
+
+    def __init__(self, seal: Seal, via: Via) -> None:
+        self._seal, self._via = seal, via
+        # Whoever comes back from another site's page is to be known at once.
+        self._same_site: SameSite = "lax" if via == "oidc" else "strict"
+
+    def begin(self, answer: Response, request: Request, name: str, groups: Iterable[str]) -> None:
+        """Have the browser keep who this is.
+
+        Raises:
+            Refused: they cannot be somebody here.
+        """
+        known = person(self._seal, name, groups, self._via)
+        said = {"name": known.name, "groups": known.groups, "via": self._via}
+        sealed = self._seal.close(_KIND, said, SESSION_SECONDS)
+        if len(sealed) > MAX_SEALED_CHARS:
+            todo = "have those that decide nothing left out"
+            raise Refused(403, f"you are in more groups than a browser can keep; {todo}")
+        keep(answer, request, _COOKIE, sealed, SESSION_SECONDS, self._same_site)
+
+    def find(self, request: Request) -> Known | None:
+        """Whose session the browser has kept."""
+        opened = self._seal.open(_KIND, kept(request, _COOKIE) or "")
+        # Of a time when people were known in another way, none counts.
+        if opened is None or opened.said["via"] != self._via:
+            return None
+        said = opened.said
+        known = person(self._seal, said["name"], said["groups"], self._via)
+        return Known(known, opened.left_seconds)
+
+    def end(self, answer: Response, request: Request) -> None:
+        """Have the browser keep nobody."""
+        forget(answer, request, _COOKIE)

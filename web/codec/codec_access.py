@@ -1,0 +1,130 @@
+"""Who may use the codec endpoint: whoever has its secret, or has shown it in this browser.
+
+The secret comes as `Authorization: Bearer`, from programs, or is entered once on the endpoint's own
+page, which leaves a session in a cookie: random, known to this process alone, and of limited life.
+A cookie comes along with whatever page asks, so it counts only together with an allowed origin.
+
+    name of the endpoint ─► page that asks ─► session, or secret ─► work
+"""
+
+import math
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from holdfast.web.codec.shared_secret import Clock, Secret, digest, keep_newest
+from holdfast.web.http.origins import hosts_of
+from holdfast.web.http.refused_request import Refused, unauthorized
+
+SESSION_SECONDS = 8 * 3600
+MAX_SESSIONS = 1_000
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may come. `origins` are the pages that may ask, `own` the endpoint's own origins."""
+
+    secret: str = field(repr=False)
+    origins: frozenset[str]
+    own: frozenset[str]
+
+
+class Guard:
+    """Decides on each request; `address` is the network address that it came from."""
+
+    def __init__(self, access: Access, clock: Clock = time.monotonic) -> None:
+        self._access = access
+        self._hosts = hosts_of(access.own)
+        self._secret = Secret(access.secret, "the secret of this codec endpoint", clock)
+        self._sessions = _Sessions(clock)
+
+    def check_name(self, host: str | None) -> None:
+        """Let pass what was sent to one of the endpoint's own names.
+
+        Raises:
+            Refused: it was sent to another, which somebody lets point here.
+        """
+        if host is None or host.lower() not in self._hosts:
+            raise Refused(421, "this endpoint has another name; name this one with `--url`")
+
+    def check_page(self, origin: str | None) -> None:
+        """Let pass what comes from no page, from a named one, or from the endpoint's own.
+
+        Raises:
+            Refused: it comes from another.
+        """
+        if origin is not None and origin not in self._access.origins | self._access.own:
+            raise Refused(403, "pages from there may not ask; name them with `--origin`")
+
+    def admit(
+        self, authorization: str | None, sessions: Iterable[str], origin: str | None, address: str
+    ) -> None:
+        """Let pass who is known.
+
+        Raises:
+            Refused: nobody is.
+        """
+        if origin in self._access.origins and self.left_seconds(sessions):
+            return
+        kind, _, shown = (authorization or "").partition(" ")
+        if kind.lower() != "bearer":
+            raise unauthorized("sign in on the page of this endpoint, or send its secret")
+        self._secret.check(shown.strip(), address)
+
+    def sign_in(self, shown: str, origin: str | None, address: str) -> str:
+        """A new session, for who shows the secret on the endpoint's own page.
+
+        Raises:
+            Refused: it is another secret, or another page.
+        """
+        self.check_own_page(origin)
+        self._secret.check(shown, address)
+        return self._sessions.open()
+
+    def sign_out(self, sessions: Iterable[str], origin: str | None) -> None:
+        """End the sessions.
+
+        Raises:
+            Refused: another page wants that.
+        """
+        self.check_own_page(origin)
+        for session in sessions:
+            self._sessions.close(session)
+
+    def check_own_page(self, origin: str | None) -> None:
+        """Let pass what the endpoint's own page sends.
+
+        Raises:
+            Refused: another page, or none, has sent it.
+        """
+        if origin not in self._access.own:
+            raise Refused(403, "only the page of this endpoint does that; open it, and try again")
+
+    def left_seconds(self, sessions: Iterable[str]) -> int:
+        """How long the longest of these sessions goes on; 0 for none."""
+        return max((self._sessions.left_seconds(one) for one in sessions), default=0)
+
+
+class _Sessions:
+    """Who has shown the secret on the page. Only digests are kept; they end with the process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends: OrderedDict[bytes, float] = OrderedDict()
+
+    def open(self) -> str:
+        """A new session: what its cookie holds."""
+        session = secrets.token_urlsafe(32)
+        self._ends[digest(session)] = self._clock() + SESSION_SECONDS
+        keep_newest(self._ends, MAX_SESSIONS)
+        return session
+
+    def left_seconds(self, session: str) -> int:
+        """How long a session goes on; 0 for one that is over, or never was."""
+        return max(0, math.floor(self._ends.get(digest(session), 0.0) - self._clock()))
+
+    def close(self, session: str) -> None:
+        """End a session."""
+        self._ends.pop(digest(session), None)

@@ -1,0 +1,160 @@
+"""The codec endpoint: shows what is in encrypted payloads to those who may see it.
+
+Temporal's UI and its command line ask it; the server of Temporal never does. What it shows is what
+runs keep secret, so nothing is served to anybody who is not known (`web.codec.codec_access`), and
+no answer is kept by whoever passes it on.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from holdfast.web.codec import secret_page
+from holdfast.web.codec.codec_access import SESSION_SECONDS, Access, Guard
+from holdfast.web.codec.protocol import Protocol
+from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.request_body import body_of
+
+# Temporal takes at most 4 MB at once, which are 5.4 in base64.
+MAX_BODY_BYTES = 8 * 1024 * 1024
+MAX_FORM_BYTES = 4 * 1024
+PREFLIGHT_SECONDS = 600
+
+_COOKIE = "holdfast_codec"
+# A browser takes a cookie of this name over https alone, and from this host alone.
+_SECURE_COOKIE = f"__Host-{_COOKIE}"
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "POST",
+    "Access-Control-Allow-Headers": "content-type, x-namespace, authorization",
+    "Access-Control-Max-Age": str(PREFLIGHT_SECONDS),
+}
+_EVERY_ANSWER = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Endpoint:
+    """The endpoint, as what it does at each of its addresses."""
+
+    def __init__(self, protocol: Protocol, access: Access, guard: Guard) -> None:
+        self._protocol, self._access, self._guard = protocol, access, guard
+
+    def app(self) -> Starlette:
+        """The endpoint as an ASGI application."""
+        return Starlette(
+            routes=[
+                Route("/", self._guarded(self._page)),
+                Route("/sign-in", self._guarded(self._sign_in), methods=["POST"]),
+                Route("/sign-out", self._guarded(self._sign_out), methods=["POST"]),
+                # Of the path, only the end counts: a namespace may stand before it.
+                Route("/{path:path}", self._guarded(self._work), methods=["POST", "OPTIONS"]),
+            ],
+            exception_handlers={HTTPException: _unknown},
+        )
+
+    def _guarded(self, handler: Handler) -> Handler:
+        """The handler, for what is sent to a name of the endpoint, and by a page that may ask."""
+
+        async def answer(request: Request) -> Response:
+            origin = request.headers.get("origin")
+            answered: Response
+            try:
+                self._guard.check_name(request.headers.get("host"))
+                self._guard.check_page(origin)
+                answered = await handler(request)
+            except Refused as refused:
+                answered = _refusal(refused)
+            answered.headers.update(_EVERY_ANSWER | self._for_page(origin))
+            return answered
+
+        return answer
+
+    def _for_page(self, origin: str | None) -> dict[str, str]:
+        """What lets a page that was named read the answer."""
+        if origin is None or origin not in self._access.origins:
+            return {"Vary": "Origin"}
+        return {
+            "Vary": "Origin",
+            "Access-Control-Allow-Origin": origin,
+            "Access-Control-Allow-Credentials": "true",
+        }
+
+    async def _work(self, request: Request) -> Response:
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers=_PREFLIGHT)
+        headers = request.headers
+        self._guard.admit(
+            headers.get("authorization"),
+            _sessions(request),
+            headers.get("origin"),
+            _address(request),
+        )
+        body = await body_of(request, ["application/json"], MAX_BODY_BYTES)
+        verb = request.url.path.rpartition("/")[2]
+        keeps = request.query_params.get("preserveStorageRefs", "").lower() == "true"
+        answer = await self._protocol.answer(verb, body, keeps_references=keeps)
+        return Response(answer, media_type="application/json")
+
+    async def _page(self, request: Request) -> Response:
+        left_seconds = self._guard.left_seconds(_sessions(request))
+        if not left_seconds:
+            return HTMLResponse(secret_page.sign_in_page(), headers=secret_page.HEADERS)
+        secure = next((own for own in self._access.own if own.startswith("https:")), None)
+        address = secure or f"http://{request.headers['host']}"
+        shown = secret_page.signed_in_page(address, left_seconds, self._access.origins)
+        return HTMLResponse(shown, headers=secret_page.HEADERS)
+
+    async def _sign_in(self, request: Request) -> Response:
+        body = await body_of(request, ["application/x-www-form-urlencoded"], MAX_FORM_BYTES)
+        said = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10).get("secret", [""])
+        origin = request.headers.get("origin")
+        try:
+            session = self._guard.sign_in(said[0].strip(), origin, _address(request))
+        except Refused as refused:
+            return HTMLResponse(
+                secret_page.sign_in_page(refused.sentence),
+                refused.status,
+                secret_page.HEADERS | refused.headers,
+            )
+        answer = RedirectResponse("/", 303)
+        is_secure = origin is not None and origin.startswith("https:")
+        answer.set_cookie(
+            _SECURE_COOKIE if is_secure else _COOKIE,
+            session,
+            max_age=SESSION_SECONDS,
+            secure=is_secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    async def _sign_out(self, request: Request) -> Response:
+        self._guard.sign_out(_sessions(request), request.headers.get("origin"))
+        answer = RedirectResponse("/", 303)
+        answer.delete_cookie(_COOKIE, httponly=True, samesite="strict")
+        answer.delete_cookie(_SECURE_COOKIE, secure=True, httponly=True, samesite="strict")
+        return answer
+
+
+def _sessions(request: Request) -> Iterator[str]:
+    return (request.cookies[name] for name in (_COOKIE, _SECURE_COOKIE) if name in request.cookies)
+
+
+def _address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
+
+
+def _refusal(refused: Refused) -> Response:
+    return JSONResponse({"error": refused.sentence}, refused.status, refused.headers)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    """There are no other addresses than those that take a POST, and the page."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    sentence = "ask with POST …/decode, …/encode or …/download, or open the page at /"
+    return JSONResponse({"error": sentence}, status, _EVERY_ANSWER)

@@ -1,0 +1,107 @@
+"""Temporal's protocol for remote codecs: payloads in Protobuf's JSON, decoded and encoded.
+
+A payload that cannot be decrypted is given back as it came, as one is that never was encrypted: of
+an event with ten of them, Temporal's UI shows the other nine. Why, is told in the log.
+
+    decode      a reference to a store stands for what is there, unless `preserveStorageRefs=true`
+    download    the same, and what is not there is an error
+    encode      nothing is put into a store: only what workers hand on to themselves is
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+
+from google.protobuf.json_format import MessageToJson, ParseDict, ParseError
+from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.converter import PayloadCodec
+
+from holdfast.runtime.encryption.codec import DecryptError
+from holdfast.web.http.refused_request import Refused
+
+MAX_PAYLOADS = 1_000
+# What was compressed, or is fetched from a store, is larger than what was sent.
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_TOLD_REASONS = 100
+
+logger = logging.getLogger("holdfast")
+
+
+class Protocol:
+    """A codec, and where there is a store what decodes a reference to what it stands for.
+
+    `stored` raises `DecryptError` for what the store does not have.
+    """
+
+    def __init__(self, codec: PayloadCodec, stored: PayloadCodec | None = None) -> None:
+        self._codec, self._stored = codec, stored
+        self._told: set[str] = set()
+
+    async def answer(self, verb: str, body: bytes, *, keeps_references: bool) -> str:
+        """What the endpoint answers to `verb`.
+
+        Raises:
+            Refused: there is no such verb, or it cannot be carried out.
+        """
+        payloads = await asyncio.to_thread(_read, body)
+        match verb:
+            case "encode":
+                found = await self._codec.encode(payloads)
+            case "decode":
+                found = await self._opened(payloads, None if keeps_references else self._stored)
+            case "download" if self._stored is not None:
+                found = await self._opened(payloads, self._stored, all_or_none=True)
+            case "download":
+                raise Refused(404, "this endpoint has no store; start it with `--store PLACE`")
+            case _:
+                raise Refused(404, "there is nothing here but decode, encode and download")
+        return await asyncio.to_thread(MessageToJson, Payloads(payloads=found), indent=None)
+
+    async def _opened(
+        self, payloads: Sequence[Payload], stored: PayloadCodec | None, *, all_or_none: bool = False
+    ) -> list[Payload]:
+        found: list[Payload] = []
+        for payload in payloads:
+            try:
+                found.append(await self._whole(payload, stored))
+            except DecryptError as error:
+                self._tell(str(error))
+                if all_or_none:
+                    sentence = "that cannot be had; the log of this endpoint says why"
+                    raise Refused(502, sentence) from None
+                found.append(payload)
+            _check_size(found)
+        return found
+
+    async def _whole(self, payload: Payload, stored: PayloadCodec | None) -> Payload:
+        kept = [payload] if stored is None else await stored.decode([payload])
+        [whole] = await self._codec.decode(kept)
+        return whole
+
+    def _tell(self, reason: str) -> None:
+        """Say why, once: a page of the UI asks for a hundred payloads of one key."""
+        if reason not in self._told and len(self._told) < MAX_TOLD_REASONS:
+            self._told.add(reason)
+            logger.warning("a payload could not be read: %s", reason)
+
+
+def _read(body: bytes) -> list[Payload]:
+    # What is wrong with it is never told: that would repeat it.
+    misread = Refused(400, 'write {"payloads": […]}, as JSON of Protobuf')
+    try:
+        value = json.loads(body)
+        said = value.get("payloads", []) if isinstance(value, dict) else None
+        if not isinstance(said, list):
+            raise misread
+        if len(said) > MAX_PAYLOADS:
+            raise Refused(413, f"send at most {MAX_PAYLOADS} payloads at a time")
+        # A newer UI may send more than is known here.
+        return [ParseDict(each, Payload(), ignore_unknown_fields=True) for each in said]
+    except (ValueError, ParseError, RecursionError, AttributeError, TypeError):
+        raise misread from None
+
+
+def _check_size(found: Sequence[Payload]) -> None:
+    if sum(len(payload.data) for payload in found) > MAX_ANSWER_BYTES:
+        raise Refused(413, "what these payloads hold is too large for one answer; ask for fewer")

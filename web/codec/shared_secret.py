@@ -1,0 +1,73 @@
+"""A secret that lets somebody in: kept as its digest, compared in even time, and tried seldom."""
+
+import hashlib
+import hmac
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.web.http.refused_request import Refused, unauthorized
+
+MIN_SECRET_CHARS = 16
+# So many wrong secrets an address may show in so long; then it has to wait, with a right one too.
+MAX_FAILURES = 10
+FAILURES_SECONDS = 60
+MAX_ADDRESSES = 10_000
+
+Clock = Callable[[], float]
+
+
+def check_secret(secret: str) -> None:
+    """See whether a text can be the secret.
+
+    Raises:
+        ValueError: it cannot; the message does not repeat it.
+    """
+    if len(secret) < MIN_SECRET_CHARS:
+        raise ValueError(f"it has fewer than {MIN_SECRET_CHARS} characters")
+    if not (secret.isascii() and secret.isprintable()) or " " in secret:
+        raise ValueError("it has other characters than a header can carry")
+
+
+class Secret:
+    """The secret, as its digest, and who has failed to show it lately; `what` it is called."""
+
+    def __init__(self, secret: str, what: str, clock: Clock) -> None:
+        self._digest = digest(secret)
+        self._what = what
+        self._clock = clock
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def check(self, shown: str, address: str) -> None:
+        """Let pass who shows the secret; `address` is the network address that they are at.
+
+        Raises:
+            Refused: it is another one, or the address has shown too many others lately.
+        """
+        count, until = self._failures.get(address, (0, 0.0))
+        left = until - self._clock()
+        if count >= MAX_FAILURES and left > 0:
+            wait = {"Retry-After": str(math.ceil(left))}
+            raise Refused(429, "too many wrong secrets came from here; wait a minute", wait)
+        # Digests are of one length: how long a comparison takes tells nothing of the secret.
+        if not hmac.compare_digest(digest(shown), self._digest):
+            self._failed(address, count if left > 0 else 0)
+            raise unauthorized(f"that is not {self._what}")
+
+    def _failed(self, address: str, before: int) -> None:
+        until = self._clock() + FAILURES_SECONDS
+        self._failures[address] = (before + 1, until)
+        self._failures.move_to_end(address)
+        keep_newest(self._failures, MAX_ADDRESSES)
+
+
+def keep_newest(entries: OrderedDict[Any, Any], most: int) -> None:
+    """Have at most so many, and forget the oldest."""
+    while len(entries) > most:
+        entries.popitem(last=False)
+
+
+def digest(text: str) -> bytes:
+    """What is kept of a secret."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,182 @@
+"""What is another in one value than in another, place by place, and in lists entry by entry."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, Final, Literal
+
+from holdfast.runtime.text_safety import as_json, cell, clean, one_line
+from holdfast.schemas.base import canonical_json
+from holdfast.web.forms.control_names import MISSING, Misread, Place
+
+MAX_DIFFERENCES: Final = 100
+# Pairs of entries that are compared, of all lists together: beyond that, a list is told as a whole.
+MAX_COMPARED: Final = 40_000
+_PLACE_CHARS: Final = 200
+_LEFT_OUT: Final = "left out"
+_REMOVED: Final = "removed"
+_NOT_THERE: Final = "not there"
+
+How = Literal["other", "removed", "added", "same"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What stands at a place before, and after.
+
+    An entry of a list that is `removed` stands there after no more, and one that is `added` not
+    before; how many others are the `same` is told as what stands there after.
+    """
+
+    place: str
+    before: str
+    after: str
+    how: How = "other"
+
+
+def differences(old: Any, new: Any) -> list[Difference]:
+    """Where two values differ: at most `MAX_DIFFERENCES` places, the last of them for the rest."""
+    told = [*_Comparing().values(old, new, ())]
+    more = len(told) - MAX_DIFFERENCES
+    return [*told[:MAX_DIFFERENCES], Difference("…", "", f"{more} more")] if more > 0 else told
+
+
+def is_same(typed: Any, given: Any) -> bool:
+    """Whether nothing was typed that is another value, or cannot be read."""
+    return is_plain(typed) and canonical_json(typed) == canonical_json(given)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether everything in it was read."""
+    match value:
+        case Misread():
+            return False
+        case dict():
+            return all(map(is_plain, value.values()))
+        case list():
+            return all(map(is_plain, value))
+        case _:
+            return value is not MISSING
+
+
+class _Comparing:
+    """One comparison, within its bound."""
+
+    def __init__(self) -> None:
+        self._left = MAX_COMPARED
+
+    def values(self, old: Any, new: Any, place: Place) -> Iterator[Difference]:
+        """Where they differ."""
+        if isinstance(old, dict) and isinstance(new, dict):
+            for key in dict.fromkeys([*old, *new]):
+                inner = (old.get(key, MISSING), new.get(key, MISSING))
+                yield from self.values(*inner, (*place, key))
+        elif isinstance(old, list) and isinstance(new, list):
+            yield from self._lists(old, new, place)
+        elif not _same(old, new):
+            yield Difference(_name(place), _shown(old), _shown(new))
+
+    def _lists(self, old: list[Any], new: list[Any], place: Place) -> Iterator[Difference]:
+        ours, theirs = [*map(canonical_json, old)], [*map(canonical_json, new)]
+        if ours == theirs:
+            return
+        blocks = self._blocks(ours, theirs)
+        if blocks is None:
+            yield Difference(_name(place), _shown(old), _shown(new))
+            return
+        for start, end, begin, stop in blocks:
+            yield from self._block(old[start:end], new[begin:stop], (start, begin), place)
+        others = len(old) - sum(end - start for start, end, _, _ in blocks)
+        if others and any(end - start != stop - begin for start, end, begin, stop in blocks):
+            said = f"{others} {'other' if others == 1 else 'others'} unchanged"
+            yield Difference(_name(place), "", said, "same")
+
+    def _blocks(
+        self, old: Sequence[bytes], new: Sequence[bytes]
+    ) -> list[tuple[int, int, int, int]] | None:
+        """The stretches of both that are not the same; `None` where there is too much to compare.
+
+        Where it takes no more of them, each entry is compared with the one in its own place: the
+        numbers of a pair have not moved when both become the same.
+        """
+        pairs = enumerate(zip(old, new, strict=False))
+        placed = [(n, n + 1, n, n + 1) for n, (one, other) in pairs if one != other]
+        first = placed[0][0] if placed else min(len(old), len(new))
+        last = _alike_at_end(old[first:], new[first:])
+        ours, theirs = old[first : len(old) - last], new[first : len(new) - last]
+        if len(ours) * len(theirs) > self._left:
+            return placed if len(old) == len(new) else None
+        self._left -= len(ours) * len(theirs)
+        compared = SequenceMatcher(None, ours, theirs, autojunk=False)
+        found = [
+            (start + first, end + first, begin + first, stop + first)
+            for tag, start, end, begin, stop in compared.get_opcodes()
+            if tag != "equal"
+        ]
+        fewer = len(placed) <= sum(max(end - a, stop - b) for a, end, b, stop in found)
+        return placed if len(old) == len(new) and fewer else found
+
+    def _block(
+        self, old: list[Any], new: list[Any], at: tuple[int, int], place: Place
+    ) -> Iterator[Difference]:
+        """A stretch of entries in place of others: in pairs, as far as one may be the other."""
+        pairs = len(old) if len(old) == len(new) else 0
+        if not pairs and all(isinstance(one, dict) for one in (*old, *new)):
+            pairs = min(len(old), len(new))
+        for n, (before, after) in enumerate(zip(old[:pairs], new[:pairs], strict=True)):
+            number, now = at[0] + n + 1, at[1] + n + 1
+            step = str(number) if number == now else f"{number} (now {now})"
+            yield from self.values(before, after, (*place, step))
+        for n, gone in enumerate(old[pairs:], start=at[0] + pairs):
+            yield Difference(_name((*place, n)), _shown(gone), _REMOVED, "removed")
+        for n, come in enumerate(new[pairs:], start=at[1] + pairs):
+            yield Difference(_name((*place, n)), _NOT_THERE, _shown(come), "added")
+
+
+def _alike_at_end(old: Sequence[bytes], new: Sequence[bytes]) -> int:
+    """How many are the same, counted from the end."""
+    pairs = zip(reversed(old), reversed(new), strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
+
+
+def _same(old: Any, new: Any) -> bool:
+    if old is MISSING or new is MISSING:
+        return old is new
+    return canonical_json(old) == canonical_json(new)
+
+
+def _name(place: Place) -> str:
+    return one_line(
+        " › ".join(str(step + 1 if isinstance(step, int) else step) for step in place), _PLACE_CHARS
+    )
+
+
+def _shown(value: Any) -> str:
+    """A value as a person reads it: a list or an object line by line, and no text that could be
+    taken for a word of ours."""
+    if value is MISSING:
+        return _LEFT_OUT
+    if isinstance(value, dict | list):
+        return "\n".join(_lines(value, "")) if value else as_json(value)
+    return as_json(value) if value in (_LEFT_OUT, _REMOVED, _NOT_THERE) else cell(value)
+
+
+def _lines(value: dict[str, Any] | list[Any], before: str) -> Iterator[str]:
+    named = (
+        ((f"{_plain(key)}:", one) for key, one in value.items())
+        if isinstance(value, dict)
+        else ((f"{n}.", one) for n, one in enumerate(value, start=1))
+    )
+    for name, one in named:
+        if isinstance(one, dict | list) and one:
+            yield f"{before}{name}"
+            yield from _lines(one, f"{before}  ")
+        else:
+            # A line end in a text would begin what looks like the next entry.
+            written = cell(one)
+            several = "\n" in written
+            yield f"{before}{name} {as_json(one) if several else written}"
+
+
+def _plain(key: str) -> str:
+    return key if clean(key) == key and "\n" not in key else as_json(key)

@@ -1,0 +1,151 @@
+"""What a program is told that asks for what cannot be had or done: a problem (RFC 9457).
+
+    {"type": "urn:holdfast:problem:ended", "title": …, "status": 409, "code": "ended", "detail": …}
+
+A `code` is for programs and lives for ever; `detail` is a sentence for people that says what to do.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from starlette.responses import JSONResponse
+
+from holdfast.client.command_errors import (
+    NO_SUCH,
+    UNREACHABLE,
+    WRONG_COMMAND,
+    CommandError,
+    EncryptedError,
+    HasEndedError,
+    NoWorkerError,
+)
+from holdfast.client.diagnosis import StuckError
+from holdfast.runtime.text_safety import sentence
+from holdfast.validation.problems import Fault, spelled
+from holdfast.web.http.refused_request import Refused
+
+MEDIA_TYPE: Final = "application/problem+json"
+RETRY_SECONDS: Final = 5
+_TYPE: Final = "urn:holdfast:problem:"
+
+# Each code with its status, and what it says in general.
+CODES: Final[Mapping[str, tuple[int, str]]] = {
+    "bad_request": (400, "The request cannot be read"),
+    "unauthorized": (401, "Nobody is known to have sent this"),
+    "forbidden": (403, "This may not be done"),
+    "principal_not_yours": (403, "A run acts for somebody else"),
+    "definition_not_taken": (403, "An agent or a tool is written out"),
+    "no_such_run": (404, "There is no such run"),
+    "method_not_allowed": (405, "That is not done here"),
+    "too_slow": (408, "The request did not come in time"),
+    "run_exists": (409, "There is a run with this id"),
+    "ended": (409, "The run has ended"),
+    "single_call": (409, "A single call hears nothing"),
+    "no_such_call": (409, "No such call waits"),
+    "already_decided": (409, "The call is decided"),
+    "no_answer": (409, "The run does not answer this message"),
+    "too_large": (413, "The request is too large"),
+    "wrong_type": (415, "The request is of another type"),
+    "misdirected": (421, "The inbox has another name"),
+    "invalid_request": (422, "The request does not fit"),
+    "invalid_decision": (422, "The decision does not count"),
+    "key_reused": (422, "The key was used for another request"),
+    "failed": (500, "The inbox has failed"),
+    "refused": (502, "Temporal or the run refuses"),
+    "encrypted": (502, "The run cannot be read here"),
+    "no_worker": (503, "No worker answers"),
+    "stuck": (503, "Its worker cannot go on with the run"),
+    "no_temporal": (503, "Temporal does not answer"),
+    "too_many_streams": (503, "Too many streams are open"),
+    "unavailable": (503, "That cannot be had just now"),
+}
+# What is refused before it is known what was asked for, by its status.
+_REFUSED: Final = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    408: "too_slow",
+    413: "too_large",
+    415: "wrong_type",
+    421: "misdirected",
+    503: "unavailable",
+}
+
+logger = logging.getLogger("holdfast")
+
+
+class Problem(Exception):
+    """What cannot be had or done; `faults` are its parts, where there are any."""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        faults: Iterable[Fault] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.status, self.title = CODES[code]
+        self.headers = dict(headers or {})
+        if self.status == 503:
+            self.headers.setdefault("Retry-After", str(RETRY_SECONDS))
+        self.faults = list(faults)
+
+    def told(self) -> dict[str, Any]:
+        """What is told of it."""
+        told: dict[str, Any] = {
+            "type": f"{_TYPE}{self.code}",
+            "title": self.title,
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+        }
+        if self.faults:
+            told["faults"] = [
+                {"where": spelled(one.where), "reason": one.reason, "mend": one.mend}
+                for one in self.faults
+            ]
+        return told
+
+    def answer(self) -> JSONResponse:
+        """The problem, as it is answered."""
+        return JSONResponse(self.told(), self.status, self.headers, MEDIA_TYPE)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What an error means to the program that asked."""
+    match error:
+        case Problem():
+            return error
+        case Refused():
+            code = _REFUSED.get(error.status, "refused")
+            return Problem(code, sentence(error.sentence), headers=error.headers)
+        case CommandError():
+            return _of_command(error)
+    logger.error("a request failed", exc_info=error)
+    return Problem("failed", "The inbox has failed at this; its log says why.")
+
+
+def _of_command(error: CommandError) -> Problem:
+    said = sentence(str(error))
+    match error:
+        case HasEndedError():
+            return Problem("ended", "The run has ended; `GET /runs/{run}` says how.")
+        case EncryptedError():
+            return Problem("encrypted", said)
+        case StuckError():
+            return Problem("stuck", said)
+        case NoWorkerError():
+            return Problem("no_worker", said)
+        case CommandError(code=code) if code == NO_SUCH:
+            todo = "use the `run` that `POST /runs` answered, percent-encoded"
+            return Problem("no_such_run", f"There is no such run; {todo}.")
+        case CommandError(code=code) if code == UNREACHABLE:
+            return Problem("no_temporal", said)
+        case CommandError(code=code) if code == WRONG_COMMAND:
+            return Problem("bad_request", said)
+    return Problem("refused", said)

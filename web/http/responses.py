@@ -1,0 +1,73 @@
+"""What is answered in the inbox's own name: refusals, and the headers of every answer."""
+
+from typing import Final
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.runtime.text_safety import sentence
+from holdfast.web.http.problems import problem_of
+from holdfast.web.http.refused_request import Refused
+from holdfast.web.pages import page
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # Without any, a browser would not say either from which page a form comes (`Origin`).
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+STATIC: Final = "/static/"
+_FAILED: Final = (
+    "The inbox has failed at this. {} If it fails again, tell whoever runs the inbox: its log says"
+    " why."
+)
+_LOOKED: Final = "Load the page again."
+_SENT: Final = (
+    "What you sent may have been taken or not: look at what waits, or at the run, before you send"
+    " it again."
+)
+
+
+def add_headers(headers: MutableHeaders, path: str) -> None:
+    """Add what every answer says; of what it shows, nobody on the way keeps a copy."""
+    for name, said in HEADERS.items():
+        headers.setdefault(name, said)  # what is no page may be allowed less
+    headers["Cache-Control"] = "no-cache" if path.startswith(STATIC) else "no-store"
+
+
+def wants_page(request: Request) -> bool:
+    """Whether somebody looks at the answer: a script of a page takes anything, a program JSON."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def refusal(request: Request, refused: Refused) -> Response:
+    """What is told to whoever is refused: a page, or a problem (RFC 9457)."""
+    if wants_page(request):
+        shown = page(request, "trouble.html", refused.status, said=sentence(refused.sentence))
+        shown.headers.update(refused.headers)
+        return shown
+    return problem_of(refused).answer()
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """The same, for what a handler has raised."""
+    assert isinstance(error, Refused)
+    return refusal(request, error)
+
+
+def failure(request: Request, error: Exception) -> Response:
+    """What is told where something has happened that nobody planned; the error itself is logged."""
+    if isinstance(error, Refused):
+        return refusal(request, error)
+    problem = problem_of(error)
+    if wants_page(request):
+        said = _FAILED.format(_LOOKED if request.method in ("GET", "HEAD") else _SENT)
+        return page(request, "trouble.html", problem.status, said=said)
+    return problem.answer()

@@ -1,0 +1,95 @@
+"""What the inbox tells a collector: how much waits for people, and for how long.
+
+A worker knows its own runs alone; here all of them are seen, and asked about when it is measured.
+Several inboxes measure the same, so whoever adds them up takes the largest.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Final
+
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+from temporalio.client import Client
+
+from holdfast.client.command_errors import CommandError, wrong_command
+from holdfast.client.visibility import waiting_count_and_oldest
+from holdfast.runtime.secrets import Secrets, secrets_in
+from holdfast.runtime.telemetry.metrics import OLDEST, WAITING
+from holdfast.runtime.telemetry.startup import start
+from holdfast.runtime.telemetry.telemetry_settings import (
+    TelemetryError,
+    read_telemetry,
+    secrets_of_telemetry,
+)
+
+SERVICE: Final = "holdfast-inbox"
+# A server that takes longer is not measured this time.
+MEASURE_SECONDS: Final = 5.0
+
+Found = tuple[int, datetime | None]
+
+
+@asynccontextmanager
+async def telling(client: Client, environ: Mapping[str, str]) -> AsyncIterator[None]:
+    """Tell the collector that the environment names, for as long as this stands.
+
+    Raises:
+        CommandError: a variable is wrong.
+    """
+    secrets = Secrets([*secrets_in(environ), *secrets_of_telemetry(environ)])
+    try:
+        telemetry = start(read_telemetry(environ), SERVICE, environ, secrets)
+    except TelemetryError as error:
+        raise wrong_command(error.wrong, error.todo) from None
+    if telemetry is not None:
+        measure(telemetry.meter, client)
+    try:
+        yield
+    finally:
+        if telemetry is not None:
+            # In a thread: what is measured last is asked about here.
+            await asyncio.to_thread(telemetry.close)
+
+
+def measure(meter: Meter, client: Client) -> None:
+    """Have it measured what waits, whenever measurements are sent."""
+    loop = asyncio.get_running_loop()
+
+    def asked() -> Found | None:
+        asking = asyncio.run_coroutine_threadsafe(waiting_count_and_oldest(client), loop)
+        try:
+            return asking.result(MEASURE_SECONDS)
+        except (TimeoutError, CommandError):
+            asking.cancel()
+            return None  # who looks sees that there is nothing
+
+    _observed(meter, WAITING, "{run}", "Runs that wait for a person.", asked, _count)
+    _observed(meter, OLDEST, "s", "How long the oldest question has waited.", asked, _age)
+
+
+def _observed(
+    meter: Meter,
+    name: str,
+    unit: str,
+    words: str,
+    asked: Callable[[], Found | None],
+    told: Callable[[Found], float],
+) -> None:
+    def observe(_: CallbackOptions) -> Iterable[Observation]:
+        found = asked()
+        return [] if found is None else [Observation(told(found))]
+
+    meter.create_observable_gauge(name, [observe], unit, words)
+
+
+def _count(found: Found) -> float:
+    return found[0]
+
+
+def _age(found: Found) -> float:
+    count, oldest = found
+    if not count or oldest is None:
+        return 0.0
+    return max(0.0, (datetime.now(UTC) - oldest).total_seconds())

@@ -1,0 +1,55 @@
+"""The pages: templates, filled in. Whatever comes from a run, a model or a person is escaped.
+
+A page that is asked for by htmx (`HX-Request`) is the same page: htmx takes what it wants of it.
+"""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from holdfast.runtime.text_safety import clean, one_line
+from holdfast.web.auth.person import Person
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+LINE_CHARS = 500
+
+
+def address(*parts: str) -> str:
+    """The path of a page: `address("run", "order/7")` is `/run/order%2F7`."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def _line(text: str) -> str:
+    """What a stranger wrote, as it stands in a line of ours: it reads as what it is."""
+    return one_line(text, LINE_CHARS)
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,  # a slip in a template is an error, and no empty place
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["address"] = address
+    environment.filters["line"] = _line
+    environment.filters["plain"] = clean
+    return environment
+
+
+ENVIRONMENT = _environment()
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """A page, for whoever asks for it."""
+    person = getattr(request.state, "person", None)
+    known = person if isinstance(person, Person) else None
+    path = request.scope["path"]
+    text = ENVIRONMENT.get_template(template).render(person=known, path=path, **values)
+    return HTMLResponse(text, status)

@@ -1,0 +1,140 @@
+"""`GET /run/{run}/changes`: that a run has moved on, and what its model is saying, as it happens.
+
+    changed   the run has moved on; `answered`: what was being said is over, and stands in the log
+    token     more of an answer: {key, attempt, text, calls}; `gap`: some is missing before it;
+              `whole`: all of it so far, told anew
+    update    what a call under way has told of itself: {call, text}
+    trouble   the run cannot be looked at now: {text}
+    over      nothing more comes: the run has ended
+
+`id` is the place that the run has come to; who comes back says it, and misses nothing.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.client.command_errors import UNREACHABLE, CommandError
+from holdfast.client.run_handle import Look, RemoteRun, Streaming
+from holdfast.client.stream.live_text import said, updated, written
+from holdfast.client.stream.polling import Pace
+from holdfast.client.stream.token_text import Tokens
+from holdfast.runtime.text_safety import clean
+from holdfast.web.http.streaming import MAX_PAGE_SECONDS, EventStream, Room, frame, full
+from holdfast.web.run.description import place
+from holdfast.web.services import Parts
+
+MAX_STREAMS: Final = 100
+
+
+class Changes:
+    """The streams of one process."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._room = Room(MAX_STREAMS)
+
+    async def answer(self, request: Request) -> Response:
+        """A stream, where there is room for one more."""
+        run = self._parts.run(request.path_params["run"])
+        await run.describe()  # there is such a run
+        if self._room.is_full:
+            return full()
+        seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
+        return EventStream(self._room, Watch(run, seen).frames(), MAX_PAGE_SECONDS)
+
+
+@dataclass
+class Watch:
+    """One run, watched. `seen` is the place that the page has come to."""
+
+    run: RemoteRun
+    seen: str
+    _pace: Pace = field(default_factory=Pace)
+    _saying: "Saying" = field(default_factory=lambda: Saying())
+    _updates: dict[str, str] = field(default_factory=dict)
+    _troubled: bool = False
+
+    async def frames(self) -> AsyncGenerator[str, None]:
+        """What there is to tell, until the run is over."""
+        while True:
+            look = await self._look()
+            frames = [*(self._news(look) if isinstance(look, Look) else self._trouble(look))]
+            for each in frames:
+                yield each
+            if _is_last(look):
+                yield _frame("over", {})
+                return
+            busy = isinstance(look, Look) and look.busy
+            await asyncio.sleep(self._pace.next(moved=bool(frames), busy=busy))
+
+    async def _look(self) -> Look | CommandError:
+        try:
+            return await self.run.look()
+        except CommandError as error:
+            return error
+
+    def _news(self, look: Look) -> Iterator[str]:
+        self._troubled = False
+        here = place(*look.place, look.attempts)
+        answered = self._saying.is_over(look.streaming)
+        if here != self.seen or answered:
+            self.seen = here
+            yield _frame("changed", {"answered": answered}, here)
+        if look.streaming is not None and (more := self._saying.more(look.streaming)):
+            yield _frame("token", more)
+        before, self._updates = self._updates, {one.call_id: updated(one) for one in look.updates}
+        for call, text in self._updates.items():
+            if before.get(call) != text:
+                yield _frame("update", {"call": call, "text": text})
+
+    def _trouble(self, error: CommandError) -> Iterator[str]:
+        if not self._troubled:
+            self._troubled = True
+            yield _frame("trouble", {"text": clean(str(error))})
+
+
+class Saying:
+    """What is told of an answer while it is being given: all of it once."""
+
+    def __init__(self) -> None:
+        self._tokens = Tokens()
+        self._key = ""
+        self._end = 0
+        self._whole = ""
+
+    def is_over(self, streaming: Streaming | None) -> bool:
+        """Whether an answer was being given, and this is another one or none."""
+        over = self._key not in ("", streaming.key if streaming is not None else "")
+        if streaming is None or streaming.key != self._key:
+            self._key, self._end, self._whole = "" if streaming is None else streaming.key, 0, ""
+        return over
+
+    def more(self, streaming: Streaming) -> dict[str, Any]:
+        """What is new in it; empty where nothing is. In composed calling, it is told anew."""
+        start, text = self._tokens.new(streaming)
+        new: dict[str, Any] = {}
+        if streaming.composed:
+            whole, before = said(streaming), self._whole
+            self._whole = whole
+            new = {"whole": clean(whole)} if whole != before else {}
+        elif text:
+            new = {"text": clean(text), "gap": start > self._end}
+            self._end = start + len(text)
+        if self._tokens.new_calls(streaming):
+            new["calls"] = written(streaming)
+        return {"key": streaming.key, "attempt": streaming.attempt, **new} if new else {}
+
+
+def _is_last(look: Look | CommandError) -> bool:
+    """Whether nothing more is to come: what cannot be reached just now may be there again."""
+    return look.closed if isinstance(look, Look) else look.code != UNREACHABLE
+
+
+def _frame(event: str, data: dict[str, Any], id_: str = "") -> str:
+    return frame(event, json.dumps(data), id_)

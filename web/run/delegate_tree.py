@@ -1,0 +1,103 @@
+"""The delegates of a run, and theirs: those under way and those that have ended.
+
+Temporal's lists know them all, with no worker; where they cannot be asked so, the run tells of
+those that are under way.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.client.command_errors import rpc_problem
+from holdfast.runtime.text_safety import clean, one_line
+from holdfast.schemas import names
+from holdfast.schemas.internal.delegate import DelegateView
+from holdfast.web import statuses
+from holdfast.web.pages import address
+from holdfast.web.run.snapshot import Seen
+
+MAX_DELEGATES: Final = 100
+_NAME_CHARS: Final = 100
+# How Temporal spells it.
+_CANCELED: Final = "canceled"
+# A run that was ended from outside could not write its own status any more.
+_OWN: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
+
+
+@dataclass
+class Branch:
+    """A delegate, and its own."""
+
+    call: str
+    agent: str
+    href: str
+    status: str
+    tone: str
+    below: list["Branch"] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The delegates of a run. `cut`: there are more than are shown."""
+
+    branches: Sequence[Branch] = ()
+    cut: bool = False
+
+
+async def tree(client: Client, seen: Seen) -> Tree:
+    """The delegates of a run.
+
+    Raises:
+        CommandError: Temporal does not answer.
+    """
+    root = seen.known.root.replace("\\", "\\\\").replace('"', '\\"')
+    query = (
+        f'RootWorkflowId = "{root}" AND WorkflowType = "{names.AGENT_WORKFLOW}"'
+        ' AND ExecutionStatus != "ContinuedAsNew"'
+    )
+    try:
+        found = [run async for run in client.list_workflows(query, limit=MAX_DELEGATES + 1)]
+    except RPCError as error:
+        if error.status != RPCStatusCode.INVALID_ARGUMENT:
+            raise rpc_problem(error) from error
+        return Tree([_by_status(view) for view in seen.status.get("delegates", [])])
+    return Tree(_below(seen.known.id, found), len(found) > MAX_DELEGATES)
+
+
+def _below(run_id: str, found: Sequence[WorkflowExecution]) -> list[Branch]:
+    """Who carries out calls of a run, each with those that carry out its own; oldest first."""
+    children: dict[str | None, list[WorkflowExecution]] = defaultdict(list)
+    for run in sorted(found, key=lambda run: run.start_time):
+        children[run.parent_id].append(run)
+
+    def branch(run: WorkflowExecution) -> Branch:
+        made = _branch(run)
+        made.below.extend(branch(each) for each in children.pop(run.id, []))
+        return made
+
+    return [branch(run) for run in children.pop(run_id, [])]
+
+
+def _branch(run: WorkflowExecution) -> Branch:
+    told: dict[str, Any] = {pair.key.name: pair.value for pair in run.typed_search_attributes}
+    status = "" if run.status is None else run.status.name.lower()
+    if run.status in _OWN:
+        status = str(told.get(names.AGENT_STATUS) or status)
+    agent = one_line(str(told.get(names.AGENT_NAME) or "a run"), _NAME_CHARS)
+    call = run.id.removeprefix(f"{run.parent_id}.")
+    return Branch(clean(call), agent, address("run", run.id), *_told(status))
+
+
+def _by_status(shown: Any) -> Branch:
+    view = DelegateView.read(shown)
+    href = address("run", view.workflow_id)
+    agent = one_line(view.agent, _NAME_CHARS)
+    return Branch(clean(view.call_id), agent, href, *_told(view.status))
+
+
+def _told(status: str) -> tuple[str, str]:
+    return statuses.told("cancelled" if status == _CANCELED else status)

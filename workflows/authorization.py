@@ -1,0 +1,47 @@
+"""Who may begin a run or a call here: what the worker's operator wants of them.
+
+What one run starts as its delegate was let in with that run. No client can start a run as the child
+of another; who has a worker of its own in the namespace is trusted as this one is.
+"""
+
+from typing import TypeVar
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas import names
+    from holdfast.schemas.agent import WorkerFacts
+    from holdfast.schemas.run import CallRequest, PrincipalToken, RunRequest
+
+from holdfast.workflows.commands import token_verification
+from holdfast.workflows.handler_input import fail
+
+RequestT = TypeVar("RequestT", RunRequest, CallRequest)
+
+_NO_TOKEN = (
+    "`principal`: this worker wants a token of everybody: start the run with"
+    ' `"principal": {"token": …}`'
+)
+_WRITTEN = "this worker takes none that is written in a request: name one of its catalog"
+
+
+async def admitted(request: RequestT, facts: WorkerFacts) -> RequestT:
+    """What is asked for, with the principal that its token names, where it has one."""
+    principal = request.principal
+    if workflow.info().parent is None:
+        _check(request, facts)
+    if not isinstance(principal, PrincipalToken):
+        return request
+    try:
+        known = await token_verification.principal_of(principal)
+    except token_verification.BadToken as error:
+        fail(names.INVALID_REQUEST, f"`principal.token`: {error}")
+    return request.model_copy(update={"principal": known})
+
+
+def _check(request: RunRequest | CallRequest, facts: WorkerFacts) -> None:
+    field = "agent" if isinstance(request, RunRequest) else "tool"
+    if facts.catalog_only and not isinstance(getattr(request, field), str):
+        fail(names.INVALID_REQUEST, f"`{field}`: {_WRITTEN}")
+    if facts.principal_tokens and not isinstance(request.principal, PrincipalToken):
+        fail(names.INVALID_REQUEST, _NO_TOKEN)

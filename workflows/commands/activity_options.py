@@ -1,0 +1,175 @@
+"""From a tool to a Temporal activity and back: options, arguments, and what a failure means."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import Priority, RetryPolicy
+from temporalio.workflow import ActivityCancellationType, ActivityConfig, LocalActivityConfig
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas import names
+    from holdfast.schemas.agent import WorkerFacts
+    from holdfast.schemas.base import parse_duration
+    from holdfast.schemas.tool import ActivityBinding, Retry, Tool
+
+from holdfast.workflows.engine.call.hooks import Hook
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.conversation.scopes import CONTEXT
+from holdfast.workflows.engine.conversation.visibility import heard
+from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.run_state import Kept
+
+START_TO_CLOSE = parse_duration("30s")
+SCHEDULE_TO_CLOSE = parse_duration("24h")
+# How long a request waits at most for an endpoint that takes so many a minute.
+TURN_TO_COME = parse_duration("24h")
+# All of its turn waits for a hook.
+HOOK_TO_CLOSE = parse_duration("10m")
+MAX_INPUT_BYTES = 1_500_000
+# An activity may outlast its run's time by so much: that time is up is told by the run's own timer.
+OVERTIME = parse_duration("10s")
+
+# Errors that another attempt would only repeat.
+_FINAL_ERRORS = (names.STOP_RUN, names.ACTIVITY_NOT_FOUND, names.RESULT_TOO_LARGE)
+
+
+def arguments_of(call: Call, tool: Tool, kept: Kept) -> list[Any]:
+    """What the activity is given: the arguments, or the call, the tool and the scoped context.
+
+    An activity of the worker's own is told besides what no model has a say in.
+    """
+    if tool.knowledge is not None:
+        return [tool.knowledge.to_json()]
+    if tool.memory is not None:
+        principal = kept.principal.id if kept.principal is not None else None
+        return [call.arguments, tool.memory.of(principal).to_json()]
+    if _bound(tool).input == "arguments":
+        return [call.arguments]
+    said = {
+        "id": call.id,
+        "tool": tool.name,
+        "arguments": call.arguments,
+        "reasoning": call.reasoning,
+    }
+    return [said, tool.to_json(), {scope: _scope(scope, call, kept) for scope in call.scopes}]
+
+
+def remote(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> ActivityConfig:
+    """How a tool's activity is run on a task queue.
+
+    A call that may be made only once has one attempt, and says apart whether it was ever begun.
+    """
+    binding = _bound(tool)
+    longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
+    config = ActivityConfig(
+        activity_id=call.id,
+        summary=line,
+        start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
+        retry_policy=_retry(binding.retry, once=tool.once),
+        cancellation_type=ActivityCancellationType.TRY_CANCEL,
+    )
+    if tool.once:
+        config["schedule_to_start_timeout"] = longest
+    else:
+        config["schedule_to_close_timeout"] = longest
+    if binding.task_queue is not None:
+        config["task_queue"] = binding.task_queue
+    if binding.heartbeat_timeout is not None:
+        config["heartbeat_timeout"] = binding.heartbeat_timeout
+    return config
+
+
+def local(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> LocalActivityConfig:
+    """How a short, repeatable activity of this worker is run within the workflow task."""
+    binding = _bound(tool)
+    longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
+    return LocalActivityConfig(
+        activity_id=call.id,
+        summary=line,
+        schedule_to_close_timeout=longest,
+        start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
+        retry_policy=_retry(binding.retry, once=False),
+    )
+
+
+def hook(hook: Hook, line: str, remaining: timedelta | None) -> ActivityConfig:
+    """How a hook is asked: it may be asked again, so it is to change nothing."""
+    binding = hook.activity
+    longest = _least(binding.schedule_to_close_timeout or HOOK_TO_CLOSE, remaining)
+    config = ActivityConfig(
+        activity_id=names.hook_id(hook.call_id, hook.name, hook.n),
+        summary=line,
+        start_to_close_timeout=binding.start_to_close_timeout or min(START_TO_CLOSE, longest),
+        schedule_to_close_timeout=longest,
+        retry_policy=_retry(binding.retry, once=False),
+    )
+    if binding.task_queue is not None:
+        config["task_queue"] = binding.task_queue
+    if binding.heartbeat_timeout is not None:
+        config["heartbeat_timeout"] = binding.heartbeat_timeout
+    return config
+
+
+def generate(
+    run: Run, facts: WorkerFacts, line: str, remaining: timedelta | None
+) -> ActivityConfig:
+    """How a request to a model is run: tried again for as long as the worker allows.
+
+    Where its endpoint takes so many requests a minute, it waits for its turn among those of all
+    runs and workers, and the time for that is its own.
+    """
+    config = ActivityConfig(
+        summary=line,
+        schedule_to_close_timeout=_least(facts.generate_timeout, remaining),
+        heartbeat_timeout=facts.heartbeat_timeout,
+        retry_policy=RetryPolicy(
+            initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=60)
+        ),
+    )
+    queue = facts.request_queues.get(run.agent.model.endpoint)
+    if queue is not None:
+        longest = TURN_TO_COME + facts.generate_timeout
+        config["task_queue"] = queue
+        config["priority"] = Priority(fairness_key=_asker(run))
+        config["schedule_to_start_timeout"] = _least(TURN_TO_COME, remaining)
+        config["start_to_close_timeout"] = config["schedule_to_close_timeout"]
+        config["schedule_to_close_timeout"] = _least(longest, remaining)
+    return config
+
+
+def _asker(run: Run) -> str:
+    """Among whom requests are dealt out evenly: principals, or else agents."""
+    principal = run.kept.principal
+    return names.fairness_key(run.agent_name if principal is None else principal.id)
+
+
+def _bound(tool: Tool) -> ActivityBinding:
+    assert tool.activity is not None  # nothing else carries it out
+    return tool.activity
+
+
+def _scope(scope: str, call: Call, kept: Kept) -> Any:
+    """A part of the run's context, as the call sees it: with what it waited for in its turn."""
+    if scope == CONTEXT:
+        return heard(kept.log.messages(), call.instance, kept)
+    return (call.sees or kept.data).seen(scope, call.instance)
+
+
+def _retry(retry: Retry, *, once: bool) -> RetryPolicy:
+    return RetryPolicy(
+        initial_interval=retry.initial_interval or timedelta(seconds=1),
+        backoff_coefficient=retry.backoff_coefficient or 2.0,
+        maximum_interval=retry.maximum_interval or timedelta(seconds=60),
+        maximum_attempts=1 if once else retry.maximum_attempts or 5,
+        non_retryable_error_types=_final(retry.non_retryable_error_types),
+    )
+
+
+def _final(own: Sequence[str]) -> list[str]:
+    return [*_FINAL_ERRORS, *(name for name in own if name not in _FINAL_ERRORS)]
+
+
+def _least(duration: timedelta, bound: timedelta | None) -> timedelta:
+    return duration if bound is None else min(duration, bound + OVERTIME)

@@ -1,0 +1,154 @@
+"""Calls that runs of their own carry out: each a child workflow, from its start to its end.
+
+While something in a delegate waits for people, its parent's clock stands, as it does for the
+parent's own. A parent that is to end waits for no delegate: it has it cancelled.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from temporalio import exceptions, workflow
+from temporalio.common import RawValue, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, ChildWorkflowError
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas import names
+    from holdfast.schemas.base import json_size
+    from holdfast.schemas.internal.solution import Usage
+    from holdfast.schemas.run import RunResult, Spent
+
+from holdfast.workflows.commands import failures
+from holdfast.workflows.engine.call.hooks import Refusal
+from holdfast.workflows.engine.call.outcome import Outcome, refused
+from holdfast.workflows.engine.call.tool_call import Call, Turn
+from holdfast.workflows.engine.delegation import (
+    Abandoned,
+    Broke,
+    Delegate,
+    DelegateEnd,
+    NotStarted,
+    charge,
+    delegate_for,
+    outcome_of,
+)
+from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.run import Run
+from holdfast.workflows.publishing import summaries
+from holdfast.workflows.publishing.publisher import Showing
+
+AtWork = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+InFlight = Callable[[int], AbstractAsyncContextManager[None]]
+
+
+class Doing(Protocol):
+    """What the hands of a workflow see to for whatever it does."""
+
+    def at_work(self, doing: Coroutine[Any, Any, Any], /) -> Awaitable[Any]:
+        """Do something on the run's time."""
+
+    def in_flight(self, size: int, /) -> AbstractAsyncContextManager[None]:
+        """Send so many bytes: not too many in one workflow task."""
+
+
+async def carry_out(call: Call, turn: Turn, work: Work, showing: Showing, doing: Doing) -> Outcome:
+    """Have a run of its own carry out a call."""
+    own_id, agent = workflow.info().workflow_id, work.agent if isinstance(work, Run) else None
+    try:
+        delegate = delegate_for(call, turn, work.kept, agent, own_id, workflow.now())
+    except Refusal as refusal:
+        return refused(refusal.error.code, refusal.error.message)
+    assert call.tool is not None  # it has a delegate
+    work.kept.meter.held[call.id] = delegate.share
+    work.delegates.begin(delegate)
+    showing.update()
+    try:
+        end = await _end_of(delegate, call, work, doing)
+    finally:
+        work.delegates.end(call.id)
+    charge(work.kept.meter, delegate, end)
+    return outcome_of(delegate, call.tool, end)
+
+
+async def _end_of(delegate: Delegate, call: Call, work: Work, doing: Doing) -> DelegateEnd:
+    running = asyncio.create_task(_run(delegate, call, doing.in_flight))
+    try:
+        await _until_over(running, call, work, doing.at_work)
+        if running.done():
+            return await running
+        return Abandoned("the run ended before its delegate")
+    finally:
+        # Not so where a run that was put out of the cache is thrown away.
+        if workflow.in_workflow():
+            running.cancel()
+
+
+async def _until_over(
+    running: asyncio.Task[DelegateEnd], call: Call, work: Work, at_work: AtWork
+) -> None:
+    """Wait for a delegate, on the run's time except while it waits for people."""
+
+    def over() -> bool:
+        return running.done() or work.halting
+
+    while not over():
+        if work.delegates.waits(call.id):
+            await workflow.wait_condition(lambda: over() or not work.delegates.waits(call.id))
+        else:
+            await at_work(workflow.wait_condition(lambda: over() or work.delegates.waits(call.id)))
+
+
+async def _run(delegate: Delegate, call: Call, in_flight: InFlight) -> DelegateEnd:
+    try:
+        async with in_flight(json_size(delegate.request)):
+            child = await workflow.start_child_workflow(
+                names.AGENT_WORKFLOW,
+                delegate.request,
+                id=delegate.workflow_id,
+                result_type=RawValue,
+                cancellation_type=workflow.ChildWorkflowCancellationType.TRY_CANCEL,
+                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+                id_reuse_policy=_reuse(call),
+                memo={names.DELEGATE_OF: call.id},
+                static_summary=summaries.delegate_summary(delegate, workflow.info().workflow_id),
+            )
+        return RunResult.read(failures.value_of(await child))
+    except exceptions.WorkflowAlreadyStartedError:
+        return NotStarted(f"there is, or was, a run `{delegate.workflow_id}` already")
+    except ChildWorkflowError as error:
+        return _broke(error, delegate)
+    except ValueError:
+        return Broke("failed", f"`{delegate.tool}` was carried out, but its result is lost")
+
+
+def _reuse(call: Call) -> WorkflowIDReusePolicy:
+    """A call that may be carried out once is not, where a run of its id is known to the server;
+    except where people said that it had no effect."""
+    assert call.tool is not None  # it has a delegate
+    policies = WorkflowIDReusePolicy
+    first = call.tool.once and call.unsure == 0
+    return policies.REJECT_DUPLICATE if first else policies.ALLOW_DUPLICATE
+
+
+def _broke(error: ChildWorkflowError, delegate: Delegate) -> Broke:
+    match error.cause:
+        case ApplicationError() as cause:
+            return Broke("failed", cause.message, _spent(cause))
+        case exceptions.CancelledError():
+            return Broke("cancelled", f"`{delegate.tool}` was cancelled")
+        case exceptions.TerminatedError():
+            return Broke("lost", f"`{delegate.tool}` was terminated")
+        case _:
+            return Broke("lost", f"`{delegate.tool}` did not end in time")
+
+
+def _spent(cause: ApplicationError) -> Spent | None:
+    """What a run had used when it failed; one that never began had used nothing."""
+    if cause.type == names.INVALID_REQUEST:
+        nothing = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0)
+        return Spent(turns=0, calls=0, usage=nothing)
+    try:
+        return Spent.read(cause.details[0])
+    except (IndexError, ValueError):
+        return None

@@ -1,0 +1,75 @@
+"""Payloads and failures of activities, as the engine reads them."""
+
+from typing import Any
+
+from temporalio import exceptions, workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
+from holdfast.workflows.engine.call.outcome import Failure
+
+MAX_REASON_CHARACTERS = 300
+
+
+def value_of(result: Any) -> Any:
+    """The JSON value in a payload that others wrote.
+
+    Raises:
+        ValueError: it is none: another encoding, or broken.
+    """
+    if not isinstance(result, RawValue):
+        return result
+    try:
+        value = workflow.payload_converter().from_payload(result.payload)
+    except ValidationError as error:
+        raise ValueError(f"it cannot be read: {error.errors()[0]['msg']}") from None
+    except Exception as error:
+        why = " ".join(map(str, error.args))[:MAX_REASON_CHARACTERS]
+        raise ValueError(f"it cannot be read: {why}") from None
+    if isinstance(value, bytes):
+        raise ValueError("it is binary, not JSON")
+    return value
+
+
+def failure_of(error: exceptions.FailureError) -> Failure:
+    """What Temporal says of an activity that did not succeed; of a local one it says it bare."""
+    match error.__cause__ if isinstance(error, ActivityError) else error:
+        case ApplicationError() as cause:
+            return Failure("application", cause.message, cause.type or "")
+        case exceptions.TimeoutError() as cause:
+            began = cause.type is not TimeoutType.SCHEDULE_TO_START
+            return Failure("timeout", _timeout(cause), started=began)
+        case exceptions.CancelledError():
+            return Failure("cancelled", "it was cancelled")
+        case cause:
+            return Failure("other", str(cause))
+
+
+def model_failure_of(error: ActivityError) -> str:
+    """Why a model could not be asked, in the words of what failed last."""
+    innermost: BaseException = error
+    while innermost.__cause__ is not None:
+        innermost = innermost.__cause__
+        if isinstance(innermost, ApplicationError):
+            return innermost.message
+    match innermost:
+        case exceptions.TimeoutError(type=TimeoutType.SCHEDULE_TO_START):
+            return (
+                "the request to the model was not begun in time: its endpoint takes fewer a minute "
+                "than runs make (`maxRequestsPerMinute`), or no worker takes them"
+            )
+        case _:
+            return f"the model did not answer in time: {innermost}"
+
+
+def _timeout(cause: exceptions.TimeoutError) -> str:
+    match cause.type:
+        case TimeoutType.HEARTBEAT:
+            return "it was not heard of any more"
+        case TimeoutType.SCHEDULE_TO_START:
+            return "nobody began with it"
+        case _:
+            return "it took too long"

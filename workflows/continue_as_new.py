@@ -1,0 +1,107 @@
+"""The chain of runs under one workflow id: how one leaves what it has to the next, and finds it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import TypedSearchAttributes
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas.agent import Snapshot, WorkerFacts
+    from holdfast.schemas.internal.continue_as_new import Carried
+    from holdfast.schemas.run import RunRequest
+
+from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.continue_as_new import (
+    Length,
+    carried_from,
+    is_due,
+    moves,
+    parcel,
+    resumed,
+    stay,
+    unpacked,
+)
+from holdfast.workflows.engine.conversation.mailbox import Mailbox
+from holdfast.workflows.engine.run import Run
+from holdfast.workflows.handler_input import Asked, begins_again, read
+from holdfast.workflows.publishing import search_attributes
+from holdfast.workflows.publishing.trace import Trace
+
+_EXAMPLE = '{"agent": …, "input": …}'
+# On which build a run that moves begins: on the one that runs are to be on now.
+_BUILD = workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE
+
+
+@dataclass(frozen=True)
+class Left:
+    """What the run before this one has left to it: all but the log, and the pages of that."""
+
+    carried: Carried
+    pages: list[bytes]
+
+    def resumed(self, mailbox: Mailbox, desk: Desk) -> Run:
+        """The run, as it was left; what has come since is in these."""
+        return resumed(self.carried, self.pages, mailbox, desk, workflow.now)
+
+
+def begun_with(request: Any, more: tuple[Any, ...]) -> tuple[Asked[RunRequest], Left | None]:
+    """What a run is asked for, and what another has left to it, if one did.
+
+    Only Temporal itself says that a run continues another: nobody can start one so. It says so as
+    well of one that it began again by itself, with what somebody had started the first one with;
+    `read` refuses those.
+    """
+    if workflow.info().continued_run_id is None or not more or begins_again():
+        return read(request, more, RunRequest, _EXAMPLE), None
+    try:
+        left = Left(*unpacked([request, *more]))
+    except ValueError as error:
+        return Asked(wrong=str(error)), None
+    return Asked(request=left.carried.request), left
+
+
+def length(facts: WorkerFacts) -> Length:
+    """How long the history is."""
+    info = workflow.info()
+    return Length(
+        events=info.get_current_history_length(),
+        size_bytes=info.get_current_history_size(),
+        suggested=info.is_continue_as_new_suggested(),
+        elsewhere=info.is_target_worker_deployment_version_changed(),
+        bound_events=facts.continue_after,
+    )
+
+
+def is_to_go_on(run: Run, facts: WorkerFacts) -> bool:
+    """Whether the run is to go on as a new one, now that it is between two turns: under a history
+    of its own, or on another build of its worker."""
+    now = length(facts)
+    return run.at_rest and (moves(now, run) or is_due(now, run.kept.log, stored=facts.store))
+
+
+def leave(run: Run, request: RunRequest, snapshot: Snapshot, notes: int, trace: Trace) -> None:
+    """Go on as a new run, if what is to be taken along can be.
+
+    Nothing may be awaited in here: what arrived meanwhile would stay behind.
+
+    Raises:
+        ContinueAsNewError: it goes on as a new one.
+    """
+    carried = carried_from(run, request, snapshot, notes=notes, spans=trace.carried())
+    stored = snapshot.worker.store
+    values = parcel(carried, run.kept.log, stored=stored, forgettable=run.forgettable)
+    if values is not None:
+        # A copy: what is shown of this history is no longer true of the run.
+        attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))
+        run.gone_on = True
+        left = search_attributes.left(snapshot.worker.search_attributes)
+        if left:
+            workflow.upsert_search_attributes(left)
+        workflow.continue_as_new(
+            args=values,
+            search_attributes=attributes,
+            initial_versioning_behavior=_BUILD if length(snapshot.worker).elsewhere else None,
+        )
+    else:
+        stay(run, length(snapshot.worker))

@@ -1,0 +1,125 @@
+"""What people are told of a run's questions, and who is told of which.
+
+          ┌──► reminder ──┐ (as often as it is asked again)
+    asked ┤               ├──► decided   people decided
+          └───────────────┴──► expired   nobody did in time
+                          └──► nothing   nobody need decide: the run ends, or a message came
+
+A question that is decided before anybody could be told that it waits is told of never.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from holdfast.schemas.base import canonical_json, json_size, rfc3339, sha256
+from holdfast.schemas.decision import Decided, Waiting
+from holdfast.schemas.settings.notify import Lapse, Listener, News, NewsKind
+from holdfast.workflows.engine.approvals.question import Expired, Question
+from holdfast.workflows.engine.state.truncation import shortened
+
+# News stays small: a question may be told in many channels at once, and is to be read.
+ARGUMENTS_BYTES = 8_000
+WORDS_BYTES = 2_000
+NAME_CHARACTERS = 200
+MAX_DECISIONS_TOLD = 5
+MAX_GROUPS_TOLD = 20
+_ABOUT_CHARACTERS = 40
+
+_GIVEN_UP: dict[str, Lapse] = {"reconcile": "give_up", "budget": "end"}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The run that news is of; `run_id` is of this very history of it."""
+
+    workflow_id: str
+    run_id: str
+    agent: str | None
+    principal: str | None
+
+
+class Followed:
+    """The questions of a run as people were told of them."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[Question, int]] = {}
+
+    def next(self, waiting: list[Question]) -> list[tuple[Question, NewsKind | None]]:
+        """What there is to tell since it was last asked for; None: no more of this question."""
+        known = {id(question) for question in waiting}
+        over = [question for key, (question, _) in self._told.items() if key not in known]
+        found = [(question, _end(question)) for question in over]
+        for question in waiting:
+            _, reminders = self._told.get(id(question), (question, None))
+            if reminders != question.reminders:
+                found.append((question, "asked" if reminders is None else "reminder"))
+        self._told = {id(question): (question, question.reminders) for question in waiting}
+        return found
+
+
+def concerns(listener: Listener, kind: NewsKind, question: Question) -> bool:
+    """Whether a channel is for such news: of its kind, and of what its groups decide on."""
+    deciding = question.policy.approvers
+    theirs = not listener.groups or not deciding or any(one in deciding for one in listener.groups)
+    return kind in listener.on and theirs
+
+
+def news_of(question: Question, kind: NewsKind, origin: Origin, now: datetime) -> News:
+    """What is told of a question."""
+    about = _about(question, origin)
+    number = f"-{question.reminders}" if kind == "reminder" else ""
+    shown = _shown(question.waiting())
+    return News(
+        id=f"{about}-{kind}{number}",
+        about=about,
+        kind=kind,
+        at=rfc3339(now),
+        reminder=question.reminders,
+        workflow_id=origin.workflow_id,
+        agent=origin.agent,
+        principal=origin.principal,
+        waiting=shown,
+        lapse=_GIVEN_UP.get(question.kind) or question.policy.on_timeout or "deny",
+        decided=shown.decisions[-1] if kind == "decided" and shown.decisions else None,
+    )
+
+
+def _end(question: Question) -> NewsKind | None:
+    match question.ruling:
+        case None:
+            return None
+        case Expired():
+            return "expired"
+        case _:
+            return "decided"
+
+
+def _about(question: Question, origin: Origin) -> str:
+    """The question by its position: a history that was begun anew asks anew."""
+    place = [origin.workflow_id, origin.run_id, question.call_id, question.kind, question.round]
+    place.append(rfc3339(question.requested_at))
+    return sha256(canonical_json(place))[:_ABOUT_CHARACTERS]
+
+
+def _shown(waiting: Waiting) -> Waiting:
+    arguments = shortened(waiting.arguments, ARGUMENTS_BYTES)
+    return waiting.model_copy(
+        update={
+            "label": waiting.label[:NAME_CHARACTERS],
+            # The names in it are not cut, and may be as long as a model likes.
+            "arguments": arguments if json_size(arguments) <= 2 * ARGUMENTS_BYTES else {},
+            "reasoning": _cut(waiting.reasoning),
+            "question": _cut(waiting.question) or "",
+            "approvers": [each[:NAME_CHARACTERS] for each in waiting.approvers[:MAX_GROUPS_TOLD]],
+            "decisions": [_brief(each) for each in waiting.decisions[-MAX_DECISIONS_TOLD:]],
+        }
+    )
+
+
+def _brief(decided: Decided) -> Decided:
+    groups = [each[:NAME_CHARACTERS] for each in decided.groups[:MAX_GROUPS_TOLD]]
+    return decided.model_copy(update={"reason": _cut(decided.reason), "groups": groups})
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else str(shortened(text, WORDS_BYTES))

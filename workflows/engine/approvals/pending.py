@@ -1,0 +1,180 @@
+"""The desk: where the questions of one run are put, and people's decisions come in.
+
+It keeps a decision that comes before its question, and turns away one on a question that has its
+ruling: a decision counts once.
+"""
+
+from datetime import datetime
+from typing import Any, Self
+
+from holdfast.schemas.base import json_size
+from holdfast.schemas.decision import Decided, Decision, Receipt
+from holdfast.schemas.internal.continue_as_new import CarriedDesk
+from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
+from holdfast.schemas.phrases import quoted, some
+from holdfast.workflows.engine.approvals.question import Expired, Question, Unacceptable
+from holdfast.workflows.engine.approvals.signed_decision import SignedDecision
+from holdfast.workflows.engine.state.truncation import shortened
+
+MAX_EARLY_DECISIONS = 256
+# So many of what was decided last are told from what never waited.
+MAX_CLOSED_QUESTIONS = 10_000
+SHOWN_BYTES = 700_000
+MAX_CALLS_NAMED = 10
+
+
+class Desk:
+    """The questions of one run, and the decisions that came before theirs."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Question] = {}
+        self._early: list[Decision] = []
+        self._closed: dict[str, str] = {}
+        self._remembered: dict[str, None] = {}
+        # What each token was used for.
+        self._tokens: dict[str, str] = {}
+        # Early decisions whose token is still to be checked.
+        self._unchecked: list[Decision] = []
+
+    @classmethod
+    def resumed(cls, carried: CarriedDesk) -> Self:
+        """The desk that was carried here."""
+        desk = cls()
+        desk._early, desk._closed = list(carried.early), dict(carried.closed)
+        desk._remembered = dict.fromkeys(carried.remembered)
+        desk._tokens = dict(carried.tokens)
+        return desk
+
+    def carried(self) -> CarriedDesk:
+        """The desk, to be carried on while nothing is asked."""
+        remembered = list(self._remembered)
+        return CarriedDesk(
+            early=self._early, closed=self._closed, remembered=remembered, tokens=self._tokens
+        )
+
+    def open(self) -> list[Question]:
+        """The questions without a ruling, in the order in which they were asked."""
+        return list(self._open.values())
+
+    def shown(self) -> list[dict[str, Any]]:
+        """The open questions as JSON, in all under a megabyte.
+
+        Where they are more, arguments are shown in part, and `cut` says how large they are.
+        """
+        waiting = [question.waiting().to_json() for question in self._open.values()]
+        if json_size(waiting) <= SHOWN_BYTES:
+            return waiting
+        room = SHOWN_BYTES // len(waiting) // 2
+        return [_cut(one, room) for one in waiting]
+
+    @property
+    def has_ruled(self) -> bool:
+        """Whether a question of the run has had its ruling."""
+        return bool(self._closed)
+
+    def remembers(self, tool: str) -> bool:
+        """Whether a person approved every further call of the tool."""
+        return tool in self._remembered
+
+    def ask(self, question: Question) -> list[Decision]:
+        """Put a question; the decisions that are there for it already are handed back, but for
+        those whose token is to be checked first."""
+        self._open[question.call_id] = question
+        self._closed.pop(question.call_id, None)
+        early = [decision for decision in self._early if decision.call_id == question.call_id]
+        self._early = [decision for decision in self._early if decision.call_id != question.call_id]
+        self._unchecked += [decision for decision in early if decision.token is not None]
+        return [decision for decision in early if decision.token is None]
+
+    def unchecked(self, question: Question) -> list[Decision]:
+        """The early decisions on a question whose token is to be checked; each is given once."""
+        found = [each for each in self._unchecked if each.call_id == question.call_id]
+        self._unchecked = [each for each in self._unchecked if each.call_id != question.call_id]
+        return found
+
+    def keep(self, decision: Decision) -> bool:
+        """Keep a decision whose question has not been asked yet, if it can still come."""
+        known = decision.call_id in self._open or decision.call_id in self._closed
+        if known or len(self._early) >= MAX_EARLY_DECISIONS:
+            return False
+        self._early.append(decision)
+        return True
+
+    def unasked(self) -> str:
+        """The calls that decisions were kept for and that have not been asked about, in words."""
+        calls = dict.fromkeys(quoted(decision.call_id) for decision in self._early)
+        return some(calls, MAX_CALLS_NAMED)
+
+    def check(self, decision: Decision) -> tuple[Question, Decision]:
+        """The question that a decision is on, and the decision as it is meant there.
+
+        Raises:
+            Unacceptable: there is no such question, it has its ruling, or the decision is wrong.
+        """
+        question = self._open.get(decision.call_id)
+        if question is not None:
+            self._check_use(decision)
+            return question, question.check(decision)
+        if decision.call_id in self._closed:
+            said = self._closed[decision.call_id]
+            raise Unacceptable(
+                ALREADY_DECIDED, f"call {decision.call_id} is decided already: {said}"
+            )
+        waiting = some(self._open, MAX_CALLS_NAMED) or "none"
+        raise Unacceptable(
+            NO_SUCH_CALL, f"no call {decision.call_id} waits for a decision; waiting: {waiting}"
+        )
+
+    def count(self, decision: Decision, now: datetime) -> tuple[Receipt, Decided]:
+        """Count a decision on an open question.
+
+        Raises:
+            Unacceptable: as `check`.
+        """
+        question, meant = self.check(decision)
+        decided = question.count(meant, now)
+        if isinstance(decision, SignedDecision):
+            self._tokens[decision.claims.id] = decision.use
+            if len(self._tokens) > MAX_CLOSED_QUESTIONS:
+                del self._tokens[next(iter(self._tokens))]
+        if question.ruling is not None:
+            self._close(question, f"{decided.decision}{f' by {decided.by}' if decided.by else ''}")
+        receipt = Receipt(
+            call_id=question.call_id,
+            decision=decision.decision,
+            decided=question.ruling is not None,
+            missing=question.missing(),
+        )
+        return receipt, decided
+
+    def expire(self, question: Question) -> None:
+        """End a wait that nobody ended."""
+        question.ruling = Expired()
+        self._close(question, "expired")
+
+    def withdraw(self, question: Question) -> None:
+        """Ask no longer: the run ends."""
+        self._open.pop(question.call_id, None)
+
+    def _check_use(self, decision: Decision) -> None:
+        """A token that was used is good for nothing more; not for the same again either, which
+        whoever signed it may have changed their mind about."""
+        if not isinstance(decision, SignedDecision):
+            return
+        use = self._tokens.get(decision.claims.id)
+        if use is not None:
+            code = ALREADY_DECIDED if use == decision.use else INVALID_DECISION
+            raise Unacceptable(code, f"the token was used already: {use}")
+
+    def _close(self, question: Question, said: str) -> None:
+        self._open.pop(question.call_id, None)
+        self._closed[question.call_id] = said
+        if len(self._closed) > MAX_CLOSED_QUESTIONS:
+            del self._closed[next(iter(self._closed))]
+        if question.remembered and question.kind == "call":
+            self._remembered[question.tool] = None
+
+
+def _cut(waiting: dict[str, Any], room: int) -> dict[str, Any]:
+    arguments = waiting["arguments"]
+    return {**waiting, "arguments": shortened(arguments, room), "cut": json_size(arguments)}

@@ -1,0 +1,81 @@
+"""Policies: which calls wait for people, and for whom.
+
+A plan waits under the strictest of its calls' policies, so that whoever may approve it as a whole
+may, as far as that can be, approve each call of it. Where no group may decide on all of them, any
+group that may decide on one does: what its approval does not cover is asked about on its own.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.schemas.agent import Rules
+from holdfast.schemas.decision import Decided
+from holdfast.schemas.run import Principal
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
+from holdfast.validation.validator import fits
+from holdfast.validation.work_budget import CannotCheck
+
+# The more careful comes first.
+_ON_TIMEOUT = ("fail", "deny", "approve")
+
+
+def policy_of(tool: Tool, rules: Rules) -> ApprovalPolicy:
+    """The tool's policy, over its agent's, over the defaults."""
+    return tool.approval.over(rules.approval).over(APPROVAL_DEFAULTS)
+
+
+def needs_person(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
+    """Whether a call with these arguments waits for a decision.
+
+    Where it cannot be said whether they fit `when`, it does.
+    """
+    required = required_by(tool, policy)
+    if not required or policy.when is None:
+        return required
+    try:
+        return fits(arguments, policy.when)
+    except CannotCheck:
+        return True
+
+
+def required_by(tool: Tool, policy: ApprovalPolicy) -> bool:
+    """Whether calls of the tool wait for a decision, with whatever arguments `when` asks for."""
+    return policy.require == "always" or (policy.require == "side_effects" and tool.side_effects)
+
+
+def strictest(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
+    """The policy under which people decide on all at once to which these apply, one at least."""
+    timeouts = [each.timeout for each in policies if each.timeout is not None]
+    reminders = [each.remind for each in policies if each.remind is not None]
+    careful = [each.on_timeout for each in policies if each.on_timeout is not None]
+    return ApprovalPolicy(
+        timeout=min(timeouts, default=None),
+        on_timeout=min(careful, key=_ON_TIMEOUT.index, default=None),
+        remind=min(reminders, default=None),
+        approvers=_approvers([each.approvers for each in policies if each.approvers]),
+        quorum=max(each.quorum or 1 for each in policies),
+        not_by=next((each.not_by for each in policies if each.not_by), None),
+        signed=any(each.signed for each in policies) or None,
+    ).over(APPROVAL_DEFAULTS)
+
+
+def satisfied(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principal | None) -> bool:
+    """Whether these decisions of different people are as many as the policy asks for, each of
+    somebody who may decide under it."""
+    named = policy.not_by is not None or (policy.quorum or 1) > 1
+    entitled = [
+        decided
+        for decided in by
+        if not (policy.approvers and not any(each in policy.approvers for each in decided.groups))
+        and not (policy.not_by and principal is not None and decided.by == principal.id)
+        and not (named and decided.by is None)
+        and not (policy.signed and not decided.signed)
+    ]
+    return len(entitled) >= (policy.quorum or 1)
+
+
+def _approvers(each: Sequence[list[str]]) -> list[str]:
+    """The groups that may decide on all; where none may, those that may on one; none: anybody."""
+    groups = list(dict.fromkeys(group for groups in each for group in groups))
+    common = [group for group in groups if all(group in some for some in each)]
+    return common or groups

@@ -1,0 +1,333 @@
+"""Approvals: what people are asked, and what their decisions come to.
+
+A `Question` is one wait. Decisions on it are checked, then counted; when enough of them say the
+same it has a `Ruling`.
+
+Decisions say the same when they would have the same effect: to carry out these very arguments, or
+to use this very result. An edit therefore starts the count anew, and who approves of what another
+has made of a call says by its digest that they have seen it.
+"""
+
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from holdfast.schemas.base import canonical_json, rfc3339, sha256
+from holdfast.schemas.decision import Decided, Decision, Kind, Verdict, Waiting
+from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
+from holdfast.schemas.plan import in_brief
+from holdfast.schemas.run import Principal
+from holdfast.schemas.tool import ApprovalPolicy
+from holdfast.validation.arguments import InvalidArguments
+from holdfast.workflows.engine.approvals.signed_decision import SignedDecision, Unbound, check_bound
+
+MAX_COUNTED_DECISIONS = 200
+MAX_REMINDERS = 100
+
+# How each decision is meant where the outcome of a call is unknown.
+_RECONCILE = {"happened": "respond", "did_not_happen": "approve", "give_up": "deny"}
+_UNSIGNED = (
+    "only a signed decision counts on this call: send it with a `token`, as"
+    " `holdfast decide … --key FILE` does"
+)
+_CHANGED = (
+    "{by} has changed the arguments since this was asked: look at it again, then approve with its"
+    " `digest`"
+)
+# What an edit that cannot be is called, where it is not one of a call's arguments.
+_MISFIT: dict[Kind, str] = {"plan": "the plan does not work out so"}
+# What cannot be decided on a question of this kind.
+_UNFIT: dict[tuple[Kind, Verdict], str] = {
+    ("reconcile", "edit"): "a call that may have happened cannot be edited",
+    ("budget", "respond"): "decide on a budget with approve, edit or deny",
+    ("plan", "respond"): "decide on a plan with approve, edit or deny",
+}
+
+
+class Unacceptable(Exception):
+    """A decision that does not count; `code` is a type of `schemas.names`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Approved:
+    """Carry it out, with these arguments; `by` is who changed them, where somebody did."""
+
+    arguments: dict[str, Any]
+    edited_by: str | None = None
+
+
+@dataclass(frozen=True)
+class Denied:
+    """Do not carry it out."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """Use this in place of a result."""
+
+    result: Any
+
+
+@dataclass(frozen=True)
+class Expired:
+    """Nobody decided in time."""
+
+
+Ruling = Approved | Denied | Given | Expired
+
+
+def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> str:
+    """What a decision is bound to: the tool and its arguments.
+
+    Where a call is asked about again because its end is unknown, the digest is another one each
+    time: a decision that arrives late, or twice, must not carry it out once more.
+    """
+    again = {} if kind == "call" else {"kind": kind, "round": round_}
+    return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
+
+
+def person(by: str | None) -> str | None:
+    """Who is meant: capitals, spaces and marks that cannot be seen make nobody another person."""
+    if by is None:
+        return None
+    folded = unicodedata.normalize("NFKC", by).casefold()
+    seen = "".join(each for each in folded if unicodedata.category(each) != "Cf")
+    return " ".join(seen.split())
+
+
+@dataclass
+class Question:
+    """One wait for people's decisions."""
+
+    call_id: str
+    kind: Kind
+    tool: str
+    label: str
+    arguments: dict[str, Any]
+    reasoning: str | None
+    text: str
+    policy: ApprovalPolicy
+    requested_at: datetime
+    check_arguments: Callable[[dict[str, Any]], dict[str, Any]]
+    principal: Principal | None = None
+    instance: str | None = None
+    round: int = 1
+    counted: list[tuple[Decided, bytes]] = field(default_factory=list)
+    edited_by: str | None = None
+    reminders: int = 0
+    waited: timedelta = timedelta()
+    ruling: Ruling | None = None
+
+    @property
+    def digest(self) -> str:
+        """What a decision on it is bound to, now."""
+        return digest_of(self.tool, self.arguments, self.kind, self.round)
+
+    @property
+    def expires_at(self) -> datetime:
+        """When nobody's decision becomes the answer."""
+        assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
+        return self.requested_at + self.policy.timeout
+
+    def alarm(self) -> timedelta:
+        """How long to wait until the wait is over, or is to be asked again."""
+        assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
+        left = self.policy.timeout - self.waited
+        reminds = not self.counted and self.reminders < MAX_REMINDERS
+        return min(left, self.policy.remind or left) if reminds else left
+
+    def rang(self, alarm: timedelta) -> bool:
+        """An alarm rang; whether the wait is over."""
+        self.waited += alarm
+        return self.alarm() <= timedelta()
+
+    def waiting(self) -> Waiting:
+        """The question as people are shown it."""
+        return Waiting(
+            call_id=self.call_id,
+            kind=self.kind,
+            tool=self.tool,
+            label=self.label,
+            arguments=self.arguments,
+            reasoning=self.reasoning,
+            instance=self.instance,
+            digest=self.digest,
+            requested_at=rfc3339(self.requested_at),
+            expires_at=rfc3339(self.expires_at),
+            approvers=self.policy.approvers or [],
+            quorum=self.policy.quorum or 1,
+            decisions=[decided for decided, _ in self.counted],
+            question=self.text,
+            signed=bool(self.policy.signed),
+            on_timeout=self._lapse(),
+        )
+
+    def _lapse(self) -> Literal["approve", "fail"] | None:
+        """What the policy makes of it where nobody decides, if that is no denial; what becomes of
+        other kinds than calls and plans is no policy's to say."""
+        said = self.policy.on_timeout
+        return None if self.kind not in ("call", "plan") or said == "deny" else said
+
+    def check(self, decision: Decision) -> Decision:
+        """The decision as it is meant here.
+
+        Raises:
+            Unacceptable: it does not count, and why.
+        """
+        self._check_signature(decision)
+        self._check_digest(decision)
+        self._check_person(decision)
+        meant = self._meaning(decision)
+        if meant.decision == "edit":
+            meant = self._edited(meant)
+        if meant.by is not None and self._latest().get(person(meant.by)) == self._effect(meant):
+            raise Unacceptable(ALREADY_DECIDED, f"{decision.by} has decided so already")
+        return meant
+
+    def count(self, meant: Decision, now: datetime) -> Decided:
+        """Count a checked decision; enough of the same give the question its ruling."""
+        effect = self._effect(meant)
+        if meant.decision == "edit":
+            assert meant.arguments is not None  # Decision demands them
+            self.arguments, self.edited_by = meant.arguments, meant.by or "a person"
+        decided = Decided(
+            **meant.model_dump(include={"decision", "by", "groups", "reason", "remember"}),
+            at=rfc3339(now),
+            digest=self.digest,
+            signed=isinstance(meant, SignedDecision),
+        )
+        self.counted.append((decided, effect))
+        self.ruling = self._rule(meant)
+        return decided
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools that wait for the decision."""
+        return [self.tool] if self.kind != "plan" else list(self.brief.values())
+
+    @property
+    def brief(self) -> dict[str, Any]:
+        """What it is about, where there is one line for it."""
+        return in_brief(self.kind, self.arguments)
+
+    def agreed(self) -> list[Decided]:
+        """The decisions that led to the ruling, one of each person."""
+        latest = {person(decided.by): (decided, effect) for decided, effect in self.counted}
+        return [decided for decided, effect in latest.values() if effect == self.counted[-1][1]]
+
+    def missing(self) -> int:
+        """How many more decisions of the latest kind it takes."""
+        effect = self.counted[-1][1] if self.counted else b""
+        same = [other for other in self._latest().values() if other == effect]
+        return 0 if self.ruling else (self.policy.quorum or 1) - len(same)
+
+    @property
+    def remembered(self) -> bool:
+        """Whether all whose decisions led to the approval want the tool approved from now on."""
+        if not isinstance(self.ruling, Approved):
+            return False
+        agreed = self.counted[-1][1]
+        return all(decided.remember for decided, effect in self.counted if effect == agreed)
+
+    def _latest(self) -> dict[str | None, bytes]:
+        """What each person decided last."""
+        return {person(decided.by): effect for decided, effect in self.counted}
+
+    def _edited(self, meant: Decision) -> Decision:
+        try:
+            arguments = self.check_arguments(meant.arguments or {})
+        except InvalidArguments as error:
+            message = f"{_MISFIT.get(self.kind, 'the edited arguments do not fit')}: {error}"
+            raise Unacceptable(INVALID_DECISION, message) from None
+        return meant.model_copy(update={"arguments": arguments})
+
+    def _check_signature(self, decision: Decision) -> None:
+        if not isinstance(decision, SignedDecision):
+            if self.policy.signed:
+                raise Unacceptable(INVALID_DECISION, _UNSIGNED)
+            return
+        # Of what is asked, or of what an edit puts in its place.
+        edits = decision.decision == "edit"
+        arguments = decision.arguments or {} if edits else self.arguments
+        digest = digest_of(self.tool, arguments, self.kind, self.round)
+        try:
+            check_bound(decision, self.call_id, digest)
+        except Unbound as error:
+            raise Unacceptable(INVALID_DECISION, str(error)) from None
+
+    def _check_digest(self, decision: Decision) -> None:
+        if decision.digest is not None and decision.digest != self.digest:
+            raise Unacceptable(
+                INVALID_DECISION,
+                "`digest` is not that of the call as it waits now: look at it again, then decide",
+            )
+        others = self.edited_by is not None and person(self.edited_by) != person(decision.by)
+        bound = decision.digest is not None or isinstance(decision, SignedDecision)
+        if others and decision.decision == "approve" and not bound:
+            raise Unacceptable(INVALID_DECISION, _CHANGED.format(by=self.edited_by))
+
+    def _check_person(self, decision: Decision) -> None:
+        policy = self.policy
+        if decision.by is None and (policy.not_by or (policy.quorum or 1) > 1):
+            raise Unacceptable(INVALID_DECISION, "this call needs to know who decides: say `by`")
+        own = self.principal is not None and person(decision.by) == person(self.principal.id)
+        if policy.not_by and own:
+            raise Unacceptable(
+                INVALID_DECISION, "on whose behalf a run acts cannot decide on this call"
+            )
+        if policy.approvers and not any(group in policy.approvers for group in decision.groups):
+            wanted = ", ".join(policy.approvers)
+            raise Unacceptable(INVALID_DECISION, f"only these groups decide on this call: {wanted}")
+        if len(self.counted) >= MAX_COUNTED_DECISIONS:
+            raise Unacceptable(INVALID_DECISION, "too many decisions were given on this call")
+
+    def _meaning(self, decision: Decision) -> Decision:
+        verdict = decision.decision
+        if self.kind != "reconcile" and verdict in _RECONCILE:
+            raise Unacceptable(
+                INVALID_DECISION, f"`{verdict}` is for calls whose outcome is unknown"
+            )
+        if (unfit := _UNFIT.get((self.kind, verdict))) is not None:
+            raise Unacceptable(INVALID_DECISION, unfit)
+        if self.kind == "plan" and decision.remember:
+            raise Unacceptable(INVALID_DECISION, "`remember` is for a single call; leave it out")
+        self._check_again(decision)
+        meant = _RECONCILE.get(verdict, verdict)
+        return decision.model_copy(update={"decision": meant})
+
+    def _check_again(self, decision: Decision) -> None:
+        """What would carry out a call again is to be meant for just this question."""
+        repeated = decision.decision == "did_not_happen" and self.round > 1
+        if self.kind != "reconcile" or decision.digest is not None:
+            return
+        if decision.decision == "approve" or repeated:
+            raise Unacceptable(
+                INVALID_DECISION,
+                "this call may have happened; to carry it out again say `did_not_happen` with the"
+                " `digest` that is shown now",
+            )
+
+    def _effect(self, meant: Decision) -> bytes:
+        if meant.decision == "deny":
+            return b"deny"
+        if meant.decision == "respond":
+            return b"respond" + canonical_json(meant.result)
+        arguments = meant.arguments if meant.decision == "edit" else self.arguments
+        return b"approve" + digest_of(self.tool, arguments or {}, self.kind, self.round).encode()
+
+    def _rule(self, meant: Decision) -> Ruling | None:
+        if meant.decision == "deny":
+            return Denied(meant.reason or "")
+        if self.missing() > 0:
+            return None
+        if meant.decision == "respond":
+            return Given(meant.result)
+        return Approved(self.arguments, self.edited_by)

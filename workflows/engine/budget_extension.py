@@ -1,0 +1,46 @@
+"""Extending a budget: what people are asked when one is used up, and what they may say."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from holdfast.schemas import names
+from holdfast.schemas.agent import Budget, BudgetName
+from holdfast.schemas.tool import APPROVAL_DEFAULTS
+from holdfast.validation.arguments import InvalidArguments
+from holdfast.validation.problems import faults_of, told
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.budget.meter import limit_of
+from holdfast.workflows.engine.run_state import Kept
+
+
+def question_on(kept: Kept, name: BudgetName) -> Question:
+    """The question whether a run may use more of a budget."""
+    limit = limit_of(kept.meter.budget, name)
+    return Question(
+        call_id=names.budget_id(kept.meter.turns, name),
+        kind="budget",
+        tool=name,
+        label=f"budget {name}",
+        arguments={name: limit},
+        reasoning=None,
+        text=f"The run has used up its {name} of {limit}. `approve` grants as much again,"
+        " `edit` sets it, `deny` ends the run.",
+        policy=kept.rules.approval.over(APPROVAL_DEFAULTS),
+        requested_at=kept.clock(),
+        check_arguments=lambda arguments: _new_limit(kept, name, arguments),
+        principal=kept.principal,
+    )
+
+
+def _new_limit(kept: Kept, name: BudgetName, arguments: dict[str, Any]) -> dict[str, Any]:
+    try:
+        budget = Budget.model_validate(arguments)
+    except ValidationError as error:
+        raise InvalidArguments(told(faults_of(error, arguments, Budget))) from None
+    said = budget.to_json()
+    if list(said) != [name]:
+        raise InvalidArguments(f"say the new `{name}`, and nothing else")
+    if not kept.meter.frees(name, budget):
+        raise InvalidArguments(f"`{name}` has to be more than the run has used already")
+    return said

@@ -1,0 +1,65 @@
+"""Limits: what becomes of a run that has used up a budget.
+
+finalize ─► the model is told to finish, and asked once more
+ask      ─► people extend the budget, or end the run; where nobody is to be asked, as `fail`
+fail     ─► the run ends
+"""
+
+from holdfast.schemas.agent import Budget, BudgetName
+from holdfast.schemas.log_entry import NoticeEntry
+from holdfast.workflows.engine.approvals.question import Approved
+from holdfast.workflows.engine.budget_extension import question_on
+from holdfast.workflows.engine.execution.lifecycle import Calls
+from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.steps import AskPeople
+
+
+class Limits:
+    """The limits of one run. `finalizing` are the turns that were taken when the model was told to
+    finish, once it was; `question` is what people are asked, while they are."""
+
+    def __init__(self, kept: Kept, calls: Calls) -> None:
+        self._kept = kept
+        self._calls = calls
+        self.finalizing: int | None = None
+        self.question: AskPeople | None = None
+
+    def reached(self) -> BudgetName | None:
+        """The limit that stands in the way of a request.
+
+        The request for a final answer is made all the same. What is wrong with that answer may be
+        mended, within every limit but that of iterations.
+        """
+        limit = self._kept.meter.reached()
+        if self.finalizing is None:
+            return limit
+        first = self.finalizing == self._kept.meter.turns
+        return None if first or limit == "maxIterations" else limit
+
+    def meet(self, name: BudgetName) -> bool:
+        """Ask people, or have the model finish; or whether nothing is left but to end the run."""
+        action = self._kept.meter.action(name)
+        if action == "ask" and self._kept.asks_people:
+            self.question = AskPeople(question_on(self._kept, name), name)
+            self._calls.ask(self._kept.meter.turns, self.question.question)
+        elif action == "finalize" and self.finalizing is None:
+            self.finalizing = self._kept.meter.turns
+        else:
+            self.exceed(name)
+            return True
+        return False
+
+    def exceed(self, name: BudgetName) -> None:
+        """Write down what the run ends for."""
+        self._kept.log.append(NoticeEntry(text=f"the budget {name} is used up"))
+
+    def extend(self) -> bool:
+        """Let people's ruling take effect; whether they have extended the budget."""
+        assert self.question is not None  # they were asked
+        asked, self.question = self.question, None
+        ruling = asked.question.ruling
+        if not isinstance(ruling, Approved):
+            return False
+        to = Budget.model_validate(ruling.arguments) if ruling.edited_by else None
+        self._kept.meter.extend(asked.budget, to)
+        return True

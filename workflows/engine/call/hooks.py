@@ -1,0 +1,203 @@
+"""Hooks: activities that are asked about a call while the engine decides on it.
+
+Deciding on calls is written as generators. Where a hook is named, they yield what is to be asked
+and are sent how that ended; whoever drives them runs the activity in between. So the engine reads
+as one line of thought, and still does nothing itself.
+
+An agent's hook comes before the tool's on a call's way in, and after it on its way out.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from holdfast.schemas.agent import Rules
+from holdfast.schemas.errors import CallError, ErrorCode
+from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.names import CHOOSE_SKILL, STOP_RUN
+from holdfast.schemas.tool import ActivityBinding
+from holdfast.validation.work_budget import bounded
+from holdfast.workflows.engine.call.outcome import Failure, words_of
+from holdfast.workflows.engine.call.tool_call import Call
+
+HookName = Literal["prepare", "repair", "before", "after"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Hook:
+    """What is asked: the `n`-th use, from 1, of a hook of this name for this call."""
+
+    name: HookName
+    call_id: str
+    n: int
+    activity: ActivityBinding
+    arguments: list[Any]
+
+
+@dataclass(frozen=True)
+class Returned:
+    """The hook's answer."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Broken:
+    """The hook failed."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Halted:
+    """The hook asked for the run to stop."""
+
+    message: str
+
+
+HookEnd = Returned | Broken | Halted
+Deciding = Generator[Hook, HookEnd, T]
+
+
+class Refusal(Exception):
+    """The call is not carried out; `error` is its result."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = CallError(code=code, message=message)
+
+
+class Stop(Exception):
+    """A hook asked for the run to stop; the message is what it said."""
+
+
+def activities(call: Call, rules: Rules, name: HookName) -> list[ActivityBinding]:
+    """The hooks of a name that are asked about a call, in the order in which they are."""
+    assert call.tool is not None  # whose hooks they are
+    if call.name == CHOOSE_SKILL:
+        return []  # the engine itself carries it out
+    both = [getattr(hooks, name) for hooks in (rules.hooks, call.tool.hooks)]
+    if name == "after":
+        both.reverse()
+    return [activity for activity in both if activity is not None]
+
+
+def ask(call: Call, name: HookName, activity: ActivityBinding, *arguments: Any) -> Deciding[Any]:
+    """Ask a hook, and hand back what it said.
+
+    Raises:
+        Refusal: it failed, which blocks the call.
+        Stop: the run is to stop.
+    """
+    n = call.asked_hooks[name] = call.asked_hooks.get(name, 0) + 1
+    match (yield Hook(name, call.id, n, activity, list(arguments))):
+        case Returned(value):
+            if (stored := Stored.of(value)) is not None:
+                raise wrong(name, f"it returned {stored.size_bytes} bytes, which is too much")
+            return value
+        case Broken(message):
+            raise Refusal(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {message}")
+        case Halted(message):
+            raise Stop(message)
+
+
+def wrong(name: HookName, why: str) -> Refusal:
+    """A hook said what it cannot say."""
+    return Refusal(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {why}")
+
+
+@dataclass(frozen=True)
+class GoOn:
+    """What `_before` decides: the call goes on, perhaps with other arguments."""
+
+    arguments: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Instead:
+    """What `_before` decides: this is the call's result, and it is not carried out."""
+
+    result: Any
+
+
+def shown_to_hooks(call: Call) -> dict[str, Any]:
+    """A call as `_before` and `_after` are given it."""
+    return {
+        "id": call.id,
+        "tool": call.name,
+        "arguments": call.arguments,
+        "reasoning": call.reasoning,
+    }
+
+
+def verdict_of(said: Any) -> GoOn | Instead:
+    """What a `_before` said: nothing, or one of `{"arguments"}`, `{"result"}`, `{"block": reason}`
+    and `{"stop": reason}`.
+
+    Raises:
+        Refusal: it blocks the call, or said none of these.
+        Stop: it stops the run.
+    """
+    match said:
+        case None | {} if not said:
+            return GoOn()
+        case {"arguments": dict(arguments)} if len(said) == 1:
+            return GoOn(arguments)
+        case {"result": result} if len(said) == 1:
+            return Instead(result)
+        case {"block": str(reason)} if len(said) == 1:
+            raise Refusal(ErrorCode.BLOCKED, reason or "a rule of this agent blocks the call")
+        case {"stop": str(reason)} if len(said) == 1:
+            raise Stop(reason)
+    raise wrong("before", 'it has to return null, {"arguments"}, {"result"}, {"block"} or {"stop"}')
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What `_after` says: the parts of a result that it replaces, by name."""
+
+    parts: dict[str, Any]
+
+
+def replaced_by(said: Any) -> Replaced:
+    """What an `_after` said: nothing, or some of `content`, `details`, `error` (a text, or null)
+    and `terminate`, or `{"stop": reason}`.
+
+    Raises:
+        Refusal: it said none of these.
+        Stop: it stops the run.
+    """
+    match said:
+        case None:
+            return Replaced({})
+        case {"stop": str(reason)} if len(said) == 1:
+            raise Stop(reason)
+        case dict() if _is_result(said):
+            return Replaced(said)
+    may = "null, some of `content`, `details`, `error` and `terminate`, or `stop`"
+    raise wrong("after", f"it has to return {may}")
+
+
+def _is_result(said: dict[str, Any]) -> bool:
+    return (
+        all(key in ("content", "details", "error", "terminate") for key in said)
+        and isinstance(said.get("error", ""), str | None)
+        and isinstance(said.get("terminate", False), bool)
+    )
+
+
+def go_on(deciding: Deciding[None], said: HookEnd | None = None) -> Hook | None:
+    """Go on deciding, with what a hook said, up to the next one; None when all is decided."""
+    with bounded():
+        try:
+            return next(deciding) if said is None else deciding.send(said)
+        except StopIteration:
+            return None
+
+
+def hook_end(failure: Failure) -> HookEnd:
+    """How a hook ended whose activity did not succeed."""
+    if failure.kind == "application" and failure.type == STOP_RUN:
+        return Halted(failure.message)
+    return Broken(words_of(failure, "its activity"))

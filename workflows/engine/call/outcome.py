@@ -1,0 +1,201 @@
+"""How a call ended: every expected ending has a name here and is a value, not an exception.
+
+The shell describes what Temporal said of an activity as a `Failure`; `of_failure` and `of_result`
+turn it, or what the activity returned, into an outcome.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from holdfast.schemas import names
+from holdfast.schemas.errors import CallError, ErrorCode
+from holdfast.schemas.internal.stored_value import Stored
+from holdfast.schemas.message import Content, Message
+from holdfast.schemas.tool import Envelope, Tool
+from holdfast.validation.lenient_json import sound
+from holdfast.validation.validator import errors
+
+MAX_MESSAGE_CHARACTERS = 4_000
+_CONTENT: TypeAdapter[Content] = TypeAdapter(Content)
+# What workers of several languages say of an activity that they do not have. They go on to list
+# those that they have, which is not for a model.
+_NOT_REGISTERED = re.compile(
+    r"is not registered (on|with)|unable to find activityType|available activities|known types are",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Succeeded:
+    """The call has a result. `content` is the part for the model where the activity said so."""
+
+    value: Any
+    details: Any = None
+    terminate: bool = False
+    message: Message | None = None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A person gave the result in the tool's place."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The call was not carried out."""
+
+    error: CallError
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The call was carried out, and ended badly. `value` is what it returned all the same."""
+
+    error: CallError
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """The call was started, and nobody knows whether it took effect."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The activity asked for the run to end."""
+
+    message: str
+
+
+Outcome = Succeeded | Answered | Refused | Failed | Unknown | Stopped
+Final = Succeeded | Answered | Refused | Failed | Stopped
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What Temporal says of an activity that did not succeed.
+
+    `started` is false only where it is certain that no worker ever began with it.
+    """
+
+    kind: Literal["application", "timeout", "cancelled", "other"]
+    message: str
+    type: str = ""
+    started: bool = True
+
+
+def refused(code: ErrorCode, message: str) -> Refused:
+    """The outcome of a call that is not carried out."""
+    return Refused(CallError(code=code, message=message[:MAX_MESSAGE_CHARACTERS]))
+
+
+def failed(code: ErrorCode, message: str, value: Any = None) -> Failed:
+    """The outcome of a call that was carried out in vain."""
+    return Failed(CallError(code=code, message=message[:MAX_MESSAGE_CHARACTERS]), value)
+
+
+def of_result(tool: Tool, value: Any) -> Outcome:
+    """What an activity returned, taken apart and checked against the tool's `_output`."""
+    try:
+        sound(value)
+    except ValueError as error:
+        return _misfit(f"the result of `{tool.name}` is no JSON that can be kept: {error}")
+    match value:
+        case {"_message": said} if len(value) == 1:
+            return _of_message(said)
+        case {"_result": dict(envelope)} if len(value) == 1:
+            return _of_envelope(tool, envelope)
+        case _:
+            return checked(tool, Succeeded(value))
+
+
+def of_failure(tool: Tool, failure: Failure) -> Outcome:
+    """What became of a call whose activity did not succeed."""
+    match failure:
+        case Failure(kind="application", type=names.STOP_RUN):
+            return Stopped(failure.message[:MAX_MESSAGE_CHARACTERS])
+        case Failure(kind="application", message=said) if _NOT_REGISTERED.search(said):
+            return failed(ErrorCode.TOOL_ERROR, words_of(failure, f"The tool `{tool.name}`"))
+        case Failure(kind="application", type=names.INVALID_ARGUMENTS):
+            return failed(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {failure.message}")
+        case Failure(kind="application"):
+            said = failure.message or f"`{tool.name}` failed, and did not say why."
+            return failed(ErrorCode.TOOL_ERROR, said)
+        case Failure(started=False):
+            return failed(
+                ErrorCode.TIMEOUT, f"`{tool.name}` was not begun in time: nothing was done."
+            )
+        case _ if tool.once:
+            return Unknown(
+                f"`{tool.name}` was begun, and its end was never heard of: {failure.message}"
+            )
+        case Failure(kind="timeout"):
+            return failed(ErrorCode.TIMEOUT, f"`{tool.name}` did not answer in time.")
+        case Failure(kind="cancelled"):
+            return failed(ErrorCode.CANCELLED, f"`{tool.name}` was cancelled.")
+        case _:
+            return failed(ErrorCode.TOOL_ERROR, failure.message)
+
+
+def words_of(failure: Failure, what: str) -> str:
+    """Why `what` did not succeed, without what is said of other activities and workers."""
+    if failure.kind == "application" and _NOT_REGISTERED.search(failure.message):
+        return f"{what} is not available now."
+    return failure.message or f"{what} failed, and did not say why"
+
+
+def _of_message(said: Any) -> Outcome:
+    try:
+        message = Message.model_validate(said)
+    except ValidationError as error:
+        return _misfit(f"the tool's `_message` is no message: {_why(error)}", said)
+    if message.role == "tool":
+        return _misfit("the tool's `_message` has the role `tool`: return the result itself", said)
+    return Succeeded(None, message=message)
+
+
+def _of_envelope(tool: Tool, said: dict[str, Any]) -> Outcome:
+    try:
+        envelope = Envelope.read(said)
+    except ValidationError as error:
+        return _misfit(f"the tool's `_result` cannot be taken apart: {_why(error)}", said)
+    return checked(tool, Succeeded(envelope.content, envelope.details, envelope.terminate))
+
+
+def _misfit(message: str, value: Any = None) -> Failed:
+    return failed(ErrorCode.INVALID_OUTPUT, message, value)
+
+
+def checked(tool: Tool, result: Succeeded) -> Succeeded | Failed:
+    """The result, or the error that it does not fit the tool's `_output`."""
+    if tool.output is None:
+        return result
+    if (stored := Stored.of(result.value)) is not None:
+        said = f"{stored.size_bytes} bytes, which is too much to see whether it fits its `_output`"
+        return _misfit(f"the result of `{tool.name}` has {said}", result.value)
+    problems = errors(result.value, tool.output)
+    if not problems:
+        return result
+    message = f"the result of `{tool.name}` does not fit its `_output`: {'; '.join(problems)}"
+    return _misfit(message, result.value)
+
+
+def parts(value: Any) -> Content | None:
+    """The value as content of a message, where it is a list of content parts."""
+    if not (isinstance(value, list) and value and all(isinstance(part, dict) for part in value)):
+        return None
+    try:
+        return _CONTENT.validate_python(value)
+    except ValidationError:
+        return None
+
+
+def _why(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])

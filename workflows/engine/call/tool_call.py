@@ -1,0 +1,202 @@
+"""One turn's calls, and where each of them stands.
+
+    proposed ─► pending ─► waiting ─► queued ─► running ─► ended
+        │          │          │         │          │
+        │          │          │         │          └─► unsure ─► running again, or ended
+        └──────────┴──────────┴─────────┴─► ended (refused before it was carried out)
+
+A call is pending while another of its turn has to write what it refers to, waiting while people
+decide, and queued while another has to write first where it does; most are none of these. A call
+moves along these lines alone; another move is a mistake of ours and raises. Whatever ended first,
+ends are told in source order: when the whole turn is done, or, in a sequential turn, each before
+the next begins.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.message import AskedCall
+from holdfast.schemas.reference import OutputPath, Path
+from holdfast.schemas.tool import OutputMethod, Tool
+from holdfast.workflows.engine.call.outcome import (
+    Answered,
+    Failed,
+    Final,
+    Refused,
+    Stopped,
+    Succeeded,
+)
+from holdfast.workflows.engine.state.data import MISSING, Data
+
+MAX_STANDING_CALLS = 256
+
+
+class Stage(Enum):
+    """Where a call stands."""
+
+    PROPOSED = "proposed"
+    PENDING = "pending"
+    WAITING = "waiting"
+    QUEUED = "queued"
+    RUNNING = "running"
+    UNSURE = "unsure"
+    ENDED = "ended"
+
+
+MOVES = {
+    Stage.PROPOSED: (Stage.PENDING, Stage.WAITING, Stage.QUEUED, Stage.RUNNING, Stage.ENDED),
+    Stage.PENDING: (Stage.WAITING, Stage.QUEUED, Stage.RUNNING, Stage.ENDED),
+    Stage.WAITING: (Stage.QUEUED, Stage.RUNNING, Stage.ENDED),
+    Stage.QUEUED: (Stage.RUNNING, Stage.ENDED),
+    Stage.RUNNING: (Stage.UNSURE, Stage.ENDED),
+    Stage.UNSURE: (Stage.RUNNING, Stage.ENDED),
+    Stage.ENDED: (),
+}
+
+
+class IllegalMove(RuntimeError):
+    """A call was moved where it cannot go from where it stands."""
+
+
+@dataclass(eq=False)
+class Call:
+    """One use of a tool: as it was written, as it would be carried out, and how it ended.
+
+    `given` are its arguments with the `references` in them, so many (`literal`: as they are, with
+    no reference or meta-property in them), `arguments` what they stand for, `answer` what the model
+    itself gave as the result. They are known `late` where it had to wait for them. `sources` are
+    the calls of its turn whose writes it reads, `earlier` those that write where it does and
+    come first; `sees` is the data that it reads, once all these have ended. `awaited` says that
+    another call waits for this one, which is `handed_on` to it when its hooks have `reviewed` the
+    result. One that is `planned` was checked and told as a part of its turn's plan; it is `covered`
+    where the approval of the plan is its own as well.
+    """
+
+    id: str
+    asked: AskedCall
+    written: WrittenCall
+    tool: Tool | None = None
+    given: dict[str, Any] = field(default_factory=dict)
+    references: int = 0
+    literal: bool = False
+    arguments: dict[str, Any] = field(default_factory=dict)
+    answer: Any = MISSING
+    instance: str | None = None
+    reasoning: str | None = None
+    output_path: OutputPath | None = None
+    output_method: OutputMethod = "set"
+    scopes: list[str] = field(default_factory=list)
+    edited_by: str | None = None
+    sources: list["Call"] = field(default_factory=list, repr=False)
+    earlier: list["Call"] = field(default_factory=list, repr=False)
+    sees: Data | None = field(default=None, repr=False)
+    asked_hooks: dict[str, int] = field(default_factory=dict)
+    stage: Stage = Stage.PROPOSED
+    outcome: Final | None = None
+    counted: bool = False
+    late: bool = False
+    planned: bool = False
+    covered: bool = False
+    awaited: bool = False
+    reviewed: bool = False
+    handed_on: bool = False
+    closed: bool = False
+    unsure: int = 0
+
+    def move(self, stage: Stage) -> None:
+        """Go on to another stage.
+
+        Raises:
+            IllegalMove: there is no line to it.
+        """
+        if stage not in MOVES[self.stage]:
+            raise IllegalMove(f"call {self.id}: {self.stage.value} -> {stage.value}")
+        self.stage = stage
+
+    def end(self, outcome: Final) -> None:
+        """Give the call its one result."""
+        self.move(Stage.ENDED)
+        self.outcome = outcome
+        self.handed_on = isinstance(outcome, Refused | Stopped)
+
+    @property
+    def due(self) -> bool:
+        """Whether no other call has to end before it is decided on."""
+        return all(other.handed_on for other in self.sources)
+
+    @property
+    def free(self) -> bool:
+        """Whether no other call has to end before it is carried out."""
+        return self.due and all(other.handed_on for other in self.earlier)
+
+    @property
+    def waits_for(self) -> list["Call"]:
+        """The calls that have to end before it is carried out."""
+        both = dict.fromkeys((*self.sources, *self.earlier))
+        return [other for other in both if not other.handed_on]
+
+    @property
+    def name(self) -> str:
+        """The tool's name, as it was written: the tool may not exist."""
+        return self.written.tool
+
+
+@dataclass
+class Turn:
+    """The calls of one answer, in source order. Where the turn is `lazy`, they are a plan: people
+    decide on all of them before any is begun."""
+
+    number: int
+    calls: list[Call]
+    lazy: bool = False
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the calls are carried out one at a time: one such tool makes the turn so."""
+        return any(call.tool is not None and call.tool.sequential for call in self.calls)
+
+    def standing(self) -> list[dict[str, str]]:
+        """Where each call stands, for people: its result is told when all have ended."""
+        return [
+            {"callId": call.id, "tool": call.name, "stage": call.stage.value}
+            for call in self.calls[:MAX_STANDING_CALLS]
+        ]
+
+    @property
+    def asks_to_stop(self) -> bool:
+        """Whether every call was carried out and every result asks for the run to stop."""
+        return bool(self.calls) and all(
+            isinstance(call.outcome, Succeeded) and call.outcome.terminate for call in self.calls
+        )
+
+    @property
+    def stopped(self) -> str | None:
+        """What the first activity that ended the run said, where one did."""
+        for call in self.calls:
+            if isinstance(call.outcome, Stopped):
+                return call.outcome.message or f"{call.name} stopped the run"
+        return None
+
+
+def writes_of(call: Call, outcome: Final | None) -> tuple[tuple[Path, ...], Any]:
+    """The places that a call's end is written to, and what is written there."""
+    if call.output_path is None:
+        return (), None
+    match outcome:
+        case Succeeded(value, _, _, None) | Answered(value):
+            return call.output_path.result, value
+        case Refused(error) | Failed(error, _):
+            return call.output_path.error, error.to_json()
+        case _:
+            return (), None
+
+
+def error_of(outcome: Final) -> Any:
+    """The error of an outcome, where it is one."""
+    match outcome:
+        case Refused(error) | Failed(error, _):
+            return error
+        case Succeeded() | Answered() | Stopped():
+            return None

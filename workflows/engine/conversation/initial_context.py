@@ -1,0 +1,167 @@
+"""What a run begins with, and how what people say enters its log."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.schemas.agent import Agent
+from holdfast.schemas.base import json_size
+from holdfast.schemas.log_entry import NoticeEntry, SkillEntry
+from holdfast.schemas.message import ChatMessage, DataPart, Message
+from holdfast.schemas.names import INVALID_REQUEST
+from holdfast.schemas.phrases import nearest, quoted
+from holdfast.schemas.reference import Path
+from holdfast.schemas.run import Conversation, RunRequest
+from holdfast.validation.validator import errors
+from holdfast.workflows.engine.conversation.data_messages import Telling
+from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, Kept
+from holdfast.workflows.engine.skills import NoSuchSkill, begun_with, nameable, skill_of
+from holdfast.workflows.engine.state.data import CannotWrite
+from holdfast.workflows.engine.state.redaction import Veil
+
+
+class InvalidRequest(ValueError):
+    """What a run was asked for with does not make a run."""
+
+    code = INVALID_REQUEST
+
+
+def begin(request: RunRequest, agent: Agent, kept: Kept) -> None:
+    """Write a run's skill, context, state and input into its empty log.
+
+    Raises:
+        InvalidRequest: one of them does not fit the agent.
+    """
+    skill = _skill(request, agent)
+    _check(request, agent, skill)
+    if skill is not None:
+        take_up(kept, skill)
+    kept.data.set("state", {})
+    context = [_said(message) for message in request.context]
+    task = [] if request.input is None else [_input(request, agent)]
+    telling = Telling(kept, [*context, *task], _refuse)
+    for message in context:
+        telling.say(message)
+    if request.state is not None:
+        _begin_state(kept, request.state)
+    if isinstance(request.input, str):
+        kept.hold("input", request.input)
+    for message in task:
+        telling.say(message)
+    _check_input(agent, kept)
+
+
+def take_up(kept: Kept, skill: str) -> None:
+    """Put a skill in force."""
+    kept.skill = skill
+    kept.log.append(SkillEntry(skill=skill))
+
+
+def add(
+    kept: Kept, message: Message, *, within: str | None = None, veil: Veil | None = None
+) -> None:
+    """Write what somebody said into the log; data in it can be referred to from now on.
+
+    What a call for an instance says is `within` that; `veil` says how it is shown in the state.
+    """
+
+    def note(kind: str, why: str) -> None:
+        kept.log.append(NoticeEntry(text=f"the {kind} in a message was not taken: {why}"))
+
+    said = _said(message).model_copy(update={"instance": within})
+    Telling(kept, [message], note, within=within, veil=veil).say(said)
+
+
+def conversation(request: RunRequest) -> Conversation | None:
+    """How long the run stays open for further messages, where it does."""
+    match request.conversation:
+        case Conversation() as asked:
+            return asked
+        case True:
+            return Conversation()
+        case False:
+            return None
+
+
+def _said(message: Message) -> ChatMessage:
+    return ChatMessage(role=message.role, content=message.content)
+
+
+def _refuse(kind: str, why: str) -> None:
+    raise InvalidRequest(f"`context`: its data of kind `{kind}` cannot be taken: {why}")
+
+
+def _begin_state(kept: Kept, state: dict[str, Any]) -> None:
+    """Write the state that a run begins with over what messages said of it."""
+    try:
+        kept.write([Path("state")], state, "merge" if kept.data["state"] else "set")
+    except CannotWrite as error:
+        raise InvalidRequest(f"`state`: {error}") from None
+
+
+def _check_input(agent: Agent, kept: Kept) -> None:
+    """See that what there is of input fits the agent: in a run with instances, what each sees."""
+    whose: list[str | None] = [*kept.data.instances()]
+    for instance in whose or [None]:
+        seen = kept.data.seen("input", instance)
+        wrong = [] if agent.input is None or seen is None else errors(seen, agent.input)
+        if wrong:
+            of = "" if instance is None else f" of the instance `{instance}`"
+            raise InvalidRequest(
+                f"`input`{of} does not fit the schema of agent `{agent.name}`: {'; '.join(wrong)}"
+            )
+
+
+def _skill(request: RunRequest, agent: Agent) -> str | None:
+    try:
+        name = begun_with(request, agent)
+    except NoSuchSkill as error:
+        raise InvalidRequest(str(error)) from None
+    skill = skill_of(agent, name)
+    if skill is not None and skill.activity is not None and request.conversation is not False:
+        raise InvalidRequest(
+            f"`conversation`: the skill `{skill.name}` of agent `{agent.name}` is an activity,"
+            " which hears no messages; leave it out"
+        )
+    if skill is not None and skill.activity is not None and _names_instances(request.context):
+        raise InvalidRequest(
+            f"`context`: the skill `{skill.name}` of agent `{agent.name}` is an activity, which"
+            " takes one input; leave `_instance` out"
+        )
+    return name
+
+
+def _names_instances(messages: Iterable[Message]) -> bool:
+    parts = (part for message in messages for part in message.content)
+    return any(isinstance(part, DataPart) and part.instance is not None for part in parts)
+
+
+def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
+    if request.input is None and not request.context:
+        raise InvalidRequest("say what the run is to do: `input`, a text or an object")
+    wrong = (
+        [] if request.state is None or agent.state is None else errors(request.state, agent.state)
+    )
+    if wrong:
+        raise InvalidRequest(
+            f"`state` does not fit the schema of agent `{agent.name}`: {'; '.join(wrong)}"
+        )
+    if json_size(request.state) > MAX_STATE_BYTES:
+        raise InvalidRequest(f"`state` is too large: at most {MAX_STATE_BYTES} bytes")
+    names = nameable(agent, skill)
+    whose = f"agent `{agent.name}`" if skill is None else f"skill `{skill}`"
+    choice = request.tool_choice
+    if choice is not None and not isinstance(choice, str) and choice.name not in names:
+        mend = nearest(choice.name, names, "it has none")
+        raise InvalidRequest(f"`toolChoice`: {whose} has no tool {quoted(choice.name)}; {mend}")
+    for message in request.context:
+        if message.role == "tool":
+            raise InvalidRequest(
+                "`context` holds a message of role `tool`; say `user` or `assistant`"
+            )
+
+
+def _input(request: RunRequest, agent: Agent) -> ChatMessage:
+    if isinstance(request.input, str):
+        return ChatMessage(role="user", content=request.input)
+    part = DataPart(kind="input", data=request.input, schema_=agent.input)
+    return ChatMessage(role="user", content=[part])

@@ -1,0 +1,297 @@
+"""Summaries: what a model reads in place of the older part of a conversation.
+
+A model takes in so many tokens: its window. A summary of the older part is made by a request of its
+own, and stands for it in every request from then on; people, queries and references still see all.
+
+    the next request would take three quarters of the window ─► all but the newest quarter
+    the request of a turn was too long ─► the older half ─► the turn again ─► half of the rest …
+    a summary's own request was too long, or came to nothing ─► a part half as large …
+
+A conversation is parted between pieces alone. A piece is a turn, with all of its calls and their
+results, or a message that was said outside of turns. Each summary ends later than the one before,
+and each part that was too long leads to a shorter one, so this ends: in a request that fits; or,
+where a single piece is too long, in the run's failure. Before anything was too long, a summary that
+cannot be had is no failure: the turn is asked for as it is.
+
+How long a conversation is, providers say; what they do not say is estimated from its bytes. What a
+model's window is, is learnt from the activity that asks it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.schemas.base import json_size
+from holdfast.schemas.internal.continue_as_new import CarriedSummaries
+from holdfast.schemas.internal.model_request import Ask, Pointer
+from holdfast.schemas.internal.solution import Solution, Usage
+from holdfast.schemas.log_entry import SummaryEntry
+from holdfast.workflows.engine.budget.reservations import NothingLeft, check_request
+from holdfast.workflows.engine.conversation import summary_prompt
+from holdfast.workflows.engine.log.compressed_pages import Record
+from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.run_state import Kept
+
+BYTES_PER_TOKEN = 4
+# What a picture takes of the window, whatever its data are.
+PICTURE_BYTES = 6_000
+MAX_REQUESTS_PER_TURN = 32
+# The part of the window that a request may take; and the part of it, or of the conversation, that
+# is worth a summary.
+FULL = 3 / 4
+WORTH_IT = 1 / 8
+_NEWER = 3 / 4
+_HALF = 1 / 2
+
+_MEND = "show less of results (`_show: preview`), or name a model with a larger window"
+_MEND_BUDGET = "allow the run more, or name a model with a larger window"
+
+
+class CannotShorten(Exception):
+    """The conversation is longer than the model's window, and stays so; the message says why."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a conversation that stays together: up to entry `upto`, of so many bytes."""
+
+    upto: int
+    size_bytes: int
+
+
+class Summaries:
+    """The summaries of one run.
+
+    The model reads the newest one, and what stands after entry `since`; `origin` is the digest of
+    all before.
+    """
+
+    def __init__(self, kept: Kept, model: str) -> None:
+        self._kept = kept
+        self._model = model
+        self.since = 0
+        self.origin = ""
+        self._window: int | None = None
+        # What the last request took, with its answer: all up to entry number `_counted`.
+        self._tokens = 0
+        self._counted = 0
+        # The task as it was given, once a summary had to repeat it.
+        self._task: str | None = None
+        # Since the last answer: whether the turn was too long, whether there is no more to do about
+        # it, the requests for summaries, the part of the last one, and the most of a further one.
+        self._too_long = False
+        self._settled = False
+        # Whether it is to be summarised whatever room the model has.
+        self._crowded = False
+        self._requests = 0
+        self._part: list[Piece] = []
+        self._most_bytes: int | None = None
+
+    def resume(self, carried: CarriedSummaries) -> None:
+        """Go on with what was carried here."""
+        self.since, self.origin = carried.since, carried.origin
+        self._window, self._task = carried.window, carried.task
+        self._tokens, self._counted = carried.tokens, carried.counted
+
+    def carried(self) -> CarriedSummaries:
+        """All of it, to be carried on between two turns."""
+        return CarriedSummaries(
+            since=self.since,
+            origin=self.origin,
+            window=self._window,
+            tokens=self._tokens,
+            counted=self._counted,
+            task=self._task,
+        )
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a turn is to come for which summaries were asked for."""
+        return self._requests > 0
+
+    def pointer(self, turn: int) -> Pointer:
+        """The request of a turn: all that stands in the log, the older part by its summary."""
+        log = self._kept.log
+        return Pointer(
+            turn=turn, entries=len(log), digest=log.digest, since=self.since, origin=self.origin
+        )
+
+    def due(self, turn: int) -> Pointer | None:
+        """The request for a summary that comes before the request of this turn, where one does.
+
+        Raises:
+            CannotShorten: the turn's request was too long, and no summary mends that.
+        """
+        if self._too_long:
+            self._part = self._needed()
+        elif not self._settled and self._is_full():
+            self._part = self._wanted()
+        elif not self._settled and self._crowded:
+            self._part = self._all_but_the_last()
+        else:
+            return None
+        if not self._part:
+            return None
+        upto = self._part[-1].upto
+        return self.pointer(turn).model_copy(update={"summary": True, "upto": upto})
+
+    def ask(self, ask: Ask) -> Ask:
+        """How the model is asked for a summary: as for a turn, so that its provider's cache holds;
+        but for a text, whatever form an answer has else."""
+        tail = summary_prompt.request(self._window)
+        return ask.model_copy(update={"tool_choice": "none", "output": None, "tail": tail})
+
+    def answered(self, solution: Solution) -> None:
+        """Take in that the model has answered a turn; its answer stands in the log."""
+        self._window = solution.window or self._window
+        self._tokens = self._taken(solution.usage)
+        self._counted = len(self._kept.log)
+        self._too_long = self._settled = self._crowded = False
+        self._requests, self._most_bytes = 0, None
+
+    def refused(self, solution: Solution) -> None:
+        """Take in that a turn's request was too long."""
+        self._window = solution.window or self._window
+        self._too_long, self._settled = True, False
+
+    def made(self, solution: Solution) -> None:
+        """Take in the answer to the request for a summary."""
+        self._window = solution.window or self._window
+        self._requests += 1
+        text = solution.text.strip()
+        if text and not solution.too_long:
+            self._replace(self._part[-1].upto, text)
+        elif len(self._part) == 1:
+            self._settled = True
+        else:
+            self._most_bytes = _size(self._part) // 2
+
+    def make_room(self) -> None:
+        """Have all but the last turn summarised before the next, though the model could read it:
+        the run cannot take it all along where it goes on."""
+        self._crowded = True
+
+    def _all_but_the_last(self) -> list[Piece]:
+        found = list(pieces(self._kept.log, self.since))
+        return self._oldest(found[:-1], _size(found)) if self._hindrance() is None else []
+
+    def _replace(self, upto: int, text: str) -> None:
+        log = self._kept.log
+        if self._task is None:
+            self._task = summary_prompt.task(log)
+        told = summary_prompt.summary(
+            text, self._task, self._window, calls=bool(self._kept.tools())
+        )
+        self.since, self.origin = upto, log.digest_at(upto)
+        self._tokens, self._counted = len(told.encode()) // BYTES_PER_TOKEN, upto
+        log.append(SummaryEntry(upto=upto, text=told))
+        self._too_long, self._settled = False, True
+
+    def _taken(self, usage: Usage) -> int:
+        if usage.input_tokens is not None and usage.output_tokens is not None:
+            return usage.input_tokens + usage.output_tokens
+        return self._tokens + self._new_tokens()
+
+    def _new_tokens(self) -> int:
+        """What was said since the last answer, in tokens."""
+        records = self._kept.log.since(self._counted)
+        return sum(_bytes_of(record) for record in records) // BYTES_PER_TOKEN
+
+    def _is_full(self) -> bool:
+        if self._window is None:
+            return False
+        return self._tokens + self._new_tokens() >= self._window * FULL
+
+    def _wanted(self) -> list[Piece]:
+        """What a summary is to replace before the window is full: nothing, where that is little,
+        or another request is more than the budget allows."""
+        assert self._window is not None  # it is full
+        found = list(pieces(self._kept.log, self.since))
+        part = self._oldest(found[:-1], _size(found) * _NEWER)
+        is_little = _size(part) < self._window * BYTES_PER_TOKEN * WORTH_IT
+        return [] if is_little or self._hindrance() is not None else part
+
+    def _needed(self) -> list[Piece]:
+        """What a summary is to replace so that the turn can be asked for."""
+        found = list(pieces(self._kept.log, self.since))
+        if self._settled or not found:
+            raise self._failure("and what came last is too long by itself")
+        if self._requests >= MAX_REQUESTS_PER_TURN:
+            raise self._failure(f"also after {self._requests} requests for summaries of it")
+        hindrance = self._hindrance()
+        if hindrance is not None:
+            raise self._failure(f"and cannot be summarised: {hindrance}", _MEND_BUDGET)
+        size_bytes = _size(found)
+        return self._oldest(found, size_bytes * _HALF, size_bytes * WORTH_IT)
+
+    def _oldest(self, found: list[Piece], most_bytes: float, least_bytes: float = 1) -> list[Piece]:
+        """The oldest pieces, as many as have room; but as much as is worth it, where nothing says
+        that it is too much, and one at the least."""
+        if self._window is not None:
+            most_bytes = min(most_bytes, self._window * FULL * BYTES_PER_TOKEN)
+            least_bytes = min(most_bytes, least_bytes)
+        if self._most_bytes is not None:
+            most_bytes, least_bytes = min(most_bytes, self._most_bytes), 1
+        part: list[Piece] = []
+        for piece in found:
+            if _size(part) >= least_bytes and _size(part) + piece.size_bytes > most_bytes:
+                break
+            part.append(piece)
+        return part
+
+    def _hindrance(self) -> NothingLeft | None:
+        """Why the budget does not allow a request besides the turn's, where it does not."""
+        try:
+            check_request(self._kept.meter, self._kept.clock())
+        except NothingLeft as error:
+            return error
+        return None
+
+    def _failure(self, why: str, mend: str = _MEND) -> CannotShorten:
+        window = "" if self._window is None else f" of {self._window} tokens"
+        return CannotShorten(
+            f"the conversation is longer than the window{window} of the model `{self._model}`,"
+            f" {why}; {mend}"
+        )
+
+
+def pieces(log: Log, since: int) -> Iterator[Piece]:
+    """The pieces of the conversation after entry `since`, without a turn that is not over."""
+    size_bytes, upto = 0, since
+    in_turn = answered = False
+    open_calls: dict[str, None] = {}
+    for record in log.since(since):
+        message = record.get("message", {})
+        match record["type"]:
+            case "turn_start":
+                in_turn, answered = True, False
+            case "turn_end":
+                in_turn = answered = False
+            case "message":
+                answered = answered or (in_turn and message["role"] == "assistant")
+                open_calls |= dict.fromkeys(call["id"] for call in message.get("calls", ()))
+                open_calls.pop(message.get("callId", ""), None)
+                size_bytes += _bytes_of(record)
+            case _:
+                continue
+        upto = record["n"]
+        if size_bytes and not answered and not open_calls:
+            yield Piece(upto, size_bytes)
+            size_bytes = 0
+
+
+def _size(found: list[Piece]) -> int:
+    return sum(piece.size_bytes for piece in found)
+
+
+def _bytes_of(record: Record) -> int:
+    """What an entry takes of what the model reads; of a summary, it is counted by itself."""
+    if record["type"] != "message":
+        return 0
+    message = record["message"]
+    content: Any = message.get("content", "")
+    if isinstance(content, str):
+        return json_size(message)
+    pictures = [part for part in content if part["type"] == "image"]
+    others = [part for part in content if part["type"] != "image"]
+    return json_size({**message, "content": others}) + PICTURE_BYTES * len(pictures)

@@ -1,0 +1,51 @@
+"""What a call hears of its run's conversation: of other instances' calls, nothing.
+
+What people and the model say is for all, save data that an instance has of its own. A call is its
+instance's, and with it its result and what its tool said. One of no instance is for all if it was
+carried out: then the run had none yet. Of one that was refused before it was known whose it is
+nobody hears, since nobody can tell whose data the model wrote into it.
+"""
+
+from collections.abc import Collection
+
+from holdfast.workflows.engine.log.compressed_pages import Record
+from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.run_state import Kept
+
+_RETOLD = ("content", "said", "calls", "providerData")
+
+
+def heard(messages: list[Record], instance: str | None, kept: Kept) -> list[Record]:
+    """Those messages of the log, and of them what, a call for the instance hears. In a run without
+    instances that is all."""
+    if not kept.data.instances():
+        return messages
+    known = _known(instance, kept.log)
+    own = ((record, _own(record["message"], instance, known)) for record in messages)
+    return [{**record, "message": message} for record, message in own if message is not None]
+
+
+def _known(instance: str | None, log: Log) -> set[str]:
+    """The calls that a call for the instance hears of."""
+    begun = {record["callId"] for record in log.entries("tool_start")}
+    whose = {record["callId"]: record.get("instance") for record in log.entries("tool_call")}
+    return {one for one, of in whose.items() if (one in begun if of is None else of == instance)}
+
+
+def _own(message: Record, instance: str | None, known: Collection[str]) -> Record | None:
+    """What the instance hears of a message; None for nothing.
+
+    In composed calling all calls stand in the content, so what the model said besides is told in
+    place of it; what a provider wants back may hold them too.
+    """
+    if message.get("instance", instance) != instance:
+        return None
+    if "callId" in message:
+        return message if message["callId"] in known else None
+    content = message["said"] if "said" in message else message.get("content", "")
+    if isinstance(content, list):
+        content = [part for part in content if part.get("_instance", instance) == instance]
+    calls = [call for call in message.get("calls", ()) if call["id"] in known]
+    told = {key: value for key, value in (("content", content), ("calls", calls)) if value}
+    rest = {key: value for key, value in message.items() if key not in _RETOLD}
+    return {**rest, **told} if told else None

@@ -1,0 +1,287 @@
+"""Delegates: calls that are carried out by runs of their own.
+
+A delegate is asked for as any run is. Of its parent it sees what the call's scopes name: `state` is
+the state that it begins with, `context` what was said before it, `input` a data message of the kind
+`parentInput` (its own input is the call's arguments), any other kind a data message of that kind.
+It acts for the same principal with no more scopes, and within a part of what is left of its
+parent's budget. What it used is charged to its parent, whatever it came to.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, assert_never
+
+from pydantic import ValidationError
+
+from holdfast.schemas import names
+from holdfast.schemas.agent import Agent, AgentDefinition, Budget
+from holdfast.schemas.base import json_size
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.delegate import (
+    MAX_PENDING_TOLD,
+    DelegateNews,
+    DelegateView,
+    PendingThere,
+)
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.message import DataPart, Message
+from holdfast.schemas.run import Principal, RunRequest, RunResult, Spent
+from holdfast.schemas.tool import ANONYMOUS, Tool
+from holdfast.validation.lenient_json import sound
+from holdfast.workflows.engine.budget import reservations
+from holdfast.workflows.engine.budget.meter import Meter, Share
+from holdfast.workflows.engine.call.hooks import Refusal
+from holdfast.workflows.engine.call.outcome import (
+    Outcome,
+    Succeeded,
+    Unknown,
+    checked,
+    failed,
+    refused,
+)
+from holdfast.workflows.engine.call.tool_call import Call, Turn
+from holdfast.workflows.engine.conversation import scopes
+from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.state.data import Data
+
+PARENT_INPUT = "parentInput"
+MAX_REQUEST_BYTES = 1_500_000
+# Temporal takes no longer one.
+MAX_ID_BYTES = 1_000
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """A delegate that is to be started: its workflow id, what it is asked, and its part of the
+    budget."""
+
+    call_id: str
+    tool: str
+    agent: str
+    workflow_id: str
+    request: dict[str, Any]
+    share: Share
+
+
+@dataclass(frozen=True)
+class NotStarted:
+    """There was no run: nothing was done."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Broke:
+    """The run ended without a result. `lost`: nobody saw how; `spent` is what it used, where that
+    is known."""
+
+    kind: Literal["failed", "cancelled", "lost"]
+    message: str
+    spent: Spent | None = None
+
+
+@dataclass(frozen=True)
+class Abandoned:
+    """Its parent is to end, and did not wait for it."""
+
+    message: str
+
+
+DelegateEnd = RunResult | NotStarted | Broke | Abandoned
+
+
+def delegate_for(
+    call: Call, turn: Turn, kept: Kept, agent: Agent | None, workflow_id: str, now: datetime
+) -> Delegate:
+    """The delegate that is to carry out a call of the workflow `workflow_id`.
+
+    Raises:
+        Refusal: there cannot be one, and why.
+    """
+    tool = call.tool
+    assert tool is not None  # it was opened
+    assert tool.delegate is not None  # its carrying out is asked for
+    own_id = names.delegate_id(workflow_id, call.id)
+    if len(own_id.encode()) > MAX_ID_BYTES:
+        message = f"the id of its run would be too long: {own_id[:60]}…, of more than"
+        raise Refusal(ErrorCode.BLOCKED, f"{message} {MAX_ID_BYTES} bytes")
+    share = _share(call, turn, kept, now)
+    try:
+        request = request_for(call, tool, kept, agent, share).to_json()
+    except ValidationError as error:
+        why = f"`{tool.name}` cannot be given what it is to see: {error.errors()[0]['msg']}"
+        raise Refusal(ErrorCode.INVALID_ARGUMENTS, why) from None
+    size = json_size(request)
+    if size > MAX_REQUEST_BYTES:
+        why = f"`{tool.name}` would be given {size} bytes; at most {MAX_REQUEST_BYTES} can be sent"
+        raise Refusal(ErrorCode.INVALID_ARGUMENTS, why)
+    return Delegate(call.id, tool.name, tool.delegate, own_id, request, share)
+
+
+def request_for(
+    call: Call, tool: Tool, kept: Kept, agent: Agent | None, share: Share
+) -> RunRequest:
+    """What a delegate is asked.
+
+    Raises:
+        Refusal: nobody can be asked so.
+        ValidationError: something that it is to see cannot be sent.
+    """
+    data = call.sees or kept.data
+    principal = kept.principal
+    return RunRequest(
+        agent=_anonymous(tool, agent) if tool.delegate == ANONYMOUS else tool.delegate or "",
+        input=call.arguments,
+        context=[*scopes.transcript(call, kept), *_data_messages(call, data)],
+        state=scopes.values(call, data).get("state"),
+        budget=_budget(kept.meter, share),
+        principal=principal and Principal(id=principal.id, scopes=kept.scopes()),
+        approvals="ask" if kept.asks_people else "deny",
+    )
+
+
+def outcome_of(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcome:
+    """What became of a call whose delegate ended like this.
+
+    A delegate's output is a value, whatever it looks like: there are no envelopes in it.
+    """
+    name = delegate.tool
+    match end:
+        case RunResult(status="budget_exceeded"):
+            return failed(ErrorCode.DELEGATE_FAILED, f"`{name}` used up its budget before its end.")
+        case RunResult(output=output):
+            return _output(tool, output)
+        case NotStarted(message):
+            return refused(ErrorCode.DELEGATE_FAILED, message)
+        case Abandoned(message) if tool.once:
+            why = f"{message}; whether the call took effect is unknown"
+            return failed(ErrorCode.OUTCOME_UNKNOWN, why)
+        case Abandoned(message):
+            return failed(ErrorCode.CANCELLED, message)
+        case Broke("lost", message) if tool.once:
+            return Unknown(f"`{name}` was begun, and its end was never heard of: {message}")
+        case Broke(_, message):
+            return failed(ErrorCode.DELEGATE_FAILED, message)
+        case _:
+            assert_never(end)
+
+
+def charge(meter: Meter, delegate: Delegate, end: DelegateEnd) -> None:
+    """Charge what a delegate used to its parent. Of one that was cut off that is unknown; it is not
+    charged its part, since people who cut it off may well have it begin anew."""
+    meter.held.pop(delegate.call_id, None)
+    match end:
+        case RunResult() as spent:
+            meter.charge(spent.usage, requests=spent.turns, calls=spent.calls)
+        case Broke(spent=Spent() as spent):
+            meter.charge(spent.usage, requests=spent.turns, calls=spent.calls)
+        case Broke() | Abandoned():
+            meter.charge(Usage(), requests=0)
+        case NotStarted():
+            pass
+        case _:
+            assert_never(end)
+
+
+class Delegates:
+    """The delegates of one run that are under way, and what waits in them."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[Delegate, list[PendingThere]]] = {}
+
+    def begin(self, delegate: Delegate) -> None:
+        """A delegate starts."""
+        self._open[delegate.call_id] = (delegate, [])
+
+    def end(self, call_id: str) -> None:
+        """It is over, and nothing waits in it any more."""
+        self._open.pop(call_id, None)
+
+    def hear(self, news: DelegateNews) -> None:
+        """Take in what waits in a delegate; of one that is over, or never was, nothing is heard."""
+        if news.call_id not in self._open:
+            return
+        delegate, _ = self._open[news.call_id]
+        inside = [one for one in news.pending if _is_inside(one, delegate)]
+        self._open[news.call_id] = (delegate, inside)
+
+    def waits(self, call_id: str) -> bool:
+        """Whether something waits in the delegate that carries out a call."""
+        return call_id in self._open and bool(self._open[call_id][1])
+
+    def pending(self) -> list[PendingThere]:
+        """What waits in all of them, the first of it."""
+        found = [one for _, pending in self._open.values() for one in pending]
+        return found[:MAX_PENDING_TOLD]
+
+    def shown(self) -> list[DelegateView]:
+        """Each of them as others are shown it."""
+        return [
+            DelegateView(
+                call_id=delegate.call_id,
+                tool=delegate.tool,
+                agent=delegate.agent,
+                workflow_id=delegate.workflow_id,
+                status="awaiting_approval" if pending else "running",
+                pending=pending,
+            )
+            for delegate, pending in self._open.values()
+        ]
+
+
+def _share(call: Call, turn: Turn, kept: Kept, now: datetime) -> Share:
+    if kept.meter.budget.max_depth == 0:
+        kept.meter.too_deep = True
+        why = "the run's limit of delegates of delegates, maxDepth, is reached"
+        raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {why}")
+    try:
+        return reservations.share_of(kept.meter, now, call, turn.calls)
+    except reservations.NothingLeft as error:
+        raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {error}") from None
+
+
+def _budget(meter: Meter, share: Share) -> Budget:
+    depth = meter.budget.max_depth
+    return Budget(
+        max_turns=share.requests,
+        max_calls=share.calls,
+        max_tokens=share.tokens,
+        max_cost=share.cost,
+        max_duration=share.duration,
+        max_depth=None if depth is None else depth - 1,
+    )
+
+
+def _anonymous(tool: Tool, agent: Agent | None) -> AgentDefinition:
+    """A fresh agent with no tools: what it is to do is the tool's description."""
+    assert agent is not None  # a single call is of no tool that a model answers
+    return AgentDefinition(
+        name=tool.name,
+        instructions=tool.description,
+        model=agent.model,
+        output=tool.output,
+    )
+
+
+def _data_messages(call: Call, data: Data) -> list[Message]:
+    """A message for each value that it is to see, besides the state."""
+    seen = scopes.values(call, data)
+    kinds = {
+        PARENT_INPUT if kind == "input" else kind: value
+        for kind, value in seen.items()
+        if kind != "state"
+    }
+    return [Message(content=[DataPart(kind=kind, data=value)]) for kind, value in kinds.items()]
+
+
+def _output(tool: Tool, output: Any) -> Outcome:
+    try:
+        return checked(tool, Succeeded(sound(output)))
+    except ValueError as error:
+        why = f"the output of `{tool.name}` is no JSON that can be kept: {error}"
+        return failed(ErrorCode.INVALID_OUTPUT, why)
+
+
+def _is_inside(one: PendingThere, delegate: Delegate) -> bool:
+    """Whether it waits in the delegate, or in a delegate of that."""
+    return f"{one.workflow_id}.".startswith(f"{delegate.workflow_id}.")

@@ -1,0 +1,417 @@
+"""What is decided about the calls of a turn, from the model's words to the one result of each.
+
+The shell asks and acts in this order: `open` some calls; wait for people and `rule`, carry out what
+is running and `settle` it, `hand_on` what others wait for, take up with `ready` what waited and
+`begin` what is queued; then `finish` them. What is told is told in source order.
+"""
+
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from holdfast.schemas.decision import Decision, Receipt
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.log_entry import ConfirmationRequired, DecisionEntry, ToolCall, ToolStart
+from holdfast.validation.work_budget import bounded
+from holdfast.workflows.engine.approvals.policy import needs_person, policy_of
+from holdfast.workflows.engine.approvals.question import (
+    Approved,
+    Denied,
+    Expired,
+    Given,
+    Question,
+    Ruling,
+    Unacceptable,
+)
+from holdfast.workflows.engine.call.hooks import Deciding, Refusal, Stop
+from holdfast.workflows.engine.call.outcome import (
+    Answered,
+    Final,
+    Outcome,
+    Refused,
+    Stopped,
+    Succeeded,
+    Unknown,
+    failed,
+    of_result,
+    refused,
+)
+from holdfast.workflows.engine.call.tool_call import Call, Stage, error_of
+from holdfast.workflows.engine.execution.completion import after, close
+from holdfast.workflows.engine.execution.dependency_graph import (
+    circles,
+    connect,
+    hopeless,
+    try_write,
+    view,
+)
+from holdfast.workflows.engine.execution.preconditions import (
+    check_after,
+    check_scopes,
+    count,
+    uncount,
+)
+from holdfast.workflows.engine.execution.preparation import (
+    MAX_REFERENCES_IN_TURN,
+    before,
+    complete,
+    prepare,
+)
+from holdfast.workflows.engine.execution.questions import whether_it_did, whether_to
+from holdfast.workflows.engine.model.answer import given_answer
+from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.state.data import CannotWrite, same
+
+
+class Calls:
+    """The calls of one run's turns."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+        # How a call ends that the engine or the model's answer itself has carried out.
+        self.answered_here: Callable[[Call], Final | None] = given_answer
+        self._questions: dict[str, Question] = {}
+
+    def open(self, turn: int, calls: list[Call]) -> Deciding[None]:
+        """Decide what becomes of the calls: refused, pending, waiting for people, or to be carried
+        out.
+
+        They are told first, then those that wait, then those that start: each in source order.
+        What can never be carried out is refused before anything is. All that was done already
+        where they stand in a plan.
+        """
+        if not all(call.planned for call in calls):
+            yield from self.check(turn, calls)
+        if any(isinstance(call.outcome, Stopped) for call in calls):
+            for call in calls:
+                if call.stage is not Stage.ENDED:
+                    self._give_up(call, "the run ended before this call")
+        self._begin(turn, [call for call in calls if call.stage is Stage.PROPOSED])
+
+    def check(self, turn: int, calls: list[Call], *, sequential: bool = False) -> Deciding[None]:
+        """Refuse what can never be carried out, and tell of all the calls.
+
+        Of a sequential turn that is checked as a whole, only the first call is decided on so far
+        that nothing but its start is left.
+        """
+        room = MAX_REFERENCES_IN_TURN
+        for call in calls:
+            yield from self._attempt(call, self._propose(call, room))
+            room -= call.references
+        connect(calls, sequential=sequential)
+        self._refuse_circles(calls)
+        for index, call in enumerate(calls):
+            now = call.due and not (sequential and index)
+            yield from self._decide(turn, call, now=now)
+        self._refuse_hopeless(calls)
+
+    def ready(self, turn: int, call: Call) -> Deciding[None]:
+        """Decide on a pending call, now that the calls have ended that it waits for."""
+        yield from self._attempt(call, self._complete(call))
+        if call.stage is Stage.PENDING:
+            self._begin(turn, [call])
+        elif isinstance(call.outcome, Refused):
+            uncount(call, self._kept)
+
+    def begin(self, turn: int, call: Call) -> None:
+        """Carry the call out, if its principal may: scopes are checked now, not before. It is
+        queued while others have to write first where it does."""
+        if not call.free:
+            call.move(Stage.QUEUED)
+            return
+        try:
+            check_scopes(call, self._kept)
+        except Refusal as refusal:
+            call.end(Refused(refusal.error))
+            return
+        call.move(Stage.RUNNING)
+        self._kept.log.append(
+            ToolStart(
+                turn=turn,
+                call_id=call.id,
+                tool=call.name,
+                arguments=call.arguments if call.late else None,
+                delegate=call.tool.delegate if call.tool is not None else None,
+            )
+        )
+        answer = self.answered_here(call)
+        if answer is not None:
+            call.end(answer)
+
+    def question(self, call: Call) -> Question:
+        """What people are asked about a call that waits."""
+        return self._questions[call.id]
+
+    def ask(self, turn: int, question: Question) -> None:
+        """Put a question to people, and count what they have said already."""
+        early = self._kept.desk.ask(question)
+        self._confirmation(turn, question)
+        for decision in early:
+            self.hear(decision)
+
+    def remind(self, turn: int, question: Question) -> None:
+        """Ask people again."""
+        question.reminders += 1
+        self._confirmation(turn, question)
+
+    def decide(self, decision: Decision) -> Receipt:
+        """Count a decision.
+
+        Raises:
+            Unacceptable: it does not count, and why.
+        """
+        kept = self._kept
+        receipt, decided = kept.desk.count(decision, kept.clock())
+        kept.log.append(
+            DecisionEntry(
+                call_id=decision.call_id,
+                decided=decided,
+                arguments=decision.arguments,
+                outcome="decided" if receipt.decided else None,
+            )
+        )
+        return receipt
+
+    def hear(self, decision: Decision) -> None:
+        """Count a decision that cannot be refused to whoever sent it: a wrong one is noted."""
+        try:
+            self.decide(decision)
+        except Unacceptable as error:
+            self.ignore(decision, str(error))
+
+    def ignore(self, decision: Decision, why: str) -> None:
+        """Note a decision that does not count."""
+        self._kept.log.append(DecisionEntry(call_id=decision.call_id, ignored=why))
+
+    def rule(self, turn: int, call: Call) -> None:
+        """Let a question's ruling take effect on its call."""
+        question = self._questions.pop(call.id)
+        ruling = question.ruling
+        if ruling is None:
+            self._kept.desk.withdraw(question)
+            self._give_up(call, "the run ended before anybody decided")
+        elif call.stage is Stage.UNSURE:
+            self._reconcile(turn, call, ruling)
+        else:
+            self._apply(turn, call, question, ruling)
+
+    def settle(self, turn: int, call: Call, outcome: Outcome) -> None:
+        """Take in how carrying out a call ended; an unknown end is asked about."""
+        match outcome:
+            case Unknown(message) if self._kept.asks_people:
+                call.move(Stage.UNSURE)
+                call.unsure += 1
+                self._ask(turn, call, whether_it_did(call, self._kept, message))
+            case Unknown(message):
+                call.end(failed(ErrorCode.OUTCOME_UNKNOWN, message))
+            case _:
+                call.end(outcome)
+
+    def hand_on(self, call: Call) -> Deciding[None]:
+        """Make an ended call's result fit to be read by the calls that wait for it."""
+        yield from after(call, self._kept)
+        try:
+            try_write(call, self._kept)
+        except CannotWrite as error:
+            assert call.outcome is not None  # it has ended
+            if error_of(call.outcome) is None:
+                value = getattr(call.outcome, "value", None)
+                call.outcome = failed(ErrorCode.INVALID_OUTPUT, str(error), value)
+        call.handed_on = True
+
+    def give_up(self, call: Call, why: str) -> None:
+        """End a call because its run ends."""
+        question = self._questions.pop(call.id, None)
+        if question is not None:
+            self._kept.desk.withdraw(question)
+        self._give_up(call, why)
+
+    def skip(self, call: Call, why: str) -> None:
+        """End a call that nothing was done of."""
+        call.end(refused(ErrorCode.CANCELLED, why))
+        uncount(call, self._kept)
+
+    def finish(self, turn: int, calls: list[Call]) -> Deciding[None]:
+        """Close calls that have all ended, each after its hooks."""
+        for call in calls:
+            yield from after(call, self._kept)
+            self.close(turn, [call])
+
+    def close(self, turn: int, calls: list[Call]) -> None:
+        """Tell how the calls ended, and write down their results."""
+        with bounded():
+            for call in calls:
+                close(turn, call, self._kept)
+
+    def _attempt(self, call: Call, deciding: Deciding[None]) -> Deciding[None]:
+        """Decide on a call, and end it where that is what was decided."""
+        try:
+            yield from deciding
+        except Refusal as refusal:
+            call.end(refused(refusal.error.code, refusal.error.message))
+        except Stop as stop:
+            call.end(Stopped(str(stop)))
+
+    def _propose(self, call: Call, room: int) -> Deciding[None]:
+        beyond = self._kept.meter.refuse_call(call.name)
+        if beyond is not None:
+            raise Refusal(ErrorCode.BLOCKED, beyond)
+        if room < 0:
+            message = f"the calls before it hold more than {MAX_REFERENCES_IN_TURN} references"
+            raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
+        yield from prepare(call, self._kept)
+
+    def _decide(self, turn: int, call: Call, *, now: bool) -> Deciding[None]:
+        """Decide on a call now or as far as that can be said, and tell of it."""
+        if call.stage is Stage.PROPOSED:
+            yield from self._attempt(call, self._complete(call) if now else self._wait(call))
+        if isinstance(call.outcome, Refused):
+            self._tell(turn, call, call.asked.arguments)
+        else:
+            self._tell(turn, call, call.given if call.stage is Stage.PENDING else call.arguments)
+
+    def _wait(self, call: Call) -> Deciding[None]:
+        count(call, self._kept)
+        call.move(Stage.PENDING)
+        call.late = True
+        yield from ()
+
+    def _complete(self, call: Call) -> Deciding[None]:
+        kept = self._kept
+        ended = [source for source in call.sources if isinstance(source.outcome, Succeeded)]
+        check_after(call, kept, ended)
+        yield from complete(call, kept, view(call, kept.data))
+        if call.stage is not Stage.PENDING:
+            count(call, kept)
+        completed = call.arguments
+        outcome = yield from before(call, kept)
+        if outcome is not None:
+            call.end(outcome)
+        # What was approved in a plan is not what hooks have made of it since.
+        changed = not same(call.arguments, completed) or "repair" in call.asked_hooks
+        call.covered = call.covered and not changed
+
+    def _refuse_circles(self, calls: list[Call]) -> None:
+        # One that only writes after another of a circle of references does not stand in it.
+        for references in (True, False):
+            for call, circle in circles(calls, references=references).items():
+                message = f"the references go in a circle: {circle}; nothing of it is carried out"
+                call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, message))
+
+    def _refuse_hopeless(self, calls: list[Call]) -> None:
+        """End the calls that wait for others in vain, before anything of them starts."""
+        for call in calls:
+            if call.stage is Stage.PENDING and not call.due:
+                why = hopeless(call, self._kept.data)
+                if why is not None:
+                    call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, why))
+                    uncount(call, self._kept)
+
+    def _begin(self, turn: int, calls: list[Call]) -> None:
+        """Ask people about the calls that need it, and start the others."""
+        for call in calls:
+            if self._needs_person(call):
+                self._ask_about(turn, call)
+        for call in calls:
+            if call.stage in (Stage.PROPOSED, Stage.PENDING):
+                self.begin(turn, call)
+
+    def _tell(self, turn: int, call: Call, arguments: dict[str, Any]) -> None:
+        tool = call.tool
+        self._kept.log.append(
+            ToolCall(
+                turn=turn,
+                call_id=call.id,
+                tool=call.name,
+                label=tool.label if tool is not None else None,
+                arguments=arguments,
+                reasoning=call.reasoning,
+                waits_for=[other.id for other in call.waits_for],
+                instance=call.instance,
+            )
+        )
+
+    def _needs_person(self, call: Call) -> bool:
+        assert call.tool is not None  # prepared
+        kept = self._kept
+        if call.covered:
+            return False
+        if call.name in kept.rules.approval.auto or kept.desk.remembers(call.name):
+            return False
+        return needs_person(call.tool, policy_of(call.tool, kept.rules), call.arguments)
+
+    def _ask_about(self, turn: int, call: Call) -> None:
+        if not self._kept.asks_people:
+            call.end(refused(ErrorCode.DENIED, "this run does not wait for anybody's approval"))
+            return
+        call.move(Stage.WAITING)
+        call.late = False  # what it is called with stands in the question
+        self._ask(turn, call, whether_to(call, self._kept))
+
+    def _ask(self, turn: int, call: Call, question: Question) -> None:
+        self._questions[call.id] = question
+        self.ask(turn, question)
+
+    def _confirmation(self, turn: int, question: Question) -> None:
+        self._kept.log.append(
+            ConfirmationRequired(
+                turn=turn,
+                call_id=question.call_id,
+                reminder=question.reminders,
+                approval=question.waiting(),
+            )
+        )
+
+    def _apply(self, turn: int, call: Call, question: Question, ruling: Ruling) -> None:
+        match ruling:
+            case Approved(arguments, edited_by):
+                call.arguments = arguments
+                if edited_by is not None:
+                    call.given, call.edited_by = arguments, edited_by
+                self.begin(turn, call)
+            case Denied(reason):
+                call.end(refused(ErrorCode.DENIED, reason or "A person denied this call."))
+            case Given(result):
+                call.end(Answered(result))
+            case Expired():
+                self._expire(turn, call, question)
+            case _:
+                assert_never(ruling)
+
+    def _expire(self, turn: int, call: Call, question: Question) -> None:
+        self._kept.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
+        if question.policy.on_timeout == "approve":
+            self.begin(turn, call)
+            return
+        message = f"nobody decided on `{call.name}` in time"
+        call.end(refused(ErrorCode.APPROVAL_TIMEOUT, message))
+        if question.policy.on_timeout == "fail":
+            self._kept.ended_with = message
+
+    def _reconcile(self, turn: int, call: Call, ruling: Ruling) -> None:
+        assert call.tool is not None  # it was carried out
+        match ruling:
+            case Approved():
+                self.begin(turn, call)
+            case Given(result):
+                self.settle(turn, call, of_result(call.tool, result))
+            case Denied(reason):
+                message = "whether it took effect is unknown, and it was given up"
+                call.end(
+                    failed(ErrorCode.OUTCOME_UNKNOWN, f"{message}: {reason}" if reason else message)
+                )
+            case Expired():
+                self._kept.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
+                call.end(failed(ErrorCode.OUTCOME_UNKNOWN, "whether it took effect is unknown"))
+            case _:
+                assert_never(ruling)
+
+    def _give_up(self, call: Call, why: str) -> None:
+        """A call that may have taken effect is not said to have been cancelled."""
+        begun = call.stage in (Stage.RUNNING, Stage.UNSURE)
+        if begun and call.tool is not None and call.tool.once:
+            message = f"{why}; whether the call took effect is unknown"
+            call.end(failed(ErrorCode.OUTCOME_UNKNOWN, message))
+        elif begun:
+            call.end(failed(ErrorCode.CANCELLED, why))
+        else:
+            self.skip(call, why)

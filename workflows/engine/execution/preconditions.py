@@ -1,0 +1,59 @@
+"""What keeps a call from being carried out that is good in itself: how often its tool may be called
+and after which others (`_limits`), and what its principal may not do."""
+
+from collections.abc import Iterable
+
+from holdfast.schemas.errors import ErrorCode
+from holdfast.workflows.engine.call.hooks import Refusal
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.run_state import Kept
+
+
+def count(call: Call, kept: Kept) -> None:
+    """Count a call against the most that its tool may have in a run.
+
+    Raises:
+        Refusal: it would be one too many.
+    """
+    assert call.tool is not None  # prepared
+    most, made = call.tool.limits.per_run, kept.started.get(call.name, 0)
+    if most is not None and made >= most:
+        raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run")
+    kept.started[call.name] = made + 1
+    call.counted = True
+
+
+def uncount(call: Call, kept: Kept) -> None:
+    """Let a call not count that was counted, and is not begun after all."""
+    if call.counted:
+        kept.started[call.name] -= 1
+        call.counted = False
+
+
+def check_after(call: Call, kept: Kept, others: Iterable[Call]) -> None:
+    """See whether the tools have succeeded that have to before; these other calls count as well.
+
+    Raises:
+        Refusal: one of them has not.
+    """
+    assert call.tool is not None  # prepared
+    known = {*kept.succeeded, *(other.name for other in others)}
+    missing = [name for name in call.tool.limits.after if name not in known]
+    if missing:
+        raise Refusal(
+            ErrorCode.BLOCKED, f"`{call.name}` may be called after {', '.join(missing)} only"
+        )
+
+
+def check_scopes(call: Call, kept: Kept) -> None:
+    """See whether the principal holds what the tool asks for.
+
+    Raises:
+        Refusal: it does not.
+    """
+    assert call.tool is not None  # prepared
+    held = kept.scopes()
+    missing = [scope for scope in call.tool.requires if scope not in held]
+    if missing:
+        message = f"`{call.name}` needs the scope {', '.join(missing)}, which is not held here"
+        raise Refusal(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)

@@ -1,0 +1,276 @@
+"""From a call as a model wrote it to a call that could be carried out, or to why it cannot.
+
+Nothing here acts. The order is fixed: is the tool allowed; what is said about the call apart from
+its arguments; what the hook `_prepare` makes of these (`prepare`); then, once all is there that it
+refers to, references, coercion and validation, with `_repair` to mend what does not fit
+(`complete`); and what the hook `_before` decides (`before`).
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, get_args
+
+from holdfast.schemas.base import json_size
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.solution import Solution, WrittenCall
+from holdfast.schemas.message import AskedCall
+from holdfast.schemas.names import call_id
+from holdfast.schemas.reference import parse_output_path
+from holdfast.schemas.tool import REASONING, OutputMethod, Tool
+from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
+from holdfast.validation.lenient_json import sound
+from holdfast.workflows.engine.call.hooks import (
+    Deciding,
+    GoOn,
+    HookName,
+    Instead,
+    Refusal,
+    activities,
+    ask,
+    shown_to_hooks,
+    verdict_of,
+    wrong,
+)
+from holdfast.workflows.engine.call.outcome import Final, Unknown, of_result
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.execution.dependency_graph import places_read
+from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.state.data import MISSING, View
+from holdfast.workflows.engine.state.instances import instance_of
+from holdfast.workflows.engine.state.references import Unresolved, resolve
+
+MAX_ARGUMENT_BYTES = 1_000_000
+MAX_TOOL_NAME_CHARACTERS = 128
+MAX_REPAIRS = 8
+MAX_PLACES_READ = 500
+MAX_REFERENCES = 5_000
+MAX_REFERENCES_IN_TURN = 20_000
+_METHODS: tuple[OutputMethod, ...] = get_args(OutputMethod)
+
+
+def calls_of(
+    solution: Solution, turn: int, tools: Sequence[Tool], seen: dict[str, None]
+) -> list[Call]:
+    """The calls of an answer, with ids by position, and the tools of those that have one.
+
+    A provider's id is kept for the provider's sake where it is new in the run; `seen` holds those
+    that are not, and grows.
+    """
+    calls = []
+    for index, written in enumerate(solution.calls, start=1):
+        own = call_id(turn, index)
+        given = written.provider_id
+        provider_id = given if given and len(given) <= 200 and given not in seen else own
+        while provider_id in seen:
+            provider_id += "x"
+        seen[provider_id] = None
+        tool = next((tool for tool in tools if tool.name == written.tool), None)
+        written = written.model_copy(update={"tool": written.tool[:MAX_TOOL_NAME_CHARACTERS]})
+        calls.append(Call(own, _asked(own, provider_id, written), written, tool))
+    return calls
+
+
+def prepare(call: Call, kept: Kept) -> Deciding[None]:
+    """Fill in what is known of the call before what it refers to is there.
+
+    Raises:
+        Refusal: it cannot be carried out.
+        Stop: a hook stops the run.
+    """
+    tool = _allowed(call, kept)
+    try:
+        written = _read(call.written)
+        if not call.literal:
+            _set_apart(call, tool, written, kept)
+    except InvalidArguments as error:
+        raise _invalid(error) from None
+    for activity in activities(call, kept.rules, "prepare"):
+        prepared = _object((yield from ask(call, "prepare", activity, written)), "prepare")
+        written = _changed(call, written, prepared)
+    call.given = written
+    check_reads(call)
+
+
+def check_reads(call: Call) -> None:
+    """See that a call does not refer to too much.
+
+    Raises:
+        Refusal: it does.
+    """
+    reads = list(islice(places_read(call), MAX_REFERENCES + 1))
+    call.references = len(reads)
+    if len(reads) > MAX_REFERENCES:
+        message = f"the arguments hold more than {MAX_REFERENCES} references"
+        raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
+    if len(dict.fromkeys(reads)) > MAX_PLACES_READ:
+        message = f"the arguments refer to more than {MAX_PLACES_READ} places"
+        raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
+
+
+def complete(call: Call, kept: Kept, seen: View) -> Deciding[None]:
+    """Fill in the arguments that the call would be carried out with.
+
+    Raises:
+        Refusal: it cannot be.
+        Stop: a hook stops the run.
+    """
+    call.sees = seen.data
+    try:
+        resolved = call.given if call.literal else resolve(call.given, seen, call.instance)
+    except Unresolved as error:
+        raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
+    call.arguments = yield from _fitted(call, kept, resolved)
+
+
+def before(call: Call, kept: Kept) -> Deciding[Final | None]:
+    """Ask the hooks `_before`; how the call ends by what they say, where it does.
+
+    Raises:
+        Refusal: one of them blocks the call.
+        Stop: one of them stops the run.
+    """
+    assert call.tool is not None  # prepared
+    for activity in activities(call, kept.rules, "before"):
+        said = yield from ask(call, "before", activity, shown_to_hooks(call))
+        match verdict_of(said):
+            case GoOn(None):
+                continue
+            case GoOn(dict(arguments)):
+                changed = _hooks_arguments(call.tool, arguments)
+                call.arguments = _changed(call, call.arguments, changed)
+            case Instead(result):
+                outcome = of_result(call.tool, result)
+                assert not isinstance(outcome, Unknown)  # nothing was carried out
+                return outcome
+    return None
+
+
+def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as the tool takes them.
+
+    Raises:
+        InvalidArguments: they do not fit its schema, or are too large to be sent.
+    """
+    fitted: dict[str, Any] = fit(arguments, tool.parameters)
+    size = json_size(fitted)
+    if size > MAX_ARGUMENT_BYTES:
+        raise InvalidArguments(f"{size} bytes in all; at most {MAX_ARGUMENT_BYTES}")
+    try:
+        sound(fitted)
+    except ValueError as error:
+        raise InvalidArguments(str(error)) from None
+    return fitted
+
+
+def _asked(own: str, provider_id: str, written: WrittenCall) -> AskedCall:
+    try:
+        arguments, text = read_arguments(written.arguments), None
+    except InvalidArguments:
+        arguments, text = {}, written.arguments
+    return AskedCall(
+        id=own,
+        provider_id=provider_id,
+        tool=written.tool,
+        arguments=arguments,
+        written=text if isinstance(text, str) else None,
+    )
+
+
+def _allowed(call: Call, kept: Kept) -> Tool:
+    if call.tool is not None:
+        return call.tool
+    allowed = ", ".join(tool.name for tool in kept.tools())
+    whose = f"skill '{kept.skill}'" if kept.skill is not None else f"agent '{kept.rules.name}'"
+    raise Refusal(
+        ErrorCode.TOOL_NOT_ALLOWED,
+        f"Tool '{call.name}' is not allowed for {whose}. Allowed: [{allowed}]",
+    )
+
+
+def _fitted(call: Call, kept: Kept, arguments: dict[str, Any]) -> Deciding[dict[str, Any]]:
+    """The arguments as the tool takes them, mended by the hooks `_repair` where there are any."""
+    assert call.tool is not None  # prepared
+    hooks = activities(call, kept.rules, "repair")
+    for n in range(MAX_REPAIRS + 1):
+        try:
+            return fit_arguments(call.tool, arguments)
+        except InvalidArguments as error:
+            if not hooks or n == MAX_REPAIRS:
+                raise _invalid(error) from None
+            problems = error.problems
+        mended = yield from ask(call, "repair", hooks[n % len(hooks)], arguments, problems)
+        arguments = _changed(call, arguments, _object(mended, "repair"))
+    raise AssertionError("the last round returns or raises")
+
+
+def _hooks_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return fit_arguments(tool, arguments)
+    except InvalidArguments as error:
+        raise wrong("before", f"its arguments do not fit: {error}") from None
+
+
+def _changed(call: Call, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a hook gave: what the model has answered was no answer to others."""
+    if new != old:
+        call.answer = MISSING
+    return new
+
+
+def _object(said: Any, name: HookName) -> dict[str, Any]:
+    """The arguments that a hook gave."""
+    try:
+        if isinstance(said, dict):
+            return dict(sound(said))
+    except ValueError as error:
+        raise wrong(name, str(error)) from None
+    raise wrong(name, "it has to return an object, the arguments")
+
+
+def _invalid(error: InvalidArguments) -> Refusal:
+    return Refusal(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
+
+
+def _read(written: WrittenCall) -> dict[str, Any]:
+    if written.oversize_bytes is not None:
+        raise InvalidArguments(f"{written.oversize_bytes} bytes were written; write far less")
+    return dict(read_arguments(written.arguments))
+
+
+def _set_apart(call: Call, tool: Tool, written: dict[str, Any], kept: Kept) -> None:
+    """Take the meta-properties out of the arguments; those that the model may not choose go."""
+    said = {key: written.pop(key) for key in [key for key in written if key.startswith("_")]}
+    reasoning = said.get(REASONING)
+    call.reasoning = reasoning[:4_000] if isinstance(reasoning, str) else None
+    chosen = {key: _chosen(tool, key, value) for key, value in said.items() if key in tool.chosen}
+    call.output_method = _method(chosen.get("_outputMethod", tool.output_method))
+    call.scopes = _scopes(chosen.get("_scopes", tool.scopes))
+    call.instance = instance_of(said.get("_instance"), tool, kept.data)
+    if tool.latent:
+        call.answer = said.get("_output", MISSING)
+    path = chosen.get("_outputPath", tool.output_path)
+    if path is not None:
+        try:
+            call.output_path = parse_output_path(str(path)).within(call.instance)
+        except ValueError as error:
+            raise InvalidArguments(f"_outputPath: {error}") from None
+
+
+def _chosen(tool: Tool, key: str, value: Any) -> Any:
+    try:
+        return fit(value, tool.chosen[key])
+    except InvalidArguments as error:
+        raise InvalidArguments(f"{key}: {error}") from None
+
+
+def _method(value: Any) -> OutputMethod:
+    for method in _METHODS:
+        if value == method:
+            return method
+    raise InvalidArguments(f"_outputMethod: one of {', '.join(_METHODS)}")
+
+
+def _scopes(value: Any) -> list[str]:
+    if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+        raise InvalidArguments("_scopes: a list of names")
+    return value

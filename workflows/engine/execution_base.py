@@ -1,0 +1,185 @@
+"""What a run and a single call have in common: calls that are carried out, and one end.
+
+The shell needs no more of either than this to have calls carried out, to show how things stand, and
+to end what is cancelled. How it begins and what is next, each says for itself. Where one call is
+all of the work, what it came to is the end: its result, or its error as the failure of the whole.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, assert_never
+
+from holdfast.schemas.base import json_size
+from holdfast.schemas.decision import Decision, Receipt
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.log_entry import Done, Error, NoticeEntry
+from holdfast.schemas.run import Ended, RunResult, RunStatus, Spent
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.call.outcome import Answered, Failed, Refused, Stopped, Succeeded
+from holdfast.workflows.engine.call.tool_call import Call, Stage, Turn
+from holdfast.workflows.engine.delegation import Delegates
+from holdfast.workflows.engine.execution.completion import withhold
+from holdfast.workflows.engine.execution.lifecycle import Calls
+from holdfast.workflows.engine.plans.planning import Planning
+from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.steps import Fail, Finish, Step
+
+# Temporal takes two megabytes; a tool of another worker may come close to that by itself.
+MAX_RESULT_BYTES = 2_000_000
+
+
+class Work(ABC):
+    """Calls on somebody's behalf: their log, and everything that is a function of it."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+        self.calls = Calls(kept)
+        self.planning = Planning(kept, self.calls)
+        self.delegates = Delegates()
+        self._turn: Turn | None = None
+        self._over: Finish | Fail | None = None
+
+    @abstractmethod
+    def next(self) -> Step:
+        """The next step; asking again without having taken it names the same one."""
+
+    def decide(self, decision: Decision) -> Receipt:
+        """Count a decision.
+
+        Raises:
+            Unacceptable: it does not count, and why.
+        """
+        return self.calls.decide(decision)
+
+    def failed(self, code: str, message: str) -> None:
+        """It cannot go on."""
+        self._tell_unasked()
+        self.kept.log.append(Error(code=code, message=message))
+        self._over = Fail(code, message)
+
+    def cancelled(self) -> None:
+        """It is cancelled: give every open call its one result, and write down the end."""
+        if self._over is not None:
+            return
+        if self._turn is not None:
+            self._drop(self._turn)
+        for question in self.kept.desk.open():
+            self.kept.desk.withdraw(question)
+        self.failed(ErrorCode.CANCELLED, "the run was cancelled")
+
+    def abandon(self, turn: Turn, why: str) -> None:
+        """End and close the calls of a turn that have not been closed."""
+        told = [call for call in turn.calls if not call.closed]
+        for call in told:
+            if call.stage is Stage.ENDED:
+                withhold(call, why, self.kept)
+            else:
+                self.calls.give_up(call, why)
+        self.calls.close(turn.number, told)
+
+    @property
+    def agent_name(self) -> str | None:
+        """The agent whose run it is, where it is one's."""
+        return None
+
+    @property
+    def status(self) -> RunStatus:
+        """How it stands, in one word."""
+        match self._over:
+            case Finish(result):
+                return result.status
+            case Fail(ErrorCode.CANCELLED, _):
+                return "cancelled"
+            case Fail():
+                return "failed"
+        return "awaiting_approval" if self.kept.desk.open() else "running"
+
+    @property
+    def halting(self) -> bool:
+        """Whether it is to end, so that nobody need be waited for any longer."""
+        stopped = self._turn is not None and self._turn.stopped is not None
+        return stopped or self.kept.ended_with is not None
+
+    @property
+    def steered(self) -> bool:
+        """Whether something was said that is heard before anything more of a plan is begun."""
+        return False
+
+    def lets_go(self, question: Question) -> bool:
+        """Whether people need decide on a question no longer: what may have happened, they do."""
+        return self.halting or (self.steered and question.kind in ("call", "plan"))
+
+    @property
+    def over(self) -> Finish | Fail | None:
+        """How it ended, once it has."""
+        return self._over
+
+    @property
+    def turn(self) -> int:
+        """The number of the turn that is under way, or was last; 0 before any model is asked."""
+        return self._turn.number if self._turn is not None else self.kept.meter.turns
+
+    @property
+    def under_way(self) -> Turn | None:
+        """The turn whose calls are being carried out, where one is."""
+        return self._turn if self._over is None else None
+
+    def spent(self) -> Spent:
+        """What it has used so far."""
+        meter = self.kept.meter
+        return Spent(turns=meter.requests, calls=meter.calls, usage=meter.usage())
+
+    def _drop(self, turn: Turn) -> None:
+        self.abandon(turn, "the run was cancelled")
+
+    def _end_as(self, call: Call) -> None:
+        """End as the one call did that is all of the work."""
+        outcome = call.outcome
+        assert outcome is not None  # it is closed
+        match outcome:
+            case Succeeded(value, _, terminate, _):
+                self._hand_on(call, "stopped" if terminate else "completed", value)
+            case Answered(value):
+                self._hand_on(call, "completed", value)
+            case Stopped(message):
+                self._hand_on(call, "stopped", message)
+            case Refused(error) | Failed(error, _):
+                self.failed(error.code, error.message)
+            case _:
+                assert_never(outcome)
+
+    def _hand_on(self, call: Call, status: Ended, output: Any) -> None:
+        result = self._result(status, output)
+        size_bytes = json_size(result.to_json())
+        if size_bytes <= MAX_RESULT_BYTES:
+            self._finish(result)
+            return
+        message = (
+            f"`{call.name}` was carried out, but its result is too large to be handed on:"
+            f" {size_bytes} bytes, of at most {MAX_RESULT_BYTES}"
+        )
+        self.failed(ErrorCode.INVALID_OUTPUT, message)
+
+    def _result(self, status: Ended, output: Any) -> RunResult:
+        meter, data = self.kept.meter, self.kept.data
+        return RunResult(
+            status=status,
+            output=output,
+            state=data["state"],
+            instances=data.each("state"),
+            turns=meter.requests,
+            calls=meter.calls,
+            usage=meter.usage(),
+        )
+
+    def _tell_unasked(self) -> None:
+        """Note the decisions that came for calls which never waited."""
+        calls = self.kept.desk.unasked()
+        if calls:
+            text = f"decisions were ignored, since these calls never waited for one: {calls}"
+            self.kept.log.append(NoticeEntry(text=text))
+
+    def _finish(self, result: RunResult) -> Finish:
+        self._tell_unasked()
+        self.kept.log.append(Done(status=result.status, output=result.output))
+        self._over = Finish(result)
+        return self._over

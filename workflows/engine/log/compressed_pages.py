@@ -1,0 +1,108 @@
+"""Sealed pages: entries of a log that are not written to any more, compressed.
+
+A page is made once, where a turn has ended, and never changed; only a small one that is the last is
+made anew where a run continues as new. So the very same bytes are handed on, and a store that goes
+by contents keeps them once. What little is needed to find an entry stands beside the bytes.
+
+A page whose entries are `left_out` has no bytes: of its entries the numbers are known, and when the
+last of them was written.
+"""
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from holdfast.schemas.internal.continue_as_new import SealedIndex
+from holdfast.schemas.log_entry import EVENTS
+
+# Before they are compressed: enough for a page to be worth its while, little enough to be read.
+PAGE_BYTES = 256_000
+
+Record = dict[str, Any]
+
+
+class Sealed:
+    """One page: `index` says where it stands, `data` holds its entries."""
+
+    def __init__(self, index: SealedIndex, data: bytes) -> None:
+        self.index = index
+        self.data = data
+
+    @property
+    def last(self) -> int:
+        """The number of its last entry."""
+        return self.index.first + self.index.entries - 1
+
+    @property
+    def last_event(self) -> int:
+        """The number of its last event; of a page without any, of the last one before it."""
+        return self.index.first_event + self.index.events - 1
+
+    @property
+    def left_out(self) -> bool:
+        """Whether nothing but the numbers is left of its entries."""
+        return not self.data
+
+    def records(self) -> list[Record]:
+        """Its entries."""
+        if self.left_out:
+            return [self._blank(self.index.first + n) for n in range(self.index.entries)]
+        records: list[Record] = json.loads(zlib.decompress(self.data))
+        return records
+
+    def events(self) -> list[Record]:
+        """Its events, under their own numbers."""
+        first = self.index.first_event
+        if self.left_out:
+            return [self._blank(first + n) for n in range(self.index.events)]
+        return numbered(events_in(self.records()), first)
+
+    def _blank(self, number: int) -> Record:
+        return {"n": number, "at": self.index.at, "type": "left_out"}
+
+
+def seal(records: Sequence[Record], first_event: int, origin: str) -> Sealed:
+    """A page of these entries; `origin` is the digest of all that stand before it."""
+    text = json.dumps(records, separators=(",", ":"), ensure_ascii=False)
+    data = text.encode("utf-8", "surrogatepass")
+    index = SealedIndex(
+        first=records[0]["n"],
+        entries=len(records),
+        first_event=first_event,
+        events=sum(1 for _ in events_in(records)),
+        origin=origin,
+        at=records[-1]["at"],
+        size_bytes=len(data),
+    )
+    return Sealed(index, zlib.compress(data))
+
+
+def events_in(records: Iterable[Record]) -> Iterator[Record]:
+    """The events among entries, still under the entries' numbers.
+
+    A result stands once in the log; whoever reads events finds it in its `tool_end`.
+    """
+    end: Record | None = None
+    for record in records:
+        if end is not None:
+            yield _with_result(end, record)
+            end = None
+        if record["type"] == "tool_end":
+            end = record
+        elif record["type"] in EVENTS:
+            yield record
+    if end is not None:
+        yield end
+
+
+def numbered(events: Iterable[Record], first: int) -> list[Record]:
+    """The events under their own numbers, from `first` on."""
+    return [{**event, "n": number} for number, event in enumerate(events, start=first)]
+
+
+def _with_result(end: Record, following: Record) -> Record:
+    message = following.get("message", {})
+    if "callId" not in message or message["callId"] != end["callId"]:
+        return end
+    return {**end, "result": message.get("content", "")}

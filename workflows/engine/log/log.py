@@ -1,0 +1,200 @@
+"""The log of a run: what was decided, in order, each thing once.
+
+An entry is never changed. Its number is its place, from 1. Entries are kept as the JSON that they
+are shown and digested as; `digest` is the last link of the chain over all of them, so it fixes the
+whole log up to there. What else is known of a run is a function of these entries.
+
+The newest entries are at hand. Those before them stand in sealed pages, which are opened when
+somebody looks: a run that goes on for ever, or waits, holds little.
+
+Times are shown and not digested: near a local activity, a replay may see a workflow task some
+milliseconds earlier or later than its first execution did. For that reason nothing is decided by
+them either; what must happen after a time waits for a timer.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Self
+
+from holdfast.schemas.base import json_size, link, rfc3339, sha256
+from holdfast.schemas.internal.continue_as_new import CarriedLog
+from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.log_entry import SHOWN_TO_MODELS, Entry, digested
+from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES as SEALED_BYTES
+from holdfast.workflows.engine.log.compressed_pages import Record, Sealed, events_in, numbered, seal
+from holdfast.workflows.engine.state.truncation import shortened
+
+# A page stays under a megabyte: of whole entries, or of one entry's characters at four bytes each.
+PAGE_BYTES = 700_000
+PIECE_CHARACTERS = 175_000
+# A sealed page is small up to here.
+SMALL_BYTES = SEALED_BYTES // 2
+
+
+class Log:
+    """The append-only context of one run."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._sealed: list[Sealed] = []
+        self._tail: list[Record] = []
+        self._tail_digests: list[str] = []
+        self._tail_bytes = 0
+        # The digest of all that is sealed.
+        self._origin = ""
+        self.digest = ""
+
+    @classmethod
+    def resumed(
+        cls, clock: Callable[[], datetime], carried: CarriedLog, pages: Iterable[bytes]
+    ) -> Self:
+        """The log that was carried here in these pages."""
+        log = cls(clock)
+        log._sealed = [
+            Sealed(index, data) for index, data in zip(carried.pages, pages, strict=True)
+        ]
+        log.digest = log._origin = carried.digest
+        return log
+
+    def carried(self) -> CarriedLog:
+        """Where what stands in the pages belongs; call `seal` first."""
+        return CarriedLog(pages=[page.index for page in self._sealed], digest=self.digest)
+
+    def __len__(self) -> int:
+        return self._before + len(self._tail)
+
+    @property
+    def pages(self) -> list[Sealed]:
+        """The pages that are sealed, the oldest first."""
+        return list(self._sealed)
+
+    @property
+    def open_bytes(self) -> int:
+        """How much stands behind the pages, as JSON."""
+        return self._tail_bytes
+
+    def append(self, entry: Entry) -> Record:
+        """Write an entry, with its number and time."""
+        at = rfc3339(self._clock())
+        record = {"n": len(self) + 1, "at": at, **entry.to_json()}
+        data = digested(record)
+        digest = sha256(data)
+        self._tail.append(record)
+        self._tail_digests.append(digest)
+        self._tail_bytes += len(data)
+        self.digest = link(self.digest, digest)
+        return record
+
+    def seal(self, least_bytes: int = 1) -> None:
+        """Put what is at hand into a page, if it is as much as that; no call's end and result may
+        be parted."""
+        if self._tail_bytes < least_bytes:
+            return
+        first_event = self._sealed[-1].last_event + 1 if self._sealed else 1
+        self._sealed.append(seal(self._tail, first_event, self._origin))
+        self._tail, self._tail_digests, self._tail_bytes = [], [], 0
+        self._origin = self.digest
+
+    def seal_all(self) -> None:
+        """Put all that is at hand into pages. A last one that is small is made anew with it: many
+        little pages would be many things to keep."""
+        last = self._sealed[-1] if self._tail and self._sealed else None
+        if last is not None and not last.left_out and last.index.size_bytes < SMALL_BYTES:
+            self._sealed.pop()
+            self._tail, self._origin = [*last.records(), *self._tail], last.index.origin
+        self.seal()
+
+    def digest_at(self, n: int) -> str:
+        """The digest of all entries up to number `n`."""
+        if n >= self._before:
+            digest, digests = self._origin, self._tail_digests[: n - self._before]
+        else:
+            page = next(page for page in self._sealed if page.last > n)
+            digest = page.index.origin
+            digests = [_digest(one) for one in page.records() if one["n"] <= n]
+        for each in digests:
+            digest = link(digest, each)
+        return digest
+
+    def records(self, after: int, limit: int) -> list[Record]:
+        """Entries from number `after + 1` on, at most `limit` and under a megabyte in all.
+
+        One that is larger than that by itself is shortened, and its `cut` says how large it is.
+        """
+        return list(_bounded(islice(self.since(after), limit)))
+
+    def events(self, after: int, limit: int) -> list[Record]:
+        """Events from number `after + 1` on; they have a numbering of their own, without gaps."""
+        return list(_bounded(islice(self._events(after), limit)))
+
+    def since(self, after: int) -> Iterator[Record]:
+        """Every entry from number `after + 1` on, whole."""
+        for page in self._sealed:
+            if page.last > after:
+                yield from (record for record in page.records() if record["n"] > after)
+        yield from islice(self._tail, max(after - self._before, 0), None)
+
+    def messages(self) -> list[Record]:
+        """Every message, whole."""
+        return self.entries("message")
+
+    def entries(self, type_: str) -> list[Record]:
+        """Every entry of a type, whole."""
+        return [record for record in self.since(0) if record["type"] == type_]
+
+    def page(self, want: PageOf) -> tuple[list[str], bool]:
+        """What a request to a model needs of the log, and whether the last item is cut."""
+        items: list[str] = []
+        room = PAGE_BYTES
+        for number, record in enumerate(self.since(want.after), start=want.after + 1):
+            if number > want.upto:
+                break
+            item = self._item(record)[want.offset if number == want.after + 1 else 0 :]
+            size = len(item) if len(item) > PAGE_BYTES else json_size(item)
+            if size > room and items:
+                break
+            if size > PAGE_BYTES:
+                return [item[:PIECE_CHARACTERS]], len(item) > PIECE_CHARACTERS
+            items.append(item)
+            room -= size
+        return items, False
+
+    @property
+    def _before(self) -> int:
+        """How many entries stand in pages."""
+        return self._sealed[-1].last if self._sealed else 0
+
+    def _events(self, after: int) -> Iterator[Record]:
+        for page in self._sealed:
+            if page.last_event > after:
+                yield from (event for event in page.events() if event["n"] > after)
+        first = self._sealed[-1].last_event + 1 if self._sealed else 1
+        yield from (event for event in numbered(events_in(self._tail), first) if event["n"] > after)
+
+    def _item(self, record: Record) -> str:
+        if record["type"] in SHOWN_TO_MODELS:
+            return digested(record).decode("utf-8", "surrogatepass")
+        at_hand = record["n"] - self._before - 1
+        return "#" + (self._tail_digests[at_hand] if at_hand >= 0 else _digest(record))
+
+
+def _digest(record: Record) -> str:
+    return sha256(digested(record))
+
+
+def _bounded(records: Iterable[Record]) -> Iterator[Record]:
+    room = PAGE_BYTES
+    for position, record in enumerate(records):
+        size = json_size(record)
+        room -= size
+        if room < 0 and position:
+            return
+        yield record if size <= PAGE_BYTES else _fitting(record) | {"cut": size}
+
+
+def _fitting(record: Record) -> Record:
+    short: Record = shortened(record, PAGE_BYTES - 10_000)
+    if json_size(short) <= PAGE_BYTES:
+        return short
+    return {key: record[key] for key in ("n", "at", "type")}

@@ -1,0 +1,299 @@
+"""What of a run's log becomes spans: what was over before anybody could have held a span open.
+
+    tool_start ─► tool_end                  execute_tool TOOL: whoever carried the call out
+    confirmation_required ─► a decision     approval TOOL: the wait for people
+    the first entry ─► done, error          invoke_agent AGENT: all of it
+
+The log is read on from where it was left, and each of its entries once, so nothing is told twice:
+not by a replay either, which comes to the same. A call that was never carried out is a span of no
+length. One ends when it ended, where the shell knows that (`ended`): the log tells of all the calls
+of a turn together.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.continue_as_new import CarriedSpans
+from holdfast.schemas.internal.tracing import Origin, SpanRecord
+from holdfast.schemas.names import CALL_WORKFLOW
+from holdfast.schemas.run import Spent
+from holdfast.workflows.engine.log.compressed_pages import Record
+from holdfast.workflows.engine.log.log import Log
+
+# Of a value that is told, as JSON.
+MAX_CONTENT_CHARACTERS = 8_000
+MAX_ASKED_MESSAGES = 10
+
+Attributes = dict[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whose spans they are: a run of `agent`, or, without one, a single call; its place in the
+    world and in the trace, and whether its content is told."""
+
+    origin: Origin
+    parent_id: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    content: bool = False
+
+
+class Wait:
+    """A question that people have not decided on yet: how it was asked, and what they said."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.decided: list[dict[str, Any]] = []
+
+
+class Spans:
+    """The spans of one run, as its log grows."""
+
+    def __init__(self, subject: Subject, began: str, left: CarriedSpans | None = None) -> None:
+        left = left or CarriedSpans(began=began)
+        self._subject = subject
+        self._began, self._read = left.began, left.upto
+        self._asked: list[JsonValue] = list(left.asked)
+        # When the calls of the turn under way ended.
+        self.ended: dict[str, str] = {}
+        self._started: dict[str, Record] = {}
+        self._called: dict[str, Record] = {}
+        self._waits: dict[str, Wait] = {}
+        self._ready: list[SpanRecord] = []
+
+    def carried(self) -> CarriedSpans:
+        """What the next run of the chain goes on from; all that is ready was taken."""
+        return CarriedSpans(upto=self._read, began=self._began, asked=self._asked)
+
+    def take(self, log: Log, spent: Callable[[], Spent]) -> list[SpanRecord]:
+        """What is over, since this was asked last; `spent` says what the run has used so far."""
+        for record in log.since(self._read):
+            self._read = record["n"]
+            self._follow(record, spent)
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _follow(self, record: Record, spent: Callable[[], Spent]) -> None:
+        match record["type"]:
+            case "message":
+                self._hear(record["message"])
+            case "tool_call":
+                self._called[record["callId"]] = record
+            case "tool_start":
+                self._started.setdefault(record["callId"], record)
+            case "confirmation_required":
+                self._waits.setdefault(record["callId"], Wait(record))
+            case "decision":
+                self._decide(record)
+            case "tool_end":
+                self._end_call(record)
+            case "turn_end":
+                self._end_waits(record["at"])
+            case "done" | "error":
+                self._end_run(record, spent())
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        """Keep what people said, and what a call came to, where that is told."""
+        if not self._subject.content:
+            return
+        said = message.get("content")
+        if message.get("role") == "user" and said and len(self._asked) < MAX_ASKED_MESSAGES:
+            self._asked.append(_shown(said))
+        if message.get("role") == "tool" and self._ready:
+            last = self._ready[-1]
+            if last.attributes.get("gen_ai.tool.call.id") == message.get("callId"):
+                last.attributes.setdefault("gen_ai.tool.call.result", _shown(said))
+
+    # Approvals.
+
+    def _decide(self, record: Record) -> None:
+        wait = self._waits.get(record["callId"])
+        if wait is None:
+            return
+        if record.get("decided") is not None:
+            wait.decided.append(record["decided"])
+        if record.get("outcome") is not None:
+            expired = record["outcome"] == _EXPIRED
+            verdict = _EXPIRED if expired else wait.decided[-1]["decision"]
+            self._end_wait(record["callId"], record["at"], verdict)
+
+    def _end_waits(self, at: str) -> None:
+        """Nobody is waited for any more, also where no entry says so: of a plan that a message came
+        before, of a budget that nobody extended in time."""
+        for call_id in list(self._waits):
+            until = self._waits[call_id].record["approval"]["expiresAt"]
+            self._end_wait(call_id, at, _left(until, at))
+
+    def _end_wait(self, call_id: str, at: str, verdict: str) -> None:
+        wait, subject = self._waits.pop(call_id), self._subject
+        asked = wait.record["approval"]
+        attributes: Attributes = {
+            **self._of_run(),
+            "gen_ai.tool.name": asked["tool"],
+            "gen_ai.tool.call.id": call_id,
+            "holdfast.turn": wait.record["turn"],
+            "holdfast.approval.kind": asked["kind"],
+            "holdfast.approval.verdict": verdict,
+            "holdfast.approval.quorum": asked.get("quorum", 1),
+            "holdfast.approval.decisions": len(wait.decided),
+            "holdfast.approval.signed": any(each.get("signed") for each in wait.decided),
+        }
+        if subject.content:
+            attributes["holdfast.approval.by"] = [one["by"] for one in wait.decided if "by" in one]
+            attributes["gen_ai.tool.call.arguments"] = _shown(asked["arguments"])
+        # It is asked before the call begins, save whether that took effect.
+        inside = call_id if asked["kind"] == "reconcile" else ""
+        self._ready.append(
+            SpanRecord(
+                kind="approval",
+                name=f"approval {asked['tool']}",
+                span_id=subject.origin.span_id(f"{call_id} asked {wait.record['n']}"),
+                parent_id=subject.origin.span_id(inside),
+                start=wait.record["at"],
+                end=max(at, wait.record["at"]),
+                attributes=attributes,
+            )
+        )
+
+    # Calls.
+
+    def _end_call(self, record: Record) -> None:
+        call_id, subject = record["callId"], self._subject
+        if call_id in self._waits:  # the run ended before anybody decided
+            self._end_wait(call_id, record["at"], _WITHDRAWN)
+        called, started = self._called.pop(call_id, None), self._started.pop(call_id, None)
+        end = self.ended.pop(call_id, record["at"])
+        start = end if started is None else started["at"]
+        attributes: Attributes = {
+            **self._of_run(),
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": record["tool"],
+            "gen_ai.tool.type": "function",
+            "gen_ai.tool.call.id": call_id,
+            "holdfast.turn": record["turn"],
+            "holdfast.carried_out": started is not None,
+        }
+        if started is not None and started.get("delegate"):
+            attributes["holdfast.delegate"] = started["delegate"]
+        if subject.content:
+            attributes |= _content_of(called, started, record)
+        self._ready.append(
+            SpanRecord(
+                kind="tool",
+                name=f"execute_tool {record['tool']}",
+                span_id=subject.origin.span_id(call_id),
+                parent_id=subject.origin.span_id(),
+                start=start,
+                end=max(end, start),
+                error=(record.get("error") or {}).get("code"),
+                attributes=attributes,
+            )
+        )
+
+    # The run.
+
+    def _end_run(self, record: Record, spent: Spent) -> None:
+        subject, failed = self._subject, record["type"] == "error"
+        self._end_waits(record["at"])
+        status = record.get("status", "failed")
+        if failed and record["code"] == ErrorCode.CANCELLED:
+            status = "cancelled"
+        attributes: Attributes = {
+            **self._of_run(),
+            **_kind_of(subject),
+            **_used(spent),
+            "holdfast.status": status,
+        }
+        if subject.model is not None:
+            attributes["gen_ai.request.model"] = subject.model
+        if subject.content:
+            attributes["gen_ai.input.messages"] = _said("user", self._asked)
+            output = _shown(record.get("output"))
+            attributes["gen_ai.output.messages"] = _said("assistant", [output])
+        self._ready.append(
+            SpanRecord(
+                kind="run",
+                name=_name_of(subject),
+                span_id=subject.origin.span_id(),
+                parent_id=subject.parent_id,
+                start=self._began,
+                end=max(record["at"], self._began),
+                error=record["code"] if failed else None,
+                attributes=attributes,
+            )
+        )
+
+    def _of_run(self) -> Attributes:
+        """What every span of the run tells."""
+        of: Attributes = {"gen_ai.conversation.id": self._subject.origin.workflow_id}
+        if self._subject.agent is not None:
+            of["gen_ai.agent.name"] = self._subject.agent
+        return of
+
+
+_WITHDRAWN = "withdrawn"
+_EXPIRED = "expired"
+
+
+def _left(until: str, at: str) -> str:
+    """How a wait ended that the log does not tell of, by when it was to end."""
+    return _EXPIRED if until <= at else _WITHDRAWN
+
+
+def _name_of(subject: Subject) -> str:
+    if subject.agent is None:
+        return f"invoke_workflow {CALL_WORKFLOW}"
+    return f"invoke_agent {subject.agent}"
+
+
+def _kind_of(subject: Subject) -> Attributes:
+    if subject.agent is None:
+        return {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": CALL_WORKFLOW,
+        }
+    return {"gen_ai.operation.name": "invoke_agent"}
+
+
+def _used(spent: Spent) -> Attributes:
+    """What is known of what a run has used."""
+    usage = spent.usage
+    much: Attributes = {
+        "holdfast.turns": spent.turns,
+        "holdfast.calls": spent.calls,
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+        "holdfast.usage.cost": usage.cost,
+    }
+    return {name: value for name, value in much.items() if value is not None}
+
+
+def _content_of(called: Record | None, started: Record | None, ended: Record) -> Attributes:
+    """What a call was made with, and what it came to; the latter may stand behind it in the log."""
+    known = [each["arguments"] for each in (started, called) if each and "arguments" in each]
+    content: Attributes = {}
+    if known:
+        content["gen_ai.tool.call.arguments"] = _shown(known[0])
+    if "value" in ended:
+        content["gen_ai.tool.call.result"] = _shown(ended["value"])
+    return content
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text[:MAX_CONTENT_CHARACTERS]
+
+
+def _said(role: str, texts: list[Any]) -> str:
+    """Messages, as the conventions write them."""
+    return json.dumps(
+        [{"role": role, "parts": [{"type": "text", "content": each}]} for each in texts],
+        ensure_ascii=False,
+    )

@@ -1,0 +1,151 @@
+"""What an agent keeps beyond its runs: texts under keys, within bounds.
+
+A memory is a function of its writes, in the order in which they took effect. A write is known by
+its id: one that comes again, since its answer was lost, changes nothing. Whatever was written last
+is the newest, and stands first wherever else nothing tells entries apart.
+"""
+
+import re
+from datetime import datetime
+from typing import Any
+
+from holdfast.schemas.base import json_size, rfc3339, sha256
+from holdfast.schemas.internal.memory import (
+    EMPTY,
+    MAX_ENTRIES,
+    MAX_MEMORY_BYTES,
+    MemoryEntry,
+    MemorySearch,
+    MemoryState,
+    MemoryWrite,
+)
+
+# Writes that came so long ago do not come again: an attempt of an activity does not take that long.
+MAX_APPLIED = 1_000
+_MARK_CHARACTERS = 32
+MAX_KEYS_SHOWN = 100
+MAX_EXCERPT_CHARACTERS = 1_000
+
+# Where a word of the query is found: whole or a part of another, in the key or in the text.
+_WHOLE_IN_KEY, _IN_KEY, _WHOLE, _PART = 4, 3, 2, 1
+_WORD = re.compile(r"\w+")
+
+
+class MemoryFull(Exception):
+    """There is no room for what was to be written; the message says what makes room."""
+
+
+class Memory:
+    """One memory: what is kept, and which writes made it so."""
+
+    def __init__(self, state: MemoryState) -> None:
+        self.owner = state.owner
+        self.writes_a_run = state.writes_a_run
+        self._entries = dict(state.entries)
+        self._applied = dict.fromkeys(state.applied)
+        self.size_bytes = sum(_size_bytes(key, entry) for key, entry in self._entries.items())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def state(self) -> MemoryState:
+        """All of it, as it goes on."""
+        return MemoryState(
+            owner=self.owner,
+            writes_a_run=self.writes_a_run,
+            entries=self._entries,
+            applied=list(self._applied),
+        )
+
+    def check(self, write: MemoryWrite, write_id: str) -> None:
+        """Whether there is room for a write.
+
+        Raises:
+            MemoryFull: there is none.
+        """
+        if write.value is None or _mark(write_id) in self._applied:
+            return
+        mend = "delete what is needed no more (write null), or keep less"
+        if write.key not in self._entries and len(self) >= MAX_ENTRIES:
+            raise MemoryFull(f"the memory is full: it has {MAX_ENTRIES} entries; {mend}")
+        entry = MemoryEntry(value=write.value, written_at="")
+        would = self.size_bytes - self._held_bytes(write.key) + _size_bytes(write.key, entry)
+        if would > MAX_MEMORY_BYTES:
+            raise MemoryFull(
+                f"the memory is full: it would have {would} bytes of {MAX_MEMORY_BYTES}; {mend}"
+            )
+
+    def write(self, write: MemoryWrite, write_id: str, now: datetime) -> dict[str, Any]:
+        """Let a write that was checked take effect, once; what the writer is told."""
+        mark = _mark(write_id)
+        if mark not in self._applied:
+            self._apply(write, now)
+            self._applied[mark] = None
+            if len(self._applied) > MAX_APPLIED:
+                del self._applied[next(iter(self._applied))]
+        return {"key": write.key, "kept": write.value is not None, "entries": len(self)}
+
+    def read(self, key: str | None) -> dict[str, Any]:
+        """What is kept under the key; without one, or where nothing is, the newest keys."""
+        if not self._entries:
+            return dict(EMPTY)
+        entry = self._entries.get(key) if key is not None else None
+        if key is not None and entry is not None:
+            return {"key": key, "value": entry.value, "writtenAt": entry.written_at}
+        missed = {} if key is None else {"key": key, "value": None}
+        keys = list(reversed(self._entries))[:MAX_KEYS_SHOWN]
+        return {**missed, "entries": len(self), "keys": keys}
+
+    def search(self, search: MemorySearch) -> dict[str, Any]:
+        """The entries in which words of the query occur, the best first."""
+        if not self._entries:
+            return dict(EMPTY)
+        words = list(dict.fromkeys(_WORD.findall(search.query.casefold())))
+        scored = (
+            (_score(words, key, entry.value), key, entry)
+            for key, entry in reversed(self._entries.items())
+        )
+        best = sorted((each for each in scored if each[0]), key=lambda each: -each[0])
+        found = [_shown(key, entry) for _, key, entry in best[: search.limit]]
+        return {"entries": len(self), "matches": len(best), "found": found}
+
+    def _apply(self, write: MemoryWrite, now: datetime) -> None:
+        self.size_bytes -= self._held_bytes(write.key)
+        self._entries.pop(write.key, None)
+        if write.value is not None:
+            entry = MemoryEntry(value=write.value, written_at=rfc3339(now))
+            self._entries[write.key] = entry
+            self.size_bytes += _size_bytes(write.key, entry)
+
+    def _held_bytes(self, key: str) -> int:
+        entry = self._entries.get(key)
+        return 0 if entry is None else _size_bytes(key, entry)
+
+
+def _mark(write_id: str) -> str:
+    """What is kept of an id, however long its writer made it."""
+    return sha256(write_id.encode("utf-8", "surrogatepass"))[:_MARK_CHARACTERS]
+
+
+def _size_bytes(key: str, entry: MemoryEntry) -> int:
+    return json_size(key) + json_size(entry.value)
+
+
+def _score(words: list[str], key: str, value: str) -> int:
+    key, value = key.casefold(), value.casefold()
+    whole_key, whole = set(_WORD.findall(key)), set(_WORD.findall(value))
+    score = 0
+    for word in words:
+        if word in key:
+            score += _WHOLE_IN_KEY if word in whole_key else _IN_KEY
+        elif word in value:
+            score += _WHOLE if word in whole else _PART
+    return score
+
+
+def _shown(key: str, entry: MemoryEntry) -> dict[str, Any]:
+    """An entry as a search shows it: of a long text the beginning."""
+    shown = {"key": key, "value": entry.value, "writtenAt": entry.written_at}
+    if len(entry.value) <= MAX_EXCERPT_CHARACTERS:
+        return shown
+    return {**shown, "value": entry.value[:MAX_EXCERPT_CHARACTERS], "cut": True}

@@ -1,0 +1,118 @@
+"""What a model's answer says: its calls, the output of the run, or what is wrong with it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.schemas.agent import Agent
+from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.tool import Schema, Tool
+from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.validation.lenient_json import read_json
+from holdfast.validation.validator import errors
+from holdfast.workflows.engine.call.outcome import Final, Succeeded
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.model.composed import NoAnswer, read_answer
+from holdfast.workflows.engine.state.data import MISSING, Data, View
+from holdfast.workflows.engine.state.references import Unresolved, resolve
+
+_COMPOSED = 'Answer with one JSON object alone: {"calls": [...], "output": ...}.'
+
+
+class NoOutput(Exception):
+    """The answer is no output; the message tells the model why."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer, taken apart: `solution` has its calls, wherever they stood.
+
+    In composed calling, `said` is what people read of it, `output` the one that it gives (or
+    MISSING), and `wrong` why it cannot be read.
+    """
+
+    solution: Solution
+    said: str | None = None
+    output: Any = MISSING
+    wrong: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What it says besides its calls."""
+        return self.solution.text if self.said is None else self.said
+
+
+def answer_of(solution: Solution, agent: Agent, tools: list[Tool]) -> Answer:
+    """Take an answer apart, in which these tools can be called."""
+    if agent.calling == "native":
+        return Answer(solution)
+    try:
+        read = read_answer(solution.text, agent, tools)
+    except NoAnswer as error:
+        cut = " It was cut off: write less." if solution.stop_reason == "length" else ""
+        wrong = f"invalid_output: {error}.{cut} {_COMPOSED}"
+        return Answer(solution.model_copy(update={"calls": []}), wrong=wrong)
+    output = "" if read.output is MISSING else _as_text(read.output)
+    said = "\n\n".join(filter(None, (read.beside, output)))
+    return Answer(solution.model_copy(update={"calls": read.calls}), said, read.output)
+
+
+def output_in(answer: Answer, agent: Agent, data: Data, *, last: bool) -> Any:
+    """The output that an answer gives; in composed calling, it may refer to what is kept.
+
+    Raises:
+        NoOutput: it gives none.
+    """
+    if answer.wrong is not None:
+        raise NoOutput(answer.wrong)
+    if agent.calling == "native":
+        return output_of(answer.solution.text, agent.output, last=last)
+    if answer.output is MISSING:
+        raise NoOutput(f"The answer had neither calls nor an output. {_COMPOSED}")
+    try:
+        output = resolve(answer.output, View(data))
+        return _as_text(output) if agent.output is None else fit(output, agent.output)
+    except Unresolved as error:
+        raise NoOutput(f"unresolved_reference: `output`: {error}. Answer again.") from None
+    except InvalidArguments as error:
+        raise NoOutput(
+            f"invalid_output: `output`: {error}. Answer again, so that it fits."
+        ) from None
+
+
+def output_of(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
+    """The output that an answer's text is; of the `last` answer, even an empty text.
+
+    Raises:
+        NoOutput: it is none.
+    """
+    if not text.strip() and not last:
+        raise NoOutput("The answer was empty. Call a tool, or answer.")
+    if schema is None:
+        return text
+    try:
+        return fit(read_json(text), schema)
+    except (ValueError, InvalidArguments) as error:
+        if not errors(text, schema):
+            return text  # the schema takes a text, and this is one without its quotes
+        raise NoOutput(
+            f"invalid_output: {error}. Answer with JSON alone that fits the schema."
+        ) from None
+
+
+def given_answer(call: Call) -> Final | None:
+    """What the model itself gave as the result of a call that nothing else carries out, if it is
+    good, and if these are the arguments that it knew."""
+    if call.tool is None or not call.tool.latent or call.answer in (MISSING, None):
+        return None
+    if call.sources or call.edited_by is not None:
+        return None
+    schema = True if call.tool.output is None else call.tool.output
+    try:
+        return Succeeded(fit(call.answer, schema))
+    except InvalidArguments:
+        return None
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,239 @@
+"""Composed calling: one answer with all calls and the output, and its schema.
+
+    {"calls": [{"_tool": "refund", "_reasoningForCall": …, "order_id": …}], "output": …|null}
+
+The schema stays within what every provider forces an answer into (see `forms`). An answer that
+could not be forced is read all the same: out of a code fence, with text around it, with what is
+null left away. Whatever is in it is checked like any other call; only what cannot be taken for an
+answer at all goes back to the model as a mistake.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.schemas.agent import Agent, Forced, ToolChoice
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.names import CHOOSE_SKILL
+from holdfast.schemas.tool import REASONING, Schema, Tool
+from holdfast.validation.lenient_json import read_json
+from holdfast.validation.work_budget import bounded
+from holdfast.workflows.engine.model.reference_schemas import or_reference, refers
+from holdfast.workflows.engine.model.strict_schema import (
+    Form,
+    Forms,
+    JsonText,
+    Property,
+    closed,
+    or_null,
+    read_properties,
+    takes_others,
+)
+from holdfast.workflows.engine.state.data import MISSING
+from holdfast.workflows.engine.state.instances import INSTANCE, choice_of
+
+TOOL = "_tool"
+OUTPUT = "_output"
+# The further arguments of a tool that takes any, as JSON in a text.
+OTHERS = "_arguments"
+MAX_BEGINNINGS = 20
+
+WHY: Schema = {
+    "type": "string",
+    "description": "Why you make this call, in a sentence, for the person who approves it.",
+}
+
+_FENCE = re.compile(r"```[A-Za-z0-9_+-]*\s*\n(.*?)```", re.DOTALL)
+
+
+class NoAnswer(Exception):
+    """What the model wrote cannot be read as an answer; the message tells it why."""
+
+
+@dataclass(frozen=True)
+class Composed:
+    """What an answer says: its calls, its output (or MISSING), and the text beside them."""
+
+    calls: list[WrittenCall] = field(default_factory=list)
+    output: Any = MISSING
+    beside: str = ""
+
+
+def composed_schema(
+    agent: Agent, tools: list[Tool], choice: ToolChoice = "auto", instances: Sequence[str] = ()
+) -> Schema:
+    """The schema of an answer in a run with these instances: of its calls, as far as the choice
+    allows any, and of its output."""
+    output = _output_form(agent, tools).schema
+    refer = refers(tools)
+    if isinstance(choice, Forced):
+        tools = [tool for tool in tools if tool.name == choice.name]
+    if choice == "none" or not tools:
+        return closed({}, output=output)
+    calls = [_call_schema(tool, agent, instances, refer=refer) for tool in tools]
+    items = calls[0] if len(calls) == 1 else {"anyOf": calls}
+    least = {} if choice == "auto" else {"minItems": 1}
+    return closed({}, calls={"type": "array", "items": items, **least}, output=or_null(output))
+
+
+def read_answer(text: str, agent: Agent, tools: list[Tool]) -> Composed:
+    """Read the answer that a text is, or that stands in it.
+
+    Raises:
+        NoAnswer: it is none.
+    """
+    answer, beside = _found(text)
+    written = answer.get("calls")
+    if written is None:
+        written = []
+    if not isinstance(written, list):
+        raise NoAnswer("`calls` is no list")
+    known: dict[str, dict[str, Property]] = {}
+    with bounded():
+        calls = [_read_call(call, index, tools, known) for index, call in enumerate(written)]
+        return Composed(calls, _read_output(answer, agent, tools, calls), beside)
+
+
+# The schema.
+
+
+def _call_schema(tool: Tool, agent: Agent, instances: Sequence[str], *, refer: bool) -> Schema:
+    own: dict[str, Schema] = {TOOL: {"type": "string", "const": tool.name}}
+    if agent.reasoning_for_call:
+        own[REASONING] = WHY
+    own |= choice_of(tool, instances)
+    properties = {name: each for name, each in _properties(tool).items() if name != INSTANCE}
+    for name, each in properties.items():
+        if refer and not name.startswith("_"):
+            each.form.schema = or_reference(each.form.schema)
+    described = {"description": tool.description} if tool.description else {}
+    return {**closed(properties, **own), **described}
+
+
+def _properties(tool: Tool) -> dict[str, Property]:
+    """What a call holds besides its tool's name: arguments, and what the model may say of it."""
+    forms = Forms(tool.parameters)
+    schema = forms.target(tool.parameters)[0] or {}
+    asked = schema.get("properties")
+    required = schema.get("required")
+    properties = {
+        name: forms.property(each, 0, required=isinstance(required, list) and name in required)
+        for name, each in (asked if isinstance(asked, dict) else {}).items()
+    }
+    if takes_others(schema) or (asked is None and schema.get("additionalProperties") is not False):
+        properties[OTHERS] = _others()
+    for name, chosen in tool.chosen.items():
+        properties[name] = Forms(chosen).property(chosen, 0, required=False)
+    if tool.latent and tool.name != CHOOSE_SKILL:
+        properties[OUTPUT] = _latent(tool)
+    return properties
+
+
+def _others() -> Property:
+    text = "Further arguments, written as a text that holds a JSON object; null: none"
+    forms = Forms({"type": "object"})
+    form = JsonText({"type": ["string", "null"], "description": text}, forms.fits(True))
+    return Property(form, forms.fits(True))
+
+
+def _latent(tool: Tool) -> Property:
+    """The result of a call that the model itself answers, where it can already."""
+    schema: Schema | bool = {"type": "string"} if tool.output is None else tool.output
+    latent = Forms(schema).property(schema, 0, required=False)
+    note = "Your result of this call; null if it depends on another call of this answer"
+    own = latent.form.schema.get("description")
+    latent.form.schema = {**latent.form.schema, "description": f"{note}. {own}" if own else note}
+    return latent
+
+
+def _output_form(agent: Agent, tools: list[Tool]) -> Form:
+    if agent.output is None:
+        return Form({"type": "string"})
+    form = Forms(agent.output).form(agent.output)
+    if refers(tools):
+        form.schema = or_reference(form.schema)
+    return form
+
+
+# Reading.
+
+
+def _read_call(
+    call: Any, index: int, tools: list[Tool], known: dict[str, dict[str, Property]]
+) -> WrittenCall:
+    """One call; `known` are the properties of the tools that others before it were of."""
+    if not isinstance(call, dict):
+        raise NoAnswer(f"`calls[{index}]` is no object")
+    name = call.get(TOOL)
+    if not isinstance(name, str) or not name:
+        raise NoAnswer(f"`calls[{index}]` does not name its tool in `{TOOL}`")
+    written = {key: value for key, value in call.items() if key != TOOL}
+    tool = next((tool for tool in tools if tool.name == name), None)
+    if tool is None:
+        return WrittenCall(tool=name, arguments=written)
+    if name not in known:
+        known[name] = _properties(tool)
+    return WrittenCall(tool=name, arguments=_arguments(written, known[name]))
+
+
+def _arguments(written: dict[str, Any], properties: dict[str, Property]) -> dict[str, Any]:
+    """The arguments and meta-properties that were meant: nothing stands for what was left out."""
+    read = read_properties(written, properties)
+    others = read.pop(OTHERS, None) if OTHERS in properties else None
+    said = {key: item for key, item in read.items() if item is not None or key[:1] != "_"}
+    return {**others, **said} if isinstance(others, dict) else said
+
+
+def _read_output(
+    answer: dict[str, Any], agent: Agent, tools: list[Tool], calls: list[WrittenCall]
+) -> Any:
+    """The output; a null is one where nothing else was said and it fits."""
+    if "output" not in answer:
+        return MISSING
+    output = _output_form(agent, tools).read(answer["output"])
+    if output is not None:
+        return output
+    may_be_null = agent.output is not None and Forms(agent.output).fits(agent.output)(None)
+    return None if may_be_null and not calls else MISSING
+
+
+def _found(text: str) -> tuple[dict[str, Any], str]:
+    """The answer in a text, and the text around it."""
+    first: ValueError | None = None
+    for piece, beside in _pieces(text):
+        try:
+            value = read_json(piece)
+        except ValueError as error:
+            first = first or error
+            continue
+        if isinstance(value, dict) and ("calls" in value or "output" in value):
+            return value, beside
+        first = first or ValueError("it has neither `calls` nor `output`")
+    raise NoAnswer(f"it cannot be read: {first or 'it is empty'}")
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str]]:
+    """Where in a text the answer may stand, and what then stands around it."""
+    if text.strip():
+        yield text, ""
+    for fenced in _FENCE.finditer(text):
+        yield fenced[1], _around(text, fenced.start(), fenced.end())
+    start, end = text.find("{"), text.rfind("}") + 1
+    if 0 <= start < end:
+        yield text[start:end], _around(text, start, end)
+    for _ in range(MAX_BEGINNINGS):
+        if start < 0:
+            return
+        try:
+            _, end = json.JSONDecoder().raw_decode(text, start)
+        except (ValueError, RecursionError):
+            end = start + 1
+        else:
+            yield text[start:end], _around(text, start, end)
+        start = text.find("{", end)
+
+
+def _around(text: str, start: int, end: int) -> str:
+    return "\n\n".join(filter(None, (text[:start].strip(), text[end:].strip())))

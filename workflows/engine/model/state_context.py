@@ -1,0 +1,91 @@
+"""What stands behind the conversation, since it changes from turn to turn: the state as it is now.
+
+With instances it is what is for all, and then what each instance has of its own, each with a fair
+share of the room: what one leaves over goes to those that need more.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.schemas.reference import Path
+from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.state.data import MISSING
+
+MAX_STATE_CHARACTERS = 8_000
+MAX_INSTANCES_CHARACTERS = 16_000
+# A smaller share would say nothing: what does not get it is counted alone.
+MIN_SHARE_CHARACTERS = 100
+MIN_VALUE_CHARACTERS = 20
+MAX_VALUE_CHARACTERS = 200
+
+_STATE = "The current state (†state), for your information:"
+_FOR_ALL = "The current state (†state) of every instance, for your information:"
+_OWN = "The state that each instance has of its own, over what every instance has:"
+
+
+def tail(kept: Kept, plan: str | None = None) -> str | None:
+    """The current state and how a plan stands, as they stand behind the conversation; None where
+    there is neither."""
+    shared = shown_state(kept)
+    instances = kept.data.instances()
+    own = {name: state for name in instances if (state := shown_state(kept, name))}
+    notes = []
+    if shared:
+        heading = _FOR_ALL if instances else _STATE
+        notes.append(f"{heading}\n{_within(shared, MAX_STATE_CHARACTERS)}")
+    if own:
+        notes.append(f"{_OWN}\n{_shares(own)}")
+    if plan is not None:
+        notes.append(plan)
+    return "\n\n".join(notes) or None
+
+
+def shown_state(kept: Kept, instance: str | None = None) -> Any:
+    """The state for all, or what an instance has of its own, as the model is shown it."""
+    place = Path("state", (), instance)
+    state = kept.data.own(place.kind, instance)
+    return None if state is MISSING or not state else kept.veils.shown(state, place)
+
+
+def _shares(states: Mapping[str, Any]) -> str:
+    most = MAX_INSTANCES_CHARACTERS // MIN_SHARE_CHARACTERS
+    told = dict(list(states.items())[:most])
+    share = _fair(sorted(len(_json(state)) for state in told.values()), MAX_INSTANCES_CHARACTERS)
+    lines = [f"{name}: {_within(states[name], share)}" for name in told]
+    more = len(states) - len(told)
+    return "\n".join([*lines, *([f"(and {more} more instances)"] if more else [])])
+
+
+def _fair(sizes: list[int], room: int) -> int:
+    """The largest share of the room such that all fit who take no more; `sizes` go upward."""
+    for taken, size in enumerate(sizes):
+        share = room // (len(sizes) - taken)
+        if size > share:
+            return share
+        room -= size
+    return sizes[-1]
+
+
+def _within(state: Any, most: int) -> str:
+    """The state in about so many characters: whole, or with the beginning of each of its values."""
+    whole = _json(state)
+    if len(whole) <= most:
+        return whole
+    if isinstance(state, dict):
+        room = max(MIN_VALUE_CHARACTERS, min(MAX_VALUE_CHARACTERS, most // len(state)))
+        whole = _json({key: _beginning(value, room) for key, value in state.items()})
+    return whole if len(whole) <= 2 * most else whole[:most] + " …"
+
+
+def _beginning(value: Any, most: int) -> Any:
+    text = _text(value)
+    return value if len(text) <= most else f"{text[:most]} … ({len(text):,} characters)"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

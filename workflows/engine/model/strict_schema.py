@@ -1,0 +1,390 @@
+"""Forms: how a value is asked for where a provider forces an answer into a schema, and how what was
+written is taken back.
+
+Providers force an answer into a part of JSON Schema only, each into another. A form asks in what is
+common to all: objects that are closed and have every property, lists, choices of branches, texts,
+numbers, booleans, null and plain enums, `$ref`s written out, none of it nested deep. A property
+that may be left out is null instead. What cannot be said so, such as an object whose names are not
+known, is asked for as JSON in a text; bounds and patterns are told in the description.
+
+A form is made of a tool's schema alone, so what was written is taken back by making it again. It is
+taken back leniently, for not every answer is forced: whatever does not have its form stays as it
+was written, and the tool's own schema decides on it.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+from holdfast.schemas.tool import Schema
+from holdfast.validation.lenient_json import read_json
+from holdfast.validation.validator import validator
+from holdfast.validation.work_budget import CannotCheck, bounded
+
+# OpenAI takes ten levels in all, of which the calls around an argument are three.
+MAX_LEVELS = 6
+MAX_SCHEMAS = 500
+MAX_CHOICES = 100
+MAX_TOLD_CHARACTERS = 1_000
+
+_PLAIN = ("string", "number", "integer", "boolean", "null")
+# What is not forced is told, so that the model keeps to it all the same.
+_TOLD = (
+    *("format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum"),
+    *("exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems", "default"),
+)
+_JSON_TEXT = "Written as a text that holds JSON"
+
+Fits = Callable[[Any], bool]
+
+
+class Form:
+    """A value that is asked for as it is."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def read(self, value: Any) -> Any:
+        """The value that is meant by what was written."""
+        return value
+
+
+class JsonText(Form):
+    """Any value at all: JSON in a text."""
+
+    def __init__(self, schema: Schema, fits: Fits) -> None:
+        super().__init__(schema)
+        self._fits = fits
+
+    def read(self, value: Any) -> Any:
+        meant = _parsed(value)
+        return value if self._fits(value) and not self._fits(meant) else meant
+
+
+class Closed(Form):
+    """An object of these properties."""
+
+    def __init__(self, schema: Schema, properties: dict[str, "Property"]) -> None:
+        super().__init__(schema)
+        self._properties = properties
+
+    def read(self, value: Any) -> Any:
+        value = _parsed(value, dict)
+        if not isinstance(value, dict):
+            return value
+        return read_properties(value, self._properties)
+
+
+class ListOf(Form):
+    """A list of such values."""
+
+    def __init__(self, schema: Schema, item: Form) -> None:
+        super().__init__(schema)
+        self._item = item
+
+    def read(self, value: Any) -> Any:
+        value = _parsed(value, list)
+        return [self._item.read(each) for each in value] if isinstance(value, list) else value
+
+
+class OneOf(Form):
+    """A value of one of several forms: the first that then fits."""
+
+    def __init__(self, schema: Schema, branches: list[tuple[Form, Fits]]) -> None:
+        super().__init__(schema)
+        self._branches = branches
+
+    def read(self, value: Any) -> Any:
+        plain = [fits for form, fits in self._branches if not isinstance(form, JsonText)]
+        if isinstance(value, str) and any(fits(value) for fits in plain):
+            return value
+        for form, fits in self._branches:
+            meant = form.read(value)
+            if fits(meant):
+                return meant
+        return value
+
+
+class Property:
+    """A property's form. A null that does not fit its schema says that it is left out; left out
+    itself, one that is `needed` and may be null is null."""
+
+    def __init__(self, form: Form, fits: Fits, *, needed: bool = False) -> None:
+        self.form = form
+        self.fits = fits
+        self.needed = needed
+
+
+class Forms:
+    """Makes forms of the parts of one schema, into which its references point."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._room = MAX_SCHEMAS
+
+    def form(self, schema: Any, level: int = 0, within: tuple[str, ...] = ()) -> Form:
+        """The form of a value that fits the schema, which stands at this level of nesting;
+        `within` are the references that led to it."""
+        self._room -= 1
+        written = schema
+        schema, within = self.target(schema, within)
+        if not isinstance(schema, dict) or self._room < 0:
+            return self._text(written)
+        if "const" in schema or "enum" in schema:
+            return self._choice(schema)
+        for name in ("anyOf", "oneOf"):
+            if name in schema and "properties" not in schema:
+                return self._one_of(schema, schema[name], level, within)
+        return self._of_type(schema, _kind(schema), level, within)
+
+    def target(self, schema: Any, within: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...]]:
+        """The schema with a reference, or the one part of an `allOf`, written out; None for what
+        has no end."""
+        while isinstance(schema, dict) and ("$ref" in schema or "allOf" in schema):
+            others = {key: each for key, each in schema.items() if key not in ("$ref", "allOf")}
+            match schema:
+                case {"$ref": str(reference)} if "allOf" not in schema:
+                    found = None if reference in within else self._at(reference)
+                    within = (*within, reference)
+                case {"allOf": [found]} if "$ref" not in schema:
+                    pass
+                case _:
+                    found = None
+            schema = {**found, **others} if isinstance(found, dict) else None
+        return schema, within
+
+    def fits(self, schema: Any) -> Fits:
+        """Whether a value fits this part of the whole schema."""
+
+        def fits(value: Any) -> bool:
+            try:
+                with bounded():
+                    found = validator(self._root).descend(value, schema)
+                    return next(iter(found), None) is None
+            except CannotCheck:
+                return False
+            except Exception:  # a schema that is none: whoever validates tells of it
+                return False
+
+        return fits
+
+    def property(
+        self, schema: Any, level: int, within: tuple[str, ...] = (), *, required: bool
+    ) -> Property:
+        """The form of a property; one that may be left out may be null instead."""
+        form = self.form(schema, level, within)
+        if not required:
+            form.schema = or_null(form.schema)
+        return Property(form, self.fits(schema), needed=required)
+
+    def _of_type(self, schema: Schema, kind: Any, level: int, within: tuple[str, ...]) -> Form:
+        if isinstance(kind, list):
+            parts = [{**_structure(schema), "type": each} for each in kind]
+            return self._one_of(schema, parts, level, within)
+        if kind in _PLAIN:
+            return Form({"type": kind, **_told(schema)})
+        if kind == "array" and level < MAX_LEVELS and self._is_plain_list(schema):
+            item = self.form(schema["items"], level + 1, within)
+            least = {"minItems": 1} if _is_some(schema.get("minItems")) else {}
+            asked = {"type": "array", "items": item.schema, **least, **_told(schema)}
+            return ListOf(asked, item)
+        if kind == "object" and level < MAX_LEVELS and not is_open(schema):
+            return self._closed(schema, level, within)
+        return self._text(schema)
+
+    def _is_plain_list(self, schema: Schema) -> bool:
+        return isinstance(schema.get("items"), dict) and "prefixItems" not in schema
+
+    def _closed(self, schema: Schema, level: int, within: tuple[str, ...]) -> Form:
+        required = schema.get("required")
+        properties = {
+            name: self.property(
+                each, level + 1, within, required=isinstance(required, list) and name in required
+            )
+            for name, each in schema["properties"].items()
+        }
+        return Closed({**closed(properties), **_told(schema)}, properties)
+
+    def _one_of(self, schema: Schema, parts: Any, level: int, within: tuple[str, ...]) -> Form:
+        if not isinstance(parts, list) or not parts:
+            return self._text(schema)
+        branches = [(self.form(each, level, within), self.fits(each)) for each in parts]
+        texts = [form for form, _ in branches if _is_free_text(form)]
+        if len(texts) > 1 and any(isinstance(form, JsonText) for form in texts):
+            return self._text(schema)  # which of them a text is could not be told
+        if len(branches) == 1:
+            form = branches[0][0]
+            form.schema = {**form.schema, **_told(schema)}
+            return form
+        asked = _any_of([form.schema for form, _ in branches])
+        return OneOf({**asked, **_told(schema)}, branches)
+
+    def _choice(self, schema: Schema) -> Form:
+        """One of several values: texts and numbers apart, since they are not taken together."""
+        values = [schema["const"]] if "const" in schema else schema["enum"]
+        if not isinstance(values, list) or any(isinstance(each, dict | list) for each in values):
+            return self._text(schema)
+        parts = [*_enum(values, "string", str), *_enum(values, "number", int, float)]
+        flags = [each for each in values if isinstance(each, bool)]
+        parts += [{"type": "boolean"}] if flags else []
+        parts += [{"type": "null"}] if None in values else []
+        if len(values) > MAX_CHOICES:
+            return self._text(schema) if len(parts) > 1 else self._long_choice(schema, parts[0])
+        notes = [f"always {json.dumps(flags[0])}"] if len(flags) == 1 else []
+        return (
+            Form({**_any_of(parts), **_described(schema, notes)}) if parts else self._text(schema)
+        )
+
+    def _long_choice(self, schema: Schema, part: Schema) -> Form:
+        known = json.dumps(part["enum"], ensure_ascii=False)
+        note = f"one of {known[:MAX_TOLD_CHARACTERS]}"
+        return Form({"type": part["type"], **_described(schema, [note])})
+
+    def _text(self, schema: Any) -> Form:
+        note = _JSON_TEXT
+        if isinstance(schema, dict) and (told := self._whole(schema)):
+            note += f", which fits this JSON Schema: {told}"
+        return JsonText({"type": "string", **_described(schema, [note])}, self.fits(schema))
+
+    def _whole(self, schema: Schema) -> str:
+        """The schema as it is told; nothing where it says nothing, or far too much."""
+        own = {key: each for key, each in schema.items() if key not in ("title", "description")}
+        told = json.dumps(own, ensure_ascii=False)
+        if '"$ref"' in told and isinstance(self._root, dict):
+            named = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
+            told = json.dumps({**own, **named}, ensure_ascii=False)
+        return told if own and len(told) <= MAX_TOLD_CHARACTERS else ""
+
+    def _at(self, reference: str) -> Any:
+        """What a reference within the schema points to; None where there is nothing."""
+        place, *path = unquote(reference).split("/")
+        found: Any = self._root if place == "#" else None
+        for key in path:
+            key = key.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+                found = found[int(key)]
+            else:
+                found = found.get(key) if isinstance(found, dict) else None
+        return found
+
+
+def read_properties(written: dict[str, Any], properties: dict[str, Property]) -> dict[str, Any]:
+    """The properties that were meant: nothing stands for what was left out."""
+    read: dict[str, Any] = {}
+    for name, value in written.items():
+        known = properties.get(name)
+        value = value if known is None else known.form.read(value)
+        if value is not None or known is None or known.fits(None):
+            read[name] = value
+    left = [name for name, each in properties.items() if each.needed and name not in written]
+    return read | {name: None for name in left if properties[name].fits(None)}
+
+
+def is_open(schema: Schema) -> bool:
+    """Whether an object may have properties whose names are not known."""
+    named = schema.get("properties")
+    return not (isinstance(named, dict) and named) or takes_others(schema)
+
+
+def takes_others(schema: Schema) -> bool:
+    """Whether it says itself that an object may have other properties than it names."""
+    others = schema.get("additionalProperties")
+    return others is True or isinstance(others, dict) or "patternProperties" in schema
+
+
+def closed(properties: dict[str, Property], **own: Schema) -> Schema:
+    """A closed object that has all of these properties; `own` stand before them."""
+    asked = {**own, **{name: each.form.schema for name, each in properties.items()}}
+    return {
+        "type": "object",
+        "properties": asked,
+        "required": list(asked),
+        "additionalProperties": False,
+    }
+
+
+def or_null(schema: Schema) -> Schema:
+    """The schema, which null fits as well."""
+    kind = schema.get("type")
+    if isinstance(kind, list) or kind == "null":
+        return schema
+    if kind in _PLAIN and "enum" not in schema and "const" not in schema:
+        return {**schema, "type": [kind, "null"]}
+    notes = {key: schema[key] for key in ("description",) if key in schema}
+    own = {key: each for key, each in schema.items() if key not in notes}
+    branches = own["anyOf"] if own.keys() == {"anyOf"} else [own]
+    if any(_takes_null(each) for each in branches):
+        return schema
+    return {**notes, "anyOf": [*branches, {"type": "null"}]}
+
+
+def _takes_null(schema: Schema) -> bool:
+    kind = schema.get("type")
+    return kind == "null" or (isinstance(kind, list) and "null" in kind)
+
+
+def _any_of(parts: list[Schema]) -> Schema:
+    """The one part, or a choice of them; null beside a plain type is a type of its own."""
+    flat = [
+        each for part in parts for each in (part["anyOf"] if part.keys() == {"anyOf"} else [part])
+    ]
+    nulls = [each for each in flat if each.get("type") == "null"]
+    others = [each for each in flat if each.get("type") != "null"]
+    if not others:
+        return {"type": "null"}
+    asked = others[0] if len(others) == 1 else {"anyOf": others}
+    return or_null(asked) if nulls else asked
+
+
+def _enum(values: list[Any], kind: str, *types: type) -> list[Schema]:
+    found = [each for each in values if isinstance(each, types) and not isinstance(each, bool)]
+    return [{"type": kind, "enum": found}] if found else []
+
+
+def _kind(schema: Schema) -> Any:
+    if "type" in schema:
+        return schema["type"]
+    return "object" if "properties" in schema else "array" if "items" in schema else None
+
+
+def _is_some(least: Any) -> bool:
+    return isinstance(least, int | float) and least >= 1
+
+
+def _is_free_text(form: Form) -> bool:
+    return form.schema.get("type") == "string" and "enum" not in form.schema
+
+
+def _structure(schema: Schema) -> Schema:
+    """The schema without what is only told of it."""
+    return {key: each for key, each in schema.items() if key not in ("description", *_TOLD)}
+
+
+def _told(schema: Schema) -> Schema:
+    """The description, with what else there is to keep to."""
+    notes = [
+        f"{key}: {json.dumps(schema[key], ensure_ascii=False)}"
+        for key in _TOLD
+        if key in schema and len(str(schema[key])) <= MAX_TOLD_CHARACTERS
+    ]
+    return _described(schema, notes)
+
+
+def _described(schema: Any, notes: list[str]) -> Schema:
+    said = schema.get("description") if isinstance(schema, dict) else None
+    note = "; ".join(notes)
+    if not isinstance(said, str) or not said:
+        return {"description": note} if note else {}
+    return {"description": f"{said} ({note})" if note else said}
+
+
+def _parsed(value: Any, kind: type[Any] = object) -> Any:
+    """What JSON in a text holds, where it holds such a thing; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        meant = read_json(value)
+    except ValueError:
+        return value
+    return meant if isinstance(meant, kind) else value

@@ -1,0 +1,252 @@
+"""Plans: all calls of an answer as people are asked about them at once, and as they edit them.
+
+A plan is shown with the arguments that are known; a reference to what is not there yet stands as
+it was written, and is what is approved. Only the arguments of a call can be edited, and a call can
+be struck out. Arguments that were shown whole are taken as they are then: what looks like a
+reference in them is none. Those of a call that waits for others may refer to what these write.
+
+An edited plan has to be one that can be carried out: a call that refers to what only a struck call
+was to write has to go as well, or to be changed. An older value is no stand-in for it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.plan import Plan, PlannedCall, no_call
+from holdfast.schemas.reference import OutputPath
+from holdfast.validation.arguments import InvalidArguments, fit
+from holdfast.validation.problems import faults_of, told
+from holdfast.workflows.engine.call.hooks import Refusal, activities
+from holdfast.workflows.engine.call.outcome import Refused
+from holdfast.workflows.engine.call.tool_call import Call, Stage, Turn
+from holdfast.workflows.engine.execution.dependency_graph import circles, connect, hopeless
+from holdfast.workflows.engine.execution.preconditions import check_after
+from holdfast.workflows.engine.execution.preparation import check_reads, fit_arguments
+from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.state.data import same
+from holdfast.workflows.engine.state.references import references
+
+# What cannot be edited of a call.
+_FIXED = ("tool", "label", "reasoning", "waits_for", "writes", "instance", "delegate")
+# What a schema says of each property by itself: the rest may depend on what is not known yet.
+_LOCAL = (
+    *("type", "required", "properties", "additionalProperties"),
+    *("$schema", "$id", "$defs", "definitions"),
+)
+
+
+def live(calls: Sequence[Call]) -> list[Call]:
+    """The calls that have not ended and are not begun."""
+    return [call for call in calls if call.stage in (Stage.PROPOSED, Stage.PENDING)]
+
+
+def known(call: Call) -> dict[str, Any]:
+    """The arguments of a call as far as they are known."""
+    return call.given if call.stage is Stage.PENDING else call.arguments
+
+
+def shown(calls: Sequence[Call], *, sequential: bool) -> dict[str, Any]:
+    """Calls as people are asked about them."""
+    planned = [
+        PlannedCall(
+            id=call.id,
+            tool=call.name,
+            label=(call.tool and call.tool.label) or call.name,
+            arguments=known(call),
+            reasoning=call.reasoning,
+            waits_for=_waits_for(call, calls, sequential=sequential),
+            writes=None if call.output_path is None else written_to(call.output_path),
+            instance=call.instance,
+            delegate=None if call.tool is None else call.tool.delegate,
+        )
+        for call in calls
+    ]
+    return Plan(calls=planned).to_json()
+
+
+def written_to(output: OutputPath) -> str:
+    """Where a result is written, and behind `||` its error."""
+    result = " && ".join(map(str, output.result))
+    return " || ".join([result, *map(str, output.error)])
+
+
+def check_known(call: Call, kept: Kept) -> None:
+    """See that the arguments of a call that waits fit its tool, as far as they are known. Where
+    hooks mend what does not fit, nothing is.
+
+    Raises:
+        InvalidArguments: they do not.
+    """
+    assert call.tool is not None  # prepared
+    if activities(call, kept.rules, "repair"):
+        return
+    parameters = call.tool.parameters
+    unknown = [name for name, value in call.given.items() if refers(value)]
+    fit(call.given, _without(parameters, unknown) if unknown else parameters)
+
+
+def vain(
+    turn: Turn, calls: Sequence[Call], kept: Kept, gone: Callable[[Call], bool]
+) -> dict[Call, Refusal]:
+    """The waiting calls of a turn that can never be carried out without those that are `gone`, and
+    why; with those, in turn, that need them."""
+    found: dict[Call, Refusal] = {}
+
+    def lost(call: Call) -> bool:
+        return gone(call) or call in found
+
+    while more := {
+        call: refusal
+        for index, call in enumerate(calls)
+        if call.stage is Stage.PENDING and not lost(call)
+        if (refusal := _vain(call, calls[:index] if turn.sequential else call.sources, kept, lost))
+    }:
+        found |= more
+    return found
+
+
+def _vain(
+    call: Call, before: Sequence[Call], kept: Kept, gone: Callable[[Call], bool]
+) -> Refusal | None:
+    try:
+        check_after(call, kept, [other for other in before if not gone(other)])
+    except Refusal as refusal:
+        return refusal
+    why = hopeless(call, kept.data, gone)
+    return None if why is None else Refusal(ErrorCode.UNRESOLVED_REFERENCE, why)
+
+
+class Edit:
+    """A person's edit of a plan as it is shown `now`: the calls that stay, and their arguments.
+
+    Raises:
+        InvalidArguments: it is none, or what is left of the plan could not be carried out.
+    """
+
+    def __init__(
+        self,
+        turn: Turn,
+        kept: Kept,
+        now: dict[str, Any],
+        edited: dict[str, Any],
+    ) -> None:
+        self._turn = turn
+        self._kept = kept
+        self._given = _given(turn, Plan.model_validate(now), _plan(edited))
+        self._trial = self._tried()
+        self._check()
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as it is then."""
+        return shown(self._staying(), sequential=self._turn.sequential)
+
+    def _tried(self) -> list[Call]:
+        """Copies of the calls with the arguments that they would have."""
+        copies = [replace(call, sources=[], earlier=[]) for call in self._turn.calls]
+        for copy in copies:
+            if copy.id in self._given:
+                put(copy, self._given[copy.id])
+        connect(copies, sequential=self._turn.sequential)
+        return copies
+
+    def _staying(self) -> list[Call]:
+        return [call for call in self._trial if call.id in self._given]
+
+    def _is_gone(self, call: Call) -> bool:
+        """Whether nothing comes of a call: it is struck out, or was refused before."""
+        struck = call.outcome is None and call.id not in self._given
+        return struck or isinstance(call.outcome, Refused)
+
+    def _check(self) -> None:
+        for call in self._staying():
+            if call.stage is Stage.PENDING:
+                _check_edited(call, self._kept)
+        for call, circle in circles(self._staying(), references=False).items():
+            raise InvalidArguments(f"{call.id}: the references go in a circle: {circle}")
+        found = vain(self._turn, self._trial, self._kept, self._is_gone)
+        if found:
+            lost = "; ".join(f"{call.id}: {refusal}" for call, refusal in found.items())
+            also = ", ".join(call.id for call in found)
+            raise InvalidArguments(f"{lost}. Strike {also} out as well, or change the arguments")
+
+
+def put(call: Call, arguments: dict[str, Any]) -> None:
+    """Give a call that has not begun other arguments."""
+    call.literal = call.literal or call.stage is not Stage.PENDING
+    call.given = call.arguments = arguments
+
+
+def _plan(edited: dict[str, Any]) -> Plan:
+    try:
+        return Plan.model_validate(edited)
+    except ValidationError as error:
+        raise InvalidArguments(told(faults_of(error, edited, Plan))) from None
+
+
+def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
+    """The arguments of each call that stays, by its id."""
+    calls, shown_now = {call.id: call for call in turn.calls}, {call.id: call for call in now.calls}
+    given: dict[str, dict[str, Any]] = {}
+    for entry in edited.calls:
+        if entry.id not in shown_now:
+            raise InvalidArguments("; ".join(no_call(entry.id, shown_now)))
+        if entry.id in given:
+            raise InvalidArguments(f"`{entry.id}` stands there twice")
+        given[entry.id] = _arguments(calls[entry.id], shown_now[entry.id], entry)
+    if not given:
+        raise InvalidArguments("no call is left; `deny` the plan instead")
+    return given
+
+
+def _arguments(call: Call, now: PlannedCall, entry: PlannedCall) -> dict[str, Any]:
+    for name in _FIXED:
+        if name in entry.model_fields_set and getattr(entry, name) != getattr(now, name):
+            alias = PlannedCall.model_fields[name].alias
+            raise InvalidArguments(f"{call.id}: `{alias}` cannot be changed, only `arguments` can")
+    assert now.arguments is not None  # it was shown so
+    if entry.arguments is None or same(entry.arguments, now.arguments):
+        return now.arguments
+    if call.stage is Stage.PENDING:
+        return entry.arguments
+    assert call.tool is not None  # it stands in a plan
+    try:
+        return fit_arguments(call.tool, entry.arguments)
+    except InvalidArguments as error:
+        raise InvalidArguments(f"{call.id}: {error}") from None
+
+
+def _check_edited(call: Call, kept: Kept) -> None:
+    try:
+        check_reads(call)
+        check_known(call, kept)
+    except (Refusal, InvalidArguments) as error:
+        raise InvalidArguments(f"{call.id}: {error}") from None
+
+
+def refers(value: Any) -> bool:
+    """Whether references stand in a value."""
+    return any(True for _ in references(value))
+
+
+def _without(parameters: dict[str, Any], unknown: Sequence[str]) -> dict[str, Any]:
+    """What a schema says of an object of which some properties are not known yet."""
+    said = {key: parameters[key] for key in _LOCAL if key in parameters}
+    if "patternProperties" in parameters:
+        said.pop("additionalProperties", None)
+    may_be = {
+        name: True
+        for name in unknown
+        if name in said.get("properties", {}) or said.get("additionalProperties", True) is not False
+    }
+    return {**said, "properties": {**said.get("properties", {}), **may_be}}
+
+
+def _waits_for(call: Call, calls: Sequence[Call], *, sequential: bool) -> list[str]:
+    """The calls among these that have to end before."""
+    before = calls[calls.index(call) - 1 : calls.index(call)] if sequential else []
+    waited = {*call.sources, *call.earlier, *before}
+    return [other.id for other in calls if other in waited]

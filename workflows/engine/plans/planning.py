@@ -1,0 +1,291 @@
+"""Planning: the calls of a lazy agent's answer are a proposal, and people decide on all at once.
+
+    checked ─► asked about ─► approved ─► carried out ─► (what is left) ─► taken up again, or lapsed
+       │            │            │             │
+       │            │            │             └─ a message came: what is not begun is held back
+       │            │            └─ struck calls are denied, and others edited
+       │            └─ denied, expired, or withdrawn because a message came
+       └─ nothing to ask about: every call was refused, or all are left of an approved plan
+
+Nothing of a plan is begun before it is approved. It is checked whole first: tools, arguments as far
+as they are known, references, scopes and `_limits`. Then it is one question under the strictest of
+its calls' policies. A run that waits for nobody has every plan denied: it lets through nothing that
+would have been asked about.
+
+The approval is one of each call whose own policy those who approved satisfy; another call that
+needs a person asks for itself when it is ready. What a reference stands for is part of what was
+approved; what hooks make of the arguments since is not, so that such a call asks for itself, too.
+So does one that only a signed decision counts on and that refers to what was not there yet: nobody
+has signed that.
+
+A message that comes meanwhile is heard before anything else is begun. What is running ends; what is
+not begun is held back, and left of the plan if that was approved. An answer that holds nothing but
+calls that are left is carried out without asking anybody. Anything else is a new plan; and an
+answer without calls gives up what is left.
+"""
+
+import json
+from collections.abc import Sequence
+
+from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.internal.continue_as_new import CarriedStep
+from holdfast.schemas.log_entry import DecisionEntry
+from holdfast.schemas.names import plan_id
+from holdfast.schemas.phrases import some
+from holdfast.schemas.plan import Plan
+from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy
+from holdfast.validation.arguments import InvalidArguments
+from holdfast.workflows.engine.approvals.policy import (
+    needs_person,
+    policy_of,
+    required_by,
+    satisfied,
+    strictest,
+)
+from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
+from holdfast.workflows.engine.call.hooks import Deciding, Refusal
+from holdfast.workflows.engine.call.outcome import Answered, Refused, Succeeded, refused
+from holdfast.workflows.engine.call.tool_call import Call, Stage, Turn, error_of
+from holdfast.workflows.engine.execution.dependency_graph import connect
+from holdfast.workflows.engine.execution.lifecycle import Calls
+from holdfast.workflows.engine.execution.preconditions import check_scopes, uncount
+from holdfast.workflows.engine.plans.plan import (
+    Edit,
+    check_known,
+    known,
+    live,
+    put,
+    refers,
+    shown,
+    vain,
+)
+from holdfast.workflows.engine.plans.remainder import Keys, carried, keys_of, resumed
+from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.state.data import same
+from holdfast.workflows.engine.state.truncation import shortened
+
+HELD_BACK = "a message came before this call was begun: propose again what is still wanted"
+STRUCK = "a person struck this call out of the plan"
+MAX_REFUSED_NAMED = 20
+MAX_STANDING_CALLS = 50
+MAX_STANDING_BYTES = 300
+
+_UNASKED = "this run does not wait for anybody's approval, and a plan needs one"
+_STANDING = "How the plan stands that a person approved, for your information:"
+_HOW = (
+    "What is left is approved still: make these calls again as they are, and nobody is asked."
+    " Anything else is a new plan, which a person decides on."
+)
+
+
+class Planning:
+    """The plans of one run, one after the other."""
+
+    def __init__(self, kept: Kept, calls: Calls) -> None:
+        self._kept = kept
+        self._calls = calls
+        self._question: Question | None = None
+        # The calls of the plan that was approved last, as it stands now.
+        self._approved: dict[Call, None] = {}
+        self._held: Keys = {}
+
+    def check(self, turn: Turn) -> Deciding[None]:
+        """Refuse what can never be carried out, and tell of all the calls."""
+        yield from self._calls.check(turn.number, turn.calls, sequential=turn.sequential)
+        for call in turn.calls:
+            call.planned = True
+            if call.stage in (Stage.PROPOSED, Stage.PENDING):
+                self._check(call)
+        for call, refusal in vain(turn, turn.calls, self._kept, _is_refused).items():
+            self._refuse([call], refusal.error.code, refusal.error.message)
+
+    def ask(self, turn: Turn) -> Question | None:
+        """Ask people about the plan, once it is checked; None where nobody need be asked."""
+        calls = live(turn.calls)
+        if not calls or turn.stopped is not None or self._take_up(calls):
+            return None
+        self.lapse()
+        if not self._kept.asks_people:
+            self._refuse(calls, ErrorCode.DENIED, _UNASKED)
+            return None
+        self._question = question = self._question_on(turn, calls)
+        self._calls.ask(turn.number, question)
+        return question
+
+    def rule(self, turn: Turn) -> None:
+        """Let the ruling on the plan take effect; without one, people are asked no longer."""
+        question, self._question = self._question, None
+        assert question is not None  # it was asked
+        calls = live(turn.calls)
+        match question.ruling:
+            case Approved(arguments, edited_by):
+                self._edit(turn, Plan.model_validate(arguments), edited_by)
+                self._approve(calls, question)
+            case Denied(reason):
+                message = reason or "A person denied the plan."
+                self._refuse(calls, ErrorCode.DENIED, message)
+            case Expired():
+                self._expire(calls, question)
+            case _:
+                self._kept.desk.withdraw(question)
+
+    def hold_back(self, calls: Sequence[Call]) -> None:
+        """End the calls among these that are not begun, because of a message: what was approved of
+        them is left of the plan."""
+        calls = [call for call in calls if call.stage is not Stage.ENDED]
+        approved = [call for call in calls if call in self._approved]
+        self._held = keys_of(approved, self._kept.data, self._held)
+        for call in calls:
+            if call.stage is Stage.WAITING:
+                self._calls.give_up(call, HELD_BACK)
+            else:
+                self._refuse([call], ErrorCode.CANCELLED, HELD_BACK)
+
+    def lapse(self) -> None:
+        """Nothing is left of any plan."""
+        self._approved, self._held = {}, {}
+
+    def standing(self) -> str | None:
+        """How the approved plan stands, for the model; None where all of it is done, or there is
+        none."""
+        if all(isinstance(call.outcome, Succeeded | Answered) for call in self._approved):
+            return None
+        lines = [f"- {self._stands(call)}" for call in self._approved]
+        more = len(lines) - MAX_STANDING_CALLS
+        told = [*lines[:MAX_STANDING_CALLS], *([f"(and {more} more)"] if more > 0 else [])]
+        return "\n".join([_STANDING, *told, *([_HOW] if self._left() else [])])
+
+    def carried(self) -> list[CarriedStep]:
+        """The approved plan as it stands, to be carried on."""
+        return [carried(call, self._held) for call in self._approved]
+
+    def resume(self, steps: Sequence[CarriedStep]) -> None:
+        """Go on with the approved plan that was carried here."""
+        calls = {resumed(step): step for step in steps}
+        self._approved = dict.fromkeys(calls)
+        self._held = {call: step.key for call, step in calls.items() if step.held}
+
+    def _check(self, call: Call) -> None:
+        """Refuse a call whose principal may not make it, or whose arguments do not fit."""
+        try:
+            check_scopes(call, self._kept)
+            if call.stage is Stage.PENDING:
+                check_known(call, self._kept)
+        except Refusal as refusal:
+            self._refuse([call], refusal.error.code, refusal.error.message)
+        except InvalidArguments as error:
+            self._refuse([call], ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
+
+    def _take_up(self, calls: Sequence[Call]) -> bool:
+        """Go on with calls that are all left of the approved plan; whether they are."""
+        left, taken = self._left(), dict[Call, Call]()
+        for call, key in keys_of(calls, self._kept.data).items():
+            old = next((old for old in left if self._held[old] == key and old not in taken), None)
+            if old is None:
+                return False
+            taken[old] = call
+        for old, call in taken.items():
+            call.covered = old.covered
+        self._held = {call: key for call, key in self._held.items() if call not in taken}
+        self._approved = {taken.get(call, call): None for call in self._approved}
+        return True
+
+    def _left(self) -> list[Call]:
+        """The calls that are left of the approved plan."""
+        return [call for call, key in self._held.items() if key is not None]
+
+    def _question_on(self, turn: Turn, calls: Sequence[Call]) -> Question:
+        count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
+        question = Question(
+            call_id=plan_id(turn.number),
+            kind="plan",
+            tool="plan",
+            label=f"plan of {count}",
+            arguments=shown(calls, sequential=turn.sequential),
+            reasoning=None,
+            text=_text(turn),
+            policy=strictest([self._policy(call) for call in calls]),
+            requested_at=self._kept.clock(),
+            check_arguments=lambda edited: Edit(
+                turn, self._kept, question.arguments, edited
+            ).to_json(),
+            principal=self._kept.principal,
+        )
+        return question
+
+    def _policy(self, call: Call) -> ApprovalPolicy:
+        """The policy that a call would be asked about under; the agent's own, where nobody would be
+        asked."""
+        kept, tool = self._kept, call.tool
+        assert tool is not None  # it stands in a plan
+        policy = policy_of(tool, kept.rules)
+        asks = (
+            required_by(tool, policy)
+            if call.stage is Stage.PENDING
+            else needs_person(tool, policy, call.arguments)
+        )
+        free = call.name in kept.rules.approval.auto or kept.desk.remembers(call.name)
+        return policy if asks and not free else kept.rules.approval.over(APPROVAL_DEFAULTS)
+
+    def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
+        """Strike out what is not in the approved plan, and take over what was changed."""
+        given = {call.id: call.arguments for call in plan.calls}
+        for call in live(turn.calls):
+            arguments = given.get(call.id)
+            if arguments is None:
+                self._refuse([call], ErrorCode.DENIED, STRUCK)
+            elif not same(arguments, known(call)):
+                put(call, arguments)
+                call.edited_by = edited_by
+        connect(turn.calls, sequential=turn.sequential)
+
+    def _approve(self, calls: Sequence[Call], question: Question) -> None:
+        self._approved = dict.fromkeys(calls)
+        by, kept = question.agreed(), self._kept
+        for call in live(calls):
+            assert call.tool is not None  # it stands in a plan
+            policy = policy_of(call.tool, kept.rules)
+            unsigned = policy.signed and call.stage is Stage.PENDING and refers(call.given)
+            call.covered = not unsigned and satisfied(policy, by, kept.principal)
+
+    def _expire(self, calls: Sequence[Call], question: Question) -> None:
+        self._kept.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
+        if question.policy.on_timeout == "approve":
+            self._approved = dict.fromkeys(calls)
+            for call in calls:
+                call.covered = True
+            return
+        message = "nobody decided on the plan in time"
+        self._refuse(calls, ErrorCode.APPROVAL_TIMEOUT, message)
+        if question.policy.on_timeout == "fail":
+            self._kept.ended_with = message
+
+    def _refuse(self, calls: Sequence[Call], code: ErrorCode, message: str) -> None:
+        for call in calls:
+            call.end(refused(code, message))
+            uncount(call, self._kept)
+
+    def _stands(self, call: Call) -> str:
+        """A call of the approved plan and what became of it, in a line."""
+        what = f"{call.id} {call.name}"
+        if self._held.get(call) is not None:
+            given = json.dumps(shortened(call.given, MAX_STANDING_BYTES), ensure_ascii=False)
+            return f"{what} {given}: left"
+        error = None if call.outcome is None else error_of(call.outcome)
+        return f"{what}: {'done' if error is None else f'not done ({error.code})'}"
+
+
+def _is_refused(call: Call) -> bool:
+    return isinstance(call.outcome, Refused)
+
+
+def _text(turn: Turn) -> str:
+    """What is asked, and what each decision does."""
+    said = (
+        "Shall all of this be carried out? `approve` carries it out, `edit` takes `calls`: with"
+        " other arguments, and without those that are to be struck out; `deny` carries out none."
+    )
+    refusals = [call.id for call in turn.calls if _is_refused(call)]
+    if not refusals:
+        return said
+    return f"{said} Refused already, and no part of it: {some(refusals, MAX_REFUSED_NAMED)}."

@@ -1,0 +1,124 @@
+"""What is left of an approved plan: calls that were not begun, and how each is known again.
+
+A call is known by what it would do: its tool, its arguments, whose data it is about, and where its
+result is written. References count by what they stand for; one to what a call will write that is
+not begun either, by that call, and by what it would extend. So whatever has changed since in what a
+call reads, it is not the call that was approved.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.internal.continue_as_new import CarriedStep
+from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.message import AskedCall
+from holdfast.schemas.reference import Path
+from holdfast.validation.arguments import InvalidArguments
+from holdfast.workflows.engine.call.outcome import Refused, Succeeded
+from holdfast.workflows.engine.call.tool_call import Call, Stage, error_of
+from holdfast.workflows.engine.execution.dependency_graph import view
+from holdfast.workflows.engine.execution.preparation import fit_arguments
+from holdfast.workflows.engine.plans.plan import written_to
+from holdfast.workflows.engine.state.data import MISSING, Data, Missing, View
+from holdfast.workflows.engine.state.references import Unresolved, resolve
+
+Keys = Mapping[Call, str | None]
+
+
+def keys_of(
+    calls: Sequence[Call], data: Data, others: Keys | None = None
+) -> dict[Call, str | None]:
+    """What each of the calls is known by, none of which is begun, and what these others are; None
+    where that cannot be said.
+
+    No circle is among them.
+    """
+    keys = dict(others or {})
+    open_ = dict.fromkeys(calls)
+    while open_:
+        for call in [call for call in open_ if not any(each in open_ for each in call.sources)]:
+            keys[call] = _key(call, data, keys)
+            del open_[call]
+    return keys
+
+
+def carried(call: Call, keys: Keys) -> CarriedStep:
+    """A call of the approved plan, to be carried on: none of it is under way."""
+    assert call.outcome is not None  # its turn is over
+    error = error_of(call.outcome)
+    return CarriedStep(
+        id=call.id,
+        tool=call.name,
+        given=call.given,
+        covered=call.covered,
+        held=call in keys,
+        key=keys.get(call),
+        error=error,
+    )
+
+
+def resumed(step: CarriedStep) -> Call:
+    """The call as far as it is still asked for: what it came to, and what was approved."""
+    asked = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
+    call = Call(step.id, asked, WrittenCall(tool=step.tool))
+    call.given, call.covered = step.given, step.covered
+    call.end(Succeeded(None) if step.error is None else Refused(step.error))
+    return call
+
+
+def _key(call: Call, data: Data, keys: Keys) -> str | None:
+    """What a call is known by; `keys` has those calls that are not begun and that it waits for."""
+    waits = [keys[source] for source in call.sources if source in keys]
+    arguments = _meant(call, data, keys) if call.stage is Stage.PENDING else call.arguments
+    if arguments is None or None in waits:
+        return None
+    meant = {
+        "tool": call.name,
+        "arguments": arguments,
+        "waits": waits,
+        "instance": call.instance,
+        "writes": None if call.output_path is None else written_to(call.output_path),
+        "method": call.output_method,
+        "scopes": call.scopes,
+    }
+    return sha256(canonical_json(meant))
+
+
+def _meant(call: Call, data: Data, keys: Keys) -> dict[str, Any] | None:
+    """The arguments of a call that waits, with what is known put in for references."""
+    assert call.tool is not None  # it stands in a plan
+    awaited = [source for source in call.sources if source in keys]
+    seen = _Seen(view(call, data), [(source, str(keys[source])) for source in awaited])
+    try:
+        resolved = call.given if call.literal else resolve(call.given, seen, call.instance)
+        return resolved if awaited else fit_arguments(call.tool, resolved)
+    except (Unresolved, InvalidArguments):
+        return None
+
+
+@dataclass
+class _Seen:
+    """What a call reads; where calls will write that are not begun, which calls these are."""
+
+    view: View
+    awaited: list[tuple[Call, str]] = field(default_factory=list)
+
+    def read(self, path: Path) -> Any | Missing:
+        """What stands at the path, or will."""
+        by = [key for source, key in self.awaited if _writes(source, path)]
+        if not by:
+            return self.view.read(path)
+        over = self.view.data.read(path)
+        return {"path": str(path), "by": by, "over": None if over is MISSING else over}
+
+    def why(self, path: Path) -> str:
+        """Why nothing stands there."""
+        return self.view.why(path)
+
+
+def _writes(call: Call, path: Path) -> bool:
+    output = call.output_path
+    places = () if output is None else (*output.result, *output.error)
+    return any(place.overlaps(path) for place in places)

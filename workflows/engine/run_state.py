@@ -1,0 +1,242 @@
+"""What one run keeps: its log, and what is computed from it as it grows."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Self
+
+from holdfast.schemas.agent import OnLimit, Rules
+from holdfast.schemas.base import json_size
+from holdfast.schemas.internal.continue_as_new import CarriedDescription, CarriedKept
+from holdfast.schemas.log_entry import WriteEntry
+from holdfast.schemas.reference import Path
+from holdfast.schemas.run import AnyPrincipal, CallRequest, Principal, PrincipalToken, RunRequest
+from holdfast.schemas.tool import OutputMethod, Schema, Tool
+from holdfast.validation.validator import new_errors
+from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.budget.meter import Meter
+from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.skills import allowed
+from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data
+from holdfast.workflows.engine.state.redaction import Veil, Veils
+
+# State and output of a run have to fit into its result: two megabytes, with all else in it.
+MAX_STATE_BYTES = 900_000
+
+# What data messages say of a kind and instance: a schema, and words.
+Description = tuple[Schema | bool | None, str | None]
+# What a step of a path takes in JSON besides its name, where there was nothing yet.
+_STEP_BYTES = 8
+
+
+@dataclass
+class Kept:
+    """The parts of a run that deciding on a call looks at.
+
+    `skill` is the skill that is in force; `described` is what the data of a kind (and instance)
+    was said to be; `ended_with` says why the run is to end although calls of
+    its turn are still open; `reset`, that it has gone further before than it is now.
+    """
+
+    rules: Rules
+    principal: Principal | None
+    asks_people: bool
+    clock: Callable[[], datetime]
+    log: Log
+    data: Data
+    meter: Meter
+    desk: Desk
+    started: dict[str, int] = field(default_factory=dict)
+    succeeded: dict[str, None] = field(default_factory=dict)
+    skill: str | None = None
+    veils: Veils = field(default_factory=Veils)
+    described: dict[Path, Description] = field(default_factory=dict)
+    ended_with: str | None = None
+    reset: bool = False
+    # The most that all of a kind can take.
+    _sizes: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def new(
+        cls,
+        request: RunRequest | CallRequest,
+        rules: Rules,
+        meter: Meter,
+        desk: Desk,
+        clock: Callable[[], datetime],
+    ) -> Self:
+        """What is kept of something that begins: an empty log, and no data."""
+        return cls(
+            rules=rules,
+            principal=_known(request.principal),
+            asks_people=request.approvals == "ask",
+            clock=clock,
+            log=Log(clock),
+            data=Data(),
+            meter=meter,
+            desk=desk,
+        )
+
+    @classmethod
+    def resumed(
+        cls,
+        request: RunRequest,
+        rules: Rules,
+        carried: CarriedKept,
+        pages: Iterable[bytes],
+        desk: Desk,
+        clock: Callable[[], datetime],
+        on_limit: dict[str, OnLimit],
+    ) -> Self:
+        """What was carried here, with the log in these pages."""
+        return cls(
+            rules=rules,
+            principal=_known(request.principal),
+            asks_people=request.approvals == "ask",
+            clock=clock,
+            log=Log.resumed(clock, carried.log, pages),
+            data=Data.resumed(carried.data),
+            meter=Meter.resumed(carried.meter, on_limit),
+            desk=desk,
+            started=dict(carried.started),
+            succeeded=dict.fromkeys(carried.succeeded),
+            skill=carried.skill,
+            reset=carried.reset,
+            veils=Veils.resumed(carried.veils),
+            described={
+                Path(one.kind, (), one.instance): (one.schema_, one.description)
+                for one in carried.described
+            },
+        )
+
+    def carried(self) -> CarriedKept:
+        """All of it, to be carried on while no turn is under way."""
+        return CarriedKept(
+            log=self.log.carried(),
+            meter=self.meter.carried(),
+            desk=self.desk.carried(),
+            data=self.data.carried(),
+            veils=self.veils.carried(),
+            described=[
+                CarriedDescription(
+                    kind=place.kind, instance=place.instance, schema_=schema, description=words
+                )
+                for place, (schema, words) in self.described.items()
+            ],
+            started=self.started,
+            succeeded=list(self.succeeded),
+            skill=self.skill,
+            reset=self.reset,
+        )
+
+    def tools(self) -> list[Tool]:
+        """The tools that may be called now."""
+        return allowed(self.rules, self.skill)
+
+    def scopes(self) -> list[str]:
+        """What the principal may do in this run: never more than the agent's own bound."""
+        held = self.principal.scopes if self.principal is not None else []
+        most = self.rules.principal_scopes
+        return held if most is None else [scope for scope in held if scope in most]
+
+    def hold(self, kind: str, value: Any) -> None:
+        """Let calls read a value that stands in the log as it was said."""
+        self.data.set(kind, value)
+        self._sizes.pop(kind, None)
+
+    def write(
+        self,
+        paths: Sequence[Path],
+        value: Any,
+        method: OutputMethod = "set",
+        call_id: str | None = None,
+        veil: Veil | None = None,
+    ) -> None:
+        """Write a value to each of the places, and into the log; or to none of them.
+
+        A place may be in an instance. `veil` says how the value is shown where the state stands
+        behind the conversation; without one it is shown as it is.
+
+        Raises:
+            CannotWrite: one of the places cannot be written to like that.
+        """
+        self.data, self._sizes = self.tried(self.data, paths, value, method)
+        for path in paths:
+            self.veils.write(path, method, veil)
+            self.log.append(
+                WriteEntry(
+                    path=str(path),
+                    method=method,
+                    value=value,
+                    instance=path.instance,
+                    call_id=call_id,
+                )
+            )
+
+    def tried(
+        self, data: Data, paths: Sequence[Path], value: Any, method: OutputMethod
+    ) -> tuple[Data, dict[str, int]]:
+        """The data as they would be after a write to each of the places, and the most that all of
+        each kind then takes.
+
+        Raises:
+            CannotWrite: one of the places cannot be written to like that.
+        """
+        # Of other data than the run's own, nothing is known yet.
+        trial, sizes = data.copy(), dict(self._sizes if data is self.data else {})
+        for path in paths:
+            trial.set(path.kind, trial.written(path, method, value), path.instance)
+            self._check_size(path, value, trial, sizes)
+            if path.kind == "state":
+                for instance in _seeing(path, trial):
+                    self._check_state(path, trial, data, instance)
+        return trial, sizes
+
+    def _check_size(self, path: Path, value: Any, trial: Data, sizes: dict[str, int]) -> None:
+        """See that all of a kind together can be kept.
+
+        It is measured only where the most that it can take is too much: a turn may write often to
+        what is large.
+        """
+        kind = path.kind
+        if kind in sizes:
+            sizes[kind] += _growth(path, value, trial)
+            if sizes[kind] <= MAX_STATE_BYTES:
+                return
+        own = [trial.own(kind, instance) for instance in (None, *trial.instances())]
+        sizes[kind] = sum(json_size(one) for one in own if one is not MISSING)
+        if sizes[kind] > MAX_STATE_BYTES:
+            raise CannotWrite(
+                f"{path}: {kind} would have {sizes[kind]} bytes; at most {MAX_STATE_BYTES}"
+            )
+
+    def _check_state(self, path: Path, trial: Data, before: Data, instance: str | None) -> None:
+        if self.rules.state is None:
+            return
+        new, old = (data.seen("state", instance) for data in (trial, before))
+        broken = new_errors(new, old, self.rules.state)
+        if broken:
+            whose = "" if instance is None else f" of {instance}"
+            raise CannotWrite(
+                f"{path}: the state{whose} would not fit its schema: {'; '.join(broken)}"
+            )
+
+
+def _known(principal: AnyPrincipal | None) -> Principal | None:
+    """The principal: where a token said who it is, that was checked before the run began."""
+    assert not isinstance(principal, PrincipalToken)
+    return principal
+
+
+def _seeing(path: Path, data: Data) -> list[str | None]:
+    """Who sees what is written to a place: with what is for all, every instance."""
+    return [None, *data.instances()] if path.instance is None else [path.instance]
+
+
+def _growth(path: Path, value: Any, data: Data) -> int:
+    """The most by which a write, made now, lets its kind grow, in bytes."""
+    if path.instance is not None:
+        # What was for all becomes its own where that is a list or a text.
+        return json_size(data.own(path.kind, path.instance))
+    steps_bytes = json_size(str(path)) + _STEP_BYTES * len(path.steps)
+    return (json_size(value) + steps_bytes) * len(_seeing(path, data))

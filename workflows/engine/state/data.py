@@ -1,0 +1,301 @@
+"""The values of a run that references read and results are written to.
+
+A value is the fold of its writes, kept up to date as they come. Writing copies along the path and
+nothing else, so a value that was read, logged or shown never changes afterwards.
+
+A value is for all, or one instance's own. An instance sees what is for all and, over it, what is
+its own: in an object of its own, a key that it never wrote stays the key that is for all; whatever
+else it wrote stands in the place of what is there for all. So what is read after a write is what
+was written, what is written for all later still shows through beside it, and nothing that is
+written in one instance shows in another.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.internal.continue_as_new import CarriedValue
+from holdfast.schemas.reference import Path
+from holdfast.schemas.tool import OutputMethod
+from holdfast.workflows.engine.state.path_index import Places
+
+MAX_INDEX = 100_000
+
+
+class Missing:
+    """Nothing stands there: not even a null."""
+
+
+MISSING = Missing()
+
+
+class CannotWrite(Exception):
+    """What stands at a place does not allow this write."""
+
+
+class _Own(dict[str, Any]):
+    """An object of one instance that lets through the keys that are for all and not its own."""
+
+
+class Data:
+    """The values by kind: `state`, `input`, and those of data messages; and each instance's own."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str | None], Any] = {}
+
+    def __getitem__(self, kind: str) -> Any:
+        return self._values.get((kind, None))
+
+    def __contains__(self, kind: str) -> bool:
+        return (kind, None) in self._values
+
+    @classmethod
+    def resumed(cls, carried: Iterable[CarriedValue]) -> Self:
+        """The values that were carried here."""
+        data = cls()
+        data._values = {(one.kind, one.instance): _resumed(one.value) for one in carried}
+        return data
+
+    def carried(self) -> list[CarriedValue]:
+        """The values, to be carried on."""
+        return [
+            CarriedValue(kind=kind, instance=instance, value=_carried(value))
+            for (kind, instance), value in self._values.items()
+        ]
+
+    def copy(self) -> "Data":
+        """The same values, to be written to apart from these."""
+        copied = Data()
+        copied._values = dict(self._values)
+        return copied
+
+    def instances(self) -> list[str]:
+        """Every instance that has data, in the order in which they first had some."""
+        return list(dict.fromkeys(name for _, name in self._values if name is not None))
+
+    def set(self, kind: str, value: Any, instance: str | None = None) -> None:
+        """Put a whole value in place: for all, or as an instance's own."""
+        self._values[kind, instance] = value
+
+    def read(self, path: Path) -> Any:
+        """What stands at the path, or `MISSING`: in an instance, what that sees."""
+        own, shared = self._at(path)
+        for step in path.steps:
+            own, shared = _inside(own, shared, step)
+        return _seen(own, shared)
+
+    def seen(self, kind: str, instance: str | None = None) -> Any:
+        """The whole value of a kind, as it is for all or as an instance sees it; None without."""
+        found = self.read(Path(kind, (), instance))
+        return None if found is MISSING else found
+
+    def own(self, kind: str, instance: str | None = None) -> Any:
+        """The value that is for all, or what an instance has of its own: of an object the keys that
+        it wrote, as it sees them. `MISSING` where nothing was written.
+        """
+        own, shared = self._at(Path(kind, (), instance))
+        if not isinstance(own, _Own):
+            return own
+        whole = _seen(own, shared)
+        return {key: whole[key] for key in own}
+
+    def each(self, kind: str) -> dict[str, Any]:
+        """What every instance has of its own of a kind; an empty object where that is nothing."""
+        own = {name: self.own(kind, name) for name in self.instances()}
+        return {name: {} if value is MISSING else value for name, value in own.items()}
+
+    def written(self, path: Path, method: OutputMethod, value: Any) -> Any:
+        """The whole value of the path's kind (in an instance, its own) as it would be after the
+        write: what `set` takes. How a method extends a value, it extends what is seen there.
+
+        Raises:
+            CannotWrite: the method does not fit what stands there.
+        """
+        own, shared = self._at(path)
+        if path.instance is None:
+            combined = _combine(self.read(path), method, value, path)
+            return _put(own, path.steps, combined, path)
+        return _put_own(own, shared, path.steps, _Write(path, method, value))
+
+    def _at(self, path: Path) -> tuple[Any, Any]:
+        """The instance's own value, and the one for all that it lies over; without an instance,
+        the one for all, which lies over nothing."""
+        shared = self._values.get((path.kind, None), MISSING)
+        if path.instance is None:
+            return shared, MISSING
+        return self._values.get((path.kind, path.instance), MISSING), shared
+
+
+@dataclass(frozen=True)
+class _Write:
+    """A write to an instance's own value, made where the steps of its path end."""
+
+    path: Path
+    method: OutputMethod
+    value: Any
+
+    def onto(self, own: Any, shared: Any) -> Any:
+        """What is the instance's own after it."""
+        lets_through = own is MISSING or isinstance(own, _Own)
+        if self.method == "merge" and lets_through and isinstance(self.value, dict):
+            return _merge_own(own, self.value)
+        seen = _seen(own, shared)
+        if self.method == "assign" and isinstance(seen, dict) and isinstance(self.value, dict):
+            return _with(own, self.value) if lets_through else {**seen, **self.value}
+        return _combine(seen, self.method, self.value, self.path)
+
+
+def _carried(value: Any) -> dict[str, Any]:
+    """A value as it is carried: what lets through is told from what does not."""
+    if isinstance(value, _Own):
+        return {"own": {key: _carried(inner) for key, inner in value.items()}}
+    return {"is": value}
+
+
+def _resumed(carried: Any) -> Any:
+    if "own" in carried:
+        return _Own({key: _resumed(inner) for key, inner in carried["own"].items()})
+    return carried["is"]
+
+
+def _inside(own: Any, shared: Any, step: str | int) -> tuple[Any, Any]:
+    """The same two, one step further in."""
+    if own is MISSING:
+        return MISSING, _child(shared, step)
+    if isinstance(own, _Own):
+        through = shared if isinstance(shared, dict) else MISSING
+        return _child(own, step), _child(through, step)
+    return _child(own, step), MISSING
+
+
+def _seen(own: Any, shared: Any) -> Any:
+    """What stands there, with the own value over the one for all."""
+    if own is MISSING:
+        return shared
+    if not isinstance(own, _Own):
+        return own
+    under = shared if isinstance(shared, dict) else {}
+    return {**under, **{key: _seen(value, under.get(key, MISSING)) for key, value in own.items()}}
+
+
+def _with(own: Any, more: dict[str, Any]) -> _Own:
+    """An own object with more keys of its own."""
+    return _Own({**(own if isinstance(own, _Own) else {}), **more})
+
+
+def _merge_own(own: Any, new: Any) -> Any:
+    """A deep merge which makes nothing the instance's own but what is in `new`."""
+    if not isinstance(new, dict):
+        return new
+    if own is not MISSING and not isinstance(own, _Own):
+        return _merge(own, new)
+    return _with(own, {key: _merge_own(_child(own, key), value) for key, value in new.items()})
+
+
+def _put_own(own: Any, shared: Any, steps: tuple[str | int, ...], write: _Write) -> Any:
+    if not steps:
+        return write.onto(own, shared)
+    seen = _seen(own, shared)
+    lets_through = own is MISSING or isinstance(own, _Own)
+    if isinstance(steps[0], str) and lets_through and (_nothing(seen) or isinstance(seen, dict)):
+        inner = _put_own(*_inside(own, shared, steps[0]), steps[1:], write)
+        return _with(own, {steps[0]: inner})
+    # A list is an instance's own as a whole, and whatever is inside it.
+    at = seen
+    for step in steps:
+        at = _child(at, step)
+    return _put(seen, steps, _combine(at, write.method, write.value, write.path), write.path)
+
+
+def _nothing(value: Any) -> bool:
+    return value is MISSING or value is None
+
+
+def _child(value: Any, step: str | int) -> Any:
+    match value, step:
+        case dict(), str():
+            return value.get(step, MISSING)
+        case list(), int() if step < len(value):
+            return value[step]
+        case _:
+            return MISSING
+
+
+def _combine(old: Any, method: OutputMethod, new: Any, path: Path) -> Any:
+    if method == "push":
+        return [*_list(old, path), new]
+    if method == "set" or old is MISSING or old is None:
+        return new
+    match method, old, new:
+        case "merge", dict(), dict():
+            return _merge(old, new)
+        case "assign", dict(), dict():
+            return {**old, **new}
+        case "concat", list(), list():
+            return [*old, *new]
+        case "concat", str(), str():
+            return old + new
+        case "merge" | "assign", _, _:
+            return new
+        case _:
+            raise CannotWrite(f"{path} cannot be extended: concat takes two lists or two texts")
+
+
+def _list(old: Any, path: Path) -> list[Any]:
+    if old is MISSING or old is None:
+        return []
+    if not isinstance(old, list):
+        raise CannotWrite(f"{path} is not a list: nothing can be pushed to it")
+    return old
+
+
+def _merge(old: Any, new: Any) -> Any:
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return new
+    return {**old, **{key: _merge(old.get(key), value) for key, value in new.items()}}
+
+
+def _put(value: Any, steps: tuple[str | int, ...], new: Any, path: Path) -> Any:
+    if not steps:
+        return new
+    step, rest = steps[0], steps[1:]
+    inner = _put(_child(value, step), rest, new, path)
+    if isinstance(step, int):
+        return _put_index(value, step, inner, path)
+    if value is MISSING or value is None:
+        value = {}
+    if not isinstance(value, dict):
+        raise CannotWrite(f"{path} cannot be written: `{step}` would have to stand in an object")
+    return {**value, step: inner}
+
+
+def _put_index(value: Any, index: int, inner: Any, path: Path) -> list[Any]:
+    items = [] if value is MISSING or value is None else value
+    if not isinstance(items, list) or index > len(items) or index > MAX_INDEX:
+        raise CannotWrite(f"{path} cannot be written: there is no place [{index}] in a list there")
+    return [*items[:index], inner, *items[index + 1 :]]
+
+
+@dataclass
+class View:
+    """What one call reads. `void` are the places that stay empty, and who was to write them."""
+
+    data: Data
+    void: Places[str] = field(default_factory=Places[str])
+
+    def read(self, path: Path) -> Any | Missing:
+        """What stands at the path, or `MISSING`."""
+        if self.void.covering(path):
+            return MISSING
+        return self.data.read(path)
+
+    def why(self, path: Path) -> str:
+        """Why nothing stands there, as far as that is known."""
+        who = self.void.covering(path)
+        return f" ({', '.join(who)} was to write it, and did not)" if who else ""
+
+
+def same(some: Any, others: Any) -> bool:
+    """Whether two values are the same as JSON."""
+    return canonical_json(some) == canonical_json(others)

@@ -1,0 +1,82 @@
+"""Places that calls write to, each with who writes there, found by the places near them.
+
+A model may write thousands of places and references into one answer. To compare each of them with
+each other would take longer than a workflow may think; here each is looked up, step by step.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from holdfast.schemas.reference import Path
+
+T = TypeVar("T")
+_Step = str | int
+# A place, or one around it: a kind, an instance, and the steps so far.
+_Key = tuple[str, str | None, tuple[_Step, ...]]
+
+
+class Places(Generic[T]):
+    """Who writes where."""
+
+    def __init__(self, written: Iterable[tuple[Path, T]] = ()) -> None:
+        self._at: dict[_Key, dict[T, None]] = {}
+        self._inside: dict[_Key, dict[T, None]] = {}
+        self._next: dict[_Key, dict[_Step, None]] = {}
+        for place, who in written:
+            self.add(place, who)
+
+    def add(self, place: Path, who: T) -> None:
+        """Somebody writes there."""
+        for key, step in zip(_around(place), place.steps, strict=True):
+            self._inside.setdefault(key, {})[who] = None
+            self._next.setdefault(key, {})[step] = None
+        self._inside.setdefault(_key(place), {})[who] = None
+        self._at.setdefault(_key(place), {})[who] = None
+
+    def covering(self, place: Path) -> dict[T, None]:
+        """Those whose place is this one, or around it."""
+        return self._united(self._at, [*_around(place), _key(place)])
+
+    def meets(self, place: Path) -> bool:
+        """Whether anybody's place is this one, around it, or inside it."""
+        return _key(place) in self._inside or any(key in self._at for key in _around(place))
+
+    def meeting(self, places: Collection[Path]) -> dict[T, None]:
+        """Those whose place is one of these, around it, or inside it."""
+        own = dict.fromkeys(map(_key, places))
+        around = dict.fromkeys(key for place in places for key in _around(place))
+        # What is inside another of the places is found there.
+        widest = [_key(place) for place in places if not any(key in own for key in _around(place))]
+        return self._united(self._at, around) | self._united(self._inside, dict.fromkeys(widest))
+
+    def crossing(self, places: Collection[Path]) -> dict[T, None]:
+        """Those meeting one of these places, and those whose place parts from it in a list."""
+        steps: dict[_Key, dict[_Step, None]] = {}
+        for place in places:
+            for key, step in zip(_around(place), place.steps, strict=True):
+                steps.setdefault(key, {})[step] = None
+        parting = [other for key, asked in steps.items() for other in self._parting(key, asked)]
+        return self.meeting(places) | self._united(self._inside, parting)
+
+    def _parting(self, key: _Key, asked: dict[_Step, None]) -> Iterable[_Key]:
+        """Where it goes on from a place, in a list, otherwise than by one of the steps."""
+        listed = any(isinstance(step, int) for step in asked)
+        if listed and len(asked) > 1:
+            return [key]  # whatever the step is, one of these is another
+        kind, instance, steps = key
+        others = (step for step in self._next.get(key, ()) if step not in asked)
+        return [
+            (kind, instance, (*steps, step)) for step in others if listed or isinstance(step, int)
+        ]
+
+    def _united(self, groups: dict[_Key, dict[T, None]], keys: Iterable[_Key]) -> dict[T, None]:
+        return {who: None for key in keys for who in groups.get(key, ())}
+
+
+def _key(place: Path) -> _Key:
+    return place.kind, place.instance, place.steps
+
+
+def _around(place: Path) -> Iterator[_Key]:
+    """The places around one, from the whole value of its kind."""
+    return ((place.kind, place.instance, place.steps[:n]) for n in range(len(place.steps)))

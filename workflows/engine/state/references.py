@@ -1,0 +1,127 @@
+"""Reading references: every `†…` in a call's arguments gives way to the value that it names.
+
+A value that took a reference's place is not looked through again: what a tool returned can name
+nothing. What the references of one call stand for is bounded, since a few characters can name much.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from holdfast.schemas.base import json_size
+from holdfast.schemas.reference import (
+    MARK,
+    Path,
+    Reference,
+    parse_reference,
+    paths_inside,
+    replace_inside,
+)
+from holdfast.workflows.engine.state.data import MISSING, Missing
+
+MAX_RESOLVED_BYTES = 1_000_000
+
+
+class Unresolved(Exception):
+    """A reference names a place that does not exist, or more than a call can be given."""
+
+
+class Readable(Protocol):
+    """The values that references name."""
+
+    def read(self, path: Path) -> Any | Missing:
+        """What stands at the path, or `MISSING`."""
+
+    def why(self, path: Path) -> str:
+        """Why nothing stands there, as far as that is known: to be added to a sentence."""
+
+
+def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
+    """Every reference in a value, as one in a call for the instance."""
+    match value:
+        case str():
+            yield from _references_in(value, instance)
+        case list():
+            for item in value:
+                yield from references(item, instance)
+        case dict():
+            for item in value.values():
+                yield from references(item, instance)
+
+
+def resolve(value: Any, data: Readable, instance: str | None = None) -> Any:
+    """The value with every reference in it replaced, as one in a call for the instance.
+
+    Raises:
+        Unresolved: nothing stands where a reference points, or far too much in all.
+    """
+    return _Reading(data, instance).of(value)
+
+
+def nothing_at(paths: Sequence[Path], data: Readable) -> str:
+    """That nothing stands at any of the places."""
+    places = " or ".join(map(str, paths))
+    return f"nothing stands at {places}{''.join(dict.fromkeys(map(data.why, paths)))}"
+
+
+class _Reading:
+    """One pass over a call's arguments."""
+
+    def __init__(self, data: Readable, instance: str | None) -> None:
+        self._data = data
+        self._instance = instance
+        self._room_bytes = MAX_RESOLVED_BYTES
+
+    def of(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self._text(value) if MARK in value else value
+            case list():
+                return [self.of(item) for item in value]
+            case dict():
+                return {key: self.of(item) for key, item in value.items()}
+            case _:
+                return value
+
+    def _text(self, text: str) -> Any:
+        reference = parse_reference(text)
+        if reference is None:
+            return replace_inside(text, lambda path: _as_text(self._fitting(self._at(path))))
+        return self._fitting(self._value(reference))
+
+    def _value(self, reference: Reference) -> Any:
+        if reference.choose == "all":
+            return [self._at(path) for path in reference.paths][-1]
+        paths = [path.within(self._instance) for path in reference.paths]
+        for path in paths:
+            if (found := self._data.read(path)) is not MISSING:
+                return found
+        raise Unresolved(nothing_at(paths, self._data))
+
+    def _at(self, path: Path) -> Any:
+        path = path.within(self._instance)
+        found = self._data.read(path)
+        if found is MISSING:
+            raise Unresolved(nothing_at([path], self._data))
+        return found
+
+    def _fitting(self, value: Any) -> Any:
+        self._room_bytes -= json_size(value)
+        if self._room_bytes < 0:
+            raise Unresolved(
+                f"the references stand for more than {MAX_RESOLVED_BYTES} bytes in all"
+            )
+        return value
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _references_in(text: str, instance: str | None) -> Iterator[Reference]:
+    if MARK not in text:
+        return
+    reference = parse_reference(text)
+    inside = [Reference((path,)) for path in paths_inside(text)]
+    for one in inside if reference is None else [reference]:
+        yield Reference(tuple(path.within(instance) for path in one.paths), one.choose)

@@ -1,0 +1,44 @@
+"""Showing a value that is too large to be shown: the small in it whole, the large in part."""
+
+from typing import Any
+
+from holdfast.schemas.base import json_size
+
+# Of a list or an object so many items are kept, where they have room.
+ITEMS = 50
+LEAST_BYTES = 200
+
+
+def shortened(value: Any, room: int) -> Any:
+    """About as much of a value as has room, in bytes; what is small in it stays whole."""
+    if json_size(value) <= room:
+        return value
+    if room < LEAST_BYTES:
+        return "…"
+    match value:
+        case str():
+            return f"{_piece(value, room)} … ({len(value)} characters)"
+        case list():
+            items = value[:ITEMS]
+            share = _share(items, room)
+            return [shortened(item, share) for item in items]
+        case dict():
+            fields = dict(list(value.items())[:ITEMS])
+            share = _share(list(fields.values()), room)
+            return {key: shortened(item, share) for key, item in fields.items()}
+        case _:
+            return value
+
+
+def _share(items: list[Any], room: int) -> int:
+    """The room for each item that does not fit into an equal share of it."""
+    sizes = [json_size(item) for item in items]
+    large = [size for size in sizes if size > room // len(sizes)]
+    return (room - sum(sizes) + sum(large)) // max(len(large), 1)
+
+
+def _piece(text: str, room: int) -> str:
+    piece = text[:room]
+    while json_size(piece) > room:
+        piece = piece[: len(piece) // 2]
+    return piece

@@ -1,0 +1,35 @@
+"""The tools of a run, as people's screens are shown them beside a call that waits."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.schemas.agent import Rules
+from holdfast.schemas.phrases import nearest, quoted
+from holdfast.schemas.tool import ShownTool, Tool
+from holdfast.workflows.engine.approvals.policy import policy_of
+from holdfast.workflows.engine.run_state import Kept
+
+
+class NoSuchTool(ValueError):
+    """A run has no tool of this name."""
+
+
+def shown(name: Any, kept: Kept) -> ShownTool:
+    """The tool of a name: of the skill that is in force, else of any other.
+
+    Raises:
+        NoSuchTool: there is none.
+    """
+    tools = [*kept.tools(), *_all(kept.rules)]
+    found = next((tool for tool in tools if tool.name == name), None)
+    if found is None:
+        mend = nearest(str(name), list(dict.fromkeys(tool.name for tool in tools)))
+        raise NoSuchTool(f"this run has no tool {quoted(str(name))}; {mend}")
+    same = {field: getattr(found, field) for field in ShownTool.model_fields if field != "approval"}
+    return ShownTool(**same, approval=policy_of(found, kept.rules))
+
+
+def _all(rules: Rules) -> Iterator[Tool]:
+    yield from rules.tools
+    for skill in rules.skills:
+        yield from skill.tools

@@ -1,0 +1,81 @@
+"""What others see of a workflow: the lists, its parent and who is told of what waits, kept up to
+date; and its page, written when somebody looks."""
+
+from collections.abc import Callable
+from typing import Any
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas.agent import WorkerFacts
+
+from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.publishing import notifier, search_attributes, summaries
+from holdfast.workflows.publishing.notifier import Notifying
+from holdfast.workflows.publishing.parent_notification import Upward
+from holdfast.workflows.ui_details.narration import Story
+from holdfast.workflows.ui_details.page import Details
+
+
+class Showing:
+    """What others see of one workflow."""
+
+    def __init__(self, work: Work, facts: WorkerFacts) -> None:
+        self._work = work
+        self._facts = facts
+        self._details = Details(work, workflow.info().workflow_id)
+        # What is decided on is a call of a turn that is still to come.
+        self._recent = Story(after=len(work.kept.log))
+        self._attributes: dict[str, Any] = {}
+        self._told: dict[str, int] = {}
+        self._upward = Upward(work)
+        self._notifying = Notifying(work, facts)
+
+    def details(self) -> str:
+        """The page that Temporal's UI shows, as things stand."""
+        return self._details.read()
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that is to be told has reached whoever it is for, people apart."""
+        return self._upward.settled
+
+    async def last_word(self, unless: Callable[[], bool] = lambda: False) -> None:
+        """Give what people are being told a moment to reach them, unless the run goes on."""
+        await self._notifying.last_word(unless)
+
+    def decided(self, call_id: str) -> str:
+        """The decision on a call of the turn under way, where a person made one."""
+        if not self._work.kept.desk.has_ruled:
+            return ""
+        self._recent.follow(self._work.kept.log)
+        return self._recent.decided(call_id)
+
+    def update(self) -> None:
+        """Bring it all up to date."""
+        attributes = search_attributes.attributes(self._work)
+        changed = search_attributes.updates(
+            self._attributes, attributes, self._facts.search_attributes
+        )
+        if changed:
+            workflow.upsert_search_attributes(changed)
+        self._attributes = attributes
+        if self._facts.notify is not None:
+            self._notify(self._facts.notify)
+        self._notifying.update()
+        self._upward.update()
+
+    def _notify(self, activity: str) -> None:
+        """Have people told of what waits: once each time that it is asked."""
+        desk = self._work.kept.desk
+        for question, shown in zip(desk.open(), desk.shown(), strict=True):
+            key = f"{question.call_id} {question.kind} {question.round}"
+            if self._told.get(key) == question.reminders:
+                continue
+            self._told[key] = question.reminders
+            line = summaries.summary(f"Tells people that {question.label} waits")
+            workflow.start_activity(
+                activity,
+                shown | {"workflowId": workflow.info().workflow_id},
+                **notifier.notify(line),
+            )

@@ -1,0 +1,83 @@
+"""What Temporal's lists and timelines show of a run: search attributes and summaries.
+
+Temporal's UI does not show event groups yet, so a summary begins with the turn, where it is in one.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas import names
+    from holdfast.schemas.base import json_size
+
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.execution_base import Work
+
+# The server ends a run one of whose search attributes takes more than 2 KB.
+MAX_LIST_BYTES = 1_900
+
+_KEYWORD = {
+    name: SearchAttributeKey.for_keyword(name)
+    for name in (names.AGENT_NAME, names.AGENT_STATUS, names.AGENT_PRINCIPAL)
+}
+_KEYS: dict[str, SearchAttributeKey[Any]] = {
+    **_KEYWORD,
+    names.PENDING_TOOLS: SearchAttributeKey.for_keyword_list(names.PENDING_TOOLS),
+    names.PENDING_FOR: SearchAttributeKey.for_keyword_list(names.PENDING_FOR),
+    names.PENDING_SINCE: SearchAttributeKey.for_datetime(names.PENDING_SINCE),
+    names.PENDING_UNTIL: SearchAttributeKey.for_datetime(names.PENDING_UNTIL),
+}
+
+
+def attributes(work: Work) -> dict[str, Any]:
+    """The values by which runs and calls are found; names and states alone, no content."""
+    principal, questions = work.kept.principal, work.kept.desk.open()
+    return {
+        names.AGENT_NAME: work.agent_name,
+        names.AGENT_STATUS: work.status,
+        names.AGENT_PRINCIPAL: principal.id if principal is not None else None,
+        names.PENDING_TOOLS: _fitting(tool for each in questions for tool in each.tools) or None,
+        names.PENDING_SINCE: max((each.requested_at for each in questions), default=None),
+        names.PENDING_UNTIL: min((each.expires_at for each in questions), default=None),
+        names.PENDING_FOR: _fitting(group for each in questions for group in _deciding(each))
+        or None,
+    }
+
+
+def updates(
+    old: dict[str, Any], new: dict[str, Any], known: list[str]
+) -> list[SearchAttributeUpdate[Any]]:
+    """What has to be written, of what the namespace knows: another name would fail the run."""
+    return [
+        _update(name, value)
+        for name, value in new.items()
+        if name in known and old.get(name) != value
+    ]
+
+
+def left(known: list[str]) -> list[SearchAttributeUpdate[Any]]:
+    """What lists show of a history that a run has left: it is not the run any more."""
+    return updates({}, {names.AGENT_STATUS: names.CONTINUED}, known)
+
+
+def _deciding(question: Question) -> list[str]:
+    """The groups that decide on a question."""
+    return question.policy.approvers or [names.FOR_ANYBODY]
+
+
+def _fitting(found: Iterable[str]) -> list[str]:
+    """The names, each once: as many of the first as have room."""
+    fitting: list[str] = []
+    for name in dict.fromkeys(found):
+        if json_size([*fitting, name]) > MAX_LIST_BYTES:
+            break
+        fitting.append(name)
+    return fitting
+
+
+def _update(name: str, value: Any) -> SearchAttributeUpdate[Any]:
+    key = _KEYS[name]
+    return key.value_unset() if value is None else key.value_set(value)

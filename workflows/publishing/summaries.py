@@ -1,0 +1,72 @@
+"""The summaries that Temporal's UI shows on activities, timers and child workflows."""
+
+from typing import Any
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas.agent import ModelSettings
+    from holdfast.schemas.internal.model_request import Pointer
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.call.hooks import Hook
+from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.delegation import Delegate
+from holdfast.workflows.ui_details.markdown import arguments_line, one_line
+
+# A longer one is cut at its beginning where the timeline has no room after its bar.
+MAX_SUMMARY_CHARACTERS = 80
+
+
+def summary(text: str) -> str:
+    """One line for a timeline, which shows it as plain text."""
+    return one_line(text, MAX_SUMMARY_CHARACTERS)
+
+
+def model_summary(pointer: Pointer, model: ModelSettings) -> str:
+    """A request to a model, in one line."""
+    what = "decides what to do"
+    if pointer.summary:
+        what = f"sums up the conversation so far, entries 1 to {pointer.upto}"
+    return summary(f"Turn {pointer.turn}: the model {what} ({model.name or model.endpoint})")
+
+
+def answer_summary(turn: int, call: Call) -> str:
+    """A request by which a model answers a call, in one line."""
+    assert call.tool is not None  # it is carried out
+    return _line(turn, f"the model answers {call.tool.label or call.tool.name}", call.arguments)
+
+
+def delegate_summary(delegate: Delegate, parent: str) -> str:
+    """A run that carries out a call of another, in one line: lists show it as plain text."""
+    return summary(f"Carries out {delegate.call_id}, {delegate.tool}, of {parent}")
+
+
+def call_summary(turn: int, call: Call, decided: str) -> str:
+    """A call that is carried out, in one line: who decided so, and the arguments that fit.
+
+    The timeline names the activity before it, so a tool without a label is not named again.
+    """
+    assert call.tool is not None  # it is carried out
+    bound = call.tool.activity
+    same = call.tool.label is None and bound is not None and call.tool.name == bound.type
+    name = "" if same else call.tool.label or call.tool.name
+    said = ", ".join(part for part in (name, decided) if part)
+    return _line(turn, said, call.arguments)
+
+
+def hook_summary(turn: int, hook: Hook) -> str:
+    """A hook that is asked about a call, in one line."""
+    where = f"Turn {turn}: " if turn else ""
+    return summary(f"{where}the hook _{hook.name} is asked about {hook.call_id}")
+
+
+def question_summary(turn: int, question: Question) -> str:
+    """The wait for a decision, in one line; what there is to do stands elsewhere in the UI."""
+    said = f"waits for a person (see User Metadata): {question.label}"
+    return _line(turn, said, question.brief)
+
+
+def _line(turn: int, said: str, arguments: dict[str, Any]) -> str:
+    with_ = arguments_line(arguments, MAX_SUMMARY_CHARACTERS)
+    where = f"Turn {turn}" if turn else ""
+    return summary(": ".join(part for part in (where, said, with_) if part))

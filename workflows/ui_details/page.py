@@ -1,0 +1,217 @@
+"""The page that Temporal's UI shows of a run, under "User Metadata" as its current details.
+
+It is for somebody who has never heard of us: what this is, for whom, what happens now, what there
+is to do, and how. The renderer keeps line breaks and leaves a wide gap between blocks, so lines
+that belong together are one block.
+"""
+
+from functools import lru_cache
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas import names
+    from holdfast.schemas.run import RunResult
+
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.run import Run
+from holdfast.workflows.engine.steps import Fail, Finish
+from holdfast.workflows.ui_details.markdown import code, cost_bytes, plain, prose
+from holdfast.workflows.ui_details.narration import Story, Told
+from holdfast.workflows.ui_details.questions import (
+    ARGUMENTS_BYTES,
+    NAME_BYTES,
+    OTHERWISE,
+    WORDS_BYTES,
+    asked,
+    asked_in_delegate,
+    how_to,
+    not_shown,
+)
+
+# A proxy refuses an address of more than 8 KB, the rest of which the UI needs.
+MAX_PAGE_BYTES = 7_500
+_REST_BYTES = 500
+_TASK_BYTES = 800
+_OUTPUT_BYTES = 2_000
+_ELSEWHERE = "### What waits in the runs that do a part of this one's work"
+
+
+class Details:
+    """The page of one workflow."""
+
+    def __init__(self, work: Work, workflow_id: str) -> None:
+        self._work = work
+        self._workflow_id = workflow_id
+        self._story = Story()
+
+    def read(self) -> str:
+        """The run as it stands, in Markdown, with the commands that decide each waiting call."""
+        self._story.follow(self._work.kept.log)
+        self._foresee()
+        page = _Page(MAX_PAGE_BYTES)
+        page.add(_introduction(self._work) + _skill(self._work) + _summary(self._work))
+        page.add(_now(self._work))
+        _add_questions(page, self._work.kept.desk.open(), self._workflow_id)
+        _add_delegates(page, self._work)
+        _add_story(page, self._story)
+        return page.text()
+
+    def _foresee(self) -> None:
+        turn = self._work.under_way
+        for call in turn.calls if turn is not None else ():
+            if not call.closed:
+                self._story.foresee(call.id, call.outcome)
+
+
+class _Page:
+    """Blocks of Markdown, as many as have room."""
+
+    def __init__(self, room_bytes: int) -> None:
+        self._blocks: list[str] = []
+        self.room_bytes = room_bytes
+
+    def add(self, block: str, *, keep_bytes: int = 0) -> bool:
+        """Add a block if it has room, with so much left over; whether it had."""
+        cost = cost_bytes(f"{block}\n\n")
+        if cost > self.room_bytes - keep_bytes:
+            return False
+        self._blocks.append(block)
+        self.room_bytes -= cost
+        return True
+
+    def text(self) -> str:
+        """The whole page."""
+        return "\n\n".join(self._blocks)
+
+
+def _introduction(work: Work) -> str:
+    principal, task = work.kept.principal, work.kept.data["input"]
+    lines = [_what(work)]
+    if principal is not None:
+        lines.append(f"It acts on behalf of **{prose(principal.id, NAME_BYTES)}**.")
+    if task is not None:
+        lines.append(f"Its task: “{prose(plain(task), _TASK_BYTES)}”")
+    return "\n".join(lines)
+
+
+def _skill(work: Work) -> str:
+    if work.kept.skill is None:
+        return ""
+    by_activity = isinstance(work, Run) and work.by_activity
+    how = ": an activity does its work, without any AI." if by_activity else "."
+    return f"\nIt has the skill **{prose(work.kept.skill, NAME_BYTES)}**{how}"
+
+
+def _summary(work: Work) -> str:
+    upto = work.forgettable if isinstance(work, Run) else 0
+    return f"\nThe AI reads a summary in place of entries 1 to {upto} of the log." if upto else ""
+
+
+def _what(work: Work) -> str:
+    if isinstance(work, Run):
+        head, name, said = "the work of an AI agent,", work.agent.name, work.agent.description
+    else:
+        [tool] = work.kept.rules.tools
+        head, name, said = "one call, without any AI, of", tool.label or tool.name, tool.description
+    described = f": “{prose(said, _TASK_BYTES)}”" if said else ""
+    return f"This run is {head} **{prose(name, NAME_BYTES)}**{described}"
+
+
+def _now(work: Work) -> str:
+    match work.over:
+        case Finish(result):
+            return _ended(result)
+        case Fail(code_, message):
+            why = prose(message, WORDS_BYTES)
+            return f"**Now:** it has ended without a result (`{code_}`): {why}"
+    if isinstance(work, Run) and work.gone_on:
+        return (
+            "**Now:** the run has left this history behind, and goes on under a new one."
+            "\n**To do:** nothing here. To see how it stands, open its latest execution."
+        )
+    if questions := work.kept.desk.open():
+        return _waiting(questions)
+    if work.delegates.pending():
+        return (
+            "**Now:** work that it has handed on waits for a person.\n**To do:** decide each thing"
+            " below, in the run that it waits in. Look at it there before you do."
+        )
+    if work.status == "awaiting_message":
+        return (
+            "**Now:** it has answered, and waits for the next message.\n**To do:** nothing, or"
+            f" **More Actions → Send an Update**, `{names.SEND}`, with your words in quotes."
+        )
+    in_turns = isinstance(work, Run) and not work.by_activity
+    turn = f", in turn {max(work.turn, 1)}" if in_turns else ""
+    return f"**Now:** it is at work{turn}.\n**To do:** nothing."
+
+
+def _waiting(questions: list[Question]) -> str:
+    things = "one thing" if len(questions) == 1 else f"{len(questions)} things"
+    otherwise = OTHERWISE if any(question.kind == "call" for question in questions) else ""
+    return (
+        f"**Now:** it waits for a person to decide {things}, and does not go on with"
+        f" {'it' if len(questions) == 1 else 'them'} before.\n"
+        f"{how_to(len(questions))}{otherwise}"
+    )
+
+
+def _ended(result: RunResult) -> str:
+    how = {
+        "completed": "it is done.",
+        "stopped": "a tool has ended it.",
+        "budget_exceeded": "it has ended: its budget is used up.",
+    }[result.status]
+    said = f"\n**Its answer:** {prose(plain(result.output), _OUTPUT_BYTES)}"
+    return f"**Now:** {how}{said if result.output is not None else ''}"
+
+
+def _add_questions(page: _Page, questions: list[Question], workflow_id: str) -> None:
+    for number, question in enumerate(questions):
+        blocks = (asked(question, workflow_id, room) for room in ARGUMENTS_BYTES)
+        if not any(page.add(block, keep_bytes=_REST_BYTES) for block in blocks):
+            page.add(not_shown(questions[number:], workflow_id))
+            return
+
+
+def _add_delegates(page: _Page, work: Work) -> None:
+    """What waits in delegates, as much as has room."""
+    waiting = work.delegates.pending()
+    if waiting and not page.add(_ELSEWHERE, keep_bytes=_REST_BYTES):
+        return
+    for number, one in enumerate(waiting):
+        if not page.add(asked_in_delegate(one), keep_bytes=_REST_BYTES):
+            page.add(f"**{len(waiting) - number} more**: {code('holdfast approvals')}")
+            return
+
+
+def _add_story(page: _Page, story: Story) -> None:
+    """As many of the latest calls as have room."""
+    room = page.room_bytes - _REST_BYTES
+    lines: list[str] = []
+    for told in reversed(story.calls()):
+        line = _line(told)
+        room -= cost_bytes(f"{line}\n")
+        if room < 0:
+            break
+        lines.append(line)
+    earlier = story.forgotten + len(story.calls()) - len(lines)
+    if earlier:
+        lines.append(f"- … and {earlier} earlier: `holdfast show`, or the query `{names.EVENTS}`")
+    if lines:
+        page.add("\n".join(["### What it has done", "", *reversed(lines)]))
+
+
+def _line(told: Told) -> str:
+    return _told(told.turn, told.label, told.arguments, told.became)
+
+
+@lru_cache(maxsize=256)
+def _told(turn: int, label: str, arguments: str, became: str) -> str:
+    """A line of the story; of many, one or two are new each time that the page is read."""
+    with_ = f" ({prose(arguments, WORDS_BYTES)})" if arguments else ""
+    where = f"Turn {turn}: " if turn else ""
+    so_far = f": {prose(became, WORDS_BYTES)}" if became else ""
+    return f"- {where}**{prose(label, NAME_BYTES)}**{with_}{so_far}"

@@ -1,0 +1,221 @@
+"""What waits for a person, as the page of a run shows it: what, why, until when, and how to decide.
+
+A stranger's words stand in code, or escaped within a line of ours: nobody else writes a line here.
+"""
+
+import json
+import shlex
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from holdfast.schemas import names
+    from holdfast.schemas.internal.delegate import PendingThere
+    from holdfast.schemas.plan import calls_shown, example_edit
+
+from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.ui_details.markdown import code, cost_bytes, prose, quoted, shown, worded
+
+# For the arguments of one call; the second where there is no room for the first.
+ARGUMENTS_BYTES = (3_000, 600)
+WORDS_BYTES = 600
+NAME_BYTES = 160
+MAX_ARGUMENTS_SHOWN = 20
+MAX_CALLS_SHOWN = 30
+MAX_DECISIONS_SHOWN = 5
+MAX_IDS_SHOWN = 10
+LONGEST_ID_CHARACTERS = 60
+_LEAST_VALUE_BYTES = 60
+
+# What a question is headed by, and how it is decided: in a terminal, then here.
+_HEAD = {
+    "call": "Shall this be done?",
+    "plan": "What it would do:",
+    "reconcile": "Did this happen?",
+    "budget": "May the run use more?",
+}
+_COMMANDS = {
+    "call": ("approve", "deny --reason 'YOUR REASON'"),
+    "plan": ("approve", "approve --strike CALL", "deny --reason 'YOUR REASON'"),
+    "reconcile": ("happened --result 'null'", "did_not_happen", "give_up"),
+    "budget": ("approve", "deny"),
+}
+OTHERWISE = (
+    " Instead of `approve`, say `deny` (with a `reason`), `edit` (with all `arguments`) or"
+    " `respond` (with a `result`)."
+)
+# What becomes of it when nobody decides.
+_GIVEN_UP = {"reconcile": "it is given up", "budget": "the run ends"}
+_LAPSE = {"deny": "it is denied", "fail": "the run fails", "approve": "it is carried out"}
+
+
+def how_to(count: int) -> str:
+    """How so many questions are decided, from a terminal or from the page."""
+    each = "it" if count == 1 else "each one"
+    return (
+        f"**To do:** decide {each}. Run its command in a terminal, or send its data from this page:"
+        f" **More Actions → Send an Update**, name `{names.DECIDE}`."
+    )
+
+
+def not_shown(questions: list[Question], workflow_id: str) -> str:
+    """What has no room: where it is shown, and how it is decided."""
+    ids = ", ".join(f"`{question.call_id}`" for question in questions[:MAX_IDS_SHOWN])
+    more = ", …" if len(questions) > MAX_IDS_SHOWN else ""
+    run = shlex.quote(workflow_id) if len(workflow_id) <= LONGEST_ID_CHARACTERS else "RUN"
+    command = f"holdfast decide {run} CALL approve"
+    return (
+        f"**{len(questions)} more** ({ids}{more}) have no room here. Run the query"
+        f" `{names.APPROVALS}` (above, under **Queries**) to see them, then {code(command)}."
+    )
+
+
+def asked(question: Question, workflow_id: str, room_bytes: int) -> str:
+    """One question, with so much room for its arguments."""
+    label = prose(question.label, NAME_BYTES)
+    whose = f" for {code(question.instance)}" if question.instance else ""
+    arguments, whole = _arguments(question, room_bytes)
+    said = _circumstances(question, whole)
+    said.append(_commands(question, workflow_id))
+    said.append(f"**Data:**\n`{_decision(question)}`")
+    blocks = [
+        f"### {_HEAD[question.kind]} {label}{whose} (`{question.call_id}`)",
+        _text(question),
+        arguments,
+        "\n".join(said),
+    ]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _text(question: Question) -> str:
+    """What is asked, where the heading does not say it; of a plan, with an example of an edit."""
+    if question.kind == "call":
+        return ""
+    said = worded(question.text, WORDS_BYTES)
+    edit, means = example_edit(question.arguments) if question.kind == "plan" else ("", "")
+    if not edit:
+        return said
+    return f"{said}\nAn `edit`, for example: {code(edit)} ({prose(means, WORDS_BYTES)})."
+
+
+def asked_in_delegate(waiting: PendingThere) -> str:
+    """What waits in a delegate, and the command that decides it there: a line each."""
+    arguments = prose(waiting.arguments, WORDS_BYTES)
+    command = f"holdfast decide {shlex.quote(waiting.workflow_id)} {waiting.call_id}"
+    ways = [code(f"{command} {verdict}") for verdict in _COMMANDS[waiting.kind]]
+    head = f"- **{prose(waiting.label, NAME_BYTES)}** (`{waiting.call_id}`)"
+    said = f"{head}: {arguments}" if arguments else head
+    return "\n".join([said, f"  in the run {code(waiting.workflow_id)}", "  " + " or ".join(ways)])
+
+
+def _arguments(question: Question, room_bytes: int) -> tuple[str, bool]:
+    """The arguments, one an item, and whether they are all there; of a plan, call by call."""
+    if question.kind != "plan":
+        lines, whole = _items(question.arguments, room_bytes)
+        return "\n".join(lines), whole
+    calls, lines, whole = list(calls_shown(question.arguments)), [], True
+    for number, call in enumerate(calls[:MAX_CALLS_SHOWN], start=1):
+        items, complete = _items(call["arguments"], room_bytes)
+        items += [f"- {said}" for said in _consequences(call)]
+        head = f"{number}. {_planned(call)}{':' if items else ''}"
+        block = [head, *(f"   {item}" for item in items)]
+        room_bytes -= cost_bytes("\n".join(block))
+        lines += block
+        whole &= complete
+    return "\n".join(lines), whole and len(calls) <= MAX_CALLS_SHOWN
+
+
+def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bool]:
+    """Each argument in a line or more, and whether they are all there."""
+    lines, whole = [], True
+    for name, value in list(arguments.items())[:MAX_ARGUMENTS_SHOWN]:
+        said, complete = shown(value, max(room_bytes, _LEAST_VALUE_BYTES))
+        lines.append(f"- **{prose(name, NAME_BYTES)}**: {said}")
+        room_bytes -= cost_bytes(lines[-1])
+        whole &= complete
+    return lines, whole and len(arguments) <= MAX_ARGUMENTS_SHOWN
+
+
+def _planned(call: Mapping[str, Any]) -> str:
+    """A call of a plan: what it is, who carries it out, what it waits for, and whose data it is
+    about."""
+    waits = ", ".join(f"`{other}`" for other in call["waitsFor"][:MAX_IDS_SHOWN])
+    more = ", …" if len(call["waitsFor"]) > MAX_IDS_SHOWN else ""
+    agent = call.get("delegate")
+    said = [
+        f"**{prose(call['label'], NAME_BYTES)}** (`{call['id']}`)",
+        f"by agent {quoted(agent, NAME_BYTES)}, in a run of its own" if agent else "",
+        f"after {waits}{more}" if waits else "",
+        f"for {code(call['instance'])}" if call["instance"] else "",
+    ]
+    return ", ".join(part for part in said if part)
+
+
+def _consequences(call: Mapping[str, Any]) -> list[str]:
+    """What a call of a plan writes, and why it is made: behind its arguments."""
+    writes, why = call["writes"], call["reasoning"]
+    return [
+        *([f"→ writes {quoted(writes, NAME_BYTES)}"] if writes else []),
+        *([f"because: {quoted(why, NAME_BYTES)}"] if why else []),
+    ]
+
+
+def _circumstances(question: Question, whole: bool) -> list[str]:
+    """Why it is asked, who is to decide, and until when: a line each."""
+    policy, said = question.policy, []
+    if not whole:
+        said.append(
+            f"**Not all of it is shown here:** run the query `{names.APPROVALS}` (above, under"
+            " **Queries**) before you decide."
+        )
+    if question.edited_by:
+        said.append(f"Changed by {prose(question.edited_by, NAME_BYTES)}.")
+    if question.reasoning:
+        said.append(f"Why, in the model's words: {quoted(question.reasoning, WORDS_BYTES)}")
+    if policy.approvers:
+        groups = prose(", ".join(policy.approvers), WORDS_BYTES)
+        said.append(f"Only these groups decide: {groups}.")
+    if policy.signed:
+        said.append("Only signed decisions count: with a `token` of whoever decides.")
+    if (policy.quorum or 1) > 1:
+        said.append(f"{policy.quorum} people must agree.")
+    said += [
+        f"{prose(decided.by or 'somebody', NAME_BYTES)} said {decided.decision}"
+        f"{' (signed)' if decided.signed else ''}."
+        for decided, _ in question.counted[-MAX_DECISIONS_SHOWN:]
+    ]
+    lapse = _GIVEN_UP.get(question.kind) or _LAPSE[policy.on_timeout or "deny"]
+    return [*said, f"If nobody decides by {_minute(question.expires_at)}, {lapse}."]
+
+
+def _commands(question: Question, workflow_id: str) -> str:
+    command = f"holdfast decide {shlex.quote(workflow_id)} {question.call_id}"
+    options = " --groups 'YOUR GROUP'" if question.policy.approvers else ""
+    options += " --key FILE" if question.policy.signed else ""
+    options += f" --digest {question.digest}" if question.edited_by else ""
+    ways = [code(f"{command} {verdict}{options}") for verdict in _COMMANDS[question.kind]]
+    return "**Command:** " + "\nor ".join(ways)
+
+
+def _decision(question: Question) -> str:
+    """The decision to send; it is bound to what is shown."""
+    policy = question.policy
+    decision: dict[str, object] = {"callId": question.call_id}
+    if question.kind == "reconcile":
+        decision |= {"decision": "happened", "result": None}
+    else:
+        decision |= {"decision": "approve"}
+    if policy.signed:
+        return json.dumps(decision | {"token": "YOUR TOKEN", "digest": question.digest}, indent=0)
+    if policy.not_by or policy.approvers or (policy.quorum or 1) > 1:
+        decision["by"] = "YOUR NAME"
+    if policy.approvers:
+        decision["groups"] = ["YOUR GROUP"]
+    return json.dumps(decision | {"digest": question.digest}, indent=0)
+
+
+def _minute(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M UTC")
