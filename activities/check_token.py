@@ -20,7 +20,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.runtime.identity.jws import BadToken, Jws
 from holdfast.runtime.identity.key_sets import Keys, MissingKeys
-from holdfast.runtime.identity.public_keys import Key
+from holdfast.runtime.identity.public_keys import PublicKey
 from holdfast.runtime.identity.token_claims import decision_claims, principal_claims
 from holdfast.schemas import names
 from holdfast.schemas.settings.keys import USES, KeySet, Use
@@ -91,7 +91,7 @@ async def signed_for(token: Jws, sets: Sequence[Keys], use: Use) -> KeySet:
     fitting = [keys for keys in sets if use in keys.settings.for_]
     if not fitting:
         raise BadToken(f"this worker has no keys to check {use} with: see its option `--keys`")
-    found: list[tuple[Key, KeySet]] = []
+    found: list[tuple[PublicKey, KeySet]] = []
     missing: list[MissingKeys] = []
     for keys in fitting:
         try:
@@ -108,7 +108,9 @@ async def signed_for(token: Jws, sets: Sequence[Keys], use: Use) -> KeySet:
     raise [*refusals, *missing, _unknown(token, [key for key, _ in found])][0]
 
 
-def _candidates(token: Jws, found: Sequence[tuple[Key, KeySet]]) -> Sequence[tuple[Key, KeySet]]:
+def _candidates(
+    token: Jws, found: Sequence[tuple[PublicKey, KeySet]]
+) -> Sequence[tuple[PublicKey, KeySet]]:
     """The keys of the token's algorithm and id; one without an id may be any."""
     fitting = [
         (key, settings)
@@ -120,7 +122,7 @@ def _candidates(token: Jws, found: Sequence[tuple[Key, KeySet]]) -> Sequence[tup
     return fitting
 
 
-def _is_signed(token: Jws, key: Key, settings: KeySet) -> bool:
+def _is_signed(token: Jws, key: PublicKey, settings: KeySet) -> bool:
     try:
         jwt.decode(
             token.text,
@@ -142,7 +144,7 @@ def _is_signed(token: Jws, key: Key, settings: KeySet) -> bool:
     return True
 
 
-def _unknown(token: Jws, keys: Sequence[Key]) -> BadToken:
+def _unknown(token: Jws, keys: Sequence[PublicKey]) -> BadToken:
     """Why no key of the worker has signed the token."""
     named = [key for key in keys if key.id == token.key_id] if token.key_id else keys
     if not named and all(key.id is not None for key in keys):

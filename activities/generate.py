@@ -12,26 +12,26 @@ import httpx
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.model.chat_telemetry import Chats
-from holdfast.activities.model.conversation_cache import Conversations, Run
+from holdfast.activities.model.chat_telemetry import ChatTelemetry
+from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
 from holdfast.activities.model.conversation_reader import (
     ConversationChanged,
-    Pages,
+    PageSource,
     Reader,
     RunGone,
     RunSilent,
     of_run,
 )
-from holdfast.activities.model.page_prefetch import Handing
+from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.activities.model.progress import Discreet, Progress, beating
-from holdfast.activities.model.retry_budget import Patience
-from holdfast.catalog.endpoints import Models, Served
+from holdfast.activities.model.retry_budget import RetryBudget
+from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint
 from holdfast.providers import model_errors
 from holdfast.providers.base import Provider, ProviderError, Request, TooLong
 from holdfast.providers.context_window import window_of, with_window
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas.base import sha256
-from holdfast.schemas.internal.model_request import Ask, Pointer
+from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.names import GENERATE
 from holdfast.schemas.settings.endpoints import Price
@@ -44,13 +44,13 @@ class Generate:
 
     def __init__(
         self,
-        models: Models,
-        pages: Pages,
-        conversations: Conversations,
-        handing: Handing | None = None,
+        models: ModelEndpoints,
+        pages: PageSource,
+        conversations: ConversationCache,
+        handing: PagePrefetch | None = None,
         longest: timedelta = timedelta.max,
         secrets: Secrets | None = None,
-        chats: Chats | None = None,
+        chats: ChatTelemetry | None = None,
     ) -> None:
         self._models = models
         self._chats = chats
@@ -63,7 +63,7 @@ class Generate:
         """Ask the model of the run that this activity belongs to.
 
         Args:
-            pointer: a `Pointer` as JSON.
+            pointer: a `ConversationPointer` as JSON.
 
         Returns:
             A `Solution` as JSON, without what is at its default.
@@ -72,11 +72,11 @@ class Generate:
             ApplicationError: of type `model_error`; retried or not, as `failures` decides.
         """
         info = activity.info()
-        patience = Patience(info, self._longest)
+        patience = RetryBudget(info, self._longest)
         progress = Progress(info.attempt, patience.waited_seconds, patience.doubtful_attempts)
         async with beating(progress, info.heartbeat_timeout):
             try:
-                asked = Pointer.read(pointer)
+                asked = ConversationPointer.read(pointer)
                 progress.about = asked.about()
                 request = await self._request(asked)
                 solution = await self._solve(request, asked, progress)
@@ -84,9 +84,9 @@ class Generate:
                 raise patience.judge(error) from None
         return solution.to_json()
 
-    async def _request(self, pointer: Pointer) -> Request:
+    async def _request(self, pointer: ConversationPointer) -> Request:
         info = activity.info()
-        run = Run(info.workflow_id or "", info.workflow_run_id or "")
+        run = RunKey(info.workflow_id or "", info.workflow_run_id or "")
         try:
             fragments, ask = await self._reader.read(run, pointer, self._provider)
         except (RunGone, RunSilent, ConversationChanged) as error:
@@ -94,7 +94,9 @@ class Generate:
         # Not the id itself: people write what they like into it, and it would go to the provider.
         return Request(ask, fragments, cache_key=sha256(run.workflow_id.encode()))
 
-    async def _solve(self, request: Request, pointer: Pointer, progress: Progress) -> Solution:
+    async def _solve(
+        self, request: Request, pointer: ConversationPointer, progress: Progress
+    ) -> Solution:
         served = self._served(request.ask)
         progress.composed = request.ask.calling == "composed"
         try:
@@ -109,7 +111,11 @@ class Generate:
         return with_window(solution, window_of(served.target.endpoint, request.ask.model))
 
     async def _answer(
-        self, served: Served, request: Request, pointer: Pointer, progress: Progress
+        self,
+        served: ServedEndpoint,
+        request: Request,
+        pointer: ConversationPointer,
+        progress: Progress,
     ) -> Solution:
         """What the model says, and its price."""
         sink, price = Discreet(progress, self._secrets), served.target.endpoint.price
@@ -123,7 +129,7 @@ class Generate:
     def _provider(self, ask: Ask) -> Provider:
         return self._served(ask).provider
 
-    def _served(self, ask: Ask) -> Served:
+    def _served(self, ask: Ask) -> ServedEndpoint:
         return self._models.find(ask.model.endpoint)
 
 

@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from holdfast.activities.model.conversation_reader import RunGone, RunSilent
-from holdfast.activities.model.run_queries import Queries
+from holdfast.activities.model.run_queries import RunQueries
 from holdfast.schemas import names
 from holdfast.schemas.base import Strict
 from holdfast.schemas.errors import ErrorCode
@@ -36,19 +36,19 @@ from holdfast.schemas.internal.memory import (
     MemoryState,
     MemoryWrite,
 )
-from holdfast.validation.problems import faults_of, told
+from holdfast.validation.problems import problems_of, summarize_problems
 
 AskedT = TypeVar("AskedT", bound=Strict)
 
 
-class Memories:
+class MemoryActivities:
     """The memories of agents, each a workflow.
 
     One worker has one write at a time to each: the server takes ten at once, and at the next gives
     up on those as well.
     """
 
-    def __init__(self, client: Client, queries: Queries) -> None:
+    def __init__(self, client: Client, queries: RunQueries) -> None:
         self._client = client
         self._queries = queries
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -125,7 +125,7 @@ def _read(arguments: Any, model: type[AskedT]) -> AskedT:
     try:
         return model.model_validate(arguments)
     except ValidationError as error:
-        said = told(faults_of(error, arguments, model))
+        said = summarize_problems(problems_of(error, arguments, model))
         raise _error(said, names.INVALID_ARGUMENTS, final=True) from None
 
 

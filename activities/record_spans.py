@@ -10,16 +10,16 @@ from typing import Any
 from temporalio import activity
 
 from holdfast.activities.model.chat_telemetry import provider_of
-from holdfast.catalog.endpoints import Models
+from holdfast.catalog.endpoints import ModelEndpoints
 from holdfast.runtime.telemetry.telemetry import Telemetry
-from holdfast.schemas.internal.tracing import Told
+from holdfast.schemas.internal.tracing import SpanBatch
 from holdfast.schemas.names import RECORD_SPANS
 
 
 class SpanRecorder:
     """Writes down what runs tell; without `telemetry`, nothing: a run may have begun with it."""
 
-    def __init__(self, telemetry: Telemetry | None, models: Models) -> None:
+    def __init__(self, telemetry: Telemetry | None, models: ModelEndpoints) -> None:
         self._telemetry = telemetry
         self._models = models
 
@@ -32,7 +32,7 @@ class SpanRecorder:
         """
         if self._telemetry is None:
             return
-        said = Told.read(told)
+        said = SpanBatch.read(told)
         for span in said.spans:
             if span.kind == "run" and said.endpoint in self._models.names:
                 served = self._models.find(said.endpoint)

@@ -9,17 +9,17 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.catalog.agent_reader import resolve_definition
-from holdfast.catalog.loader import Shelf
+from holdfast.catalog.loader import CurrentCatalog
 from holdfast.catalog.tool_reader import tool_of
-from holdfast.runtime.settings_files.file_problems import RefusedError
+from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
-from holdfast.schemas.agent import Agent, Snapshot, ToolSnapshot, WorkerFacts
+from holdfast.schemas.agent import Agent, AgentSnapshot, ToolSnapshot, WorkerFacts
 from holdfast.schemas.base import Strict
 from holdfast.schemas.internal.tracing import Tracing
 from holdfast.schemas.phrases import nearest
 from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ANONYMOUS
-from holdfast.validation.problems import Fault, faults_of, told
+from holdfast.validation.problems import ValueProblem, problems_of, summarize_problems
 
 # The name of an agent that is written in a request and says none.
 UNNAMED_AGENT = "inline"
@@ -33,7 +33,10 @@ class AgentResolver:
     """
 
     def __init__(
-        self, shelf: Shelf, facts: WorkerFacts, tracing: Callable[[], Tracing] | None = None
+        self,
+        shelf: CurrentCatalog,
+        facts: WorkerFacts,
+        tracing: Callable[[], Tracing] | None = None,
     ) -> None:
         self._shelf = shelf
         self._facts = facts
@@ -55,7 +58,7 @@ class AgentResolver:
         """
         try:
             return self._snapshot(request).to_json()
-        except RefusedError as refused:
+        except InvalidValueError as refused:
             raise _invalid(refused.faults) from None
 
     @activity.defn(name=names.RESOLVE_TOOL)
@@ -73,12 +76,12 @@ class AgentResolver:
         """
         try:
             return self._tool_snapshot(request).to_json()
-        except RefusedError as refused:
+        except InvalidValueError as refused:
             raise _invalid(refused.faults) from None
 
-    def _snapshot(self, request: dict[str, Any]) -> Snapshot:
+    def _snapshot(self, request: dict[str, Any]) -> AgentSnapshot:
         _check(request, RunRequest)
-        return Snapshot(agent=self._agent(request["agent"]), worker=self._of_worker())
+        return AgentSnapshot(agent=self._agent(request["agent"]), worker=self._of_worker())
 
     def _tool_snapshot(self, request: dict[str, Any]) -> ToolSnapshot:
         _check(request, CallRequest)
@@ -86,9 +89,9 @@ class AgentResolver:
             tool = tool_of(request["tool"], self._shelf.catalog.world)
             if tool.latent or tool.delegate == ANONYMOUS:
                 reason = f"`{tool.name}` is for a model to answer, and a single call asks none"
-                raise RefusedError([Fault((), reason, "name a tool with an activity")])
-        except RefusedError as refused:
-            raise RefusedError(fault.under("tool") for fault in refused.faults) from None
+                raise InvalidValueError([ValueProblem((), reason, "name a tool with an activity")])
+        except InvalidValueError as refused:
+            raise InvalidValueError(fault.under("tool") for fault in refused.faults) from None
         return ToolSnapshot(tool=tool, worker=self._of_worker())
 
     def _of_worker(self) -> WorkerFacts:
@@ -104,17 +107,17 @@ class AgentResolver:
         try:
             if asked.get("memory") and "name" not in asked:
                 reason = "memory is kept under the agent's name, and this one has none"
-                raise RefusedError([Fault(("memory",), reason, "give it a `name`")])
+                raise InvalidValueError([ValueProblem(("memory",), reason, "give it a `name`")])
             return resolve_definition(asked, UNNAMED_AGENT, world)
-        except RefusedError as refused:
-            raise RefusedError(fault.under("agent") for fault in refused.faults) from None
+        except InvalidValueError as refused:
+            raise InvalidValueError(fault.under("agent") for fault in refused.faults) from None
 
     def _named(self, name: str) -> Agent:
         agents = self._shelf.catalog.agents
         agent = agents.get(name)
         if agent is None:
             mend = nearest(name, agents, "this worker has no agents: see `--catalog`")
-            raise RefusedError([Fault(("agent",), f"there is no agent `{name}`", mend)])
+            raise InvalidValueError([ValueProblem(("agent",), f"there is no agent `{name}`", mend)])
         return agent
 
 
@@ -122,15 +125,15 @@ def _check(request: dict[str, Any], model: type[Strict]) -> None:
     try:
         model.model_validate(request)
     except ValidationError as error:
-        invalid = faults_of(error, request, model)
+        invalid = problems_of(error, request, model)
     else:
         return
-    raise RefusedError(invalid)
+    raise InvalidValueError(invalid)
 
 
-def _invalid(faults: list[Fault]) -> ApplicationError:
+def _invalid(faults: list[ValueProblem]) -> ApplicationError:
     return ApplicationError(
-        told(faults),
+        summarize_problems(faults),
         type=names.INVALID_REQUEST,
         non_retryable=True,
         category=ApplicationErrorCategory.BENIGN,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.support.model_server import ModelServer
 
 
@@ -20,6 +20,6 @@ async def at_work(client: Client, model: ModelServer) -> AsyncIterator[str]:
         endpoints = Path(folder) / "endpoints.yaml"
         endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
         tools = str(Path(__file__).with_name("tools.py"))
-        settings = Settings(tools=[tools], endpoints=endpoints, task_queue=queue)
+        settings = WorkerSettings(tools=[tools], endpoints=endpoints, task_queue=queue)
         async with await build_worker(client, settings):
             yield queue

@@ -18,7 +18,7 @@ from temporalio.client import Client
 from bench import many
 from bench.many import ASKS, CACHED, MAX_SECONDS, check, each, took
 from bench.process import Program, fake_model, our_worker, running
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from holdfast.client.run_lists import counted, having, listed
 from holdfast.schemas import names
 from holdfast.web.http.form_request import FIELD
@@ -158,4 +158,4 @@ class Bench:
         return there - began, perf_counter() - there
 
     async def _ask(self, id: str) -> None:
-        await RemoteRun(self.client, id).waiting()
+        await RunHandle(self.client, id).waiting()

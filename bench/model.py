@@ -1,8 +1,9 @@
 """`python -m bench.model`: a model that answers at once, as a process of its own.
 
 Chat completions over HTTP, streamed or whole, as the request asks. What it says follows from the
-request alone: the prompt tells how the work is to go (`Work.prompt`), and how many answers of its
-own the request holds tells the turn. It looks for both in the bytes as they came, and reads no
+request alone: the prompt tells how the work is to go (`ExecutionBase.prompt`), and how many answers
+of its own the request holds tells the turn. It looks for both in the bytes as they came, and reads
+no
 JSON: a request of megabytes costs it next to nothing, so it does not take the time of whom it
 answers. `GET …/turn` is the furthest turn that it was asked for since that was last asked.
 """

@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from holdfast.catalog.agent_tools import Part, add_knowledge, name_faults, part_faults, read_parts
 from holdfast.catalog.bindings import activity_faults, hook_faults, hooks_of
-from holdfast.catalog.registry import World
+from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import approval_faults
-from holdfast.runtime.settings_files.file_problems import RefusedError
+from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import (
     BUDGET_DEFAULTS,
     FOR_A_MODEL,
@@ -23,8 +23,8 @@ from holdfast.schemas.agent import (
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.phrases import nearest
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, binding_of
-from holdfast.validation.problems import Fault, Where, faults_of, name_fault
-from holdfast.validation.schema_check import schema_faults
+from holdfast.validation.problems import ValueProblem, Where, name_fault, problems_of
+from holdfast.validation.schema_check import schema_problems
 
 MAX_AGENT_BYTES = 1_000_000
 _NO_ENDPOINTS = (
@@ -33,7 +33,7 @@ _NO_ENDPOINTS = (
 )
 
 
-def resolve_definition(written: Any, name: str, world: World) -> Agent:
+def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Agent:
     """Make the agent that a run keeps of an agent as it is written.
 
     Args:
@@ -44,7 +44,9 @@ def resolve_definition(written: Any, name: str, world: World) -> Agent:
         RefusedError: it does not load, with every fault that was found.
     """
     if not isinstance(written, dict):
-        raise RefusedError([Fault((), "this is no agent", "write an object with `model` in it")])
+        raise InvalidValueError(
+            [ValueProblem((), "this is no agent", "write an object with `model` in it")]
+        )
     unfit = None if "name" in written else name_fault(name, "name")
     named = {"name": name, **written} if unfit is None else written
     outside = [] if unfit is None else [unfit]
@@ -53,12 +55,14 @@ def resolve_definition(written: Any, name: str, world: World) -> Agent:
     add_knowledge(parts, definition, definition.name or name, world)
     faults = [*outside, *part_faults(parts), *_faults(definition, parts, world)]
     if faults:
-        raise RefusedError(faults)
+        raise InvalidValueError(faults)
     agent = _agent(definition, name, parts)
     size_bytes = _size_bytes(agent)
     if size_bytes > MAX_AGENT_BYTES:
         mend = f"at most {MAX_AGENT_BYTES}: give it fewer or smaller tools"
-        raise RefusedError([Fault((), f"the agent has {size_bytes} bytes, tools resolved", mend)])
+        raise InvalidValueError(
+            [ValueProblem((), f"the agent has {size_bytes} bytes, tools resolved", mend)]
+        )
     return agent
 
 
@@ -78,47 +82,51 @@ def _whole_bytes(kept: Lenient) -> int:
     return json_size(kept.model_dump(mode="json", by_alias=True))
 
 
-def _validated(written: dict[str, Any], parts: list[Part], outside: list[Fault]) -> AgentDefinition:
+def _validated(
+    written: dict[str, Any], parts: list[Part], outside: list[ValueProblem]
+) -> AgentDefinition:
     try:
         return AgentDefinition.model_validate(written, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
-        found = faults_of(error, written, AgentDefinition)
+        found = problems_of(error, written, AgentDefinition)
         # Of a tool, what it says of itself is more than the model that it was read as.
         lost = [place for part in parts for place in part.lost]
         new = [fault for fault in found if not _is_within(fault.where, lost)]
-        raise RefusedError([*outside, *part_faults(parts), *new]) from None
+        raise InvalidValueError([*outside, *part_faults(parts), *new]) from None
 
 
 def _is_within(where: Where, places: list[Where]) -> bool:
     return any(where[: len(place)] == place for place in places)
 
 
-def _faults(definition: AgentDefinition, parts: list[Part], world: World) -> Iterator[Fault]:
+def _faults(
+    definition: AgentDefinition, parts: list[Part], world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
     endpoint = definition.model.endpoint
     if world.endpoints is not None and endpoint not in world.endpoints:
         mend = nearest(endpoint, world.endpoints, _NO_ENDPOINTS)
-        yield Fault(("model", "endpoint"), f"there is no endpoint `{endpoint}`", mend)
+        yield ValueProblem(("model", "endpoint"), f"there is no endpoint `{endpoint}`", mend)
     for key in ("input", "output", "state"):
         schema = getattr(definition, key)
         if schema is not None:
-            yield from (fault.under(key) for fault in schema_faults(schema))
+            yield from (fault.under(key) for fault in schema_problems(schema))
     yield from (fault.under("approval") for fault in approval_faults(definition.approval))
     yield from hook_faults(definition, world)
     yield from _skill_faults(definition, world)
     yield from name_faults(definition, parts)
 
 
-def _skill_faults(definition: AgentDefinition, world: World) -> Iterator[Fault]:
+def _skill_faults(definition: AgentDefinition, world: DefinitionRegistry) -> Iterator[ValueProblem]:
     seen: set[str] = set()
     for n, skill in enumerate(definition.skills):
         if skill.name in seen:
             reason = f"it has the skill `{skill.name}` twice"
-            yield Fault(("skills", n, "name"), reason, "give one of them another name")
+            yield ValueProblem(("skills", n, "name"), reason, "give one of them another name")
         seen.add(skill.name)
         yield from (fault.under("skills", n) for fault in _work_faults(skill, world))
 
 
-def _work_faults(skill: SkillDefinition, world: World) -> Iterator[Fault]:
+def _work_faults(skill: SkillDefinition, world: DefinitionRegistry) -> Iterator[ValueProblem]:
     """What is wrong with the activity that does the whole work of a skill."""
     if skill.activity is None:
         return
@@ -126,7 +134,7 @@ def _work_faults(skill: SkillDefinition, world: World) -> Iterator[Fault]:
     for key in FOR_A_MODEL:
         if key in skill.model_fields_set:
             reason = "an activity does the work of this skill, and no model is asked"
-            yield Fault((key,), reason, "leave it out, or leave out `activity`")
+            yield ValueProblem((key,), reason, "leave it out, or leave out `activity`")
 
 
 def _agent(definition: AgentDefinition, name: str, parts: list[Part]) -> Agent:

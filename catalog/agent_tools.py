@@ -12,13 +12,13 @@ from typing import Any
 
 from holdfast.catalog.knowledge_tools import knowledge_tool
 from holdfast.catalog.memory_tools import memory_tools
-from holdfast.catalog.registry import World
+from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import reserved_faults, tool_of
-from holdfast.runtime.settings_files.file_problems import RefusedError
+from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import AgentDefinition, Forced, SkillDefinition
 from holdfast.schemas.phrases import nearest
 from holdfast.schemas.tool import Tool
-from holdfast.validation.problems import Fault, Where
+from holdfast.validation.problems import ValueProblem, Where
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Part:
     beside: "Part | None" = None
     tools: list[Tool] = field(default_factory=list)
     places: list[Where] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[ValueProblem] = field(default_factory=list)
     lost: list[Where] = field(default_factory=list)
 
     def take(self, tool: Tool, *place: str | int) -> None:
@@ -40,13 +40,13 @@ class Part:
         self.tools.append(tool)
         self.places.append((*self.where, *place))
 
-    def lack(self, refused: RefusedError, *place: str | int) -> None:
+    def lack(self, refused: InvalidValueError, *place: str | int) -> None:
         """Remember why what is written there could not be added."""
         self.faults.extend(fault.under(*self.where, *place) for fault in refused.faults)
         self.lost.append((*self.where, *place))
 
 
-def read_parts(written: dict[str, Any], world: World) -> list[Part]:
+def read_parts(written: dict[str, Any], world: DefinitionRegistry) -> list[Part]:
     """The tools of an agent as it is written, its own first, then those of each of its skills."""
     own = Part()
     parts = [own]
@@ -58,20 +58,22 @@ def read_parts(written: dict[str, Any], world: World) -> list[Part]:
     return parts
 
 
-def add_knowledge(parts: list[Part], definition: AgentDefinition, name: str, world: World) -> None:
+def add_knowledge(
+    parts: list[Part], definition: AgentDefinition, name: str, world: DefinitionRegistry
+) -> None:
     """Add the knowledge of the agent and of its skills, and the agent's memory, as tools."""
     holders: list[AgentDefinition | SkillDefinition] = [definition, *definition.skills]
     for part, holder in zip(parts, holders, strict=True):
         for n, written in enumerate(holder.knowledge):
             try:
                 part.take(knowledge_tool(written, world), "knowledge", n)
-            except RefusedError as refused:
+            except InvalidValueError as refused:
                 part.lack(refused, "knowledge", n)
     for tool in memory_tools(name, world) if definition.memory else ():
         parts[0].take(tool, "memory")
 
 
-def part_faults(parts: list[Part]) -> Iterator[Fault]:
+def part_faults(parts: list[Part]) -> Iterator[ValueProblem]:
     """What is missing from the parts, and what a run would have twice."""
     for part in parts:
         yield from part.faults
@@ -79,11 +81,11 @@ def part_faults(parts: list[Part]) -> Iterator[Fault]:
         for tool, where in zip(part.tools, part.places, strict=True):
             yield from (fault.under(*where) for fault in reserved_faults(tool.name))
             if tool.name in seen:
-                yield Fault(where, f"it has `{tool.name}` twice", "keep one of them")
+                yield ValueProblem(where, f"it has `{tool.name}` twice", "keep one of them")
             seen.add(tool.name)
 
 
-def name_faults(definition: AgentDefinition, parts: list[Part]) -> Iterator[Fault]:
+def name_faults(definition: AgentDefinition, parts: list[Part]) -> Iterator[ValueProblem]:
     """Tools that are named, and that the agent lacks. Where some are lost, nobody knows."""
     if not any(part.lost for part in parts):
         known = [tool.name for part in parts for tool in part.tools]
@@ -93,31 +95,31 @@ def name_faults(definition: AgentDefinition, parts: list[Part]) -> Iterator[Faul
             yield from _after_faults(part, [tool.name for each in runs for tool in each.tools])
 
 
-def _read_tools(part: Part, written: dict[str, Any], world: World) -> None:
+def _read_tools(part: Part, written: dict[str, Any], world: DefinitionRegistry) -> None:
     tools = written.get("tools")
     for n, entry in enumerate(tools if isinstance(tools, list) else []):
         try:
             part.take(tool_of(entry, world), "tools", n)
-        except RefusedError as refused:
+        except InvalidValueError as refused:
             part.lack(refused, "tools", n)
 
 
-def _agents_name_faults(definition: AgentDefinition, known: list[str]) -> Iterator[Fault]:
+def _agents_name_faults(definition: AgentDefinition, known: list[str]) -> Iterator[ValueProblem]:
     choice = definition.tool_choice
     if isinstance(choice, Forced) and choice.name not in known:
         mend = nearest(choice.name, known, "the agent has no tools")
-        yield Fault(("toolChoice", "name"), f"the agent has no tool `{choice.name}`", mend)
+        yield ValueProblem(("toolChoice", "name"), f"the agent has no tool `{choice.name}`", mend)
     for name in definition.approval.auto:
         if name not in known:
             reason = f"`approval.auto` names `{name}`, which is not among the agent's tools"
-            yield Fault(("approval", "auto"), reason, nearest(name, known, "it has none"))
+            yield ValueProblem(("approval", "auto"), reason, nearest(name, known, "it has none"))
 
 
-def _after_faults(part: Part, known: list[str]) -> Iterator[Fault]:
+def _after_faults(part: Part, known: list[str]) -> Iterator[ValueProblem]:
     """What a tool waits for in vain. An agent's own may wait for one of a skill."""
     who = "agent" if part.beside is None else "skill"
     for tool, where in zip(part.tools, part.places, strict=True):
         for other in tool.limits.after:
             if other not in known:
                 reason = f"`{tool.name}` is only carried out after `{other}`, which the {who} lacks"
-                yield Fault(where, reason, nearest(other, known))
+                yield ValueProblem(where, reason, nearest(other, known))

@@ -21,14 +21,14 @@ from holdfast.providers.model_errors import model_error
 from holdfast.providers.ollama.format import Ollama
 from holdfast.providers.ollama.host import ollama_endpoint
 from holdfast.providers.openai.format import OpenAI
-from holdfast.providers.script import Answers, Scenarios, Script
+from holdfast.providers.script import Scenarios, Script, ScriptedAnswers
 from holdfast.providers.transport.http import Format, HttpProvider
 from holdfast.providers.transport.target import Target
-from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.runtime.tls import trusted
 from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
-from holdfast.validation.problems import Fault, faults_of
+from holdfast.validation.problems import ValueProblem, problems_of
 
 FORMATS: dict[ProviderName, Format] = {
     "openai": OpenAI(),
@@ -62,23 +62,23 @@ Said = TypeVar("Said", bound=BaseModel)
 class EndpointsError(Exception):
     """Endpoints that do not load: one line for each problem, with file, line and mend."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[FileProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedEndpoint:
     """An endpoint, and the provider that asks it."""
 
     target: Target
     provider: Provider
 
 
-class Models:
+class ModelEndpoints:
     """The endpoints that a worker has, by name."""
 
-    def __init__(self, served: Mapping[str, Served]) -> None:
+    def __init__(self, served: Mapping[str, ServedEndpoint]) -> None:
         self._served = dict(served)
 
     @property
@@ -92,7 +92,7 @@ class Models:
             name: self._served[name].target.endpoint.max_requests_per_minute for name in self.names
         }
 
-    def find(self, name: str) -> Served:
+    def find(self, name: str) -> ServedEndpoint:
         """The endpoint `name`.
 
         Raises:
@@ -132,7 +132,9 @@ def http_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(verify=trusted(), limits=limits, cookies=no_cookies)
 
 
-def load_models(file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient) -> Models:
+def load_models(
+    file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient
+) -> ModelEndpoints:
     """The endpoints of `file`; without one, those that the environment speaks of.
 
     Raises:
@@ -148,7 +150,7 @@ def load_models(file: Path | None, environ: Mapping[str, str], http: httpx.Async
     if problems:
         raise EndpointsError(problems)
     folder = file.parent if file is not None else Path()
-    return Models(
+    return ModelEndpoints(
         {
             name: _served(Target(name, endpoint, environ), http, folder)
             for name, endpoint in endpoints.items()
@@ -165,7 +167,9 @@ def _by_name(source: Source) -> Source:
     value = source.value
     if not isinstance(value, dict) or isinstance(value.get("provider"), str):
         mend = "write each under a name of your own, `NAME: {provider: …}`, and let agents name it"
-        raise EndpointsError([source.problem(Fault((), "endpoints stand here by name", mend))])
+        raise EndpointsError(
+            [source.problem(ValueProblem((), "endpoints stand here by name", mend))]
+        )
     endpoints = {name: endpoint for name, endpoint in value.items() if name != "$schema"}
     return replace(source, value=endpoints)
 
@@ -177,7 +181,9 @@ def load_script(file: Path) -> Script:
         EndpointsError: it does not load.
     """
     source = _source(file)
-    kind: type[Answers | Scenarios] = Answers if isinstance(source.value, list) else Scenarios
+    kind: type[ScriptedAnswers | Scenarios] = (
+        ScriptedAnswers if isinstance(source.value, list) else Scenarios
+    )
     return Script(_checked(source, kind))
 
 
@@ -210,71 +216,75 @@ def _usual_gemini(environ: Mapping[str, str]) -> dict[str, object] | None:
     return {"provider": "gemini", "baseUrl": url, "apiKeyEnv": key}
 
 
-def _served(target: Target, http: httpx.AsyncClient, folder: Path) -> Served:
+def _served(target: Target, http: httpx.AsyncClient, folder: Path) -> ServedEndpoint:
     match target.endpoint.provider:
         case "script":
-            return Served(target, load_script(folder / (target.endpoint.file or "")))
+            return ServedEndpoint(target, load_script(folder / (target.endpoint.file or "")))
         case provider:
-            return Served(target, HttpProvider(FORMATS[provider], target, http))
+            return ServedEndpoint(target, HttpProvider(FORMATS[provider], target, http))
 
 
 def _source(file: Path) -> Source:
     try:
         return read_source(file)
     except UnreadableError as error:
-        raise EndpointsError([Problem(str(file), error.line, error.reason, error.mend)]) from None
+        raise EndpointsError(
+            [FileProblem(str(file), error.line, error.reason, error.mend)]
+        ) from None
 
 
 def _checked(source: Source, model: type[Said]) -> Said:
     try:
         return model.model_validate(source.value, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
-        faults = map(_discreet, faults_of(error, source.value, model))
+        faults = map(_discreet, problems_of(error, source.value, model))
         raise EndpointsError(source.problems(faults)) from None
 
 
-def _discreet(fault: Fault) -> Fault:
+def _discreet(fault: ValueProblem) -> ValueProblem:
     """The fault without the value, where that may be a key."""
     if _SECRET.isdisjoint(fault.where) or fault.reason.startswith("unknown field"):
         return fault
     return replace(fault, reason="the value does not fit")
 
 
-def _wrong(name: str, endpoint: Endpoint) -> list[Fault]:
+def _wrong(name: str, endpoint: Endpoint) -> list[ValueProblem]:
     """What pydantic does not find. Values are not quoted: one of them may be a key."""
     faults = []
     variable = endpoint.api_key_env
     if variable is not None and not _VARIABLE.match(variable):
         mend = "write the name of the environment variable that holds the key, never the key"
-        faults.append(Fault((name, "apiKeyEnv"), "this names no environment variable", mend))
+        faults.append(ValueProblem((name, "apiKeyEnv"), "this names no environment variable", mend))
     if endpoint.base_url is not None:
         faults += [fault.under(name, "baseUrl") for fault in _wrong_address(endpoint.base_url)]
     faults += [
-        Fault((name, "headersEnv", header), "this names no environment variable", _NAME_IT)
+        ValueProblem((name, "headersEnv", header), "this names no environment variable", _NAME_IT)
         for header, variable in endpoint.headers_env.items()
         if not _VARIABLE.match(variable)
     ]
     faults += [
-        Fault((name, "headersEnv", header), "this is no header", "use plain ASCII, on one line")
+        ValueProblem(
+            (name, "headersEnv", header), "this is no header", "use plain ASCII, on one line"
+        )
         for header in endpoint.headers_env
         if not _HEADER.match(header)
     ]
     faults += [
-        Fault((name, "headers", header), "this is no header", "use plain ASCII, on one line")
+        ValueProblem((name, "headers", header), "this is no header", "use plain ASCII, on one line")
         for header, value in endpoint.headers.items()
         if not _HEADER.match(header) or not (value.isascii() and value.isprintable())
     ]
     return faults
 
 
-def _wrong_address(url: str) -> list[Fault]:
+def _wrong_address(url: str) -> list[ValueProblem]:
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
-        return [Fault((), "this is no address", _WHOLE)]
+        return [ValueProblem((), "this is no address", _WHOLE)]
     has_port = parsed.port is None or 0 < parsed.port <= MAX_PORT
     if parsed.scheme not in ("http", "https") or not parsed.host or not has_port:
-        return [Fault((), "this is no address", _WHOLE)]
+        return [ValueProblem((), "this is no address", _WHOLE)]
     if parsed.userinfo:
-        return [Fault((), "the address holds a user's name or password", _IN_HEADER)]
+        return [ValueProblem((), "the address holds a user's name or password", _IN_HEADER)]
     return []

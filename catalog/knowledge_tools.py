@@ -3,20 +3,20 @@
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from holdfast.catalog.registry import World
+from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.runtime.addresses import AddressError, allowed
-from holdfast.runtime.settings_files.file_problems import RefusedError, UnreadableError
+from holdfast.runtime.settings_files.file_problems import InvalidValueError, UnreadableError
 from holdfast.runtime.settings_files.source import read_text
 from holdfast.schemas import names
 from holdfast.schemas.agent import Knowledge
 from holdfast.schemas.phrases import quoted
 from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool
-from holdfast.validation.problems import Fault
+from holdfast.validation.problems import ValueProblem
 
 MAX_KNOWLEDGE_BYTES = 256_000
 
 
-def knowledge_tool(written: Knowledge, world: World) -> Tool:
+def knowledge_tool(written: Knowledge, world: DefinitionRegistry) -> Tool:
     """The tool that gives this knowledge to the model that calls it.
 
     A file and a text are given by a local activity: its input is not recorded, so that a text
@@ -28,7 +28,7 @@ def knowledge_tool(written: Knowledge, world: World) -> Tool:
     """
     faults = list(_faults(written, world))
     if faults:
-        raise RefusedError(faults)
+        raise InvalidValueError(faults)
     return Tool(
         name=written.name,
         description=written.description or f"Returns what there is to know: {written.name}.",
@@ -39,7 +39,7 @@ def knowledge_tool(written: Knowledge, world: World) -> Tool:
     )
 
 
-def _faults(written: Knowledge, world: World) -> Iterator[Fault]:
+def _faults(written: Knowledge, world: DefinitionRegistry) -> Iterator[ValueProblem]:
     if written.file is not None:
         yield from (fault.under("file") for fault in _file_faults(written.file, world))
     if written.url is not None:
@@ -51,23 +51,23 @@ def _faults(written: Knowledge, world: World) -> Iterator[Fault]:
         yield from (fault.under("text") for fault in _text_faults(written.text))
 
 
-def _text_faults(text: str) -> Iterator[Fault]:
+def _text_faults(text: str) -> Iterator[ValueProblem]:
     size_bytes = len(text.encode("utf-8", "surrogatepass"))
     if not text.strip():
-        yield Fault((), "the text is empty", "write something in it")
+        yield ValueProblem((), "the text is empty", "write something in it")
     elif size_bytes > MAX_KNOWLEDGE_BYTES:
-        yield Fault((), f"{size_bytes} bytes are too many", f"at most {MAX_KNOWLEDGE_BYTES}")
+        yield ValueProblem((), f"{size_bytes} bytes are too many", f"at most {MAX_KNOWLEDGE_BYTES}")
 
 
-def _file_faults(file: str, world: World) -> Iterator[Fault]:
+def _file_faults(file: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
     if world.inline or world.folder is None:
         mend = "write its text here (`text`), or have an agent in the worker's catalog"
-        yield Fault((), "only an agent of the catalog can name a file", mend)
+        yield ValueProblem((), "only an agent of the catalog can name a file", mend)
         return
     try:
         read_knowledge(world.folder, file)
     except UnreadableError as error:
-        yield Fault((), error.reason, error.mend.replace(f"{world.folder.resolve()}/", ""))
+        yield ValueProblem((), error.reason, error.mend.replace(f"{world.folder.resolve()}/", ""))
 
 
 def read_knowledge(folder: Path, file: str) -> str:

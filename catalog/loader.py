@@ -20,22 +20,26 @@ from holdfast.catalog.catalog_files import (
 )
 from holdfast.catalog.module_import import ImportFailedError
 from holdfast.catalog.python_module import PythonActivity, read_module
-from holdfast.catalog.registry import World
+from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import resolve_tool
 from holdfast.catalog.unread_files import mislaid
 from holdfast.runtime.addresses import Prefix
-from holdfast.runtime.settings_files.file_problems import Problem, RefusedError, UnreadableError
+from holdfast.runtime.settings_files.file_problems import (
+    FileProblem,
+    InvalidValueError,
+    UnreadableError,
+)
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas import names
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, Tool
-from holdfast.validation.problems import Fault
+from holdfast.validation.problems import ValueProblem
 
 
 class CatalogError(Exception):
     """A catalog that does not load: `problems` are all that was found, each one line."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[FileProblem]) -> None:
         self.problems = list(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
@@ -44,7 +48,7 @@ class CatalogError(Exception):
 class Catalog:
     """Tools and agents by name, and what the Python modules had when they were imported."""
 
-    world: World
+    world: DefinitionRegistry
     agents: dict[str, Agent] = field(default_factory=dict)
     imported: tuple[PythonActivity, ...] = ()
 
@@ -75,7 +79,7 @@ class Catalog:
 
 
 @dataclass
-class Shelf:
+class CurrentCatalog:
     """Where the catalog in force stands. Another takes its place whole, in one assignment."""
 
     catalog: Catalog
@@ -102,7 +106,9 @@ def load_catalog(
         CatalogError: something does not load.
     """
     loading = _Loading(
-        World(task_queue=task_queue, endpoints=endpoints, knowledge_urls=knowledge_urls)
+        DefinitionRegistry(
+            task_queue=task_queue, endpoints=endpoints, knowledge_urls=knowledge_urls
+        )
     )
     before = Path.cwd()
     loading.imported(loading.modules(modules))
@@ -127,13 +133,13 @@ def load_again(catalog: Catalog, folder: Path) -> Catalog:
 class _Loading:
     """What has been loaded so far, and what went wrong."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: DefinitionRegistry) -> None:
         self._tools: dict[str, Tool] = {}
         self._broken: set[str] = set()
         self.world = replace(world, tools=self._tools, broken=self._broken, agents=None)
         self.activities: dict[str, PythonActivity] = {}
         self.agents: dict[str, Agent] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[FileProblem] = []
         self._places: dict[tuple[str, str], Source] = {}
 
     def catalog(self, folder: Path | None) -> Catalog:
@@ -181,7 +187,7 @@ class _Loading:
         self._add_each(read, self._add_agent)
 
     def _problem(self, file: Path, reason: str, mend: str) -> None:
-        self.problems.append(Problem(str(file), None, reason, mend))
+        self.problems.append(FileProblem(str(file), None, reason, mend))
 
     def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
         try:
@@ -192,10 +198,10 @@ class _Loading:
         return None if found is None else [Path(path) for path in found]
 
     def _add_each(
-        self, read: Iterable[Source | Problem], add: Callable[[Source, str], None]
+        self, read: Iterable[Source | FileProblem], add: Callable[[Source, str], None]
     ) -> None:
         for found in read:
-            if isinstance(found, Problem):
+            if isinstance(found, FileProblem):
                 self.problems.append(found)
             else:
                 add(found, Path(found.file).stem)
@@ -204,7 +210,7 @@ class _Loading:
         if found.name in names.RESERVED_ACTIVITIES:
             reason = f"the activity name `{found.name}` is the worker's own"
             mend = 'give it another: `@activity.defn(name="…")`'
-            self.problems.append(found.source.problem(Fault((), reason, mend)))
+            self.problems.append(found.source.problem(ValueProblem((), reason, mend)))
         elif self._is_free("activity", found.name, found.source):
             self.activities[found.name] = found
 
@@ -218,7 +224,7 @@ class _Loading:
     def _add_tool(self, source: Source, name: str | None) -> None:
         try:
             tool = resolve_tool(source.value, name, self.world)
-        except RefusedError as refused:
+        except InvalidValueError as refused:
             self._broken.add(_name_in(source.value, "_tool") or name or "")
             self.problems.extend(source.problems(refused.faults))
             return
@@ -228,12 +234,12 @@ class _Loading:
     def _add_agent(self, source: Source, stem: str) -> None:
         try:
             agent = resolve_definition(source.value, stem, self.world)
-        except RefusedError as refused:
+        except InvalidValueError as refused:
             self.problems.extend(source.problems(refused.faults))
             return
         if agent.name == ANONYMOUS:
             reason = f"a delegate `{ANONYMOUS}` is none of the catalog's agents"
-            self.problems.append(source.problem(Fault((), reason, "give it another name")))
+            self.problems.append(source.problem(ValueProblem((), reason, "give it another name")))
         elif self._is_free("agent", agent.name, source):
             self.agents[agent.name] = agent
 
@@ -242,22 +248,24 @@ class _Loading:
         if (first.file, first.base, first.line()) == (source.file, source.base, source.line()):
             return True
         reason = f"the {kind} name `{name}` is taken by {first.file}:{first.line()}"
-        self.problems.append(source.problem(Fault((), reason, "give one of them another name")))
+        self.problems.append(
+            source.problem(ValueProblem((), reason, "give one of them another name"))
+        )
         return False
 
 
-def _read(path: Path) -> Source | Problem:
+def _read(path: Path) -> Source | FileProblem:
     try:
         return read_source(path)
     except UnreadableError as error:
-        return Problem(str(path), error.line, error.reason, error.mend)
+        return FileProblem(str(path), error.line, error.reason, error.mend)
 
 
-def _agent_names(read: Iterable[Source | Problem]) -> frozenset[str] | None:
+def _agent_names(read: Iterable[Source | FileProblem]) -> frozenset[str] | None:
     """The names of the agents; None where one of them cannot be read."""
     names = set()
     for each in read:
-        if isinstance(each, Problem):
+        if isinstance(each, FileProblem):
             return None
         names.add(_name_in(each.value, "name") or Path(each.file).stem)
     return frozenset(names)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.catalog.registry import World
+from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.schemas import names
 from holdfast.schemas.internal.memory import (
     DEFAULT_FOUND,
@@ -62,7 +62,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
-def memory_tools(agent: str, world: World) -> list[Tool]:
+def memory_tools(agent: str, world: DefinitionRegistry) -> list[Tool]:
     """The tools by which an agent reads, searches and writes its own memory.
 
     No person is asked: what is written concerns nobody but the agent. What is read was written by

@@ -12,7 +12,7 @@ from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
 
-from holdfast.runtime.settings_files.file_problems import Problem
+from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.settings_files.source import path_mend
 from holdfast.schemas.base import format_duration
 
@@ -22,7 +22,7 @@ MAX_MESSAGE_CHARS = 300
 class ImportFailedError(Exception):
     """A module that cannot be imported, or an activity in it that cannot be read."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: FileProblem) -> None:
         super().__init__(str(problem))
         self.problem = problem
 
@@ -40,7 +40,7 @@ def import_module(name: str) -> ModuleType:
     by_path = path.suffix == ".py"
     if not by_path and not _DOTTED.match(name):
         mend = "write its dotted name, or the path of its `.py` file"
-        raise ImportFailedError(Problem(name or '""', None, "this is no Python module", mend))
+        raise ImportFailedError(FileProblem(name or '""', None, "this is no Python module", mend))
     _search(path.resolve().parent if by_path else Path.cwd())
     try:
         return _import_file(path) if by_path else importlib.import_module(name)
@@ -76,28 +76,30 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
-def _import_problem(name: str, error: BaseException) -> Problem:
+def _import_problem(name: str, error: BaseException) -> FileProblem:
     reason = f"it cannot be imported: {type(error).__name__}: {_message(error)}"
     if isinstance(error, SyntaxError) and error.filename:
-        return Problem(error.filename, error.lineno, reason, "mend it there")
+        return FileProblem(error.filename, error.lineno, reason, "mend it there")
     if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
-        return Problem(name, None, "there is no such module", "check the name, and where it is run")
+        return FileProblem(
+            name, None, "there is no such module", "check the name, and where it is run"
+        )
     if isinstance(error, FileNotFoundError) and not error.errno:
-        return Problem(name, None, "there is no such file", path_mend(Path(name)))
+        return FileProblem(name, None, "there is no such file", path_mend(Path(name)))
     theirs = their_frame(traceback.extract_tb(error.__traceback__))
     if theirs is None:
-        return Problem(name, None, reason, "mend the module")
-    return Problem(theirs.filename, theirs.lineno, reason, "mend it there")
+        return FileProblem(name, None, reason, "mend the module")
+    return FileProblem(theirs.filename, theirs.lineno, reason, "mend it there")
 
 
-def stuck(stack: Iterable[traceback.FrameSummary], timeout: timedelta) -> Problem:
+def stuck(stack: Iterable[traceback.FrameSummary], timeout: timedelta) -> FileProblem:
     """Where an import is that has taken longer than it may."""
     theirs = their_frame(stack)
     reason = f"loading has not ended in {format_duration(timeout)}"
     if theirs is None:
-        return Problem("holdfast", None, reason, "give it more time with `--timeout`")
+        return FileProblem("holdfast", None, reason, "give it more time with `--timeout`")
     mend = "ask and wait in activities, not while the module is imported"
-    return Problem(theirs.filename, theirs.lineno, f"{reason}: it stands here", mend)
+    return FileProblem(theirs.filename, theirs.lineno, f"{reason}: it stands here", mend)
 
 
 def their_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSummary | None:

@@ -9,18 +9,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.runtime.settings_files.file_problems import RefusedError
+from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.phrases import nearest
 from holdfast.schemas.tool import CHOSEN_BY_MODEL, META_PROPERTIES
-from holdfast.validation.problems import Fault, Where
-from holdfast.validation.schema_check import schema_faults
-from holdfast.validation.schema_keywords import tool_keyword_faults
+from holdfast.validation.problems import ValueProblem, Where
+from holdfast.validation.schema_check import schema_problems
+from holdfast.validation.schema_keywords import tool_keyword_problems
 
 _OUR_SCHEMAS = ("tool.schema.json", "urn:holdfast:tool")
 
 
 @dataclass
-class Folded:
+class NormalizedTool:
     """A tool whose meta-properties all stand at the top, as values."""
 
     schema: dict[str, Any]
@@ -28,27 +28,27 @@ class Folded:
     chosen: dict[str, Any] = field(default_factory=dict)
     # Where a meta-property was written that stood under `properties`.
     moved: dict[str, Where] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[ValueProblem] = field(default_factory=list)
 
-    def told(self, fault: Fault) -> Fault:
+    def told(self, fault: ValueProblem) -> ValueProblem:
         """The fault, by the place where the value was written."""
         if fault.where and fault.where[0] in self.moved:
             return replace(fault, where=(*self.moved[str(fault.where[0])], *fault.where[1:]))
         return fault
 
 
-def fold(written: Any) -> Folded:
+def fold(written: Any) -> NormalizedTool:
     """Fold a tool as it is written.
 
     Raises:
         RefusedError: it is no object. All else that is wrong stands in the result's `faults`.
     """
     if not isinstance(written, dict):
-        raise RefusedError([Fault((), "this is no tool", "write a JSON Schema object")])
+        raise InvalidValueError([ValueProblem((), "this is no tool", "write a JSON Schema object")])
     properties = written.get("properties")
     properties = properties if isinstance(properties, dict) else {}
-    unread = list(tool_keyword_faults(written))
-    folded = Folded(
+    unread = list(tool_keyword_problems(written))
+    folded = NormalizedTool(
         schema=_without_meta(written, properties, [fault.where[0] for fault in unread]),
         fixed={key: value for key, value in written.items() if key in META_PROPERTIES},
         faults=unread,
@@ -60,10 +60,12 @@ def fold(written: Any) -> Folded:
     return folded
 
 
-def _fold_one(key: str, schema: Any, folded: Folded) -> Iterator[Fault]:
+def _fold_one(key: str, schema: Any, folded: NormalizedTool) -> Iterator[ValueProblem]:
     where: Where = ("properties", key)
     if key in folded.fixed:
-        yield Fault(where, f"`{key}` stands here and at the top of the tool", "keep one of them")
+        yield ValueProblem(
+            where, f"`{key}` stands here and at the top of the tool", "keep one of them"
+        )
     elif key == "_output":
         folded.fixed[key], folded.moved[key] = schema, where
     elif isinstance(schema, dict) and "const" in schema:
@@ -73,20 +75,22 @@ def _fold_one(key: str, schema: Any, folded: Folded) -> Iterator[Fault]:
         yield from (fault.under(*where) for fault in _chosen_faults(schema))
     else:
         mend = f'fix it: {{"const": …}}, or "{key}": … at the top of the tool'
-        yield Fault(where, f"`{key}` is not for the model to choose", mend)
+        yield ValueProblem(where, f"`{key}` is not for the model to choose", mend)
 
 
-def _chosen_faults(schema: Any) -> list[Fault]:
+def _chosen_faults(schema: Any) -> list[ValueProblem]:
     if isinstance(schema, dict | bool):
-        return schema_faults(schema)
-    return [Fault((), "this is no schema", "write a JSON Schema, or fix the value with `const`")]
+        return schema_problems(schema)
+    return [
+        ValueProblem((), "this is no schema", "write a JSON Schema, or fix the value with `const`")
+    ]
 
 
-def _unknown_meta(keys: Mapping[str, Any], where: Where) -> Iterator[Fault]:
+def _unknown_meta(keys: Mapping[str, Any], where: Where) -> Iterator[ValueProblem]:
     for key in keys:
         if key.startswith("_") and key not in META_PROPERTIES:
             mend = nearest(key, META_PROPERTIES)
-            yield Fault((*where, key), f"unknown meta-property `{key}`", mend)
+            yield ValueProblem((*where, key), f"unknown meta-property `{key}`", mend)
 
 
 def _without_meta(

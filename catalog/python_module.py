@@ -18,7 +18,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.catalog.module_import import ImportFailedError, import_module
-from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.errors import ErrorCode
 
@@ -47,10 +47,10 @@ def read_module(name: str) -> list[PythonActivity]:
         try:
             found.append(_read(run, file, line))
         except UnreadableError as error:
-            raise ImportFailedError(Problem(file, line, error.reason, error.mend)) from error
+            raise ImportFailedError(FileProblem(file, line, error.reason, error.mend)) from error
     if not found:
         mend = "decorate a function with `@activity.defn`, or leave the module out"
-        raise ImportFailedError(Problem(file, None, "it has no activities", mend))
+        raise ImportFailedError(FileProblem(file, None, "it has no activities", mend))
     return found
 
 

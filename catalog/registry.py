@@ -9,7 +9,7 @@ from holdfast.schemas.tool import Tool
 
 
 @dataclass(frozen=True)
-class World:
+class DefinitionRegistry:
     """What this worker has.
 
     While a catalog loads, `broken` are the tools that did not, and `guessing` says that activities

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.catalog.catalog_files import folder_signature
-from holdfast.catalog.loader import Catalog, CatalogError, Shelf, load_again
-from holdfast.runtime.settings_files.file_problems import Problem
+from holdfast.catalog.loader import Catalog, CatalogError, CurrentCatalog, load_again
+from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.settings_files.signature import Signature, file_signature
 from holdfast.schemas.phrases import some
 
@@ -50,7 +50,7 @@ class Settling:
         return is_still and now != self.known
 
 
-class Reloading:
+class CatalogReloader:
     """The catalog on the shelf, kept like the folder that it was loaded from.
 
     `before` is how the folder looked before it was loaded, so that no change is missed; `once` are
@@ -58,7 +58,7 @@ class Reloading:
     """
 
     def __init__(
-        self, shelf: Shelf, folder: Path | None, before: Signature, once: Iterable[str]
+        self, shelf: CurrentCatalog, folder: Path | None, before: Signature, once: Iterable[str]
     ) -> None:
         self._shelf = shelf
         self._folder = folder
@@ -105,7 +105,7 @@ class Reloading:
             found = error
         except OSError as error:
             reason = f"it cannot be read: {error.strerror or error}"
-            found = CatalogError([Problem(str(self._folder), None, reason, "make it readable")])
+            found = CatalogError([FileProblem(str(self._folder), None, reason, "make it readable")])
         if folder_signature(self._folder) != now:
             # Somebody is at it again, and what was read may be half of it.
             self._in_folder.known = None
@@ -124,7 +124,7 @@ class Reloading:
             logger.info("the catalog %s, and is as it was before", happened)
         self._told = []
 
-    def _refuse(self, problems: list[Problem]) -> None:
+    def _refuse(self, problems: list[FileProblem]) -> None:
         said = [str(problem) for problem in problems]
         if said == self._told:
             logger.warning("the catalog has changed and has the same problems; %s", STAYS)

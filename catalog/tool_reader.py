@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from holdfast.catalog.bindings import activity_faults, hook_faults, hooks_of
-from holdfast.catalog.normalize import Folded, fold
-from holdfast.catalog.registry import World
-from holdfast.runtime.settings_files.file_problems import RefusedError
+from holdfast.catalog.normalize import NormalizedTool, fold
+from holdfast.catalog.registry import DefinitionRegistry
+from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
 from holdfast.schemas.phrases import nearest
 from holdfast.schemas.reference import parse_output_path
@@ -25,14 +25,14 @@ from holdfast.schemas.tool import (
     ToolDefinition,
     binding_of,
 )
-from holdfast.validation.problems import Fault, faults_of, name_fault
-from holdfast.validation.schema_check import schema_faults
+from holdfast.validation.problems import ValueProblem, name_fault, problems_of
+from holdfast.validation.schema_check import schema_problems
 
 # Keywords that are no part of the parameters' schema: the description is offered beside it.
 _NOT_PARAMETERS = ("$schema", "$id", "description")
 
 
-def resolve_tool(written: Any, name: str | None, world: World) -> Tool:
+def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> Tool:
     """Make the tool that a run keeps of a tool as it is written.
 
     Args:
@@ -51,11 +51,11 @@ def resolve_tool(written: Any, name: str | None, world: World) -> Tool:
     definition = _validated(folded)
     folded.faults.extend(folded.told(fault) for fault in _faults(definition, folded, world))
     if folded.faults:
-        raise RefusedError(folded.faults)
+        raise InvalidValueError(folded.faults)
     return _tool(definition, folded, world)
 
 
-def tool_of(entry: Any, world: World) -> Tool:
+def tool_of(entry: Any, world: DefinitionRegistry) -> Tool:
     """The tool that is meant: one of the catalog, by its name, or one that is written out.
 
     Raises:
@@ -63,16 +63,16 @@ def tool_of(entry: Any, world: World) -> Tool:
     """
     if not isinstance(entry, str | dict):
         mend = "write the name of a tool, or a JSON Schema object"
-        raise RefusedError([Fault((), "this is no tool", mend)])
+        raise InvalidValueError([ValueProblem((), "this is no tool", mend)])
     if not isinstance(entry, str):
         return resolve_tool(entry, None, world)
     if entry not in world.tools:
-        fault = Fault((), f"there is no tool `{entry}`", _instead(entry, world))
-        raise RefusedError([] if entry in world.broken or world.guessing else [fault])
+        fault = ValueProblem((), f"there is no tool `{entry}`", _instead(entry, world))
+        raise InvalidValueError([] if entry in world.broken or world.guessing else [fault])
     return world.tools[entry]
 
 
-def _instead(name: str, world: World) -> str:
+def _instead(name: str, world: DefinitionRegistry) -> str:
     """What to do about a tool that is not there."""
     bound = {tool.activity.type for tool in world.tools.values() if tool.activity is not None}
     if name in world.activities and name not in bound:
@@ -80,23 +80,25 @@ def _instead(name: str, world: World) -> str:
     return nearest(name, world.tools, "the catalog has no tools")
 
 
-def _validated(folded: Folded) -> ToolDefinition:
+def _validated(folded: NormalizedTool) -> ToolDefinition:
     whole = {**folded.schema, **folded.fixed}
     try:
         return ToolDefinition.model_validate(whole, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
-        found = faults_of(error, whole, ToolDefinition)
-        raise RefusedError([*folded.faults, *map(folded.told, found)]) from None
+        found = problems_of(error, whole, ToolDefinition)
+        raise InvalidValueError([*folded.faults, *map(folded.told, found)]) from None
 
 
-def _faults(definition: ToolDefinition, folded: Folded, world: World) -> Iterator[Fault]:
+def _faults(
+    definition: ToolDefinition, folded: NormalizedTool, world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
     if definition.tool is None:
-        yield Fault((), "the tool has no name", 'give it one: "_tool": "…"')
+        yield ValueProblem((), "the tool has no name", 'give it one: "_tool": "…"')
     else:
         yield from reserved_faults(definition.tool)
-    yield from schema_faults(folded.schema)
+    yield from schema_problems(folded.schema)
     if definition.output is not None:
-        yield from (fault.under("_output") for fault in schema_faults(definition.output))
+        yield from (fault.under("_output") for fault in schema_problems(definition.output))
     if definition.approval is not None:
         yield from (fault.under("_approval") for fault in approval_faults(definition.approval))
     if definition.output_path is not None:
@@ -105,27 +107,29 @@ def _faults(definition: ToolDefinition, folded: Folded, world: World) -> Iterato
     yield from hook_faults(definition, world)
 
 
-def reserved_faults(name: str) -> Iterator[Fault]:
+def reserved_faults(name: str) -> Iterator[ValueProblem]:
     """That a tool has the name of one that the engine itself offers."""
     if name == names.CHOOSE_SKILL:
-        yield Fault((), f"the tool name `{name}` is the engine's own", "give it another")
+        yield ValueProblem((), f"the tool name `{name}` is the engine's own", "give it another")
 
 
-def approval_faults(policy: ApprovalPolicy) -> Iterator[Fault]:
+def approval_faults(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
     """What is wrong with the schema that says when an approval is asked for."""
     if policy.when is not None:
-        yield from (fault.under("when") for fault in schema_faults(policy.when))
+        yield from (fault.under("when") for fault in schema_problems(policy.when))
 
 
-def _path_faults(path: str) -> Iterator[Fault]:
+def _path_faults(path: str) -> Iterator[ValueProblem]:
     try:
         parse_output_path(path)
     except ValueError as error:
         reason, _, mend = str(error).partition("; ")
-        yield Fault(("_outputPath",), reason, mend)
+        yield ValueProblem(("_outputPath",), reason, mend)
 
 
-def _carrier_faults(definition: ToolDefinition, world: World) -> Iterator[Fault]:
+def _carrier_faults(
+    definition: ToolDefinition, world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
     """What is wrong with who carries it out: an activity, an agent, or else the model itself."""
     if definition.activity is not None:
         yield from _activity_faults(definition, definition.activity, world)
@@ -136,41 +140,45 @@ def _carrier_faults(definition: ToolDefinition, world: World) -> Iterator[Fault]
 
 
 def _activity_faults(
-    definition: ToolDefinition, written: ActivityRef, world: World
-) -> Iterator[Fault]:
+    definition: ToolDefinition, written: ActivityRef, world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
     yield from (fault.under("_activity") for fault in activity_faults(written, world))
     if binding_of(written).local and definition.side_effects and not definition.idempotent:
         mend = "leave out `local`, or say `_idempotent: true` if it is so"
-        yield Fault(("_activity", "local"), "a local activity may be carried out twice", mend)
+        yield ValueProblem(
+            ("_activity", "local"), "a local activity may be carried out twice", mend
+        )
 
 
-def _two_carriers(fixed: Mapping[str, Any]) -> Iterator[Fault]:
+def _two_carriers(fixed: Mapping[str, Any]) -> Iterator[ValueProblem]:
     """That it names two; told also where one of them does not read."""
     if fixed.get("_delegate") is not None and fixed.get("_activity") is not None:
         reason = "`_delegate` and `_activity` each say what carries the tool out"
-        yield Fault(("_delegate",), reason, "keep one of them")
+        yield ValueProblem(("_delegate",), reason, "keep one of them")
 
 
-def _delegate_faults(agent: str, world: World) -> Iterator[Fault]:
+def _delegate_faults(agent: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
     if world.agents is not None and agent not in (ANONYMOUS, *world.agents):
         mend = nearest(agent, (ANONYMOUS, *world.agents))
-        yield Fault(("_delegate",), f"there is no agent `{agent}`", mend)
+        yield ValueProblem(("_delegate",), f"there is no agent `{agent}`", mend)
 
 
-def _latent_faults(definition: ToolDefinition, name: str, world: World) -> Iterator[Fault]:
+def _latent_faults(
+    definition: ToolDefinition, name: str, world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
     near = nearest(name, world.activities, "`--tools` gives it some")
     if definition.output is None:
         reason = f"this worker has no activity `{name}`, which would carry out the tool"
         ways = f"name one with `_activity` ({near}), an agent with `_delegate`"
         mend = f"{ways}, or have the model itself answer by `_output`"
-        yield Fault((), reason, mend)
+        yield ValueProblem((), reason, mend)
     elif definition.side_effects:
         reason = f"the model itself answers `{name}`, which has no effect on the world"
         mend = f"name what has one with `_activity` ({near}), or leave `_sideEffects` out"
-        yield Fault(("_sideEffects",), reason, mend)
+        yield ValueProblem(("_sideEffects",), reason, mend)
 
 
-def _activity(definition: ToolDefinition, world: World) -> ActivityBinding | None:
+def _activity(definition: ToolDefinition, world: DefinitionRegistry) -> ActivityBinding | None:
     """What carries it out, if an activity does: one that it names, or one of its own name."""
     if definition.delegate is not None:
         return None
@@ -181,12 +189,12 @@ def _activity(definition: ToolDefinition, world: World) -> ActivityBinding | Non
     return ActivityBinding(type=definition.tool or "?") if is_there else None
 
 
-def _parameters(folded: Folded) -> dict[str, Any]:
+def _parameters(folded: NormalizedTool) -> dict[str, Any]:
     kept = {key: value for key, value in folded.schema.items() if key not in _NOT_PARAMETERS}
     return {"type": "object", "properties": {}, **kept}
 
 
-def _tool(definition: ToolDefinition, folded: Folded, world: World) -> Tool:
+def _tool(definition: ToolDefinition, folded: NormalizedTool, world: DefinitionRegistry) -> Tool:
     idempotent = definition.idempotent
     return Tool(
         name=definition.tool or "",

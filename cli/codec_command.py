@@ -18,7 +18,7 @@ from holdfast.runtime.encryption.codec import VARIABLE
 from holdfast.runtime.storage.locations import Place, of_reader, opened, read_place
 from holdfast.runtime.storage.store import StoreError
 from holdfast.schemas.phrases import misfit
-from holdfast.web.codec.codec_access import Access, Guard
+from holdfast.web.codec.codec_access import CodecAccess, CodecGuard
 from holdfast.web.http.origins import own_origins
 
 TOKEN_VARIABLE: Final = "HOLDFAST_CODEC_TOKEN"
@@ -51,7 +51,7 @@ async def codec(
     check_private(host, url, "`--url https://…`")
     # The other commands do without a server of HTTP, and start sooner.
     from holdfast.cli.serving import serve
-    from holdfast.web.codec.endpoint import Endpoint
+    from holdfast.web.codec.endpoint import CodecEndpoint
     from holdfast.web.codec.protocol import Protocol
 
     secret = _secret(token_env)
@@ -62,13 +62,13 @@ async def codec(
     async with _references(store) as references:
         with listening(host, port) as socket:
             own = own_origins(host, socket.getsockname()[1], url)
-            access = Access(secret, frozenset(origins), own)
-            endpoint = Endpoint(Protocol(keys, references), access, Guard(access))
+            access = CodecAccess(secret, frozenset(origins), own)
+            endpoint = CodecEndpoint(Protocol(keys, references), access, CodecGuard(access))
             await serve(endpoint.app(), socket, _ready(access))
     return DONE
 
 
-def _ready(access: Access) -> str:
+def _ready(access: CodecAccess) -> str:
     origins = ", ".join(sorted(access.origins))
     return f"codec endpoint ready: {shown(access.own)} for {origins}; sign in there"
 

@@ -19,11 +19,11 @@ from holdfast.client.command_errors import (
 from holdfast.client.connection import connect
 from holdfast.client.log_narration import DECIDED
 from holdfast.client.plan_text import CannotStrikeError, named, without
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import signer_of
 from holdfast.runtime.text_safety import clean, command
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, Receipt, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.phrases import quoted
 
 _REFUSALS = {
@@ -59,7 +59,7 @@ async def decide(
     if strike and (decision != "approve" or said.get("arguments") is not None):
         raise wrong_command("--strike goes with approve alone", "say approve, or edit without it")
     meant = _decision({**given, **said})
-    remote = RemoteRun(await connect(), run)
+    remote = RunHandle(await connect(), run)
     await remote.look()
     if strike:
         strike = [call for said in strike for call in named(said) or [said]]
@@ -84,7 +84,7 @@ def _came_to(receipt: Receipt, struck: Sequence[str], run_id: str) -> str:
     return f"{clean(done)}. See {command('watch', run_id)}"
 
 
-async def _without(remote: RemoteRun, meant: Decision, struck: Sequence[str]) -> Decision:
+async def _without(remote: RunHandle, meant: Decision, struck: Sequence[str]) -> Decision:
     """The approval of a plan, as it waits now, without some of its calls."""
     waiting = await _waiting(remote, meant)
     try:
@@ -95,7 +95,7 @@ async def _without(remote: RemoteRun, meant: Decision, struck: Sequence[str]) ->
     return meant.model_copy(update={**edit, "digest": digest})
 
 
-def _check_seen(meant: Decision, waiting: Waiting) -> None:
+def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
     """Have nobody sign what others have made of a call since it was asked."""
     changed = any(decided.decision == "edit" for decided in waiting.decisions)
     if changed and meant.decision == "approve" and meant.digest is None:
@@ -105,7 +105,7 @@ def _check_seen(meant: Decision, waiting: Waiting) -> None:
         )
 
 
-async def _waiting(remote: RemoteRun, meant: Decision) -> Waiting:
+async def _waiting(remote: RunHandle, meant: Decision) -> PendingApproval:
     """The call that is meant, as it waits now."""
     for one in await remote.waiting():
         if one.call_id == meant.call_id:

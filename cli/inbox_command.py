@@ -19,8 +19,8 @@ from holdfast.client.signing import signer_of
 from holdfast.web.http.origins import is_loopback, own_origins
 
 if TYPE_CHECKING:
-    from holdfast.web.auth.auth_factory import Entrance
-    from holdfast.web.auth.sealed_text import Seal
+    from holdfast.web.auth.auth_factory import SignInSetup
+    from holdfast.web.auth.sealed_text import TextSealer
 
 DEFAULT_PORT: Final = 8235
 SETTINGS_VARIABLE: Final = "HOLDFAST_INBOX"
@@ -47,17 +47,17 @@ async def inbox(
     # The other commands do without a server of HTTP, and start sooner.
     from holdfast.cli.serving import serve
     from holdfast.web.app import application
-    from holdfast.web.auth.auth_middleware import Access, Gate
-    from holdfast.web.auth.sealed_text import Seal
-    from holdfast.web.http.health import Health
+    from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess
+    from holdfast.web.auth.sealed_text import TextSealer
+    from holdfast.web.http.health import InboxHealth
     from holdfast.web.inbox_metrics import telling
-    from holdfast.web.services import Parts
+    from holdfast.web.services import Services
 
-    signer, seal = signer_of(key, kid), Seal(secret_in(SECRET_VARIABLE) or None)
+    signer, seal = signer_of(key, kid), TextSealer(secret_in(SECRET_VARIABLE) or None)
     async with _entrance(settings, seal, by, groups) as entrance:
         _check_place(entrance, host)
         programs = entrance.said.programs
-        parts = Parts(
+        parts = Services(
             await connect(),
             signer,
             entrance.said.temporal_ui,
@@ -67,9 +67,9 @@ async def inbox(
         async with telling(parts.client, os.environ):
             with listening(host, port) as socket:
                 own = own_origins(host, socket.getsockname()[1], entrance.said.url)
-                access = Access(own, entrance.way, entrance.bearer)
+                access = RequestAccess(own, entrance.way, entrance.bearer)
                 await serve(
-                    Gate(application(parts), access, Health(parts.client)),
+                    AuthMiddleware(application(parts), access, InboxHealth(parts.client)),
                     socket,
                     _ready(entrance, own),
                     stopping=access.stopping,
@@ -80,16 +80,16 @@ async def inbox(
 
 @asynccontextmanager
 async def _entrance(
-    settings: str | None, seal: "Seal", by: str | None, groups: Sequence[str]
-) -> AsyncIterator["Entrance"]:
+    settings: str | None, seal: "TextSealer", by: str | None, groups: Sequence[str]
+) -> AsyncIterator["SignInSetup"]:
     from holdfast.web.auth.auth_factory import entrance
-    from holdfast.web.auth.link import Whose
+    from holdfast.web.auth.link import LinkOwner
     from holdfast.web.inbox_settings import SettingsError
 
     file = settings or os.environ.get(SETTINGS_VARIABLE)
     path = None if file is None else Path(file)
     name = by or user_name() or ""
-    opening = entrance(path, os.environ, seal, Whose(name, tuple(groups)))
+    opening = entrance(path, os.environ, seal, LinkOwner(name, tuple(groups)))
     try:
         async with opening as opened:
             if opened.link is not None:
@@ -103,20 +103,20 @@ async def _entrance(
         raise wrong_settings(named_by, error.problems) from None
 
 
-def _check_whose(seal: "Seal", name: str, groups: Sequence[str]) -> None:
+def _check_whose(seal: "TextSealer", name: str, groups: Sequence[str]) -> None:
     """See that whoever has the link can be somebody."""
     from holdfast.web.auth.identity import person
-    from holdfast.web.http.refused_request import Refused
+    from holdfast.web.http.refused_request import RefusedRequest
 
     if not name:
         raise wrong_command("the system does not say who you are", "name yourself with --by NAME")
     try:
         person(seal, name, groups, "link")
-    except Refused as refused:
+    except RefusedRequest as refused:
         raise wrong_command(*refused.sentence.split("; ", 1)) from None
 
 
-def _check_place(entrance: "Entrance", host: str) -> None:
+def _check_place(entrance: "SignInSetup", host: str) -> None:
     """See that nobody decides in the name of whoever starts it, and nothing travels in the open."""
     url = entrance.said.url
     if entrance.link is not None and (url is not None or not is_loopback(host)):
@@ -125,7 +125,7 @@ def _check_place(entrance: "Entrance", host: str) -> None:
     check_private(host, url, "`url: https://…` in its `--settings`")
 
 
-def _ready(entrance: "Entrance", own: frozenset[str]) -> str:
+def _ready(entrance: "SignInSetup", own: frozenset[str]) -> str:
     at = shown(own)
     where = at if entrance.link is None else entrance.link.address(at)
     return f"inbox ready: {where}"

@@ -18,8 +18,15 @@ from holdfast.client.command_errors import (
 )
 from holdfast.client.connection import connect
 from holdfast.client.question_text import how_to_decide, what
-from holdfast.client.run_handle import Beginning, RemoteRun
-from holdfast.client.run_lists import MAX_RUNS, OPEN, LacksAttributesError, Listed, having, listed
+from holdfast.client.run_handle import RunHandle, RunStart
+from holdfast.client.run_lists import (
+    MAX_RUNS,
+    OPEN,
+    LacksAttributesError,
+    RunListing,
+    having,
+    listed,
+)
 from holdfast.runtime.text_safety import (
     arguments_line,
     as_json,
@@ -30,7 +37,7 @@ from holdfast.runtime.text_safety import (
     since,
 )
 from holdfast.schemas import names
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.plan import in_brief
 
 # A worker answers some hundred queries a second, one after the other: more would wait there.
@@ -88,7 +95,7 @@ async def list_runs(*, status: str | None, limit: int, json: bool) -> int:
     return DONE
 
 
-async def _waiting_runs(client: Client) -> list[Listed]:
+async def _waiting_runs(client: Client) -> list[RunListing]:
     """Runs that wait for a person; every open one where the namespace cannot tell them apart."""
     try:
         return await listed(client, having("awaiting_approval"))
@@ -96,9 +103,11 @@ async def _waiting_runs(client: Client) -> list[Listed]:
         return await listed(client, OPEN)
 
 
-async def _asked(client: Client, run: Listed) -> tuple[str, list[Waiting] | CommandError]:
+async def _asked(
+    client: Client, run: RunListing
+) -> tuple[str, list[PendingApproval] | CommandError]:
     try:
-        return run.id, await RemoteRun(client, run.id).waiting()
+        return run.id, await RunHandle(client, run.id).waiting()
     except CommandError as error:
         return run.id, [] if error.code == NO_SUCH else error
 
@@ -122,7 +131,7 @@ async def _all(work: Iterable[Awaitable[_T]]) -> list[_T]:
     return await asyncio.gather(*map(one, work))
 
 
-def _print_waiting(waiting: list[tuple[str, Waiting]]) -> None:
+def _print_waiting(waiting: list[tuple[str, PendingApproval]]) -> None:
     rows = [
         (
             run,
@@ -139,15 +148,15 @@ def _print_waiting(waiting: list[tuple[str, Waiting]]) -> None:
     print(f"To decide:  {how_to_decide(run, one)}")
 
 
-async def _row(client: Client, run: Listed, encrypted: list[EncryptedError]) -> dict[str, Any]:
+async def _row(client: Client, run: RunListing, encrypted: list[EncryptedError]) -> dict[str, Any]:
     """A run as it is listed. How it began is in no list."""
     try:
-        began = await RemoteRun(client, run.id).beginning()
+        began = await RunHandle(client, run.id).beginning()
     except EncryptedError as error:
         encrypted.append(error)
-        began = Beginning(run.started, None)
+        began = RunStart(run.started, None)
     except CommandError:
-        began = Beginning(run.started, None)  # it was deleted since it was listed
+        began = RunStart(run.started, None)  # it was deleted since it was listed
     return {
         "run": run.id,
         "agent": clean(run.agent) if run.agent else None,

@@ -7,7 +7,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.client.command_errors import DONE, RUN_FAILED, CommandError, wrong_command
 from holdfast.client.connection import connect
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from holdfast.runtime.text_safety import as_text, clean, command
 from holdfast.schemas import names
 
@@ -19,7 +19,7 @@ async def send(*, run: str, text: str, steer: bool) -> int:
     Raises:
         CommandError: there is no such run, or it is no conversation.
     """
-    remote = RemoteRun(await connect(), run, listens=True)
+    remote = RunHandle(await connect(), run, listens=True)
     await remote.look()
     message = {"role": "user", "content": text}
     if steer:
@@ -32,7 +32,7 @@ async def send(*, run: str, text: str, steer: bool) -> int:
 
 async def close(*, run: str) -> int:
     """End a conversation; raises as `send` does."""
-    remote = RemoteRun(await connect(), run, listens=True)
+    remote = RunHandle(await connect(), run, listens=True)
     await remote.look()
     await remote.signal(names.CLOSE)
     print(f"{clean(run)} ends when its turn is over.")
@@ -41,7 +41,7 @@ async def close(*, run: str) -> int:
 
 async def cancel(*, run: str) -> int:
     """Ask a run to end; raises as `send` does."""
-    remote = RemoteRun(await connect(), run)
+    remote = RunHandle(await connect(), run)
     look = await remote.look()
     if look.closed:
         print(f"{clean(run)} has ended already.")
@@ -51,7 +51,7 @@ async def cancel(*, run: str) -> int:
     return DONE
 
 
-async def _answer(remote: RemoteRun, message: dict[str, str]) -> object:
+async def _answer(remote: RunHandle, message: dict[str, str]) -> object:
     try:
         return await remote.send(message)
     except ApplicationError as refusal:

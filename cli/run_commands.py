@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from temporalio.client import Client
 
-from holdfast.cli.prompts.answers import Answers
+from holdfast.cli.prompts.answers import AnswerSource
 from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.follow import follow
 from holdfast.cli.screens.screen import screen_for
 from holdfast.client.command_errors import DONE, misunderstood, wrong_command
 from holdfast.client.connection import connect
 from holdfast.client.signing import Signer, signer_of
-from holdfast.client.start import New, start
+from holdfast.client.start import StartRequest, start
 from holdfast.client.trace_headers import caller_in
 from holdfast.runtime.text_safety import as_json, clean, command
 from holdfast.schemas.base import Strict
@@ -34,9 +34,9 @@ class Person:
     groups: Sequence[str]
     signer: Signer | None
 
-    def answers(self) -> Answers:
+    def answers(self) -> AnswerSource:
         """What they say."""
-        return Answers.from_stdin(by=self.by, groups=self.groups, signer=self.signer)
+        return AnswerSource.from_stdin(by=self.by, groups=self.groups, signer=self.signer)
 
 
 async def run(
@@ -64,7 +64,7 @@ async def run(
     if checked.input is None and not checked.context:
         raise wrong_command("there is nothing to do", "say what with --input TEXT, @FILE or -")
     client = await connect()
-    new = New.run(checked, asked, caller=caller_in(os.environ))
+    new = StartRequest.run(checked, asked, caller=caller_in(os.environ))
     run_id = await start(client, new, run_id, task_queue)
     return await _started(client, run_id, detach=detach, json=json, person=person)
 
@@ -92,7 +92,7 @@ async def call(
     asked = _given(request)
     checked = _checked(CallRequest, asked, "call")
     client = await connect()
-    new = New.call(checked, asked, caller=caller_in(os.environ))
+    new = StartRequest.call(checked, asked, caller=caller_in(os.environ))
     run_id = await start(client, new, run_id, task_queue)
     return await _started(client, run_id, detach=detach, json=json, person=person)
 

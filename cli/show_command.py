@@ -11,11 +11,11 @@ from holdfast.cli.screens.console import console_for
 from holdfast.cli.screens.live import drawn
 from holdfast.client.command_errors import DONE
 from holdfast.client.connection import connect
-from holdfast.client.log_narration import Line, Story
+from holdfast.client.log_narration import LogNarration, NarrationLine
 from holdfast.client.question_text import elsewhere
-from holdfast.client.result import Ending
+from holdfast.client.result import RunEnding
 from holdfast.client.result_summary import ending_lines, tokens
-from holdfast.client.run_handle import Entry, RemoteRun, waiting_elsewhere
+from holdfast.client.run_handle import Entry, RunHandle, waiting_elsewhere
 from holdfast.runtime.text_safety import as_json, as_text, clean, command, date, one_line
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
@@ -31,7 +31,7 @@ async def show(*, run: str, json: bool) -> int:
         CommandError: there is no such run, no worker answers for it, or its output cannot be had;
             the rest of it has been printed then.
     """
-    remote = RemoteRun(await connect(), run)
+    remote = RunHandle(await connect(), run)
     look = await remote.look()
     entries = [entry async for entry in remote.entries(names.CONTEXT)]
     if json:
@@ -40,20 +40,20 @@ async def show(*, run: str, json: bool) -> int:
         return _checked(ending)
     console = console_for(sys.stdout)
     await _heading(console, remote)
-    _log(console, entries, Story(remote.id, whole=True))
+    _log(console, entries, LogNarration(remote.id, whole=True))
     if look.closed:
         return _checked(await _ended(console, remote))
     await _standing(console, remote)
     return DONE
 
 
-def _checked(ending: Ending | None) -> int:
+def _checked(ending: RunEnding | None) -> int:
     if ending is not None and ending.lacking is not None:
         raise ending.lacking
     return DONE
 
 
-async def _heading(console: Console, remote: RemoteRun) -> None:
+async def _heading(console: Console, remote: RunHandle) -> None:
     began = await remote.beginning()
     _field(console, "run", clean(remote.id))
     if began.summary:
@@ -61,7 +61,7 @@ async def _heading(console: Console, remote: RemoteRun) -> None:
     _field(console, "started", date(began.started))
 
 
-def _log(console: Console, entries: list[Entry], story: Story) -> None:
+def _log(console: Console, entries: list[Entry], story: LogNarration) -> None:
     for line in (line for entry in entries for line in story.tell(entry)):
         if console.is_terminal:
             console.print(drawn(line))
@@ -69,12 +69,12 @@ def _log(console: Console, entries: list[Entry], story: Story) -> None:
             print(_written(line))
 
 
-def _written(line: Line) -> str:
+def _written(line: NarrationLine) -> str:
     head = f"{line.at} {line.word} {line.text}".rstrip()
     return f"{head}\n{indent(line.body, '  ')}" if line.body else head
 
 
-async def _ended(console: Console, remote: RemoteRun) -> Ending:
+async def _ended(console: Console, remote: RunHandle) -> RunEnding:
     ending = await remote.ended()
     console.print()
     for name, text in ending_lines(ending):
@@ -82,7 +82,7 @@ async def _ended(console: Console, remote: RemoteRun) -> Ending:
     return ending
 
 
-async def _standing(console: Console, remote: RemoteRun) -> None:
+async def _standing(console: Console, remote: RunHandle) -> None:
     """Where a run stands that has not ended: state, status, usage, and what it waits for."""
     status = await remote.status()
     state = await remote.state()

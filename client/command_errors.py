@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.runtime.text_safety import command, one_line, shell
-from holdfast.validation.problems import faults_of
+from holdfast.validation.problems import problems_of
 
 DONE: Final = 0
 RUN_FAILED: Final = 1
@@ -89,7 +89,7 @@ def misunderstood(
 ) -> CommandError:
     """What was given is no `what`: the first thing that is wrong, its place, and what to do, which
     is `todo` where that thing does not say it itself."""
-    fault = faults_of(error, value, model)[0]
+    fault = problems_of(error, value, model)[0]
     wrong = f"that is no {what}: {replace(fault, mend='')}"
     return wrong_command(wrong, fault.mend or todo)
 

@@ -1,7 +1,7 @@
 """A run's log told to a person: each entry in the words of somebody who was there.
 
-A `Line` is one thing that happened. The screens draw lines in their own ways and decide on nothing
-else. Every text in a line is clean: see `runtime.text_safety`.
+A `NarrationLine` is one thing that happened. The screens draw lines in their own ways and decide on
+nothing else. Every text in a line is clean: see `runtime.text_safety`.
 """
 
 import json
@@ -59,7 +59,7 @@ def decided_as(decision: str, kind: str) -> str:
 
 
 @dataclass(frozen=True)
-class Line:
+class NarrationLine:
     """One thing that happened: when, what in a word, on what, and at length.
 
     What is `minor` shows in the lines around it too, and can be left out where room is scarce. What
@@ -75,7 +75,7 @@ class Line:
     outside: bool = False
 
 
-class Story:
+class LogNarration:
     """Tells the entries of one run, in order. It remembers the calls, to name them later.
 
     `whole` tells all arguments of every call, however long they are; `commands` tells what to type
@@ -93,7 +93,7 @@ class Story:
         self._plans: dict[str, dict[str, Any]] = {}
         self._kinds: dict[str, str] = {}
 
-    def tell(self, entry: Entry) -> list[Line]:
+    def tell(self, entry: Entry) -> list[NarrationLine]:
         """The lines of an entry; none for one that tells a person nothing new."""
         telling = _TELLINGS.get(str(entry.get("type")))
         return telling(self, clock(entry.get("at")), entry) if telling else []
@@ -105,7 +105,7 @@ class Story:
         label = self._labels.get(call_id) or str(entry.get("tool") or "")
         return one_line(f"{call_id} {label}", _NAME_CHARS) + self._whose.get(call_id, "")
 
-    def _message(self, at: str, entry: Entry) -> list[Line]:
+    def _message(self, at: str, entry: Entry) -> list[NarrationLine]:
         message = entry["message"]
         # In composed calling, the content is the model's JSON, calls and all.
         body = _content(message.get("said", message.get("content", "")))
@@ -117,31 +117,33 @@ class Story:
             case "tool":
                 tone: Tone = "bad" if message.get("isError") else "quiet"
                 outside = is_from_outside(message.get("content"))
-                result = Line(at, "result", self.name(message), body, tone, outside=outside)
+                result = NarrationLine(
+                    at, "result", self.name(message), body, tone, outside=outside
+                )
                 return [*self._held(message), result]
             case "assistant":
-                return [Line(at, "model", "", body, "said")] if body else []
+                return [NarrationLine(at, "model", "", body, "said")] if body else []
             case role:
                 outside = is_from_outside(message.get("content"))
-                return [Line(at, clean(role), "", body, "said", outside=outside)]
+                return [NarrationLine(at, clean(role), "", body, "said", outside=outside)]
 
-    def _turn(self, at: str, entry: Entry) -> list[Line]:
-        return [Line(at, "turn", str(entry["turn"]), tone="turn")]
+    def _turn(self, at: str, entry: Entry) -> list[NarrationLine]:
+        return [NarrationLine(at, "turn", str(entry["turn"]), tone="turn")]
 
-    def _skill(self, at: str, entry: Entry) -> list[Line]:
-        return [Line(at, "skill", one_line(str(entry["skill"]), _NAME_CHARS))]
+    def _skill(self, at: str, entry: Entry) -> list[NarrationLine]:
+        return [NarrationLine(at, "skill", one_line(str(entry["skill"]), _NAME_CHARS))]
 
-    def _summary(self, at: str, entry: Entry) -> list[Line]:
+    def _summary(self, at: str, entry: Entry) -> list[NarrationLine]:
         text = f"the model reads this in place of entries 1 to {entry['upto']}"
-        return [Line(at, "summary", text, clean(str(entry["text"])), "quiet")]
+        return [NarrationLine(at, "summary", text, clean(str(entry["text"])), "quiet")]
 
-    def _call(self, at: str, entry: Entry) -> list[Line]:
+    def _call(self, at: str, entry: Entry) -> list[NarrationLine]:
         self._labels[entry["callId"]] = entry.get("label") or entry.get("tool") or ""
         if whose := _whose(entry):
             self._whose[entry["callId"]] = whose
         why = filter(None, [_waits(entry.get("waitsFor")), _because(entry.get("reasoning"))])
         text, arguments = self._given(entry)
-        return [Line(at, "call", text, "\n".join([*why, *arguments]))]
+        return [NarrationLine(at, "call", text, "\n".join([*why, *arguments]))]
 
     def _given(self, entry: Entry) -> tuple[str, list[str]]:
         """A call and its arguments in a line; apart from it, those that have no room there."""
@@ -150,13 +152,13 @@ class Story:
             return name, [as_json(entry["arguments"], indent=2)]
         return f"{name}  {short}".rstrip(), []
 
-    def _asked(self, at: str, entry: Entry) -> list[Line]:
+    def _asked(self, at: str, entry: Entry) -> list[NarrationLine]:
         self._labels.setdefault(entry["callId"], entry["approval"].get("label", ""))
         if reminder := entry.get("reminder"):
-            return [Line(at, "reminds", f"{self.name(entry)} ({reminder})", tone="asks")]
+            return [NarrationLine(at, "reminds", f"{self.name(entry)} ({reminder})", tone="asks")]
         self._kinds[entry["callId"]] = str(entry["approval"].get("kind", "call"))
         self._plan(entry["callId"], entry["approval"])
-        return [Line(at, "asks", self.name(entry), tone="asks", minor=True)]
+        return [NarrationLine(at, "asks", self.name(entry), tone="asks", minor=True)]
 
     def _plan(self, plan_id: str, approval: Mapping[str, Any]) -> None:
         """Remember the calls of a plan, to tell later what was changed."""
@@ -164,27 +166,29 @@ class Story:
             calls = calls_shown(approval.get("arguments") or {})
             self._plans[plan_id] = {call["id"]: call.get("arguments") for call in calls}
 
-    def _decision(self, at: str, entry: Entry) -> list[Line]:
+    def _decision(self, at: str, entry: Entry) -> list[NarrationLine]:
         name = self.name(entry)
         if ignored := entry.get("ignored"):
-            return [Line(at, "ignored", f"{name}: {one_line(ignored, 300)}", tone="bad")]
+            return [NarrationLine(at, "ignored", f"{name}: {one_line(ignored, 300)}", tone="bad")]
         if (decided := entry.get("decided")) is None:
             outcome = one_line(str(entry.get("outcome") or "the wait is over"), 300)
-            return [Line(at, "decided", f"{name}: {outcome}")]
+            return [NarrationLine(at, "decided", f"{name}: {outcome}")]
         verdict = decided_as(decided["decision"], self._kinds.get(entry["callId"], "call"))
         planned = self._plans.get(entry["callId"])
         by = f" by {one_line(decided['by'], _NAME_CHARS)}" if decided.get("by") else ""
         by += " (signed)" if decided.get("signed") else ""
         tone: Tone = "bad" if decided["decision"] in ("deny", "give_up") else "good"
         changed = _changed(entry, decided, planned)
-        return [Line(at, "decided", f"{name}: {verdict}{by}", changed, tone)]
+        return [NarrationLine(at, "decided", f"{name}: {verdict}{by}", changed, tone)]
 
-    def _start(self, at: str, entry: Entry) -> list[Line]:
+    def _start(self, at: str, entry: Entry) -> list[NarrationLine]:
         text, arguments = self._given(entry)
         where = [self._delegate(entry)] if entry.get("delegate") else []
         # Arguments are told where it waited, and they are known only now.
         minor = entry.get("arguments") is None and not where
-        return [Line(at, "starts", text, "\n".join([*where, *arguments]), "quiet", minor=minor)]
+        return [
+            NarrationLine(at, "starts", text, "\n".join([*where, *arguments]), "quiet", minor=minor)
+        ]
 
     def _delegate(self, entry: Entry) -> str:
         """Who carries a call out in a run of its own, and how to see that."""
@@ -194,7 +198,7 @@ class Story:
         run_id = names.delegate_id(self._run_id, str(entry.get("callId")))
         return f"by {agent}: {command('watch', run_id)}"
 
-    def _end(self, at: str, entry: Entry) -> list[Line]:
+    def _end(self, at: str, entry: Entry) -> list[NarrationLine]:
         if (error := entry.get("error")) is None:
             if entry.get("value") is not None:
                 self._ended[entry["callId"]] = entry
@@ -203,9 +207,9 @@ class Story:
         self._failed[entry["callId"]] = None
         code = one_line(str(error.get("code")), _NAME_CHARS)
         message = beside(code, str(error.get("message", "")))
-        return [Line(at, "ends", f"{self.name(entry)}: {code}", message, "bad")]
+        return [NarrationLine(at, "ends", f"{self.name(entry)}: {code}", message, "bad")]
 
-    def _held(self, message: Entry) -> list[Line]:
+    def _held(self, message: Entry) -> list[NarrationLine]:
         """The end of a call whose value was held back: told where its result does not show it."""
         if (entry := self._ended.pop(str(message.get("callId")), None)) is None:
             return []
@@ -213,32 +217,34 @@ class Story:
         value = entry["value"] if hidden else None
         return [self._good_end(clock(entry.get("at")), entry, value, entry.get("details"))]
 
-    def _good_end(self, at: str, entry: Entry, *values: Any) -> Line:
+    def _good_end(self, at: str, entry: Entry, *values: Any) -> NarrationLine:
         shown = [as_text(value) for value in values if value is not None]
-        return Line(at, "ends", self.name(entry), "\n".join(shown), "good", minor=not shown)
+        return NarrationLine(
+            at, "ends", self.name(entry), "\n".join(shown), "good", minor=not shown
+        )
 
-    def _write(self, at: str, entry: Entry) -> list[Line]:
+    def _write(self, at: str, entry: Entry) -> list[NarrationLine]:
         how = "" if entry.get("method", "set") == "set" else f" ({clean(entry['method'])})"
         value = one_line(as_json(entry.get("value")), 300)
         text = f"{one_line(entry['path'], 200)}{_whose(entry)}{how} = {value}"
-        return [Line(at, "writes", text, tone="quiet")]
+        return [NarrationLine(at, "writes", text, tone="quiet")]
 
-    def _notice(self, at: str, entry: Entry) -> list[Line]:
-        return [Line(at, "notice", one_line(entry["text"], 1000), tone="asks")]
+    def _notice(self, at: str, entry: Entry) -> list[NarrationLine]:
+        return [NarrationLine(at, "notice", one_line(entry["text"], 1000), tone="asks")]
 
 
-_TELLINGS: Final[dict[str, Callable[[Story, str, Entry], list[Line]]]] = {
-    "message": Story._message,
-    "write": Story._write,
-    "decision": Story._decision,
-    "notice": Story._notice,
-    "skill": Story._skill,
-    "summary": Story._summary,
-    "turn_start": Story._turn,
-    "tool_call": Story._call,
-    "confirmation_required": Story._asked,
-    "tool_start": Story._start,
-    "tool_end": Story._end,
+_TELLINGS: Final[dict[str, Callable[[LogNarration, str, Entry], list[NarrationLine]]]] = {
+    "message": LogNarration._message,
+    "write": LogNarration._write,
+    "decision": LogNarration._decision,
+    "notice": LogNarration._notice,
+    "skill": LogNarration._skill,
+    "summary": LogNarration._summary,
+    "turn_start": LogNarration._turn,
+    "tool_call": LogNarration._call,
+    "confirmation_required": LogNarration._asked,
+    "tool_start": LogNarration._start,
+    "tool_end": LogNarration._end,
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from holdfast.runtime.text_safety import as_json, cell, clean, one_line, shorten
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.plan import calls_shown, example_edit, no_call
 
 MAX_CALLS: Final = 100
@@ -21,7 +21,7 @@ class CannotStrikeError(ValueError):
         self.wrong, self.todo = wrong, todo
 
 
-def rows(waiting: Waiting) -> list[tuple[str, str]]:
+def rows(waiting: PendingApproval) -> list[tuple[str, str]]:
     """The calls by number and name, each with what it would do."""
     calls = list(calls_shown(waiting.arguments))
     told = [
@@ -54,7 +54,7 @@ def by_whom(call: Mapping[str, Any]) -> str:
     return f"by agent {one_line(str(agent), _LABEL_CHARS)}, in a run of its own" if agent else ""
 
 
-def how_to_edit(waiting: Waiting) -> str:
+def how_to_edit(waiting: PendingApproval) -> str:
     """An example of an edit; empty where no call is shown."""
     edit, means = example_edit(waiting.arguments)
     return f"edit, for example: {clean(edit)} ({clean(means)})" if edit else ""
@@ -65,7 +65,7 @@ def named(said: str) -> list[str]:
     return said.replace(",", " ").split()
 
 
-def without(waiting: Waiting, struck: Collection[str]) -> dict[str, Any]:
+def without(waiting: PendingApproval, struck: Collection[str]) -> dict[str, Any]:
     """What an edit says that strikes calls out of a plan.
 
     Raises:
@@ -86,7 +86,7 @@ def without(waiting: Waiting, struck: Collection[str]) -> dict[str, Any]:
     return {"calls": left}
 
 
-def _is_whole(waiting: Waiting) -> bool:
+def _is_whole(waiting: PendingApproval) -> bool:
     """Whether the plan is shown as it is decided on, and not in part."""
     shown = {"tool": waiting.tool, "arguments": waiting.arguments, "kind": "plan", "round": 1}
     return sha256(canonical_json(shown)) == waiting.digest

@@ -8,8 +8,8 @@ from typing import Final
 
 from holdfast.client import plan_text
 from holdfast.runtime.text_safety import cell, clean, command, date, one_line, since
-from holdfast.schemas.decision import Decided, Kind, Verdict, Waiting
-from holdfast.schemas.internal.delegate import PendingThere
+from holdfast.schemas.decision import Decided, Kind, PendingApproval, Verdict
+from holdfast.schemas.internal.delegate import DelegatePending
 
 _LABEL_CHARS = 60
 _INSTANCE_CHARS = 100
@@ -17,7 +17,7 @@ _VALUE_CHARS = 4_000
 
 
 @dataclass(frozen=True)
-class Choice:
+class DecisionOption:
     """One thing that a person may do: its key, its word with the key marked, what is decided.
 
     `others` are further ways to say it. Without a verdict the question is put off. One that
@@ -35,32 +35,32 @@ class Choice:
         return answer in (self.key, self.shown.replace("[", "").replace("]", ""), *self.others)
 
 
-_SKIP: Final = Choice("s", "[s]kip", None)
-CHOICES: Final[dict[Kind, tuple[Choice, ...]]] = {
+_SKIP: Final = DecisionOption("s", "[s]kip", None)
+CHOICES: Final[dict[Kind, tuple[DecisionOption, ...]]] = {
     "call": (
-        Choice("a", "[a]pprove", "approve", ("y", "yes")),
-        Choice("d", "[d]eny", "deny", ("n", "no")),
-        Choice("e", "[e]dit", "edit"),
-        Choice("r", "[r]espond", "respond"),
+        DecisionOption("a", "[a]pprove", "approve", ("y", "yes")),
+        DecisionOption("d", "[d]eny", "deny", ("n", "no")),
+        DecisionOption("e", "[e]dit", "edit"),
+        DecisionOption("r", "[r]espond", "respond"),
         _SKIP,
     ),
     "plan": (
-        Choice("a", "[a]pprove", "approve", ("y", "yes")),
-        Choice("d", "[d]eny", "deny", ("n", "no")),
-        Choice("k", "stri[k]e calls out", "edit", ("strike",), strikes=True),
-        Choice("e", "[e]dit", "edit"),
+        DecisionOption("a", "[a]pprove", "approve", ("y", "yes")),
+        DecisionOption("d", "[d]eny", "deny", ("n", "no")),
+        DecisionOption("k", "stri[k]e calls out", "edit", ("strike",), strikes=True),
+        DecisionOption("e", "[e]dit", "edit"),
         _SKIP,
     ),
     "reconcile": (
-        Choice("h", "[h]appened", "happened", ("y", "yes")),
-        Choice("c", "[c]arry out again", "did_not_happen", ("n", "no")),
-        Choice("g", "[g]ive up", "give_up"),
+        DecisionOption("h", "[h]appened", "happened", ("y", "yes")),
+        DecisionOption("c", "[c]arry out again", "did_not_happen", ("n", "no")),
+        DecisionOption("g", "[g]ive up", "give_up"),
         _SKIP,
     ),
     "budget": (
-        Choice("e", "[e]xtend", "approve", ("a", "approve", "y", "yes")),
-        Choice("l", "set the [l]imit", "edit"),
-        Choice("f", "[f]inish the run", "deny", ("d", "deny", "n", "no")),
+        DecisionOption("e", "[e]xtend", "approve", ("a", "approve", "y", "yes")),
+        DecisionOption("l", "set the [l]imit", "edit"),
+        DecisionOption("f", "[f]inish the run", "deny", ("d", "deny", "n", "no")),
         _SKIP,
     ),
 }
@@ -86,23 +86,23 @@ _COMMANDS: Final[dict[Kind, str]] = {
 }
 
 
-def title(waiting: Waiting) -> str:
+def title(waiting: PendingApproval) -> str:
     """What waits: `Refund an order (t2c1)`."""
     return f"{what(waiting)} ({clean(waiting.call_id)})"
 
 
-def what(waiting: Waiting) -> str:
+def what(waiting: PendingApproval) -> str:
     """The call's name for people, and in a run with instances whose data it is about: `Refund an
     order for ada`."""
     return one_line(waiting.label or waiting.tool, _LABEL_CHARS) + _whose(waiting)
 
 
-def question(waiting: Waiting) -> str:
+def question(waiting: PendingApproval) -> str:
     """What the person is asked, in the run's own words where it has some."""
     return clean(waiting.question) or _QUESTIONS[waiting.kind]
 
 
-def effects(waiting: Waiting) -> str:
+def effects(waiting: PendingApproval) -> str:
     """What each decision does; of a plan, whose question says it, an example of an edit. Empty
     where the question says it all."""
     return (
@@ -110,13 +110,13 @@ def effects(waiting: Waiting) -> str:
     )
 
 
-def prompt(waiting: Waiting) -> str:
+def prompt(waiting: PendingApproval) -> str:
     """The line that asks for a key."""
     keys = "  ".join(choice.shown for choice in CHOICES[waiting.kind])
     return f"{clean(waiting.call_id)}:  {keys}  > "
 
 
-def arguments(waiting: Waiting) -> list[tuple[str, str]]:
+def arguments(waiting: PendingApproval) -> list[tuple[str, str]]:
     """The arguments by name, as a person checks them; of a plan, its calls. A long one says how
     much is not shown."""
     if waiting.kind == "plan":
@@ -127,12 +127,12 @@ def arguments(waiting: Waiting) -> list[tuple[str, str]]:
     ]
 
 
-def reasoning(waiting: Waiting) -> str:
+def reasoning(waiting: PendingApproval) -> str:
     """Why the model makes the call; empty where it did not say."""
     return clean(waiting.reasoning or "")
 
 
-def terms(waiting: Waiting) -> str:
+def terms(waiting: PendingApproval) -> str:
     """Until when, by whom, and who has decided already."""
     parts = [f"until {date(waiting.expires_at)} (asked {since(waiting.requested_at)} ago)"]
     if waiting.on_timeout:
@@ -147,20 +147,20 @@ def terms(waiting: Waiting) -> str:
     return " · ".join(parts)
 
 
-def how_to_decide(run_id: str, waiting: Waiting) -> str:
+def how_to_decide(run_id: str, waiting: PendingApproval) -> str:
     """The command that decides it, with its choices."""
     signed = " --key FILE" if waiting.signed else ""
     return f"{command('decide', run_id, waiting.call_id)} {_COMMANDS[waiting.kind]}{signed}"
 
 
-def elsewhere(there: PendingThere) -> str:
+def elsewhere(there: DelegatePending) -> str:
     """What waits in a delegate: the run, the call's name for people, the command that decides."""
     how = f"{command('decide', there.workflow_id, there.call_id)} {_COMMANDS[there.kind]}"
     name = one_line(there.label or there.tool, _LABEL_CHARS)
     return f"in {clean(there.workflow_id)}: {name}: {how}"
 
 
-def _whose(waiting: Waiting) -> str:
+def _whose(waiting: PendingApproval) -> str:
     return f" for {one_line(waiting.instance, _INSTANCE_CHARS)}" if waiting.instance else ""
 
 

@@ -17,7 +17,7 @@ _GOOD: Final = ("completed", "stopped")
 
 
 @dataclass(frozen=True)
-class Ending:
+class RunEnding:
     """The end of a run. `code` and `message` are there for a run that failed, `result` for one
     that did not. Where the output is a reference still, `told` is what people read in its place;
     where all of it was wanted, `lacking` says why it cannot be had. `spent` is what one that failed
@@ -50,30 +50,30 @@ class Ending:
         return entry
 
 
-def of_result(value: Any) -> Ending:
+def of_result(value: Any) -> RunEnding:
     """The end of a run that returned."""
     try:
         result = RunResult.read(value)
     except ValidationError:
         # Somebody else's workflow under our name, or a future one: say what there is.
         status = value.get("status", "completed") if isinstance(value, Mapping) else "completed"
-        return Ending(str(status), message="its result cannot be read by this version")
-    return Ending(result.status, result=result)
+        return RunEnding(str(status), message="its result cannot be read by this version")
+    return RunEnding(result.status, result=result)
 
 
-def of_failure(error: WorkflowFailureError) -> Ending:
+def of_failure(error: WorkflowFailureError) -> RunEnding:
     """The end of a run that did not return."""
     match error.cause:
         case ApplicationError(type=str() as code, message=message, details=details):
-            return Ending("failed", code, message, spent=_spent(details))
+            return RunEnding("failed", code, message, spent=_spent(details))
         case CancelledError():
-            return Ending("cancelled", "cancelled", "the run was cancelled")
+            return RunEnding("cancelled", "cancelled", "the run was cancelled")
         case TerminatedError(message=message):
-            return Ending("terminated", "terminated", message or "the run was terminated")
+            return RunEnding("terminated", "terminated", message or "the run was terminated")
         case exceptions.TimeoutError():
-            return Ending("timed_out", "timed_out", "the run took longer than it was given")
+            return RunEnding("timed_out", "timed_out", "the run took longer than it was given")
         case cause:
-            return Ending("failed", "failed", str(cause))
+            return RunEnding("failed", "failed", str(cause))
 
 
 def _spent(details: Sequence[Any]) -> Spent | None:

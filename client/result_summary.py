@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from holdfast.client.result import Ending
+from holdfast.client.result import RunEnding
 from holdfast.runtime.text_safety import as_json, as_text, beside, clean
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunResult, Spent
 
 
-def ending_lines(ending: Ending) -> Iterator[tuple[str, str]]:
+def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
     """Name and text of what is to be said at the end: output, state, status; or the error."""
     if ending.result is not None:
         if ending.told or ending.result.output is not None:
@@ -21,7 +21,7 @@ def ending_lines(ending: Ending) -> Iterator[tuple[str, str]]:
     yield ending.status, detail(ending)
 
 
-def detail(ending: Ending) -> str:
+def detail(ending: RunEnding) -> str:
     """What belongs to the status: what the run used, or why it failed."""
     if ending.result is not None:
         return used(ending.result)

@@ -42,14 +42,14 @@ from holdfast.client.command_errors import (
     wrong_command,
 )
 from holdfast.client.diagnosis import unanswered
-from holdfast.client.result import Ending
+from holdfast.client.result import RunEnding
 from holdfast.client.stored_results import in_brief, with_output
 from holdfast.client.stream.heartbeats import Streaming as Streaming  # a look has it
 from holdfast.client.stream.heartbeats import Update, streaming_in, updates_in
 from holdfast.runtime.text_safety import command
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, Receipt, Waiting
-from holdfast.schemas.internal.delegate import DelegateView, PendingThere
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.schemas.internal.delegate import DelegatePending, DelegateView
 from holdfast.schemas.tool import ShownTool
 
 _PAGE_ENTRIES = 200
@@ -70,7 +70,7 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Look:
+class RunDescription:
     """What Temporal knows of a run. `place` changes whenever the run has moved on.
 
     `in_line` is the request that waits for its turn at an endpoint that takes so many a minute.
@@ -88,14 +88,14 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class RunStart:
     """When a run was started, and the words that it was started with."""
 
     started: datetime
     summary: str | None
 
 
-class RemoteRun:
+class RunHandle:
     """A run by its id, through continue-as-new.
 
     `listens` says that something is to be said to it, which a single call does not hear.
@@ -107,7 +107,7 @@ class RemoteRun:
         self._client = client
         self._handle = client.get_workflow_handle(run_id)
 
-    async def look(self) -> Look:
+    async def look(self) -> RunDescription:
         """What the server knows of the run.
 
         Raises:
@@ -115,7 +115,7 @@ class RemoteRun:
         """
         description = await self.describe()
         raw = description.raw_description
-        return Look(
+        return RunDescription(
             place=(description.run_id, description.history_length),
             closed=description.status in _CLOSED,
             busy=bool(raw.pending_activities),
@@ -134,7 +134,7 @@ class RemoteRun:
         self._check_type(description.workflow_type)
         return description
 
-    async def beginning(self) -> Beginning:
+    async def beginning(self) -> RunStart:
         """How the run was started; raises as `look` does.
 
         Of a run that has continued as new, its first part alone knows; where retention has removed
@@ -148,7 +148,7 @@ class RemoteRun:
             except RPCError as error:
                 if error.status != RPCStatusCode.NOT_FOUND:
                     raise rpc_problem(error, self.id) from error
-        return Beginning(run.start_time, await run.static_summary())
+        return RunStart(run.start_time, await run.static_summary())
 
     def _check_type(self, workflow: str) -> None:
         if workflow not in names.WORKFLOWS:
@@ -176,7 +176,7 @@ class RemoteRun:
         found: list[Entry] = await self._query(log, {"after": after, "limit": limit})
         return found
 
-    async def waiting(self) -> list[Waiting]:
+    async def waiting(self) -> list[PendingApproval]:
         """The calls that wait for a person: none, once it has ended; raises as `entries` does, and
         where what waits is of another version."""
         try:
@@ -184,7 +184,7 @@ class RemoteRun:
         except WorkflowQueryRejectedError:
             return []
         try:
-            return [Waiting.read(item) for item in found]
+            return [PendingApproval.read(item) for item in found]
         except ValidationError:
             wrong = f"what waits in run {self.id} cannot be read by this version of Holdfast"
             raise CommandError(wrong, "take that of its worker", RUN_FAILED) from None
@@ -202,7 +202,7 @@ class RemoteRun:
         """The run's state, or what an instance sees; raises as `entries` does."""
         return await self._query(names.STATE, *([] if instance is None else [instance]))
 
-    async def ended(self, *, whole: bool = True) -> Ending:
+    async def ended(self, *, whole: bool = True) -> RunEnding:
         """How a closed run ended. The server knows it: no worker is needed.
 
         Where the output is kept outside of Temporal and not wanted whole, its beginning is told.
@@ -368,7 +368,7 @@ def _check_cancelled(error: WorkflowUpdateRPCTimeoutOrCancelledError) -> None:
         raise asyncio.CancelledError from error
 
 
-def waiting_elsewhere(status: dict[str, Any]) -> list[PendingThere]:
+def waiting_elsewhere(status: dict[str, Any]) -> list[DelegatePending]:
     """What waits for a person in the delegates of a run, by its status."""
     views = [DelegateView.read(view) for view in status.get("delegates", [])]
     return [there for view in views for there in view.pending]

@@ -45,7 +45,7 @@ class LacksAttributesError(CommandError):
 
 
 @dataclass(frozen=True)
-class Listed:
+class RunListing:
     """A run as a list has it. What waits in it is told by its tools alone: `since` is when the
     newest of it was asked, `until` when the first of it expires, `groups` are those who decide.
     `single`: it is a single call, which no agent made. `execution` tells it from others of its
@@ -65,7 +65,7 @@ class Listed:
     execution: str = ""
 
     @classmethod
-    def of(cls, run: WorkflowExecution) -> "Listed":
+    def of(cls, run: WorkflowExecution) -> "RunListing":
         """What a list says of a run."""
         said = {pair.key.name: pair.value for pair in run.typed_search_attributes}
         return cls(
@@ -85,7 +85,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RunFilter:
     """Which runs are wanted: those of which all of this is so. Of `groups`, one is enough."""
 
     agent: str = ""
@@ -128,7 +128,7 @@ def having(status: str | None) -> str:
             return f'{RUNS} AND ExecutionStatus = "Completed" AND {names.AGENT_STATUS} = "{status}"'
 
 
-async def listed(client: Client, query: str, limit: int = MAX_RUNS) -> list[Listed]:
+async def listed(client: Client, query: str, limit: int = MAX_RUNS) -> list[RunListing]:
     """The runs that a query finds, in the server's own order.
 
     Raises:
@@ -137,7 +137,7 @@ async def listed(client: Client, query: str, limit: int = MAX_RUNS) -> list[List
     """
     found = client.list_workflows(query, limit=limit, rpc_timeout=ANSWER)
     try:
-        return [Listed.of(run) async for run in found]
+        return [RunListing.of(run) async for run in found]
     except RPCError as error:
         raise _problem(error) from error
 

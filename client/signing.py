@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from holdfast.client.command_errors import wrong_command
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decision, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval
 
 VALID_SECONDS: Final = 300
 MAX_KEY_BYTES: Final = 100_000
@@ -56,7 +56,7 @@ class Signer:
             raise wrong_command(f"`--key`: {file} holds no private key", _WANTED) from None
         return cls(_usable(private, file), key_id)
 
-    def sign(self, decision: Decision, waiting: Waiting, run_id: str) -> Decision:
+    def sign(self, decision: Decision, waiting: PendingApproval, run_id: str) -> Decision:
         """The decision with a token that is good for it alone.
 
         Raises:
@@ -95,7 +95,9 @@ def _usable(private: object, file: str) -> Ed25519PrivateKey | RSAPrivateKey:
     raise wrong_command(f"`--key`: the key in {file} is not one that is taken", _WANTED)
 
 
-def _claims(decision: Decision, waiting: Waiting, run_id: str, now: float) -> dict[str, Any]:
+def _claims(
+    decision: Decision, waiting: PendingApproval, run_id: str, now: float
+) -> dict[str, Any]:
     claims: dict[str, Any] = {
         "sub": decision.by,
         "groups": decision.groups,
@@ -113,7 +115,7 @@ def _claims(decision: Decision, waiting: Waiting, run_id: str, now: float) -> di
     return claims
 
 
-def _digest(decision: Decision, waiting: Waiting) -> str:
+def _digest(decision: Decision, waiting: PendingApproval) -> str:
     """Of what would be carried out: of the call as it waits, or with the arguments of an edit."""
     if decision.decision != "edit":
         return decision.digest or waiting.digest
@@ -121,7 +123,7 @@ def _digest(decision: Decision, waiting: Waiting) -> str:
     return sha256(canonical_json({**asked, "arguments": decision.arguments}))
 
 
-def _asked_again(waiting: Waiting) -> dict[str, Any]:
+def _asked_again(waiting: PendingApproval) -> dict[str, Any]:
     """What stands in a digest beside tool and arguments; how often it was asked, no one is told."""
     if waiting.kind == "call":
         return {}

@@ -35,7 +35,7 @@ class TakenError(CommandError):
 
 
 @dataclass(frozen=True)
-class New:
+class StartRequest:
     """What is started: the workflow and its input, the name that it goes by, and what it is on.
 
     `by` is who starts it, as Temporal's UI says it, and `memo` what they remember it by; `caller`
@@ -78,7 +78,7 @@ class New:
         return f"Started with {self.by}" + (f", on this:\n\n    {said}" if said else ".")
 
 
-async def start(client: Client, new: New, run_id: str | None, task_queue: str) -> str:
+async def start(client: Client, new: StartRequest, run_id: str | None, task_queue: str) -> str:
     """Start it; the id is its own where none was chosen.
 
     Raises:

@@ -13,20 +13,20 @@ from typing import Any
 from temporalio.converter import DataConverter
 
 from holdfast.client.command_errors import RUN_FAILED, CommandError
-from holdfast.client.result import Ending
+from holdfast.client.result import RunEnding
 from holdfast.runtime.storage.locations import VARIABLE, of_reader, opened
 from holdfast.runtime.storage.store import StoreError, value_of
 from holdfast.runtime.text_safety import command
 from holdfast.schemas.internal.stored_value import Stored
 
 
-def in_brief(ending: Ending) -> Ending:
+def in_brief(ending: RunEnding) -> RunEnding:
     """The end of a run, with how its output begins where that is kept elsewhere."""
     stored = None if ending.result is None else Stored.of(ending.result.output)
     return ending if stored is None else replace(ending, told=_told(stored, "not read here"))
 
 
-async def with_output(ending: Ending, run_id: str, converter: DataConverter) -> Ending:
+async def with_output(ending: RunEnding, run_id: str, converter: DataConverter) -> RunEnding:
     """The end of a run, with its output in the place of what stands for it in the run."""
     stored = None if ending.result is None else Stored.of(ending.result.output)
     if ending.result is None or stored is None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from temporalio.client import Client
 
-from holdfast.client.run_lists import LacksAttributesError, Listed, counted, having, listed
+from holdfast.client.run_lists import LacksAttributesError, RunListing, counted, having, listed
 from holdfast.schemas import names
 
 # Up to so many times what is wanted is read: to look for a narrower window would take longer.
@@ -34,11 +34,11 @@ Place = tuple[datetime, str]
 
 
 @dataclass(frozen=True)
-class Order:
+class ListOrder:
     """By which time, and whether its latest comes first."""
 
     attribute: str
-    time: Callable[[Listed], datetime | None]
+    time: Callable[[RunListing], datetime | None]
     latest_first: bool = False
 
     @property
@@ -51,10 +51,10 @@ class Order:
         return self.sign * place[0].timestamp(), place[1]
 
 
-NEWEST: Final = Order(names.PENDING_SINCE, lambda run: run.since, latest_first=True)
-OLDEST: Final = Order(names.PENDING_SINCE, lambda run: run.since)
-EXPIRING: Final = Order(names.PENDING_UNTIL, lambda run: run.until)
-STARTED: Final = Order("StartTime", lambda run: run.started, latest_first=True)
+NEWEST: Final = ListOrder(names.PENDING_SINCE, lambda run: run.since, latest_first=True)
+OLDEST: Final = ListOrder(names.PENDING_SINCE, lambda run: run.since)
+EXPIRING: Final = ListOrder(names.PENDING_UNTIL, lambda run: run.until)
+STARTED: Final = ListOrder("StartTime", lambda run: run.started, latest_first=True)
 
 
 async def waiting_count_and_oldest(client: Client) -> tuple[int, datetime | None]:
@@ -74,8 +74,8 @@ async def waiting_count_and_oldest(client: Client) -> tuple[int, datetime | None
 
 
 async def first(
-    client: Client, query: str, order: Order, count: int, after: Place | None = None
-) -> list[Listed]:
+    client: Client, query: str, order: ListOrder, count: int, after: Place | None = None
+) -> list[RunListing]:
     """The first runs that a query finds, behind a place of the list: fewer than `count` where there
     are no more. Those whose time is not known are not among them.
 
@@ -84,7 +84,7 @@ async def first(
         CommandError: Temporal does not answer.
     """
     windows, least = _Windows(client, query, order, after), count
-    found: list[Listed] = []
+    found: list[RunListing] = []
     for _ in range(_MAX_ROUNDS):
         edge = await windows.edge(least)
         found = in_order(await listed(client, windows.within(edge)), order, after)
@@ -94,7 +94,9 @@ async def first(
     return found[:count]
 
 
-def in_order(runs: list[Listed], order: Order, after: Place | None = None) -> list[Listed]:
+def in_order(
+    runs: list[RunListing], order: ListOrder, after: Place | None = None
+) -> list[RunListing]:
     """The runs that stand behind a place, in order."""
     begin = None if after is None else order.key(after)
     keyed = [(order.key((at, run.id)), run) for run in runs if (at := order.time(run)) is not None]
@@ -108,7 +110,7 @@ class _Windows:
     An edge is told in seconds from the place, or from now where there is none; `None` is no edge.
     """
 
-    def __init__(self, client: Client, query: str, order: Order, after: Place | None) -> None:
+    def __init__(self, client: Client, query: str, order: ListOrder, after: Place | None) -> None:
         self._client, self._order = client, order
         self._begun = after is not None
         self._origin = datetime.now(UTC) if after is None else after[0]

@@ -24,7 +24,7 @@ _DIVIDERS: Final = ".:"
 _SET_CURRENT: Final = "temporal worker deployment set-current-version"
 
 
-class Version(NamedTuple):
+class DeploymentVersion(NamedTuple):
     """A build of a deployment."""
 
     deployment: str
@@ -58,14 +58,14 @@ def name(dividers: str = "") -> Callable[[str], str]:
 deployment_name, build_id = name(_DIVIDERS), name()
 
 
-def version_of(deployment: str | None, build: str | None) -> Version | None:
+def version_of(deployment: str | None, build: str | None) -> DeploymentVersion | None:
     """The version that is named, if one is.
 
     Raises:
         StartError: half of it is.
     """
     if deployment is not None and build is not None:
-        return Version(deployment, build)
+        return DeploymentVersion(deployment, build)
     if deployment is not None:
         raise wrong_setup("`--deployment` is there, and `--build` is not", "say which build it is")
     if build is not None:
@@ -73,7 +73,7 @@ def version_of(deployment: str | None, build: str | None) -> Version | None:
     return None
 
 
-def config(version: Version | None) -> WorkerDeploymentConfig | None:
+def config(version: DeploymentVersion | None) -> WorkerDeploymentConfig | None:
     """What every worker of this process tells Temporal: its runs stay where they are."""
     if version is None:
         return None
@@ -84,7 +84,7 @@ def config(version: Version | None) -> WorkerDeploymentConfig | None:
     )
 
 
-async def unrouted(client: Client, version: Version) -> str | None:
+async def unrouted(client: Client, version: DeploymentVersion) -> str | None:
     """What to do so that the worker is given runs, where it is not; None where it is, or where
     nobody may know."""
     asked = DescribeWorkerDeploymentRequest(

@@ -21,7 +21,7 @@ FAILED: Final = 1
 _kept: list[TextIO] = []
 
 
-class Answer(NamedTuple):
+class CheckAnswer(NamedTuple):
     """What a check came to: its exit code, and what it says on standard output and error."""
 
     code: int
@@ -30,9 +30,9 @@ class Answer(NamedTuple):
 
 
 def guarded(
-    work: Callable[[], Answer],
+    work: Callable[[], CheckAnswer],
     timeout: timedelta,
-    out_of_time: Callable[[traceback.StackSummary], Answer],
+    out_of_time: Callable[[traceback.StackSummary], CheckAnswer],
     clean: Callable[[str], str],
 ) -> int:
     """Do the work and say what it came to, and end the process if it is not done in time.
@@ -61,7 +61,7 @@ def guarded(
     try:
         answer = work()
     except Exception:
-        answer = Answer(FAILED, err=traceback.format_exc())
+        answer = CheckAnswer(FAILED, err=traceback.format_exc())
     timer.cancel()
     _say(answer, clean)
     return answer.code
@@ -77,7 +77,7 @@ def _silence() -> None:
     os.close(nowhere)
 
 
-def _say(answer: Answer, clean: Callable[[str], str]) -> None:
+def _say(answer: CheckAnswer, clean: Callable[[str], str]) -> None:
     for stream, text in zip(_kept, (answer.out, answer.err), strict=False):
         with suppress(BrokenPipeError):  # nobody listens any more
             stream.write(clean(text))

@@ -16,7 +16,7 @@ from temporalio.runtime import (
 )
 
 from holdfast.runtime.storage.store import StoreError
-from holdfast.runtime.telemetry.trace_context import Placed
+from holdfast.runtime.telemetry.trace_context import TraceContextFilter
 from holdfast.schemas import names
 
 
@@ -27,7 +27,7 @@ def log_to_stderr(clean: Callable[[str], str] = str) -> None:
         clean: takes out of a text what nobody is to read.
     """
     handler = logging.StreamHandler(sys.stderr)
-    for each in (_Brief(), Placed()):
+    for each in (_Brief(), TraceContextFilter()):
         handler.addFilter(each)
     handler.setFormatter(_Discreet(clean))
     logging.basicConfig(handlers=[handler])

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from holdfast.hosting.deployment import Version, build_id, deployment_name, version_of
+from holdfast.hosting.deployment import DeploymentVersion, build_id, deployment_name, version_of
 from holdfast.hosting.dev_server import DevServer
 from holdfast.hosting.probes import Where, read_where
 from holdfast.hosting.startup_errors import StartError, wrong_setup
@@ -37,7 +37,7 @@ MAX_CACHED_RUNS = 100_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class WorkerSettings:
     """How a worker is to be. `graceful_timeout` is how long activities may go on once it stops;
     `continue_after` is the number of events after which a run goes on under a new history;
     `knowledge_urls` is what addresses begin with that knowledge may be fetched from, and
@@ -65,7 +65,7 @@ class Settings:
     generate_timeout: timedelta = timedelta(hours=1)
     graceful_timeout: timedelta = timedelta(seconds=10)
     continue_after: int | None = None
-    version: Version | None = None
+    version: DeploymentVersion | None = None
     # Where probes are answered.
     health: Where | None = None
     # A run that waits holds about 140 KB. These are more than are ever at work at once; one that
@@ -88,7 +88,7 @@ class Check:
 class Options(NamedTuple):
     """What the worker is asked for: `dev` is the embedded server, `check` a check and no work."""
 
-    settings: Settings
+    settings: WorkerSettings
     dev: DevServer | None
     check: Check | None
 
@@ -108,7 +108,7 @@ def options(arguments: Sequence[str]) -> Options:
     how = {name: given.pop(name) for name in ("json", "composed", "timeout") if name in given}
     check = Check(**how) if given.pop("check", False) else None
     version = version_of(given.pop("deployment", None), given.pop("build", None))
-    settings = Settings(**given, version=version)
+    settings = WorkerSettings(**given, version=version)
     files = (settings.catalog, settings.endpoints, settings.encryption, settings.keys)
     if check and not (settings.tools or settings.notifiers or any(files)):
         todo = "name it with `--catalog DIR`, `--tools MODULE` or `--endpoints FILE`"
@@ -254,7 +254,7 @@ def _add_safekeeping(parser: _Parser) -> None:
 def _add_bounds(parser: _Parser) -> None:
     add = parser.add_argument
     for name in ("heartbeat", "generate", "graceful"):
-        default = format_duration(getattr(Settings, f"{name}_timeout"))
+        default = format_duration(getattr(WorkerSettings, f"{name}_timeout"))
         add(f"--{name}-timeout", metavar="TIME", type=_duration, help=f"default: {default}")
     history = f"the most of a run's history, {_span(MIN_EVENTS, MAX_EVENTS)}"
     suggested = "default: when Temporal suggests a new one"
@@ -265,7 +265,7 @@ def _add_bounds(parser: _Parser) -> None:
         metavar="N",
         type=_cached,
         help=f"the most open runs in memory, {_span(0, MAX_CACHED_RUNS)}; "
-        f"default: {Settings.max_cached_workflows}",
+        f"default: {WorkerSettings.max_cached_workflows}",
     )
 
 

@@ -57,7 +57,7 @@ def read_where(text: str) -> Where:
     return Where(address, int(port))
 
 
-class Health:
+class WorkerHealth:
     """How the worker of this process is; it is starting until it is told of one."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ async def _unreached(client: Client) -> str | None:
 
 
 @asynccontextmanager
-async def probed(where: Where | None, health: Health) -> AsyncIterator[None]:
+async def probed(where: Where | None, health: WorkerHealth) -> AsyncIterator[None]:
     """Answer probes, where somebody wants to know.
 
     Raises:
@@ -114,7 +114,7 @@ async def probed(where: Where | None, health: Health) -> AsyncIterator[None]:
 class Probes:
     """What answers probes about a worker."""
 
-    def __init__(self, health: Health) -> None:
+    def __init__(self, health: WorkerHealth) -> None:
         self._health = health
         self._open: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None

@@ -13,10 +13,10 @@ from holdfast.activities.notify.channels import Channels
 from holdfast.activities.notify.notifier_settings import NotifiersError, load_notifiers
 from holdfast.activities.ssrf_guard import knowledge_client, read_network
 from holdfast.catalog.catalog_files import folder_signature
-from holdfast.catalog.endpoints import EndpointsError, Models, http_client, load_models
-from holdfast.catalog.loader import CatalogError, Shelf, load_catalog
-from holdfast.catalog.reload import Reloading
-from holdfast.hosting.options import Settings
+from holdfast.catalog.endpoints import EndpointsError, ModelEndpoints, http_client, load_models
+from holdfast.catalog.loader import CatalogError, CurrentCatalog, load_catalog
+from holdfast.catalog.reload import CatalogReloader
+from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.startup_errors import StartError
 from holdfast.providers.ollama.host import with_local_ollama
 from holdfast.runtime.addresses import AddressError, Prefix
@@ -24,7 +24,7 @@ from holdfast.runtime.encryption.key_ring import KeyRing, RingError
 from holdfast.runtime.identity.key_sets import Keys, KeysError
 from holdfast.runtime.identity.key_settings import load_keys
 from holdfast.runtime.secrets import Secrets, secrets_in
-from holdfast.runtime.settings_files.file_problems import Problem
+from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.runtime.telemetry.telemetry_settings import (
     TelemetryError,
@@ -35,18 +35,18 @@ from holdfast.schemas.phrases import nearest
 
 
 @dataclass(frozen=True)
-class House:
+class WorkerResources:
     """What a worker works with, read and checked: its catalog, kept current, and its models.
 
     `web` is what knowledge is fetched with, `http` all else; `secrets` are what never leaves it,
     `telling` is what a collector is told of it, and `telemetry` what tells it so.
     """
 
-    shelf: Shelf
-    models: Models
+    shelf: CurrentCatalog
+    models: ModelEndpoints
     http: httpx.AsyncClient
     web: httpx.AsyncClient
-    reloading: Reloading
+    reloading: CatalogReloader
     secrets: Secrets
     ring: KeyRing | None = None
     keys: Sequence[Keys] = ()
@@ -58,12 +58,12 @@ class House:
 class LoadError(StartError):
     """Something that the settings name does not load; with every problem, by file and line."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[FileProblem]) -> None:
         super().__init__([str(problem) for problem in problems])
         self.problems = list(problems)
 
 
-def load(settings: Settings, secrets: Secrets | None = None) -> House:
+def load(settings: WorkerSettings, secrets: Secrets | None = None) -> WorkerResources:
     """Read and check everything that the settings name.
 
     Args:
@@ -89,10 +89,14 @@ def load(settings: Settings, secrets: Secrets | None = None) -> House:
         raise LoadError(problems)
     _check_notify(settings.notify, shelf.catalog.world.activities)
     secrets.learn([*models.secrets(), *channels.secrets()])
-    return House(shelf, models, http, web, reloading, secrets, ring, keys, channels, telling)
+    return WorkerResources(
+        shelf, models, http, web, reloading, secrets, ring, keys, channels, telling
+    )
 
 
-def _catalog(settings: Settings, endpoints: Collection[str] | None) -> tuple[Shelf, Reloading]:
+def _catalog(
+    settings: WorkerSettings, endpoints: Collection[str] | None
+) -> tuple[CurrentCatalog, CatalogReloader]:
     """The catalog, and what keeps it current.
 
     Raises:
@@ -110,42 +114,46 @@ def _catalog(settings: Settings, endpoints: Collection[str] | None) -> tuple[She
         task_queue=settings.task_queue,
         knowledge_urls=_prefixes(settings),
     )
-    shelf = Shelf(catalog)
+    shelf = CurrentCatalog(catalog)
     modules = sorted({each.source.file for each in catalog.imported})
-    return shelf, Reloading(shelf, folder, before, once=(*modules, *files))
+    return shelf, CatalogReloader(shelf, folder, before, once=(*modules, *files))
 
 
 def _check_notify(notify: str | None, activities: Collection[str]) -> None:
     if notify is not None and notify not in activities:
         todo = nearest(notify, activities, "`--tools` gives it some")
         reason = f"this worker has no activity `{notify}`"
-        raise LoadError([Problem("--notify", None, reason, todo)])
+        raise LoadError([FileProblem("--notify", None, reason, todo)])
 
 
-def _clients(settings: Settings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+def _clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
     """What is asked over HTTP: models and key sets, and knowledge."""
     try:
         networks = [read_network(text) for text in settings.knowledge_networks]
     except AddressError as error:
-        raise LoadError([Problem("--knowledge-network", None, error.reason, error.mend)]) from None
+        raise LoadError(
+            [FileProblem("--knowledge-network", None, error.reason, error.mend)]
+        ) from None
     try:
         return http_client(), knowledge_client(networks)
     except (ValueError, ImportError, httpx.InvalidURL):
         # What it says may hold the proxy's password.
         reason = "a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used"
         mend = "write it like http://proxy.acme.org:3128 (SOCKS is not spoken)"
-        raise LoadError([Problem("the environment", None, reason, mend)]) from None
+        raise LoadError([FileProblem("the environment", None, reason, mend)]) from None
 
 
-def _prefixes(settings: Settings) -> list[Prefix]:
+def _prefixes(settings: WorkerSettings) -> list[Prefix]:
     """The addresses that knowledge may be fetched from."""
     try:
         return [Prefix.read(text) for text in settings.knowledge_urls]
     except AddressError as error:
-        raise LoadError([Problem("--knowledge-url", None, error.reason, error.mend)]) from None
+        raise LoadError([FileProblem("--knowledge-url", None, error.reason, error.mend)]) from None
 
 
-def _models(settings: Settings, http: httpx.AsyncClient) -> tuple[Models | None, list[Problem]]:
+def _models(
+    settings: WorkerSettings, http: httpx.AsyncClient
+) -> tuple[ModelEndpoints | None, list[FileProblem]]:
     environ = os.environ if settings.endpoints else with_local_ollama(os.environ)
     try:
         return load_models(settings.endpoints, environ, http), []
@@ -153,7 +161,7 @@ def _models(settings: Settings, http: httpx.AsyncClient) -> tuple[Models | None,
         return None, error.problems
 
 
-def _ring(settings: Settings) -> tuple[KeyRing | None, list[Problem]]:
+def _ring(settings: WorkerSettings) -> tuple[KeyRing | None, list[FileProblem]]:
     if settings.encryption is None:
         return None, []
     try:
@@ -162,28 +170,32 @@ def _ring(settings: Settings) -> tuple[KeyRing | None, list[Problem]]:
         return None, error.problems
 
 
-def _keys(settings: Settings, http: httpx.AsyncClient) -> tuple[Sequence[Keys], list[Problem]]:
+def _keys(
+    settings: WorkerSettings, http: httpx.AsyncClient
+) -> tuple[Sequence[Keys], list[FileProblem]]:
     try:
         return load_keys(settings.keys, http, for_principals=settings.principal_tokens), []
     except KeysError as error:
         return (), error.problems
 
 
-def _channels(settings: Settings, http: httpx.AsyncClient) -> tuple[Channels, list[Problem]]:
+def _channels(
+    settings: WorkerSettings, http: httpx.AsyncClient
+) -> tuple[Channels, list[FileProblem]]:
     try:
         return load_notifiers(settings.notifiers, os.environ, http), []
     except NotifiersError as error:
         return Channels(), error.problems
 
 
-def _telling() -> tuple[TelemetrySettings, list[Problem]]:
+def _telling() -> tuple[TelemetrySettings, list[FileProblem]]:
     try:
         return read_telemetry(os.environ), []
     except TelemetryError as error:
-        return TelemetrySettings(), [Problem("the environment", None, error.wrong, error.todo)]
+        return TelemetrySettings(), [FileProblem("the environment", None, error.wrong, error.todo)]
 
 
-def holdings(house: House) -> str:
+def holdings(house: WorkerResources) -> str:
     """What a worker has, in a line."""
     catalog = house.shelf.catalog
     tools, agents = len(catalog.world.tools), len(catalog.agents)

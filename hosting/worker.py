@@ -22,14 +22,14 @@ from temporalio.worker import Interceptor, Worker
 from holdfast.activities.check_token import CheckToken
 from holdfast.activities.generate import Generate
 from holdfast.activities.interceptors.attempt_spans import TelemetryInterceptor, tracing_here
-from holdfast.activities.interceptors.auto_heartbeat import PulseInterceptor
-from holdfast.activities.interceptors.results import SizeInterceptor
+from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeatInterceptor
+from holdfast.activities.interceptors.results import ResultInterceptor
 from holdfast.activities.knowledge import FetchKnowledge
-from holdfast.activities.memory_access import Memories
-from holdfast.activities.model.chat_telemetry import Chats
-from holdfast.activities.model.conversation_cache import Conversations
-from holdfast.activities.model.page_prefetch import Handing, HandingInterceptor
-from holdfast.activities.model.run_queries import QueriedPages, Queries
+from holdfast.activities.memory_access import MemoryActivities
+from holdfast.activities.model.chat_telemetry import ChatTelemetry
+from holdfast.activities.model.conversation_cache import ConversationCache
+from holdfast.activities.model.page_prefetch import PagePrefetch, PagePrefetchInterceptor
+from holdfast.activities.model.run_queries import PageQueries, RunQueries
 from holdfast.activities.record_spans import SpanRecorder
 from holdfast.activities.resolve import AgentResolver
 from holdfast.hosting import deployment
@@ -37,13 +37,13 @@ from holdfast.hosting.check import check
 from holdfast.hosting.dev_server import DevServer, abandon, serving
 from holdfast.hosting.logs import log_to_stderr
 from holdfast.hosting.options import (
-    Settings as Settings,  # whoever builds a worker begins with these
+    WorkerSettings as WorkerSettings,  # whoever builds a worker begins with these
 )
 from holdfast.hosting.options import options
-from holdfast.hosting.probes import Health, probed
-from holdfast.hosting.resources import House, holdings, load
+from holdfast.hosting.probes import WorkerHealth, probed
+from holdfast.hosting.resources import WorkerResources, holdings, load
 from holdfast.hosting.sandbox import sandbox
-from holdfast.hosting.sdk_workarounds.cache_eviction import SteadyRunner
+from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
 from holdfast.hosting.shutdown import leave, until_stopped
 from holdfast.hosting.startup_errors import STOPPED, StartError
 from holdfast.hosting.temporal import (
@@ -60,7 +60,7 @@ from holdfast.schemas import names
 from holdfast.schemas.agent import WorkerFacts
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
-from holdfast.workflows.commands.heartbeat_policy import WatchInterceptor
+from holdfast.workflows.commands.heartbeat_policy import HeartbeatPolicyInterceptor
 from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
 from holdfast.workflows.publishing.trace import TracingInterceptor
 from holdfast.workflows.ui_details.metadata import DetailsInterceptor
@@ -75,7 +75,9 @@ MAX_ACTIVITIES = 100
 logger = logging.getLogger("holdfast")
 
 
-async def build_worker(client: Client, settings: Settings, house: House | None = None) -> Workers:
+async def build_worker(
+    client: Client, settings: WorkerSettings, house: WorkerResources | None = None
+) -> Workers:
     """A worker that is ready to run, with those that make the requests to its endpoints.
 
     Args:
@@ -89,12 +91,12 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
     house = house or load(settings)
     house.secrets.learn([client.service_client.config.api_key or ""])
     facts = await _facts(client, settings, house)
-    handing = Handing(Conversations())
+    handing = PagePrefetch(ConversationCache())
     generate = _generate(client, settings, house, handing)
     # Room for as many activities and local activities at once as the worker takes, and for looking
     # at the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
-    runner = SteadyRunner(sandbox())
+    runner = CacheEvictingRunner(sandbox())
     main = Worker(
         client,
         task_queue=settings.task_queue,
@@ -123,7 +125,7 @@ async def build_worker(client: Client, settings: Settings, house: House | None =
     return Workers(main, asking, _living(house, threads, settings))
 
 
-async def _facts(client: Client, settings: Settings, house: House) -> WorkerFacts:
+async def _facts(client: Client, settings: WorkerSettings, house: WorkerResources) -> WorkerFacts:
     """What runs are to know of the worker that resolves their agents."""
     return WorkerFacts(
         search_attributes=await usable_search_attributes(client),
@@ -143,24 +145,26 @@ async def _facts(client: Client, settings: Settings, house: House) -> WorkerFact
     )
 
 
-def _generate(client: Client, settings: Settings, house: House, handing: Handing) -> Generate:
+def _generate(
+    client: Client, settings: WorkerSettings, house: WorkerResources, handing: PagePrefetch
+) -> Generate:
     """What asks models, for this worker and for those of single endpoints."""
     return Generate(
         house.models,
-        QueriedPages(Queries(client)),
+        PageQueries(RunQueries(client)),
         handing.conversations,
         handing,
         settings.generate_timeout,
         house.secrets,
-        None if house.telemetry is None else Chats(house.telemetry),
+        None if house.telemetry is None else ChatTelemetry(house.telemetry),
     )
 
 
 def _asking(
     client: Client,
-    settings: Settings,
+    settings: WorkerSettings,
     generate: Generate,
-    house: House,
+    house: WorkerResources,
     endpoint: str,
     limit: int | None,
 ) -> Worker:
@@ -174,7 +178,7 @@ def _asking(
         activities=[generate.generate],
         interceptors=[
             TelemetryInterceptor(house.telemetry),
-            SizeInterceptor(keeper(client.data_converter), house.secrets),
+            ResultInterceptor(keeper(client.data_converter), house.secrets),
         ],
         max_task_queue_activities_per_second=None if limit is None else limit / 60,
         max_concurrent_activities=MAX_ACTIVITIES,
@@ -185,33 +189,43 @@ def _asking(
     )
 
 
-def _memory(settings: Settings) -> type:
+def _memory(settings: WorkerSettings) -> type:
     """A memory outlives every build, so it goes where the current one is."""
     return MemoryWorkflow if settings.version is None else MovingMemoryWorkflow
 
 
 def _interceptors(
-    client: Client, house: House, handing: Handing, settings: Settings
+    client: Client, house: WorkerResources, handing: PagePrefetch, settings: WorkerSettings
 ) -> list[Interceptor]:
     """What stands around workflows and activities, the outermost first: an activity is alive while
     its result is kept, too. `generate` sends heartbeats of its own.
     """
     own = [name for name in names.RESERVED_ACTIVITIES if name != names.GENERATE]
     carried = frozenset([*own, *(each.name for each in house.shelf.catalog.imported)])
-    watch = WatchInterceptor(carried, settings.heartbeat_timeout)
-    size = SizeInterceptor(keeper(client.data_converter), house.secrets)
-    handed = HandingInterceptor(handing)
+    watch = HeartbeatPolicyInterceptor(carried, settings.heartbeat_timeout)
+    size = ResultInterceptor(keeper(client.data_converter), house.secrets)
+    handed = PagePrefetchInterceptor(handing)
     told = TelemetryInterceptor(house.telemetry)
     traced = TracingInterceptor()
-    return [told, PulseInterceptor(carried), size, watch, handed, traced, DetailsInterceptor()]
+    return [
+        told,
+        AutoHeartbeatInterceptor(carried),
+        size,
+        watch,
+        handed,
+        traced,
+        DetailsInterceptor(),
+    ]
 
 
-def _own_activities(client: Client, house: House, facts: WorkerFacts) -> list[Callable[..., Any]]:
+def _own_activities(
+    client: Client, house: WorkerResources, facts: WorkerFacts
+) -> list[Callable[..., Any]]:
     """What the worker itself does for runs, beside asking models and the tools of its catalog."""
     told = house.telemetry
     tracing = None if told is None else partial(tracing_here, told)
     resolver = AgentResolver(house.shelf, facts, tracing)
-    memories = Memories(client, Queries(client))
+    memories = MemoryActivities(client, RunQueries(client))
     world = house.shelf.catalog.world
     knowledge = FetchKnowledge(house.web, world.folder, world.knowledge_urls)
     return [
@@ -226,7 +240,7 @@ def _own_activities(client: Client, house: House, facts: WorkerFacts) -> list[Ca
 
 @asynccontextmanager
 async def _living(
-    house: House, threads: ThreadPoolExecutor, settings: Settings
+    house: WorkerResources, threads: ThreadPoolExecutor, settings: WorkerSettings
 ) -> AsyncIterator[None]:
     """What goes on beside the worker for as long as it runs, and is closed after it."""
     looking = asyncio.create_task(house.reloading.go_on(threads, settings.between_looks))
@@ -243,7 +257,7 @@ async def _living(
 # The command.
 
 
-async def serve(settings: Settings, dev: DevServer | None, secrets: Secrets) -> None:
+async def serve(settings: WorkerSettings, dev: DevServer | None, secrets: Secrets) -> None:
     """Run a worker, and the embedded server if one is wanted, until the task is cancelled.
 
     Raises:
@@ -254,7 +268,7 @@ async def serve(settings: Settings, dev: DevServer | None, secrets: Secrets) -> 
         logger.warning("%s", warning)
     async with AsyncExitStack() as stack:
         house = await stack.enter_async_context(telling(house))
-        health = Health()
+        health = WorkerHealth()
         await stack.enter_async_context(probed(settings.health, health))
         where = connect_settings()
         if dev is not None:

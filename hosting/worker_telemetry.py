@@ -14,7 +14,7 @@ from typing import Final
 
 from temporalio.runtime import OpenTelemetryConfig, TelemetryConfig
 
-from holdfast.hosting.resources import House
+from holdfast.hosting.resources import WorkerResources
 from holdfast.runtime.telemetry.startup import start
 from holdfast.runtime.telemetry.telemetry_settings import secrets_of_telemetry
 
@@ -22,7 +22,7 @@ SERVICE: Final = "holdfast-worker"
 
 
 @asynccontextmanager
-async def telling(house: House) -> AsyncIterator[House]:
+async def telling(house: WorkerResources) -> AsyncIterator[WorkerResources]:
     """The house with what tells the collector of it, for as long as this stands."""
     house.secrets.learn(secrets_of_telemetry(os.environ))
     telemetry = start(house.telling, SERVICE, os.environ, house.secrets)
@@ -33,7 +33,7 @@ async def telling(house: House) -> AsyncIterator[House]:
             await asyncio.to_thread(telemetry.close)
 
 
-def core_metrics(house: House) -> TelemetryConfig | None:
+def core_metrics(house: WorkerResources) -> TelemetryConfig | None:
     """How the core of Temporal's SDK tells what it measures, under the name of the worker; None
     where nothing is measured."""
     settings, telemetry = house.telling, house.telemetry

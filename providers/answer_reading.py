@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from holdfast.providers.base import CutOff, Unreadable
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import refusal_in, shortened
 from holdfast.schemas.internal.solution import Solution, StopReason
 
@@ -26,7 +26,7 @@ class AnswerReading(ABC):
     called: str
     mark: str
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: StreamedAnswer) -> None:
         self.answer = answer
         self.stop: StopReason | None = None
         self.is_finished = False

@@ -39,7 +39,7 @@ _FORM = "Answer with JSON alone, valid against this JSON Schema:\n"
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedMessage:
     """A message as the bytes that a provider is sent.
 
     `later` must not stand between the results of one turn: it goes behind the last of them.
@@ -90,7 +90,7 @@ class Request:
         return replace(self, ask=ask, told=(*self.told, *notices))
 
 
-Encoder = Callable[[ChatMessage], Encoded]
+Encoder = Callable[[ChatMessage], EncodedMessage]
 
 
 class Sink(Protocol):
@@ -112,7 +112,7 @@ class Provider(Protocol):
 
     kind: str
 
-    def encode(self, message: ChatMessage, names: "ToolNames") -> Encoded:
+    def encode(self, message: ChatMessage, names: "ToolNames") -> EncodedMessage:
         """The message as this kind of provider is sent it, the tools under these names."""
 
     async def solve(self, request: Request, sink: Sink) -> Solution:
@@ -128,7 +128,7 @@ class ProviderError(Exception):
 
 
 @dataclass(eq=False)
-class Refused(ProviderError):
+class ProviderRefused(ProviderError):
     """The provider answered with an error. `message` is its own."""
 
     status: int

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 import httpx
 from temporalio.exceptions import ApplicationError
 
-from holdfast.providers.base import CutOff, ProviderError, Refused, TooLong, Unreadable
+from holdfast.providers.base import CutOff, ProviderError, ProviderRefused, TooLong, Unreadable
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.names import MODEL_ERROR
 
@@ -42,7 +42,9 @@ def model_error(
 
 def is_doubtful(error: ProviderError | httpx.HTTPError) -> bool:
     """Whether asking again may be in vain, and yet may help."""
-    return isinstance(error, Unreadable) or (isinstance(error, Refused) and _is_incapable(error))
+    return isinstance(error, Unreadable) or (
+        isinstance(error, ProviderRefused) and _is_incapable(error)
+    )
 
 
 def of_provider(
@@ -51,7 +53,7 @@ def of_provider(
     """Why the model `model` at `target` gave no solution. `doubtful` of the attempts so far ended
     as one whose error is doubtful, this one among them."""
     match error:
-        case Refused():
+        case ProviderRefused():
             return _refused(error, target, model, doubtful)
         case TooLong():
             return model_error(too_long(error, target))
@@ -85,7 +87,7 @@ def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     return timedelta(seconds=min(seconds, MAX_RETRY_DELAY.total_seconds()))
 
 
-def _refused(error: Refused, target: Target, model: str, doubtful: int) -> ApplicationError:
+def _refused(error: ProviderRefused, target: Target, model: str, doubtful: int) -> ApplicationError:
     said = f"{target.shown} answered {error.status}: {target.clean(error.message) or 'nothing'}"
     if error.status in RETRIED_STATUS or error.status >= 500:
         delay = retry_delay(error.headers, datetime.now(UTC))
@@ -98,7 +100,7 @@ def _refused(error: Refused, target: Target, model: str, doubtful: int) -> Appli
     return model_error(f"{said}. {mend}" if mend else said)
 
 
-def _is_incapable(error: Refused) -> bool:
+def _is_incapable(error: ProviderRefused) -> bool:
     message = error.message.lower()
     return error.status in _DOUBTFUL_STATUS and any(word in message for word in _INCAPABLE)
 
@@ -118,7 +120,7 @@ def _mend(status: int, target: Target, model: str) -> str:
             return ""
 
 
-def _ollama_mend(error: Refused, target: Target, model: str) -> str:
+def _ollama_mend(error: ProviderRefused, target: Target, model: str) -> str:
     """What only Ollama can be asked to mend: it serves models that were pulled."""
     if target.endpoint.provider == "ollama" and error.status == 404:
         return f"Pull it where Ollama runs (`ollama pull {model}`), or check the `baseUrl`"

@@ -7,7 +7,7 @@ out once, so a request is made again a few times at most.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from holdfast.providers.base import Refused, Request
+from holdfast.providers.base import ProviderRefused, Request
 
 _NO_TOOLS = "the endpoint has no tools: it was asked without, so no call could be made"
 _NO_TEMPERATURE = "the model takes no `temperature`: it was asked without; set it to null"
@@ -44,12 +44,12 @@ class Concession:
     with them again need not try.
     """
 
-    applies: Callable[[Request, Refused], bool]
+    applies: Callable[[Request, ProviderRefused], bool]
     made: Callable[[Request], Request]
     lasts: bool = False
 
 
-def concession_to(refused: Refused, request: Request) -> Concession:
+def concession_to(refused: ProviderRefused, request: Request) -> Concession:
     """What can be left out of the request that was refused.
 
     Raises:
@@ -61,7 +61,7 @@ def concession_to(refused: Refused, request: Request) -> Concession:
     raise refused
 
 
-def _lacks_tools(request: Request, refused: Refused) -> bool:
+def _lacks_tools(request: Request, refused: ProviderRefused) -> bool:
     """Whether the server says that it, or the model, has no tools. Servers whose tools are only
     switched off say how to switch them on: their operator should read that."""
     is_such = refused.status in (400, 404, 422, 500, 501)
@@ -73,7 +73,7 @@ def _without_tools(request: Request) -> Request:
     return request.without(*([_NO_TOOLS] if _is_forced(request) else []), tools=[])
 
 
-def _lacks_temperature(request: Request, refused: Refused) -> bool:
+def _lacks_temperature(request: Request, refused: ProviderRefused) -> bool:
     has_one = request.ask.model.temperature is not None
     return has_one and _is_bad(refused, ("temperature",), _NOT_THIS_VALUE)
 
@@ -83,7 +83,7 @@ def _without_temperature(request: Request) -> Request:
     return request.without(_NO_TEMPERATURE, model=settings)
 
 
-def _lacks_choice(request: Request, refused: Refused) -> bool:
+def _lacks_choice(request: Request, refused: ProviderRefused) -> bool:
     is_named = _is_bad(refused, ("tool_choice", "tool choice"), _NOT_FORCED)
     return is_named and _is_forced(request)
 
@@ -92,7 +92,7 @@ def _without_choice(request: Request) -> Request:
     return request.without(_NO_CHOICE, tool_choice="auto")
 
 
-def _lacks_form(request: Request, refused: Refused) -> bool:
+def _lacks_form(request: Request, refused: ProviderRefused) -> bool:
     return request.ask.output is not None and _is_bad(refused, _FORMS)
 
 
@@ -100,7 +100,7 @@ def _without_form(request: Request) -> Request:
     return request.with_form_told().without(_NO_FORM, output=None)
 
 
-def _lacks_usage(request: Request, refused: Refused) -> bool:
+def _lacks_usage(request: Request, refused: ProviderRefused) -> bool:
     has_own = "stream_options" in request.ask.model.options
     return not has_own and _is_bad(refused, ("stream_options",))
 
@@ -111,7 +111,7 @@ def _without_usage(request: Request) -> Request:
     return request.without(_NO_USAGE, model=settings)
 
 
-def _lacks_key(request: Request, refused: Refused) -> bool:
+def _lacks_key(request: Request, refused: ProviderRefused) -> bool:
     return bool(request.cache_key) and _is_bad(refused, ("prompt_cache_key",))
 
 
@@ -119,7 +119,7 @@ def _without_key(request: Request) -> Request:
     return replace(request, cache_key="")
 
 
-def _insists_on_turns(request: Request, refused: Refused) -> bool:
+def _insists_on_turns(request: Request, refused: ProviderRefused) -> bool:
     is_such = refused.status in (400, 422, 500)
     return not request.in_turns and is_such and _names(refused, _TURNS)
 
@@ -128,7 +128,7 @@ def _in_turns(request: Request) -> Request:
     return replace(request, in_turns=True)
 
 
-def _refuses_thoughts(request: Request, refused: Refused) -> bool:
+def _refuses_thoughts(request: Request, refused: ProviderRefused) -> bool:
     is_such = refused.status in (400, 422, 500) and not _names(refused, _MISSES_THOUGHTS)
     return not request.thoughtless and is_such and _names(refused, _THOUGHTS)
 
@@ -141,12 +141,12 @@ def _is_forced(request: Request) -> bool:
     return request.ask.tool_choice not in ("auto", "none")
 
 
-def _is_bad(refused: Refused, of: tuple[str, ...], how: tuple[str, ...] = ("",)) -> bool:
+def _is_bad(refused: ProviderRefused, of: tuple[str, ...], how: tuple[str, ...] = ("",)) -> bool:
     """Whether a bad request is refused for one of these things, in one of these ways."""
     return refused.status in (400, 422) and _names(refused, of, how)
 
 
-def _names(refused: Refused, of: tuple[str, ...], how: tuple[str, ...] = ("",)) -> bool:
+def _names(refused: ProviderRefused, of: tuple[str, ...], how: tuple[str, ...] = ("",)) -> bool:
     said = refused.message.lower()
     return any(word in said for word in of) and any(word in said for word in how)
 

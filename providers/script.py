@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, RootModel, field_validator
 
-from holdfast.providers.base import Encoded, Request, Sink, ToolNames, TooLong, Unanswerable
+from holdfast.providers.base import EncodedMessage, Request, Sink, ToolNames, TooLong, Unanswerable
 from holdfast.providers.content import text_of
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.schemas.base import Duration, Strict
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 from holdfast.schemas.message import ChatMessage, ImagePart
@@ -83,7 +83,7 @@ class Scenarios(Strict):
     scenarios: list[Scenario]
 
 
-class Answers(RootModel[list[ScriptedAnswer]]):
+class ScriptedAnswers(RootModel[list[ScriptedAnswer]]):
     """A file that is a list of answers, for every run."""
 
 
@@ -92,21 +92,21 @@ class Script:
 
     kind = "script"
 
-    def __init__(self, script: Scenarios | Answers) -> None:
-        if isinstance(script, Answers):
+    def __init__(self, script: Scenarios | ScriptedAnswers) -> None:
+        if isinstance(script, ScriptedAnswers):
             script = Scenarios(scenarios=[Scenario(answers=script.root)])
         self._scenarios = script.scenarios
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """As much of the message as the choice of an answer depends on."""
         match message.role:
             case "assistant":
-                return Encoded((_ANSWER,))
+                return EncodedMessage((_ANSWER,))
             case "user":
                 said = text_of(message.content, _unseen)
-                return Encoded((_SAID + said.encode("utf-8", "replace"),))
+                return EncodedMessage((_SAID + said.encode("utf-8", "replace"),))
             case _:
-                return Encoded()
+                return EncodedMessage()
 
     async def solve(self, request: Request, sink: Sink) -> Solution:
         """Give the next answer, word by word.
@@ -118,7 +118,7 @@ class Script:
         scripted = self._next(request.fragments)
         if scripted.too_long is not None:
             raise TooLong(400, _TOO_LONG, scripted.too_long)
-        answer = Answer(sink, request.names)
+        answer = StreamedAnswer(sink, request.names)
         answer.usage = Usage(**dict(scripted.usage))
         pause = scripted.pace.total_seconds() if scripted.pace else 0.0
         for word in _words(scripted.text):
@@ -144,7 +144,7 @@ class Script:
         )
 
 
-def _make(answer: Answer, call: ScriptedCall) -> None:
+def _make(answer: StreamedAnswer, call: ScriptedCall) -> None:
     draft = answer.call(call.tool, call.id)
     written = call.arguments
     answer.argue(draft, written if isinstance(written, str) else json.dumps(written))

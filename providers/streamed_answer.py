@@ -49,7 +49,7 @@ class WholeText:
         return self.bytes > self._limit_bytes
 
     def __str__(self) -> str:
-        return sound("".join(self._pieces))
+        return well_formed("".join(self._pieces))
 
 
 class CallDraft:
@@ -70,14 +70,15 @@ class CallDraft:
     def written(self, tool: str) -> WrittenCall:
         """The call, of `tool`, as the model wrote it."""
         call = WrittenCall(
-            provider_id=sound(self.provider_id) if self.provider_id else None, tool=sound(tool)
+            provider_id=well_formed(self.provider_id) if self.provider_id else None,
+            tool=well_formed(tool),
         )
         if self.arguments.is_over:
             return call.model_copy(update={"oversize_bytes": self.arguments.bytes})
         return call.model_copy(update={"arguments": parsed(str(self.arguments))})
 
 
-class Answer:
+class StreamedAnswer:
     """One answer of a model, piece by piece."""
 
     def __init__(self, sink: Sink, names: ToolNames) -> None:
@@ -100,7 +101,7 @@ class Answer:
         if not piece:
             return
         self._text.add(piece)
-        self._sink.text(sound(piece))
+        self._sink.text(well_formed(piece))
 
     def think(self, piece: str) -> None:
         """More of the thoughts that lead to the answer. They are no part of it, and told to nobody;
@@ -130,7 +131,7 @@ class Answer:
         """More of a call's arguments."""
         draft.arguments.add(piece)
         if draft.index < len(self.calls) and self.calls[draft.index] is draft:
-            self._sink.call(draft.index, self._names.ours(draft.name), sound(piece))
+            self._sink.call(draft.index, self._names.ours(draft.name), well_formed(piece))
 
     def solution(self, stop: StopReason | None) -> Solution:
         """The answer, within its bounds. `stop` is what the model said of why it stopped."""
@@ -149,7 +150,7 @@ class Answer:
                 provider_data=self.provider_data,
                 stop_reason=stop,
                 usage=self.usage,
-                model=sound(self.model[:MAX_MODEL_CHARACTERS]) if self.model else None,
+                model=well_formed(self.model[:MAX_MODEL_CHARACTERS]) if self.model else None,
                 notices=self.notices,
             )
         )
@@ -160,15 +161,15 @@ def parsed(text: str) -> dict[str, Any] | str:
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         plain = json.dumps(value, ensure_ascii=False)
-        if plain != sound(plain):
-            value = json.loads(sound(plain))
+        if plain != well_formed(plain):
+            value = json.loads(well_formed(plain))
     except (ValueError, RecursionError):
         return text
     fits = isinstance(value, dict) and _depth(value) <= MAX_ARGUMENTS_DEPTH
     return value if fits else text
 
 
-def sound(text: str) -> str:
+def well_formed(text: str) -> str:
     """The text with the halves of characters joined, and without those that have no other half."""
     try:
         text.encode()

@@ -12,7 +12,7 @@ from typing import Self
 import httpx
 
 from holdfast.schemas.phrases import quoted
-from holdfast.validation.problems import Fault
+from holdfast.validation.problems import ValueProblem
 
 MAX_ADDRESS_CHARACTERS = 2_000
 _PORTS = {"http": 80, "https": 443}
@@ -25,9 +25,9 @@ class AddressError(ValueError):
         super().__init__(f"{reason}; {mend}")
         self.reason, self.mend = reason, mend
 
-    def fault(self) -> Fault:
+    def fault(self) -> ValueProblem:
         """It, as a fault of who wrote the address."""
-        return Fault((), self.reason, self.mend)
+        return ValueProblem((), self.reason, self.mend)
 
 
 @dataclass(frozen=True)

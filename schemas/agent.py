@@ -300,7 +300,7 @@ class _Taken(Lenient):
         return self.model_dump(mode="json", by_alias=True, exclude={"worker": without})
 
 
-class Snapshot(_Taken):
+class AgentSnapshot(_Taken):
     """What a run takes with it when it starts and keeps until it ends."""
 
     agent: Agent

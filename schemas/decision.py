@@ -79,7 +79,7 @@ class Decided(Lenient):
     """Whether it was signed: `by` and `groups` are then what a checked token says."""
 
 
-class Waiting(Lenient):
+class PendingApproval(Lenient):
     """A call that waits for people, as they are shown it.
 
     `digest` is the SHA-256 of `{"arguments": …, "tool": …}` as JSON with sorted keys, no white

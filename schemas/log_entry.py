@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import JsonValue
 
 from holdfast.schemas.base import Lenient, canonical_json
-from holdfast.schemas.decision import Decided, Waiting
+from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.errors import CallError
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import ChatMessage
@@ -87,7 +87,7 @@ class SummaryEntry(Entry):
     text: str
 
 
-class TurnStart(Entry):
+class TurnStartEntry(Entry):
     """A request to the model begins."""
 
     type: Literal["turn_start"] = "turn_start"
@@ -95,7 +95,7 @@ class TurnStart(Entry):
     """Its number, from 1."""
 
 
-class ToolCall(Entry):
+class ToolCallEntry(Entry):
     """The model made a call; `arguments` as they would be carried out, where they are valid."""
 
     type: Literal["tool_call"] = "tool_call"
@@ -117,7 +117,7 @@ class ToolCall(Entry):
     """Whose data it reads and writes, in a run with instances."""
 
 
-class ConfirmationRequired(Entry):
+class ConfirmationRequiredEntry(Entry):
     """A call waits for a person. `reminder` counts how often it was asked again."""
 
     type: Literal["confirmation_required"] = "confirmation_required"
@@ -127,11 +127,11 @@ class ConfirmationRequired(Entry):
     """The call."""
     reminder: int = 0
     """How often it was asked again."""
-    approval: Waiting
+    approval: PendingApproval
     """What is asked."""
 
 
-class ToolStart(Entry):
+class ToolStartEntry(Entry):
     """A call is carried out now."""
 
     type: Literal["tool_start"] = "tool_start"
@@ -147,7 +147,7 @@ class ToolStart(Entry):
     """The agent whose run carries it out: a run of its own, with the id `<run>.<call>`."""
 
 
-class ToolEnd(Entry):
+class ToolEndEntry(Entry):
     """A call has its result. `value` is here only where the model is not shown all of it."""
 
     type: Literal["tool_end"] = "tool_end"
@@ -165,7 +165,7 @@ class ToolEnd(Entry):
     """What the tool says to logs and screens."""
 
 
-class TurnEnd(Entry):
+class TurnEndEntry(Entry):
     """A turn is over."""
 
     type: Literal["turn_end"] = "turn_end"
@@ -175,7 +175,7 @@ class TurnEnd(Entry):
     """What it used."""
 
 
-class Done(Entry):
+class DoneEntry(Entry):
     """The run ended with a result."""
 
     type: Literal["done"] = "done"
@@ -185,7 +185,7 @@ class Done(Entry):
     """What came of it."""
 
 
-class Error(Entry):
+class ErrorEntry(Entry):
     """The run failed or was cancelled."""
 
     type: Literal["error"] = "error"

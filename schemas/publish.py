@@ -18,7 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from holdfast.schemas import log_entry
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.base import format_duration
-from holdfast.schemas.decision import Decision, Receipt, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.json_schema import DEFINITION, DRAFT, IS_JSON_SCHEMA, JSON_SCHEMA, KEYWORDS
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.plan import Plan
@@ -75,7 +75,7 @@ PUBLISHED = {
     "decision": Published("Decision", Decision, "validation"),
     "plan": Published("Plan", Plan, "validation"),
     "receipt": Published("Receipt", Receipt, "serialization"),
-    "waiting": Published("Waiting call", Waiting, "serialization"),
+    "waiting": Published("Waiting call", PendingApproval, "serialization"),
     "shown-tool": Published("Shown tool", ShownTool, "serialization"),
     "page-request": Published("Page request", PageRequest, "validation"),
     "event": Published("Event", reduce(or_, EVENTS), "validation"),

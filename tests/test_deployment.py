@@ -11,19 +11,19 @@ from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentResponse
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior
 
-from holdfast.hosting.deployment import Version, unrouted
+from holdfast.hosting.deployment import DeploymentVersion, unrouted
 from holdfast.hosting.options import options
 from holdfast.hosting.startup_errors import StartError
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 
 
 def test_a_build_is_named_by_options_or_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options([]).settings.version is None
     named = ["--deployment", "team/desk", "--build", "v1.2"]
-    assert options(named).settings.version == Version("team/desk", "v1.2")
+    assert options(named).settings.version == DeploymentVersion("team/desk", "v1.2")
     monkeypatch.setenv("HOLDFAST_DEPLOYMENT", "desk")
     monkeypatch.setenv("HOLDFAST_BUILD", "7")
-    assert options([]).settings.version == Version("desk", "7")
+    assert options([]).settings.version == DeploymentVersion("desk", "7")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_temporal_does_not_take_is_refused(arguments: list[str], said: str)
 async def test_every_worker_of_a_process_is_of_its_build(client: Client, tmp_path: Path) -> None:
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text("fake: {provider: openai, baseUrl: 'http://127.0.0.1:1/v1'}\n")
-    settings = Settings(version=Version("desk", "1"), endpoints=endpoints)
+    settings = WorkerSettings(version=DeploymentVersion("desk", "1"), endpoints=endpoints)
     workers = await build_worker(client, settings)
     assert workers.others
     for each in (workers.main, *workers.others):
@@ -66,12 +66,12 @@ async def test_a_build_that_is_ramped_up_is_given_runs() -> None:
     answer.worker_deployment_info.routing_config.ramping_deployment_version.CopyFrom(ramping)
     service = SimpleNamespace(describe_worker_deployment=AsyncMock(return_value=answer))
     temporal = cast(Client, SimpleNamespace(namespace="default", workflow_service=service))
-    assert await unrouted(temporal, Version("desk", "2")) is None
-    assert await unrouted(temporal, Version("desk", "1")) is not None
+    assert await unrouted(temporal, DeploymentVersion("desk", "2")) is None
+    assert await unrouted(temporal, DeploymentVersion("desk", "1")) is not None
 
 
 async def test_a_build_that_nobody_has_heard_of_is_not_current(client: Client) -> None:
-    said = await unrouted(client, Version("nowhere", "1; 2"))
+    said = await unrouted(client, DeploymentVersion("nowhere", "1; 2"))
     assert said is not None
     assert said.startswith("build 1; 2 of deployment nowhere is not current")
     assert said.endswith("--deployment-name nowhere --build-id '1; 2'")

@@ -22,7 +22,7 @@ from temporalio.worker import Worker
 
 from holdfast.hosting import probes
 from holdfast.hosting.options import options
-from holdfast.hosting.probes import MAX_CONNECTIONS, Health, Probes, Where, probed
+from holdfast.hosting.probes import MAX_CONNECTIONS, Probes, Where, WorkerHealth, probed
 from holdfast.hosting.startup_errors import StartError
 from holdfast.hosting.worker_group import Workers
 from tests.faults.stage.proxy import Proxy
@@ -60,7 +60,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
         yield stack
 
 
-async def answers(health: Health, stack: AsyncExitStack) -> httpx.AsyncClient:
+async def answers(health: WorkerHealth, stack: AsyncExitStack) -> httpx.AsyncClient:
     """Who asks the probes of a worker that is so."""
     probes = await stack.enter_async_context(Probes(health))
     port = await probes.listen(Where(HERE, 0))
@@ -89,7 +89,7 @@ async def working(client: Client, stack: AsyncExitStack) -> Workers:
 async def test_a_worker_is_ready_from_its_start_to_its_stop(
     client: Client, stack: AsyncExitStack
 ) -> None:
-    health = Health()
+    health = WorkerHealth()
     asking = await answers(health, stack)
     assert await said(asking) == (503, "the worker is starting")
     async with AsyncExitStack() as work:
@@ -110,7 +110,7 @@ async def test_a_worker_that_temporal_does_not_serve_is_alive_and_not_ready(
     address, port = client.service_client.config.target_host.split(":")
     proxy = await stack.enter_async_context(Proxy(address, int(port)))
     cut = await Client.connect(proxy.address)
-    gone = Health()
+    gone = WorkerHealth()
     gone.started(workers, cut)
     asking = await answers(gone, stack)
     assert await said(asking) == (200, "the worker takes work")
@@ -121,7 +121,7 @@ async def test_a_worker_that_temporal_does_not_serve_is_alive_and_not_ready(
     assert line.startswith("Temporal does not serve the worker: ")
     assert (await said(asking, "/live"))[0] == 200
 
-    lost = Health()
+    lost = WorkerHealth()
     lost.started(workers, await Client.connect(f"{address}:{port}", namespace="no-such-namespace"))
     said_of_it = await said(await answers(lost, stack))
     assert said_of_it == (503, "Temporal does not serve the worker: NOT_FOUND")
@@ -155,7 +155,7 @@ class Answering:
 async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
     status: RPCStatusCode, why: str | None
 ) -> None:
-    temporal, works = Answering(status), Health()
+    temporal, works = Answering(status), WorkerHealth()
     workers = cast(Workers, SimpleNamespace(is_running=True))
     works.started(workers, cast(Client, temporal))
     assert await works.unready() == why
@@ -165,7 +165,7 @@ async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
 async def test_a_strange_question_is_answered_in_a_line_and_holds_nothing_up(
     stack: AsyncExitStack,
 ) -> None:
-    asking = await answers(Health(), stack)
+    asking = await answers(WorkerHealth(), stack)
     assert await said(asking, "/") == (404, "ask for /live or /ready")
     assert await said(asking, "/live?a=b") == (200, "the worker lives")
     assert (await asking.post("/live")).status_code == 405
@@ -194,7 +194,7 @@ async def test_who_asks_nothing_does_not_stay(
 ) -> None:
     monkeypatch.setattr(probes, "REQUEST_TIMEOUT_SECONDS", 0.05)
     monkeypatch.setattr(probes, "ASK_TIMEOUT_SECONDS", 0.05)
-    asking = await answers(Health(), stack)
+    asking = await answers(WorkerHealth(), stack)
     assert asking.base_url.port is not None
     reader, writer = await asyncio.open_connection(HERE, asking.base_url.port)
     writer.write(b"GET /live HTTP/1.1\r\n")
@@ -229,7 +229,7 @@ async def test_a_port_that_is_taken_stops_the_start() -> None:
     with socket.create_server((HERE, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StartError, match=f"{HERE} port {port} cannot be had: Address already"):
-            async with probed(Where(HERE, port), Health()):
+            async with probed(Where(HERE, port), WorkerHealth()):
                 pass
 
 

@@ -9,8 +9,8 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivation, Work
 from temporalio.client import Client
 from temporalio.worker import WorkflowInstance, WorkflowRunner
 
-from holdfast.hosting.sdk_workarounds.cache_eviction import SteadyRunner
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.support.eventually import eventually
 
 RESOLVED, UPDATED, READ = "resolve_activity", "do_update", "initialize_workflow"
@@ -59,7 +59,7 @@ def activation(job: str, *, again: bool = False) -> WorkflowActivation:
 def put_out(*activations: WorkflowActivation) -> list[str]:
     """The runs that are put out after these."""
     recorded, out, details = Recorded(), list[str](), Any
-    runner = SteadyRunner(recorded)
+    runner = CacheEvictingRunner(recorded)
     runner._put_out = out.append
     run = runner.create_instance(details)  # type: ignore[arg-type]  # nobody looks at them
     for n, each in enumerate(activations, start=1):
@@ -91,9 +91,9 @@ def test_which_are_put_out(activations: list[WorkflowActivation], out: list[str]
 async def test_a_worker_puts_them_out_in_its_own_loop(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = (await build_worker(client, Settings(task_queue="steady"))).main
+    made = (await build_worker(client, WorkerSettings(task_queue="steady"))).main
     runner, asked = made.config()["workflow_runner"], list[str]()
-    assert isinstance(runner, SteadyRunner)
+    assert isinstance(runner, CacheEvictingRunner)
     monkeypatch.setattr(made._bridge_worker, "request_workflow_eviction", asked.append)
     runner.serve(made)
     await asyncio.to_thread(runner._put_out, "run-1")

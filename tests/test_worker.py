@@ -18,13 +18,13 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError
 
 from holdfast.activities.interceptors.attempt_spans import TelemetryInterceptor
-from holdfast.activities.interceptors.results import SizeInterceptor
+from holdfast.activities.interceptors.results import ResultInterceptor
 from holdfast.catalog.loader import Catalog, load_catalog
 from holdfast.hosting.options import options
 from holdfast.hosting.resources import load
 from holdfast.hosting.startup_errors import UNREACHABLE, WRONG_SETUP, StartError
 from holdfast.hosting.temporal import usable_search_attributes, with_store
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.hosting.worker_group import Workers
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.locations import Bucket, Folder
@@ -87,8 +87,8 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def settings(place: Path, **more: Any) -> Settings:
-    return Settings(
+def settings(place: Path, **more: Any) -> WorkerSettings:
+    return WorkerSettings(
         **{
             "catalog": place,
             "tools": [str(place / "tools.py")],
@@ -225,7 +225,7 @@ async def test_whoever_asks_a_model_keeps_what_the_worker_keeps_to_itself(
 ) -> None:
     worker = await build_worker(client, settings(place))
     around = [type(each) for each in worker.others[0].config()["interceptors"]]
-    assert around == [TelemetryInterceptor, SizeInterceptor]
+    assert around == [TelemetryInterceptor, ResultInterceptor]
 
 
 async def test_what_lets_a_worker_in_elsewhere_is_its_secret(
@@ -366,7 +366,7 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HOLDFAST_ENCRYPTION", "keys/encryption.yaml")
     given, dev, check = options(["--heartbeat-timeout", "2s", "--tools", "a", "--tools", "b.py"])
     assert (dev, check) == (None, None)
-    assert given == Settings(
+    assert given == WorkerSettings(
         task_queue="from-the-environment",
         heartbeat_timeout=timedelta(seconds=2),
         max_cached_workflows=50,

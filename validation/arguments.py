@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.schemas.tool import Schema
 from holdfast.validation.coercion import coerce
-from holdfast.validation.lenient_json import read_json, sound
+from holdfast.validation.lenient_json import ensure_json, read_json
 from holdfast.validation.validator import errors
 from holdfast.validation.work_budget import bounded
 
@@ -31,7 +31,7 @@ def read_arguments(written: dict[str, Any] | str) -> dict[str, Any]:
     if isinstance(written, str) and not written.strip():
         return {}
     try:
-        value = read_json(written) if isinstance(written, str) else sound(written)
+        value = read_json(written) if isinstance(written, str) else ensure_json(written)
     except ValueError as error:
         raise InvalidArguments(f"the arguments are no JSON: {error}") from None
     if not isinstance(value, dict):

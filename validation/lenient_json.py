@@ -23,11 +23,11 @@ def read_json(text: str) -> Any:
     Raises:
         ValueError: it is no JSON all the same, or none that can be kept.
     """
-    value = sound(_loads(_unfenced(text)))
+    value = ensure_json(_loads(_unfenced(text)))
     return _without_halves(value) if _HALF.search(text) else value
 
 
-def sound(value: Any) -> Any:
+def ensure_json(value: Any) -> Any:
     """The value itself, which can be kept and shown.
 
     Raises:

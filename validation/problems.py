@@ -1,7 +1,7 @@
 """What is wrong with a value, and how it is said: where, why, and what to do.
 
-A `Fault` names its place within the value. Whoever knows where the value came from (a file and a
-line, a command's option, a run's input) puts that before it.
+A `ValueProblem` names its place within the value. Whoever knows where the value came from (a file
+and a line, a command's option, a run's input) puts that before it.
 """
 
 import re
@@ -34,14 +34,14 @@ MAX_TOLD_CHARS = 2_000
 
 
 @dataclass(frozen=True)
-class Fault:
+class ValueProblem:
     """One thing that does not load. `where` is its place in the value that was read."""
 
     where: Where
     reason: str
     mend: str
 
-    def under(self, *steps: str | int) -> "Fault":
+    def under(self, *steps: str | int) -> "ValueProblem":
         """The fault as whoever holds the value at `steps` sees it."""
         return replace(self, where=(*steps, *self.where))
 
@@ -56,22 +56,22 @@ def spelled(where: Where) -> str:
     return "".join(steps).removeprefix(".")
 
 
-def told(faults: Sequence[Fault]) -> str:
+def summarize_problems(faults: Sequence[ValueProblem]) -> str:
     """The first few faults in one line, for where there is no room to list them."""
     said = ". ".join(str(fault) for fault in faults[:MAX_FAULTS_TOLD])[:MAX_TOLD_CHARS]
     more = len(faults) - MAX_FAULTS_TOLD
     return f"{said}. And {more} more" if more > 0 else said
 
 
-def name_fault(name: str, key: str) -> Fault | None:
+def name_fault(name: str, key: str) -> ValueProblem | None:
     """Why a file's name cannot be the name of what is in it, if it cannot; `key` says another."""
     if re.match(NAME_PATTERN, name):
         return None
     mend = f"give the file another, or say one with `{key}`: {NAME_WORDS}"
-    return Fault((), f"the file's name {quoted(name)} is no good name", mend)
+    return ValueProblem((), f"the file's name {quoted(name)} is no good name", mend)
 
 
-def faults_of(error: ValidationError, value: Any, model: type[BaseModel]) -> list[Fault]:
+def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> list[ValueProblem]:
     """The faults that pydantic found when it read `value` as `model`.
 
     Of a union, pydantic tells what is wrong with every branch: only the branch that fits best is
@@ -84,14 +84,14 @@ def faults_of(error: ValidationError, value: Any, model: type[BaseModel]) -> lis
     for each in deepest:
         at_place.setdefault(each.where, []).append(each.details)
     faults = [
-        Fault(where, reason, mend)
+        ValueProblem(where, reason, mend)
         for where, errors in at_place.items()
         for reason, mend in _said(errors, field_names(model, where[:-1]))
     ]
     return [fault for fault in faults if not _is_misspelt(fault, faults)]
 
 
-def _is_misspelt(missing: Fault, faults: list[Fault]) -> bool:
+def _is_misspelt(missing: ValueProblem, faults: list[ValueProblem]) -> bool:
     """Whether what is missing is there, misspelt, and told as that."""
     return missing.reason.endswith("is missing") and any(
         other.where[:-1] == missing.where

@@ -18,7 +18,7 @@ from referencing.jsonschema import DRAFT202012
 from holdfast.schemas.base import json_size
 from holdfast.schemas.json_schema import DRAFT
 from holdfast.schemas.phrases import nearest
-from holdfast.validation.problems import Fault, Where
+from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused, pattern, steps_of
 from holdfast.validation.schema_keywords import keyword_faults, value_fault
 
@@ -53,7 +53,7 @@ def _is_pattern(value: Any) -> bool:
 _META = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=_FORMATS)
 
 
-def schema_faults(schema: Any) -> list[Fault]:
+def schema_problems(schema: Any) -> list[ValueProblem]:
     """What keeps the schema from being used; empty if nothing does."""
     if isinstance(schema, bool):
         return []
@@ -67,16 +67,20 @@ def schema_faults(schema: Any) -> list[Fault]:
     return [*misspelt, *_reference_faults(schema), *_draft_faults(schema)]
 
 
-def _size_faults(schema: Any) -> list[Fault]:
+def _size_faults(schema: Any) -> list[ValueProblem]:
     too_much = _too_much(schema)
     if too_much is not None:
         return [too_much]
     size_bytes = json_size(schema)
     if size_bytes > MAX_SCHEMA_BYTES:
-        return [Fault((), f"the schema has {size_bytes} bytes", f"at most {MAX_SCHEMA_BYTES}")]
+        return [
+            ValueProblem((), f"the schema has {size_bytes} bytes", f"at most {MAX_SCHEMA_BYTES}")
+        ]
     if sum(map(steps_of, _patterns(schema))) > MAX_PATTERNS_STEPS:
         mend = "use smaller counts, or `minLength` and `maxLength`"
-        return [Fault((), "the schema's patterns together take too much to search for", mend)]
+        return [
+            ValueProblem((), "the schema's patterns together take too much to search for", mend)
+        ]
     return []
 
 
@@ -87,7 +91,7 @@ def _patterns(schema: Any) -> Iterator[str]:
         yield from (text for text in (each.get("pattern"), *names) if isinstance(text, str))
 
 
-def _too_much(value: Any) -> Fault | None:
+def _too_much(value: Any) -> ValueProblem | None:
     rest: list[tuple[Where, Any]] = [((), value)]
     parts = 0
     while rest:
@@ -95,9 +99,9 @@ def _too_much(value: Any) -> Fault | None:
         parts += 1
         if len(where) > MAX_SCHEMA_DEPTH:
             mend = f"at most {MAX_SCHEMA_DEPTH} levels"
-            return Fault(where, "the schema is nested too deep", mend)
+            return ValueProblem(where, "the schema is nested too deep", mend)
         if parts > MAX_SCHEMA_PARTS:
-            return Fault((), "the schema has too many parts", f"at most {MAX_SCHEMA_PARTS}")
+            return ValueProblem((), "the schema has too many parts", f"at most {MAX_SCHEMA_PARTS}")
         items = each.items() if isinstance(each, dict) else enumerate(each)
         rest.extend(
             ((*where, key), inner) for key, inner in items if isinstance(inner, dict | list)
@@ -105,14 +109,14 @@ def _too_much(value: Any) -> Fault | None:
     return None
 
 
-def _draft_faults(schema: Any) -> Iterator[Fault]:
+def _draft_faults(schema: Any) -> Iterator[ValueProblem]:
     for where, each in _subschemas(schema):
         if each.get("$schema", DRAFT).rstrip("#") != DRAFT:
             mend = f"leave it out, or write {DRAFT}"
-            yield Fault((*where, "$schema"), f"`{each['$schema']}` is not read", mend)
+            yield ValueProblem((*where, "$schema"), f"`{each['$schema']}` is not read", mend)
 
 
-def _reference_faults(schema: dict[str, Any]) -> list[Fault]:
+def _reference_faults(schema: dict[str, Any]) -> list[ValueProblem]:
     target = _targets(schema)
     known = [f"#/$defs/{name}" for name in islice(schema.get("$defs", {}), MAX_MEANT)]
     faults = (
@@ -139,17 +143,21 @@ def _targets(schema: dict[str, Any]) -> Target:
 
 def _lookup_faults(
     where: Where, schema: dict[str, Any], target: Target, known: list[str]
-) -> Iterator[Fault]:
+) -> Iterator[ValueProblem]:
     for keyword in _REFERENCES:
         reference = schema.get(keyword)
         if not isinstance(reference, str):
             continue
         if not reference.startswith("#"):
             mend = "nothing is fetched: copy what it names under `$defs`, and refer to `#/$defs/…`"
-            yield Fault((*where, keyword), f"`{reference[:200]}` is outside of this schema", mend)
+            yield ValueProblem(
+                (*where, keyword), f"`{reference[:200]}` is outside of this schema", mend
+            )
         elif target(reference) is None:
             mend = nearest(reference, known, "write it under this schema's own `$defs`")
-            yield Fault((*where, keyword), f"`{reference[:200]}` is nowhere in this schema", mend)
+            yield ValueProblem(
+                (*where, keyword), f"`{reference[:200]}` is nowhere in this schema", mend
+            )
 
 
 def _subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[str, Any]]]:
@@ -167,7 +175,7 @@ def _subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[st
             yield from _subschemas(value, (*where, key))
 
 
-def _endless(schema: dict[str, Any], target: Target) -> Iterator[Fault]:
+def _endless(schema: dict[str, Any], target: Target) -> Iterator[ValueProblem]:
     """Schemas that apply each other to one and the same value, in a circle or in a long row."""
     depths: dict[int, int] = {}
     for where, each in _subschemas(schema):
@@ -175,7 +183,9 @@ def _endless(schema: dict[str, Any], target: Target) -> Iterator[Fault]:
             mend = (
                 "let it go through `properties` or `items`, so that it gets to the end of a value"
             )
-            yield Fault(where, "checking with this schema would never end, or too late", mend)
+            yield ValueProblem(
+                where, "checking with this schema would never end, or too late", mend
+            )
             return
 
 

@@ -13,7 +13,7 @@ from jsonschema.exceptions import ValidationError
 from holdfast.schemas.json_schema import EXTENSIONS, KEYWORDS, TYPES
 from holdfast.schemas.phrases import closest, misfit, nearest, quoted
 from holdfast.schemas.tool import META_PROPERTIES, OTHERS_PARAMETERS
-from holdfast.validation.problems import Fault, Where
+from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused
 
 _NEARLY = 0.85
@@ -58,7 +58,7 @@ _WANTED = {
 }
 
 
-def keyword_faults(schema: Any) -> Iterator[Fault]:
+def keyword_faults(schema: Any) -> Iterator[ValueProblem]:
     """Keywords that are misspelt, and required properties that are."""
     words = 0
     for where, each in _schemas(schema, ()):
@@ -72,55 +72,55 @@ def keyword_faults(schema: Any) -> Iterator[Fault]:
         yield from _required_faults(where, each)
 
 
-def tool_keyword_faults(written: Mapping[str, Any]) -> Iterator[Fault]:
+def tool_keyword_problems(written: Mapping[str, Any]) -> Iterator[ValueProblem]:
     """Keys at the top of a tool that would say nothing: `sideEffects` for `_sideEffects`."""
     for key in written:
         close = [] if _is_known(key) else closest(key, _AT_TOP, _NEARLY)
         if key == "name":
-            yield Fault((key,), "unknown keyword `name`", "a tool's name is its `_tool`")
+            yield ValueProblem((key,), "unknown keyword `name`", "a tool's name is its `_tool`")
         elif key in OTHERS_PARAMETERS:
             mend = "a tool is the JSON Schema of its parameters itself: they are its `properties`"
-            yield Fault((key,), f"unknown keyword `{key}`", mend)
+            yield ValueProblem((key,), f"unknown keyword `{key}`", mend)
         elif close:
             yield _unknown((key,), [_AT_TOP[each] for each in close])
 
 
-def value_fault(error: ValidationError) -> Fault:
+def value_fault(error: ValidationError) -> ValueProblem:
     """What the draft's own schema found, in plain words."""
     where = tuple(error.absolute_path)
     value: Any = error.instance
     wants: Any = error.validator_value
     if where and "type" in (where[-1], where[-2:-1]) and error.validator == "anyOf":
-        return Fault(where, _no_type(value), _type_meant(value))
+        return ValueProblem(where, _no_type(value), _type_meant(value))
     match error.validator:
         case "type":
-            return Fault(where, misfit(value), _kind_meant(where, wants))
+            return ValueProblem(where, misfit(value), _kind_meant(where, wants))
         case "format" if isinstance(refused := error.cause, PatternRefused):
             reason = f"{quoted(value)} is no regular expression to check with: {refused.reason}"
-            return Fault(where, reason, refused.mend)
+            return ValueProblem(where, reason, refused.mend)
         case "uniqueItems":
-            return Fault(where, "it holds an item twice", "keep one of them")
+            return ValueProblem(where, "it holds an item twice", "keep one of them")
         case "minItems":
-            return Fault(where, "the list is empty", "write a schema in it, or leave it out")
+            return ValueProblem(where, "the list is empty", "write a schema in it, or leave it out")
         case "minimum" | "exclusiveMinimum":
             least = "more than 0" if error.validator == "exclusiveMinimum" else "0 or more"
-            return Fault(where, misfit(value), f"write {least}")
+            return ValueProblem(where, misfit(value), f"write {least}")
         case _:
             reason = f"this is no valid JSON Schema: {error.message[:300]}"
-            return Fault(where, reason, "write it as draft 2020-12 has it")
+            return ValueProblem(where, reason, "write it as draft 2020-12 has it")
 
 
-def _unknown(where: Where, close: list[str]) -> Fault:
+def _unknown(where: Where, close: list[str]) -> ValueProblem:
     meant = " or ".join(f"`{name}`" for name in close)
     mend = f"did you mean {meant}? One of your own begins with `x-`"
-    return Fault(where, f"unknown keyword {quoted(where[-1])}", mend)
+    return ValueProblem(where, f"unknown keyword {quoted(where[-1])}", mend)
 
 
 def _is_known(key: str) -> bool:
     return key in KEYWORDS or key in EXTENSIONS or key.startswith(("x-", "_"))
 
 
-def _required_faults(where: Where, schema: Mapping[str, Any]) -> Iterator[Fault]:
+def _required_faults(where: Where, schema: Mapping[str, Any]) -> Iterator[ValueProblem]:
     properties = schema.get("properties")
     required = schema.get("required")
     if not isinstance(properties, dict) or not isinstance(required, list):
@@ -131,7 +131,7 @@ def _required_faults(where: Where, schema: Mapping[str, Any]) -> Iterator[Fault]
         close = closest(str(name), islice(properties, MAX_NAMES_COMPARED), _NEARLY)
         if close:
             reason = f"{quoted(name)} is required, and there is no such property"
-            yield Fault((*where, "required", n), reason, nearest(str(name), close))
+            yield ValueProblem((*where, "required", n), reason, nearest(str(name), close))
 
 
 def _schemas(schema: Any, where: Where) -> Iterator[tuple[Where, Mapping[str, Any]]]:

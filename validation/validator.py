@@ -22,7 +22,7 @@ MAX_MESSAGE_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
-class Misfit:
+class Violation:
     """One thing that is wrong with a value: where in it, by which keyword of the schema, what."""
 
     place: tuple[str | int, ...]
@@ -30,14 +30,14 @@ class Misfit:
     said: str
 
 
-def misfits(value: Any, schema: Schema | bool) -> list[Misfit]:
+def violations(value: Any, schema: Schema | bool) -> list[Violation]:
     """What is wrong with the value, and where, at most `MAX_ERRORS` of them."""
     try:
         found = _errors(value, schema, MAX_ERRORS)
     except CannotCheck as error:
-        return [Misfit((), "", str(error))]
+        return [Violation((), "", str(error))]
     return [
-        Misfit(tuple(error.absolute_path), str(error.validator), _shortened(error.message))
+        Violation(tuple(error.absolute_path), str(error.validator), _shortened(error.message))
         for error in found
     ]
 

@@ -2,7 +2,8 @@
 
 What strangers wrote is checked in steps, each of which takes some ten microseconds at most. They
 are counted, and not timed: a replay comes to the same end. `bounded` gives what is done inside of
-it one allowance. What happens in one workflow task draws on one `Purse`, which its shell says.
+it one allowance. What happens in one workflow task draws on one `SharedWorkBudget`, which its shell
+says.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,17 +30,17 @@ class CannotCheck(Exception):
     """Whether a value fits a schema cannot be said; the message says why."""
 
 
-class Purse:
+class SharedWorkBudget:
     """What may still be done in one workflow task."""
 
     def __init__(self, checks: int) -> None:
         self.checks = checks
 
 
-class Allowance:
+class WorkBudget:
     """What may still be done, and what is known from what was done."""
 
-    def __init__(self, purse: Purse | None) -> None:
+    def __init__(self, purse: SharedWorkBudget | None) -> None:
         self._purse = purse
         self._left = MAX_CHECKS
         self._patterns: dict[str, Pattern] = {}
@@ -69,8 +70,8 @@ class Allowance:
         return self._patterns[written]
 
 
-_current: ContextVar[Allowance | None] = ContextVar("_current", default=None)
-_purse: ContextVar[Callable[[], Purse] | None] = ContextVar("_purse", default=None)
+_current: ContextVar[WorkBudget | None] = ContextVar("_current", default=None)
+_purse: ContextVar[Callable[[], SharedWorkBudget] | None] = ContextVar("_purse", default=None)
 
 
 @contextmanager
@@ -80,20 +81,20 @@ def bounded() -> Iterator[None]:
         yield
         return
     purse = _purse.get()
-    token = _current.set(Allowance(None if purse is None else purse()))
+    token = _current.set(WorkBudget(None if purse is None else purse()))
     try:
         yield
     finally:
         _current.reset(token)
 
 
-def draw_on(purse: Callable[[], Purse]) -> None:
+def draw_on(purse: Callable[[], SharedWorkBudget]) -> None:
     """Have all that this task of asyncio does from now on, and what it begins, draw on what this
     gives."""
     _purse.set(purse)
 
 
-def allowance() -> Allowance:
+def allowance() -> WorkBudget:
     """The allowance of what is done now."""
     current = _current.get()
     assert current is not None  # whoever checks has opened one

@@ -20,19 +20,19 @@ from holdfast.runtime.text_safety import clean, sentence
 from holdfast.web.api import routes as api
 from holdfast.web.call import routes as call
 from holdfast.web.http.error_middleware import Failing
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.http.responses import refused
 from holdfast.web.listing import routes as listing
 from holdfast.web.pages import STATIC, page
 from holdfast.web.run import routes as live
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 # What went wrong, by the exit code that the command would have had.
 _STATUS = {NO_SUCH: 404, UNREACHABLE: 503, WRONG_COMMAND: 400}
 _NOT_FOUND = "There is no such page."
 
 
-def application(parts: Parts) -> Starlette:
+def application(parts: Services) -> Starlette:
     """The inbox as an ASGI application."""
     app = Starlette(
         routes=[
@@ -43,7 +43,7 @@ def application(parts: Parts) -> Starlette:
             *api.routes(parts),
         ],
         middleware=[Middleware(Failing)],
-        exception_handlers={CommandError: _told, Refused: refused, HTTPException: _unknown},
+        exception_handlers={CommandError: _told, RefusedRequest: refused, HTTPException: _unknown},
     )
     # What is sent on from `/run/` would go to http, also where a proxy speaks https.
     app.router.redirect_slashes = False

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from holdfast.runtime.text_safety import cell, one_line
 from holdfast.schemas.base import format_duration, parse_duration
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 
 NAMES: Final = {
     "maxIterations": "Rounds of calls",
@@ -45,7 +45,7 @@ def within(name: str) -> str:
     return found[:1].lower() + found[1:]
 
 
-def reached(waiting: Waiting, agent: str) -> str:
+def reached(waiting: PendingApproval, agent: str) -> str:
     """Which limit a run is at: `lost_property has reached its limit of cost: 1.0`."""
     said = ", ".join(f"{within(name)}: {cell(limit)}" for name, limit in waiting.arguments.items())
     who = one_line(agent, _NAME_CHARS) or "The run"

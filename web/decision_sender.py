@@ -5,13 +5,13 @@ The page of a call, the list and the HTTP for programs all send theirs by this o
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, Receipt, Waiting
-from holdfast.web.services import Parts
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.web.services import Services
 
 
-class RefusedError(Exception):
+class DecisionNotSent(Exception):
     """The run does not take the decision; `code` is one of `names`."""
 
     def __init__(self, code: str, said: str) -> None:
@@ -19,7 +19,9 @@ class RefusedError(Exception):
         self.code = code
 
 
-async def send(parts: Parts, run_id: str, waiting: Waiting, decision: Decision) -> Receipt:
+async def send(
+    parts: Services, run_id: str, waiting: PendingApproval, decision: Decision
+) -> Receipt:
     """Sign a decision on a call of a run, where that is done here, send it, and have the answer.
 
     Raises:
@@ -32,10 +34,10 @@ async def send(parts: Parts, run_id: str, waiting: Waiting, decision: Decision) 
     try:
         return await _sent(run, decision)
     except ApplicationError as refusal:
-        raise RefusedError(refusal.type or "", refusal.message) from refusal
+        raise DecisionNotSent(refusal.type or "", refusal.message) from refusal
 
 
-async def _sent(run: RemoteRun, decision: Decision) -> Receipt:
+async def _sent(run: RunHandle, decision: Decision) -> Receipt:
     """A run that comes anew to its question after a crash may not know it for a moment."""
     try:
         return await run.decide(decision)

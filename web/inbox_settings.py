@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from holdfast.runtime.addresses import AddressError, is_here, parsed
 from holdfast.runtime.identity.key_sets import Keys, KeysError
 from holdfast.runtime.identity.key_settings import OPTION, load_keys
-from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.settings.inbox import InboxSettings, Oidc
-from holdfast.validation.problems import Fault, faults_of
+from holdfast.validation.problems import ValueProblem, problems_of
 from holdfast.web.http.origins import read_origin
 
 _NAME_IT: Final = "write the name of the variable that holds the secret, never the secret"
@@ -26,13 +26,13 @@ _NAME_IT: Final = "write the name of the variable that holds the secret, never t
 class SettingsError(Exception):
     """Settings that cannot be used: each thing that is wrong, with its place and mend."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[FileProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = list(problems)
 
 
 @dataclass(frozen=True)
-class Settings:
+class LoadedInboxSettings:
     """What the file says, and what it names: the keys of programs, the secret at the provider."""
 
     said: InboxSettings = field(default_factory=InboxSettings)
@@ -40,7 +40,7 @@ class Settings:
     secret: str | None = field(default=None, repr=False)
 
 
-def load(file: Path, environ: Mapping[str, str], http: httpx.AsyncClient) -> Settings:
+def load(file: Path, environ: Mapping[str, str], http: httpx.AsyncClient) -> LoadedInboxSettings:
     """The settings in a file.
 
     Raises:
@@ -59,43 +59,45 @@ def load(file: Path, environ: Mapping[str, str], http: httpx.AsyncClient) -> Set
     variable = said.oidc.client_secret_env if said.oidc else None
     url = None if said.url is None else read_origin(said.url)
     secret = None if variable is None else environ[variable].strip()
-    return Settings(said.model_copy(update={"url": url}), keys, secret)
+    return LoadedInboxSettings(said.model_copy(update={"url": url}), keys, secret)
 
 
 def _source(file: Path) -> Source:
     try:
         return read_source(file)
     except UnreadableError as error:
-        raise SettingsError([Problem(str(file), error.line, error.reason, error.mend)]) from None
+        raise SettingsError(
+            [FileProblem(str(file), error.line, error.reason, error.mend)]
+        ) from None
 
 
 def _checked(source: Source) -> InboxSettings:
     try:
         return InboxSettings.model_validate(source.value, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
-        found = map(_discreet, faults_of(error, source.value, InboxSettings))
+        found = map(_discreet, problems_of(error, source.value, InboxSettings))
         raise SettingsError(source.problems(found)) from None
 
 
-def _discreet(fault: Fault) -> Fault:
+def _discreet(fault: ValueProblem) -> ValueProblem:
     """The fault without the value, where somebody may have written the secret itself."""
     if fault.where[-1:] != ("clientSecretEnv",):
         return fault
     return replace(fault, reason="this names no environment variable", mend=_NAME_IT)
 
 
-def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[Fault]:
+def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
     """What its form alone does not show."""
     if said.url is not None:
         try:
             read_origin(said.url)
         except ValueError as error:
-            yield Fault(("url",), "people cannot be sent there", str(error))
+            yield ValueProblem(("url",), "people cannot be sent there", str(error))
     if said.oidc is not None:
         yield from _faults_of_provider(said.oidc, environ)
 
 
-def _faults_of_provider(oidc: Oidc, environ: Mapping[str, str]) -> Iterator[Fault]:
+def _faults_of_provider(oidc: Oidc, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
     try:
         url = parsed(oidc.issuer)
         if url.scheme == "http" and not is_here(url.host):
@@ -105,7 +107,7 @@ def _faults_of_provider(oidc: Oidc, environ: Mapping[str, str]) -> Iterator[Faul
     variable = oidc.client_secret_env
     if variable is not None and not environ.get(variable, "").strip():
         where, mend = ("oidc", "clientSecretEnv"), "set it to the inbox's secret at the provider"
-        yield Fault(where, f"the variable {variable} is not set", mend)
+        yield ValueProblem(where, f"the variable {variable} is not set", mend)
 
 
 def _keys(place: str | None, source: Source, http: httpx.AsyncClient) -> Sequence[Keys]:
@@ -123,12 +125,12 @@ def _keys(place: str | None, source: Source, http: httpx.AsyncClient) -> Sequenc
         raise KeysError([_here(problem, source) for problem in error.problems]) from None
     if not any("principals" in each.settings.for_ for each in keys):
         mend = "name a file with a set that is for `principals`"
-        fault = Fault(("tokens",), "none of these keys is for the tokens of programs", mend)
+        fault = ValueProblem(("tokens",), "none of these keys is for the tokens of programs", mend)
         raise KeysError([source.problem(fault)])
     return keys
 
 
-def _here(problem: Problem, source: Source) -> Problem:
+def _here(problem: FileProblem, source: Source) -> FileProblem:
     """What the worker would tell of its option, told of this file."""
     if problem.file != OPTION:
         return problem

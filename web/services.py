@@ -5,12 +5,12 @@ from urllib.parse import quote
 
 from temporalio.client import Client
 
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import Signer
 
 
 @dataclass(frozen=True)
-class Parts:
+class Services:
     """The way to Temporal, and what the settings name besides.
 
     `signer` signs decisions, where the worker takes this inbox's word for who decides;
@@ -25,9 +25,9 @@ class Parts:
     takes_definitions: bool = False
     takes_principals: bool = False
 
-    def run(self, run_id: str) -> RemoteRun:
+    def run(self, run_id: str) -> RunHandle:
         """A run by its id."""
-        return RemoteRun(self.client, run_id)
+        return RunHandle(self.client, run_id)
 
     def link_to(self, run_id: str, execution: str = "") -> str | None:
         """The page of a run in Temporal's own UI; without its `execution`, of the newest of that

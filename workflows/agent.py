@@ -11,16 +11,16 @@ from temporalio.common import RawValue
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
-    from holdfast.schemas.agent import Snapshot
+    from holdfast.schemas.agent import AgentSnapshot
     from holdfast.schemas.errors import ErrorCode
-    from holdfast.schemas.internal.model_request import PageOf
+    from holdfast.schemas.internal.model_request import ConversationPageRequest
     from holdfast.schemas.message import Delivered
 
 from holdfast.workflows.authorization import admitted
-from holdfast.workflows.base_workflow import FAILURES, Shell
-from holdfast.workflows.commands.step_executor import Hands, in_time
+from holdfast.workflows.base_workflow import FAILURES, BaseWorkflow
+from holdfast.workflows.commands.step_executor import StepExecutor, in_time
 from holdfast.workflows.continue_as_new import begun_with, is_to_go_on, leave, length
-from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.run import Run
@@ -34,11 +34,11 @@ from holdfast.workflows.engine.steps import (
     Step,
 )
 from holdfast.workflows.handler_input import (
-    NOTHING,
-    Asked,
+    MISSING_PAYLOAD,
     NotUnderstoodError,
+    ParsedRequest,
     fail,
-    lone,
+    raw_payload_handler,
     received,
     understood,
     update_id,
@@ -46,29 +46,29 @@ from holdfast.workflows.handler_input import (
 
 
 @workflow.defn(name=names.AGENT_WORKFLOW, failure_exception_types=FAILURES)
-class AgentWorkflow(Shell[Run]):
+class AgentWorkflow(BaseWorkflow[Run]):
     """One run of one agent, from a `schemas.run.RunRequest` to a `RunResult`."""
 
     signals = (names.APPROVE, names.MESSAGE, names.CLOSE)
 
     @workflow.init
-    @lone
-    def __init__(self, request: RawValue = NOTHING, *more: Any) -> None:
+    @raw_payload_handler
+    def __init__(self, request: RawValue = MISSING_PAYLOAD, *more: Any) -> None:
         super().__init__()
         self._mailbox = Mailbox()
         self._senders: list[int] = []
         self._leaving = False
-        self._snapshot: Snapshot | None = None
+        self._snapshot: AgentSnapshot | None = None
         self._asked, self._left = begun_with(request, more)
         if self._left is not None:
             carried = self._left.carried
             self._mailbox = Mailbox.resumed(carried.run.mailbox)
-            self._desk, self._notes = Desk.resumed(carried.run.kept.desk), carried.notes
+            self._desk, self._notes = PendingApprovals.resumed(carried.run.kept.desk), carried.notes
             self._spans_left = carried.spans
 
     @workflow.run
-    @lone
-    async def run(self, request: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
+    @raw_payload_handler
+    async def run(self, request: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Carry the run from its first step to its end."""
         return await self._see_through()
 
@@ -77,8 +77,8 @@ class AgentWorkflow(Shell[Run]):
     @workflow.signal(
         name=names.MESSAGE, description="Say something to the run: {content, delivery}"
     )
-    @lone
-    def message(self, message: RawValue = NOTHING, *_: Any) -> None:
+    @raw_payload_handler
+    def message(self, message: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         """Put a message in the mailbox; one that is none is noted and ignored."""
         self._listen()
         try:
@@ -88,8 +88,8 @@ class AgentWorkflow(Shell[Run]):
             self._note(f"a message was ignored: {error}")
 
     @workflow.signal(name=names.CLOSE, description="End a conversation after its last answer")
-    @lone
-    def close(self, anything: RawValue = NOTHING, *_: Any) -> None:
+    @raw_payload_handler
+    def close(self, anything: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         """Wait for no further message; what is sent along does not matter."""
         self._listen()
         self._mailbox.closed = True
@@ -97,8 +97,8 @@ class AgentWorkflow(Shell[Run]):
     @workflow.update(
         name=names.SEND, description="Say something to a conversation, and get the answer"
     )
-    @lone
-    async def send(self, message: RawValue = NOTHING, *_: Any) -> Any:
+    @raw_payload_handler
+    async def send(self, message: RawValue = MISSING_PAYLOAD, *_: Any) -> Any:
         """The answer to a message of a conversation."""
         again = self._mailbox.knows(update_id())
         number = self._mailbox.put(_delivered(message), update_id())
@@ -119,8 +119,8 @@ class AgentWorkflow(Shell[Run]):
         return self._work.output
 
     @send.validator
-    @lone
-    def _check_send(self, message: RawValue = NOTHING, *_: Any) -> None:
+    @raw_payload_handler
+    def _check_send(self, message: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         if not self._is_open:
             fail(
                 names.NOT_A_CONVERSATION,
@@ -141,7 +141,7 @@ class AgentWorkflow(Shell[Run]):
         """A part of the conversation, for `generate`; see `schemas.internal.model_request`."""
         if self._work is None:
             raise ValueError("the run has not begun")
-        return self._work.pages.page(PageOf.read(page)).to_json()
+        return self._work.pages.page(ConversationPageRequest.read(page)).to_json()
 
     # From step to step.
 
@@ -153,11 +153,11 @@ class AgentWorkflow(Shell[Run]):
         if self._asked.request is None:
             fail(names.INVALID_REQUEST, self._asked.wrong)
         resolved = await self._resolve(names.RESOLVE_AGENT, self._asked.given, "agent")
-        self._snapshot = Snapshot.read(resolved)
+        self._snapshot = AgentSnapshot.read(resolved)
         self._facts, agent = self._snapshot.worker, self._snapshot.agent
         request = await admitted(self._asked.request, self._facts)
         # What it takes along one day is the principal, and no token.
-        self._asked = Asked(request=request)
+        self._asked = ParsedRequest(request=request)
         try:
             return Run.begun(request, agent, self._mailbox, self._desk, workflow.now)
         except InvalidRequest as error:
@@ -202,7 +202,7 @@ class AgentWorkflow(Shell[Run]):
             await workflow.sleep(_A_MOMENT, summary="Sees whether it is cancelled as well")
             await workflow.wait_condition(lambda: True)
 
-    async def _take(self, work: Run, hands: Hands, step: Step) -> None:
+    async def _take(self, work: Run, hands: StepExecutor, step: Step) -> None:
         match step:
             case AskModel(pointer):
                 await hands.ask_model(work, pointer)

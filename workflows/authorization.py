@@ -34,7 +34,7 @@ async def admitted(request: RequestT, facts: WorkerFacts) -> RequestT:
         return request
     try:
         known = await token_verification.principal_of(principal)
-    except token_verification.BadToken as error:
+    except token_verification.TokenRejected as error:
         fail(names.INVALID_REQUEST, f"`principal.token`: {error}")
     return request.model_copy(update={"principal": known})
 

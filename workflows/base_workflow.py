@@ -21,33 +21,33 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.decision import Decision
     from holdfast.schemas.errors import ErrorCode
-    from holdfast.schemas.internal.continue_as_new import CarriedSpans
+    from holdfast.schemas.internal.continue_as_new import SpansSnapshot
     from holdfast.schemas.internal.delegate import DelegateNews
     from holdfast.schemas.log_entry import NoticeEntry
     from holdfast.schemas.phrases import nearest, quoted
     from holdfast.schemas.run import PageRequest
 
 from holdfast.workflows.commands import failures, token_verification
-from holdfast.workflows.commands.step_executor import Hands
+from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine import tool_view
-from holdfast.workflows.engine.approvals.pending import Desk
-from holdfast.workflows.engine.approvals.question import Unacceptable
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.approvals.question import DecisionRejected
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.state.data import Data
 from holdfast.workflows.engine.state.instances import known
 from holdfast.workflows.engine.steps import Fail, Finish, Step
 from holdfast.workflows.engine.tool_view import NoSuchTool
 from holdfast.workflows.handler_input import (
-    NOTHING,
+    MISSING_PAYLOAD,
     NotUnderstoodError,
     fail,
-    lone,
+    raw_payload_handler,
     received,
     understood,
 )
-from holdfast.workflows.publishing.publisher import Showing
+from holdfast.workflows.publishing.publisher import Publisher
 from holdfast.workflows.publishing.trace import Trace
-from holdfast.workflows.task_budget import Thinking
+from holdfast.workflows.task_budget import TaskBudget
 
 MAX_UNHEARD = 256
 MAX_NOTES = 256
@@ -65,11 +65,12 @@ FAILURES = (
     ValueError,
 )
 
-WorkT = TypeVar("WorkT", bound=Work)
+WorkT = TypeVar("WorkT", bound=ExecutionBase)
 
 
-class Shell(ABC, Generic[WorkT]):
-    """One workflow around one `Work`: how that begins and goes on, each workflow says itself.
+class BaseWorkflow(ABC, Generic[WorkT]):
+    """One workflow around one `ExecutionBase`: how that begins and goes on, each workflow says
+    itself.
 
     `signals` are those that it listens to.
     """
@@ -77,8 +78,8 @@ class Shell(ABC, Generic[WorkT]):
     signals: ClassVar[Sequence[str]] = (names.APPROVE,)
 
     def __init__(self) -> None:
-        self._desk = Desk()
-        self._thinking = Thinking()
+        self._desk = PendingApprovals()
+        self._thinking = TaskBudget()
         self.trace = Trace()
         # What came before the work was made: decisions, and notes on what was no good.
         self._unheard: list[RawValue] = []
@@ -95,16 +96,16 @@ class Shell(ABC, Generic[WorkT]):
         # Temporal has no other word for it: one that goes on from an earlier point is to have other
         # random numbers than the one that was there before.
         workflow.register_random_seed_callback(self._was_reset)
-        self._showing: Showing | None = None
+        self._showing: Publisher | None = None
         # How far the run before this one has been told as spans.
-        self._spans_left: CarriedSpans | None = None
+        self._spans_left: SpansSnapshot | None = None
 
     @abstractmethod
     async def _begin(self) -> WorkT:
         """Make the work; `_facts` are set then."""
 
     @abstractmethod
-    async def _take(self, work: WorkT, hands: Hands, step: Step) -> None:
+    async def _take(self, work: WorkT, hands: StepExecutor, step: Step) -> None:
         """Have a step done that is not the end, and tell the work what came of it."""
 
     async def _next(self, work: WorkT) -> Step:
@@ -117,8 +118,8 @@ class Shell(ABC, Generic[WorkT]):
         name=names.APPROVE,
         description="Decide on a waiting call: what does not fit is ignored. See User Metadata.",
     )
-    @lone
-    async def approve(self, decision: RawValue = NOTHING, *_: Any) -> None:
+    @raw_payload_handler
+    async def approve(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         """Record a decision; one that does not count is noted and ignored."""
         self._listen()
         if self._work is not None:
@@ -131,8 +132,8 @@ class Shell(ABC, Generic[WorkT]):
     @workflow.signal(
         name=names.DELEGATE_WAITS, description="A delegate's own: what waits in it for people"
     )
-    @lone
-    def delegate_waits(self, news: RawValue = NOTHING, *_: Any) -> None:
+    @raw_payload_handler
+    def delegate_waits(self, news: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         """Take in what waits in a delegate; what does not fit is nobody's loss, and is ignored."""
         with suppress(ValueError):
             heard = DelegateNews.read(received(news))
@@ -150,32 +151,32 @@ class Shell(ABC, Generic[WorkT]):
         name=names.DECIDE,
         description="Decide on a waiting call: what does not fit is refused. See User Metadata.",
     )
-    @lone
-    async def decide(self, decision: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
+    @raw_payload_handler
+    async def decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Count a decision; `schemas.decision.Receipt` says what it came to."""
         self._listen()
         assert self._work is not None  # the validator found the call
         try:
             meant = await token_verification.checked(self._desk, _decision(decision))
             receipt = self._work.decide(meant)
-        except token_verification.BadToken as error:
+        except token_verification.TokenRejected as error:
             fail(names.INVALID_DECISION, str(error))
-        except Unacceptable as error:
+        except DecisionRejected as error:
             fail(error.code, str(error))
         self._show()
         return receipt.to_json()
 
     @decide.validator
-    @lone
-    def _check_decide(self, decision: RawValue = NOTHING, *_: Any) -> None:
+    @raw_payload_handler
+    def _check_decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         self._thinking.refuse()
         try:
             self._thinking.admit(decision, trace=False)
             meant = _decision(decision)
             self._desk.check(meant if meant.token is None else token_verification.as_signed(meant))
-        except (NotUnderstoodError, token_verification.BadToken) as error:
+        except (NotUnderstoodError, token_verification.TokenRejected) as error:
             fail(names.INVALID_DECISION, str(error))
-        except Unacceptable as error:
+        except DecisionRejected as error:
             fail(error.code, str(error))
 
     # What people and the worker ask.
@@ -220,8 +221,8 @@ class Shell(ABC, Generic[WorkT]):
         return self._desk.shown()
 
     @workflow.query(name=names.STATE, description="The value that †state reads from")
-    @lone
-    def state(self, instance: RawValue = NOTHING, *_: Any) -> Any:
+    @raw_payload_handler
+    def state(self, instance: RawValue = MISSING_PAYLOAD, *_: Any) -> Any:
         """The state that is for all, or what `†state` reads in an instance."""
         name, data = received(instance), Data() if self._work is None else self._work.kept.data
         if name is not None:
@@ -229,23 +230,23 @@ class Shell(ABC, Generic[WorkT]):
         return data.seen("state", name) or {}
 
     @workflow.query(name=names.TOOL, description="A tool of the run, by its name")
-    @lone
-    def tool(self, name: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
+    @raw_payload_handler
+    def tool(self, name: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """What a person has to know of a tool whose call waits; see `schemas.tool.ShownTool`."""
         if self._work is None:
             raise NoSuchTool("the run has not begun; ask again in a moment")
         return tool_view.shown(received(name), self._work.kept).to_json()
 
     @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")
-    @lone
-    def context(self, page: RawValue = NOTHING, *_: Any) -> list[dict[str, Any]]:
+    @raw_payload_handler
+    def context(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
         """Entries of the log."""
         want = _page(page)
         return [] if self._work is None else self._work.kept.log.records(want.after, want.limit)
 
     @workflow.query(name=names.EVENTS, description="What happened, by number: {after, limit}")
-    @lone
-    def events(self, page: RawValue = NOTHING, *_: Any) -> list[dict[str, Any]]:
+    @raw_payload_handler
+    def events(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
         """Events of the log."""
         want = _page(page)
         return [] if self._work is None else self._work.kept.log.events(want.after, want.limit)
@@ -286,7 +287,7 @@ class Shell(ABC, Generic[WorkT]):
         assert self._facts is not None  # the work was made
         work.kept.reset |= self._reset
         self.trace.begin(work, self._facts, self._spans_left)
-        self._showing = Showing(work, self._facts)
+        self._showing = Publisher(work, self._facts)
         for text in self._unnoted:
             work.kept.log.append(NoticeEntry(text=text))
         for decision in self._unheard:
@@ -314,7 +315,7 @@ class Shell(ABC, Generic[WorkT]):
     async def _live(self, work: WorkT) -> dict[str, Any]:
         assert self._facts is not None  # the work has begun
         assert self._showing is not None
-        hands = Hands(work, self._facts, self._showing, self.trace)
+        hands = StepExecutor(work, self._facts, self._showing, self.trace)
         while True:
             self._show()
             await self.trace.tell(work)
@@ -393,7 +394,7 @@ def _why(error: BaseException) -> tuple[str, str]:
             return names.INVALID_REQUEST, str(error)
 
 
-def _result(step: Finish | Fail, work: Work) -> dict[str, Any]:
+def _result(step: Finish | Fail, work: ExecutionBase) -> dict[str, Any]:
     if isinstance(step, Fail):
         fail(step.code, step.message, work.spent())
     return step.result.to_json()

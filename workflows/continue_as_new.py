@@ -7,13 +7,13 @@ from temporalio import workflow
 from temporalio.common import TypedSearchAttributes
 
 with workflow.unsafe.imports_passed_through():
-    from holdfast.schemas.agent import Snapshot, WorkerFacts
-    from holdfast.schemas.internal.continue_as_new import Carried
+    from holdfast.schemas.agent import AgentSnapshot, WorkerFacts
+    from holdfast.schemas.internal.continue_as_new import WorkflowSnapshot
     from holdfast.schemas.run import RunRequest
 
-from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.continue_as_new import (
-    Length,
+    HistoryLength,
     carried_from,
     is_due,
     moves,
@@ -24,7 +24,7 @@ from holdfast.workflows.engine.continue_as_new import (
 )
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.handler_input import Asked, begins_again, read
+from holdfast.workflows.handler_input import ParsedRequest, begins_again, read
 from holdfast.workflows.publishing import search_attributes
 from holdfast.workflows.publishing.trace import Trace
 
@@ -37,15 +37,17 @@ _BUILD = workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE
 class Left:
     """What the run before this one has left to it: all but the log, and the pages of that."""
 
-    carried: Carried
+    carried: WorkflowSnapshot
     pages: list[bytes]
 
-    def resumed(self, mailbox: Mailbox, desk: Desk) -> Run:
+    def resumed(self, mailbox: Mailbox, desk: PendingApprovals) -> Run:
         """The run, as it was left; what has come since is in these."""
         return resumed(self.carried, self.pages, mailbox, desk, workflow.now)
 
 
-def begun_with(request: Any, more: tuple[Any, ...]) -> tuple[Asked[RunRequest], Left | None]:
+def begun_with(
+    request: Any, more: tuple[Any, ...]
+) -> tuple[ParsedRequest[RunRequest], Left | None]:
     """What a run is asked for, and what another has left to it, if one did.
 
     Only Temporal itself says that a run continues another: nobody can start one so. It says so as
@@ -57,14 +59,14 @@ def begun_with(request: Any, more: tuple[Any, ...]) -> tuple[Asked[RunRequest], 
     try:
         left = Left(*unpacked([request, *more]))
     except ValueError as error:
-        return Asked(wrong=str(error)), None
-    return Asked(request=left.carried.request), left
+        return ParsedRequest(wrong=str(error)), None
+    return ParsedRequest(request=left.carried.request), left
 
 
-def length(facts: WorkerFacts) -> Length:
+def length(facts: WorkerFacts) -> HistoryLength:
     """How long the history is."""
     info = workflow.info()
-    return Length(
+    return HistoryLength(
         events=info.get_current_history_length(),
         size_bytes=info.get_current_history_size(),
         suggested=info.is_continue_as_new_suggested(),
@@ -80,7 +82,7 @@ def is_to_go_on(run: Run, facts: WorkerFacts) -> bool:
     return run.at_rest and (moves(now, run) or is_due(now, run.kept.log, stored=facts.store))
 
 
-def leave(run: Run, request: RunRequest, snapshot: Snapshot, notes: int, trace: Trace) -> None:
+def leave(run: Run, request: RunRequest, snapshot: AgentSnapshot, notes: int, trace: Trace) -> None:
     """Go on as a new run, if what is to be taken along can be.
 
     Nothing may be awaited in here: what arrived meanwhile would stay behind.

@@ -21,7 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import Strict
     from holdfast.schemas.phrases import misfit
     from holdfast.schemas.run import Spent
-    from holdfast.validation.problems import faults_of, told
+    from holdfast.validation.problems import problems_of, summarize_problems
 
 from holdfast.workflows.commands import failures
 
@@ -29,7 +29,7 @@ SaidT = TypeVar("SaidT", bound=Strict)
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
 # What a workflow is started with that is started with nothing.
-NOTHING = RawValue(Payload())
+MISSING_PAYLOAD = RawValue(Payload())
 # What a person sent is wrong, as they are told: nobody who operates a worker need look into it.
 _PEOPLES = (
     *(names.INVALID_REQUEST, names.INVALID_DECISION, names.NO_SUCH_CALL),
@@ -52,7 +52,7 @@ class NotUnderstoodError(ValueError):
 
 
 @dataclass(frozen=True)
-class Asked(Generic[SaidT]):
+class ParsedRequest(Generic[SaidT]):
     """A request as it was given and as it is understood, or what is `wrong` with it."""
 
     given: Any = None
@@ -60,7 +60,7 @@ class Asked(Generic[SaidT]):
     wrong: str = ""
 
 
-def lone(handler: HandlerT) -> HandlerT:
+def raw_payload_handler(handler: HandlerT) -> HandlerT:
     """Have the one payload that a handler is sent handed to it as it came, undecoded.
 
     More than one must do no harm, so a handler takes them as `*_`. But the SDK goes by annotations
@@ -72,18 +72,22 @@ def lone(handler: HandlerT) -> HandlerT:
     return handler
 
 
-def read(given: Any, more: tuple[Any, ...], model: type[SaidT], example: str) -> Asked[SaidT]:
+def read(
+    given: Any, more: tuple[Any, ...], model: type[SaidT], example: str
+) -> ParsedRequest[SaidT]:
     """Read a request; `example` shows one to whoever gave none, or `more` than one value."""
     if again := begins_again():
-        return Asked(wrong=again)
+        return ParsedRequest(wrong=again)
     if more:
         count = 1 + len(more)
-        return Asked(wrong=f"start it with one JSON object, not with {count} values: {example}")
+        return ParsedRequest(
+            wrong=f"start it with one JSON object, not with {count} values: {example}"
+        )
     try:
         value = received(given)
-        return Asked(value, understood(value, model, example))
+        return ParsedRequest(value, understood(value, model, example))
     except NotUnderstoodError as error:
-        return Asked(wrong=str(error))
+        return ParsedRequest(wrong=str(error))
 
 
 def begins_again() -> str | None:
@@ -125,7 +129,7 @@ def understood(value: Any, model: type[SaidT], example: str) -> SaidT:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise NotUnderstoodError(told(faults_of(error, value, model))) from None
+        raise NotUnderstoodError(summarize_problems(problems_of(error, value, model))) from None
 
 
 def update_id() -> str:

@@ -24,10 +24,10 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.engine.memory_store import Memory, MemoryFull
 from holdfast.workflows.handler_input import (
-    NOTHING,
+    MISSING_PAYLOAD,
     NotUnderstoodError,
     fail,
-    lone,
+    raw_payload_handler,
     received,
     understood,
     update_id,
@@ -42,14 +42,14 @@ class MemoryWorkflow:
     """What one agent keeps for one principal, or for nobody in particular."""
 
     @workflow.init
-    @lone
-    def __init__(self, state: RawValue = NOTHING, *_: Any) -> None:
+    @raw_payload_handler
+    def __init__(self, state: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         self._memory, self._wrong = _begun(state)
         self._writes = 0
 
     @workflow.run
-    @lone
-    async def run(self, state: RawValue = NOTHING, *_: Any) -> None:
+    @raw_payload_handler
+    async def run(self, state: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         """Keep what is written, and continue as new before history is long."""
         if self._wrong:
             fail(names.INVALID_REQUEST, "a memory is started by its first write, and by nobody")
@@ -59,16 +59,16 @@ class MemoryWorkflow:
     @workflow.update(
         name=names.WRITE, description="Keep a text: {key, value}; a value of null deletes it"
     )
-    @lone
-    def write(self, write: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
+    @raw_payload_handler
+    def write(self, write: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Let a write take effect; one that comes again under its id changes nothing."""
         said = self._memory.write(_write(write), update_id(), workflow.now())
         self._writes += 1
         return said
 
     @write.validator
-    @lone
-    def _check_write(self, write: RawValue = NOTHING, *_: Any) -> None:
+    @raw_payload_handler
+    def _check_write(self, write: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         try:
             self._memory.check(_write(write), update_id())
         except NotUnderstoodError as error:
@@ -77,14 +77,14 @@ class MemoryWorkflow:
             fail(names.MEMORY_FULL, str(error))
 
     @workflow.query(name=names.READ, description="What is kept: {key}, or {} for the keys")
-    @lone
-    def read(self, want: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
+    @raw_payload_handler
+    def read(self, want: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """One entry, or the keys."""
         return self._memory.read(understood(received(want) or {}, MemoryRead, '{"key": …}').key)
 
     @workflow.query(name=names.SEARCH, description="The entries that fit best: {query, limit}")
-    @lone
-    def search(self, want: RawValue = NOTHING, *_: Any) -> dict[str, Any]:
+    @raw_payload_handler
+    def search(self, want: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
         """Entries in which words of the query occur."""
         return self._memory.search(understood(received(want), MemorySearch, '{"query": …}'))
 
@@ -109,13 +109,13 @@ class MovingMemoryWorkflow(MemoryWorkflow):
     comes next. Nothing may ever come, so that it cannot have a build wait for it."""
 
     @workflow.init
-    @lone
-    def __init__(self, state: RawValue = NOTHING, *more: Any) -> None:
+    @raw_payload_handler
+    def __init__(self, state: RawValue = MISSING_PAYLOAD, *more: Any) -> None:
         super().__init__(state, *more)
 
     @workflow.run
-    @lone
-    async def run(self, state: RawValue = NOTHING, *more: Any) -> None:
+    @raw_payload_handler
+    async def run(self, state: RawValue = MISSING_PAYLOAD, *more: Any) -> None:
         """Keep what is written, as any memory does."""
         await super().run(state, *more)
 

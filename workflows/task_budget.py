@@ -14,7 +14,7 @@ from temporalio.common import RawValue
 from holdfast.validation.work_budget import (
     MAX_CHECKS_IN_TASK,
     MAX_CHECKS_OF_DECISIONS,
-    Purse,
+    SharedWorkBudget,
     draw_on,
 )
 from holdfast.workflows.handler_input import NotUnderstoodError
@@ -32,16 +32,16 @@ class _PerTask:
     def __init__(self, checks: int) -> None:
         self._checks = checks
         self._task = -1
-        self._purse = Purse(0)
+        self._purse = SharedWorkBudget(0)
 
-    def __call__(self) -> Purse:
+    def __call__(self) -> SharedWorkBudget:
         task = workflow.info().get_current_history_length()
         if task != self._task:
-            self._task, self._purse = task, Purse(self._checks)
+            self._task, self._purse = task, SharedWorkBudget(self._checks)
         return self._purse
 
 
-class Thinking:
+class TaskBudget:
     """The purses of one workflow."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from holdfast.runtime.telemetry.span_ids import context_of, place_in
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.runtime.telemetry.trace_context import enter, enter_span
 from holdfast.schemas import names
-from holdfast.schemas.internal.tracing import SAMPLED, Origin, Place, Tracing
+from holdfast.schemas.internal.tracing import SAMPLED, Place, TraceOrigin, Tracing
 
 # What tells of itself in a better way, or is none of a run's doing.
 _UNTOLD = (names.GENERATE, names.RECORD_SPANS, names.RESOLVE_AGENT, names.RESOLVE_TOOL)
@@ -34,7 +34,9 @@ def tracing_here(telemetry: Telemetry) -> Tracing:
     """How the run is to be traced that has the running activity resolve what it is asked for: as
     whoever started it says, or else by what its trace will be."""
     info, place = activity.info(), _place.get()
-    run = Origin(info.workflow_namespace or "", info.workflow_id or "", info.workflow_run_id or "")
+    run = TraceOrigin(
+        info.workflow_namespace or "", info.workflow_id or "", info.workflow_run_id or ""
+    )
     flags = telemetry.flags(run.trace_id(), place)
     return Tracing(flags=flags, content=telemetry.content)
 

@@ -33,7 +33,7 @@ from holdfast.schemas import names
 BEATS_PER_TIMEOUT = 3
 
 
-class PulseInterceptor(Interceptor):
+class AutoHeartbeatInterceptor(Interceptor):
     """Sends heartbeats for the activities that are named `carried`."""
 
     def __init__(self, carried: Collection[str]) -> None:

@@ -31,7 +31,7 @@ from temporalio.worker import (
 )
 
 from holdfast.activities.interceptors.secret_redaction import (
-    DiscreetHeartbeats,
+    RedactedHeartbeats,
     discreet,
     without_secrets,
 )
@@ -60,7 +60,7 @@ Keep = Callable[[Payload], Awaitable[str]]
 logger = logging.getLogger("holdfast")
 
 
-class SizeInterceptor(Interceptor):
+class ResultInterceptor(Interceptor):
     """Measures what every activity of the worker returns or raises, and takes its secrets out.
 
     Args:
@@ -86,7 +86,7 @@ class _Measured(ActivityInboundInterceptor):
         self._secrets = secrets
 
     def init(self, outbound: ActivityOutboundInterceptor) -> None:
-        super().init(DiscreetHeartbeats(outbound, self._secrets))
+        super().init(RedactedHeartbeats(outbound, self._secrets))
 
     async def execute_activity(self, call: ExecuteActivityInput) -> Any:
         try:

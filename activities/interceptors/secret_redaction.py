@@ -18,7 +18,7 @@ from holdfast.runtime.secrets import Secrets
 logger = logging.getLogger("holdfast")
 
 
-class DiscreetHeartbeats(ActivityOutboundInterceptor):
+class RedactedHeartbeats(ActivityOutboundInterceptor):
     """What an activity tells while it runs, without secrets."""
 
     def __init__(self, outbound: ActivityOutboundInterceptor, secrets: Secrets) -> None:

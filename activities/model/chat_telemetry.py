@@ -9,10 +9,10 @@ from typing import Any, Final
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 
 from holdfast.activities.interceptors.attempt_spans import place_here
-from holdfast.providers.base import Refused, Sink
+from holdfast.providers.base import ProviderRefused, Sink
 from holdfast.providers.transport.target import Target
 from holdfast.runtime.telemetry.telemetry import Telemetry
-from holdfast.schemas.internal.model_request import Ask, Pointer
+from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, StopReason
 
 MAX_CONTENT_CHARACTERS: Final = 8_000
@@ -32,14 +32,16 @@ def provider_of(target: Target) -> str:
     return _PROVIDERS.get(provider, provider)
 
 
-class Chats:
+class ChatTelemetry:
     """Tells of the requests that a worker makes."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
 
     @contextmanager
-    def asked(self, ask: Ask, target: Target, pointer: Pointer, attempt: int) -> Iterator["Chat"]:
+    def asked(
+        self, ask: Ask, target: Target, pointer: ConversationPointer, attempt: int
+    ) -> Iterator["Chat"]:
         """What stands around one request, from when it is made until it is answered."""
         chat = Chat(self._telemetry, ask, target, pointer, attempt)
         try:
@@ -56,7 +58,12 @@ class Chat:
     """One request: what is known of it, and what comes of it."""
 
     def __init__(
-        self, telemetry: Telemetry, ask: Ask, target: Target, pointer: Pointer, attempt: int
+        self,
+        telemetry: Telemetry,
+        ask: Ask,
+        target: Target,
+        pointer: ConversationPointer,
+        attempt: int,
     ) -> None:
         self._telemetry = telemetry
         self._labels = {
@@ -115,7 +122,7 @@ class Chat:
 
     def failed(self, error: BaseException) -> None:
         """There is no answer."""
-        kind = str(error.status) if isinstance(error, Refused) else type(error).__name__
+        kind = str(error.status) if isinstance(error, ProviderRefused) else type(error).__name__
         self._telemetry.metrics.unanswered(self._labels, self._seconds, kind)
         if self._span is not None:
             self._span.set_attribute("error.type", kind)
@@ -145,7 +152,7 @@ class _First:
         self._sink.call(index, tool, piece)
 
 
-def _asked(ask: Ask, target: Target, pointer: Pointer, attempt: int) -> dict[str, Any]:
+def _asked(ask: Ask, target: Target, pointer: ConversationPointer, attempt: int) -> dict[str, Any]:
     """What is known before there is an answer."""
     said: dict[str, Any] = {
         "server.address": target.host if target.endpoint.base_url else None,

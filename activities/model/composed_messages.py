@@ -4,7 +4,7 @@ There the model's calls stand in the text of its answer, and the provider is off
 it would take for a call or for the result of one is said in words, so that no format needs to know.
 """
 
-from holdfast.providers.base import Encoded, Encoder
+from holdfast.providers.base import EncodedMessage, Encoder
 from holdfast.schemas.agent import Calling
 from holdfast.schemas.message import ChatMessage, Content, TextPart
 
@@ -14,7 +14,7 @@ def encoder_for(calling: Calling, encode: Encoder) -> Encoder:
     if calling == "native":
         return encode
 
-    def composed(message: ChatMessage) -> Encoded:
+    def composed(message: ChatMessage) -> EncodedMessage:
         return encode(in_words(message))
 
     return composed

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from holdfast.providers.base import Encoded
+from holdfast.providers.base import EncodedMessage
 from holdfast.schemas.base import link, sha256
 from holdfast.schemas.message import ChatMessage
 
@@ -21,17 +21,17 @@ DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
 _FRAGMENT_BYTES = 64
 _CONVERSATION_BYTES = 1024
 
-Encode = Callable[[ChatMessage], Encoded]
+Encode = Callable[[ChatMessage], EncodedMessage]
 
 
-class Run(NamedTuple):
+class RunKey(NamedTuple):
     """One run of a workflow."""
 
     workflow_id: str
     run_id: str
 
 
-class Conversation:
+class CachedConversation:
     """A run's log after entry `since` up to `entries`, in one `encoding`: what providers of one
     kind are sent in one calling, with the tools under the same names. None is none yet.
 
@@ -98,7 +98,7 @@ class Conversation:
         self.size_bytes += sum(len(fragment) + _FRAGMENT_BYTES for fragment in new)
 
 
-class Conversations:
+class ConversationCache:
     """The conversations that a worker holds, at most `limit_bytes` of them.
 
     Whoever takes one has it alone until it is kept again: another reader of the same run begins
@@ -108,7 +108,7 @@ class Conversations:
     def __init__(self, limit_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self._limit_bytes = limit_bytes
         # By workflow id: a run that continued as new goes on with the same log.
-        self._held: OrderedDict[str, Conversation] = OrderedDict()
+        self._held: OrderedDict[str, CachedConversation] = OrderedDict()
         self.size_bytes = 0
 
     def entries_of(self, workflow_id: str, since: int) -> int:
@@ -119,15 +119,15 @@ class Conversations:
             return since
         return conversation.entries
 
-    def take(self, run: Run) -> Conversation:
+    def take(self, run: RunKey) -> CachedConversation:
         """What is held of a run's conversation, which may be nothing."""
         conversation = self._held.pop(run.workflow_id, None)
         if conversation is None:
-            return Conversation()
+            return CachedConversation()
         self.size_bytes -= conversation.size_bytes
         return conversation
 
-    def keep(self, run: Run, conversation: Conversation) -> None:
+    def keep(self, run: RunKey, conversation: CachedConversation) -> None:
         """Hold a conversation, unless it alone is too large."""
         self.take(run)
         if conversation.size_bytes > self._limit_bytes:

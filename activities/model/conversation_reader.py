@@ -11,14 +11,24 @@ from typing import Protocol
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.model.composed_messages import encoder_for
-from holdfast.activities.model.conversation_cache import Conversation, Conversations, Encode, Run
-from holdfast.activities.model.page_prefetch import Handing
+from holdfast.activities.model.conversation_cache import (
+    CachedConversation,
+    ConversationCache,
+    Encode,
+    RunKey,
+)
+from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.providers.base import (
     Provider,
     ToolNames,
 )
 from holdfast.providers.model_errors import model_error
-from holdfast.schemas.internal.model_request import Ask, Page, PageOf, Pointer
+from holdfast.schemas.internal.model_request import (
+    Ask,
+    ConversationPage,
+    ConversationPageRequest,
+    ConversationPointer,
+)
 
 MAX_PAGES = 10_000
 
@@ -35,10 +45,10 @@ class ConversationChanged(Exception):
     """What the run says of its conversation is not what it was to be."""
 
 
-class Pages(Protocol):
+class PageSource(Protocol):
     """Answers for runs."""
 
-    async def page(self, run: Run, want: PageOf) -> Page:
+    async def page(self, run: RunKey, want: ConversationPageRequest) -> ConversationPage:
         """What `run` answers to `want`.
 
         Raises:
@@ -51,14 +61,17 @@ class Reader:
     the rest from the run."""
 
     def __init__(
-        self, pages: Pages, conversations: Conversations, handing: Handing | None = None
+        self,
+        pages: PageSource,
+        conversations: ConversationCache,
+        handing: PagePrefetch | None = None,
     ) -> None:
         self._pages = pages
         self._conversations = conversations
         self._handing = handing
 
     async def read(
-        self, run: Run, pointer: Pointer, provider_of: Callable[[Ask], Provider]
+        self, run: RunKey, pointer: ConversationPointer, provider_of: Callable[[Ask], Provider]
     ) -> tuple[tuple[bytes, ...], Ask]:
         """The conversation's fragments up to the pointer, and how the model is to be asked.
 
@@ -77,24 +90,26 @@ class Reader:
             f" entry {pointer.entries} is not what it was when the request was made"
         )
 
-    def _beginnings(self, run: Run, pointer: Pointer) -> Iterator[tuple[Conversation, Page | None]]:
+    def _beginnings(
+        self, run: RunKey, pointer: ConversationPointer
+    ) -> Iterator[tuple[CachedConversation, ConversationPage | None]]:
         """What there is to begin with, and the page behind it that was handed over. The few
         messages by which a call is answered are not held: nobody asks for them again."""
         handed = self._handing and self._handing.take(run.workflow_id, pointer)
         if pointer.call is None or handed is not None:
-            held = Conversation() if pointer.call else self._conversations.take(run)
+            held = CachedConversation() if pointer.call else self._conversations.take(run)
             if held.since != pointer.since:
-                held = Conversation(pointer.since, pointer.origin)
+                held = CachedConversation(pointer.since, pointer.origin)
             yield held, handed.page if handed and handed.after == held.entries else None
-        yield Conversation(pointer.since, pointer.origin), None
+        yield CachedConversation(pointer.since, pointer.origin), None
 
     async def _extend(
         self,
-        run: Run,
-        conversation: Conversation,
-        pointer: Pointer,
+        run: RunKey,
+        conversation: CachedConversation,
+        pointer: ConversationPointer,
         provider_of: Callable[[Ask], Provider],
-        handed: Page | None,
+        handed: ConversationPage | None,
     ) -> Ask | None:
         """Read on from what is held; None where that cannot lead to the pointer."""
         if conversation.entries > pointer.entries:
@@ -116,7 +131,12 @@ class Reader:
         return page.ask
 
     async def _fill(
-        self, run: Run, conversation: Conversation, pointer: Pointer, page: Page, encode: Encode
+        self,
+        run: RunKey,
+        conversation: CachedConversation,
+        pointer: ConversationPointer,
+        page: ConversationPage,
+        encode: Encode,
     ) -> None:
         begun = ""
         for _ in range(MAX_PAGES):
@@ -126,8 +146,10 @@ class Reader:
             page = await self._pages.page(run, _want(conversation, pointer, len(begun)))
 
 
-def _want(conversation: Conversation, pointer: Pointer, offset: int = 0) -> PageOf:
-    return PageOf(
+def _want(
+    conversation: CachedConversation, pointer: ConversationPointer, offset: int = 0
+) -> ConversationPageRequest:
+    return ConversationPageRequest(
         after=conversation.entries,
         upto=pointer.entries,
         offset=offset,
@@ -136,7 +158,9 @@ def _want(conversation: Conversation, pointer: Pointer, offset: int = 0) -> Page
     )
 
 
-def _take(page: Page, begun: str, conversation: Conversation, encode: Encode) -> str:
+def _take(
+    page: ConversationPage, begun: str, conversation: CachedConversation, encode: Encode
+) -> str:
     """Append a page's entries, the first of which has begun already; what it cuts off its last."""
     items = list(page.items)
     if items:

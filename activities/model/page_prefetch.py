@@ -13,26 +13,31 @@ from typing import NamedTuple
 
 from temporalio.worker import Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
 
-from holdfast.activities.model.conversation_cache import Conversations
-from holdfast.schemas.internal.model_request import HAND_OVER, Page, PageOf, Pointer
+from holdfast.activities.model.conversation_cache import ConversationCache
+from holdfast.schemas.internal.model_request import (
+    HAND_OVER,
+    ConversationPage,
+    ConversationPageRequest,
+    ConversationPointer,
+)
 
 DEFAULT_HANDED_BYTES = 32 * 1024 * 1024
 # What a page takes besides its texts.
 _PAGE_BYTES = 4096
 
-Answer = Callable[[PageOf], Page]
+Answer = Callable[[ConversationPageRequest], ConversationPage]
 
 
 class Handed(NamedTuple):
     """The first page of what leads to a pointer: the entries after number `after`."""
 
-    pointer: Pointer
+    pointer: ConversationPointer
     after: int
-    page: Page
+    page: ConversationPage
     size_bytes: int
 
 
-class Handing:
+class PagePrefetch:
     """What was handed over and not taken yet, at most `limit_bytes` of it.
 
     For a run, and for each call that its model answers, the newest is kept. Workflows hand over in
@@ -40,7 +45,7 @@ class Handing:
     """
 
     def __init__(
-        self, conversations: Conversations, limit_bytes: int = DEFAULT_HANDED_BYTES
+        self, conversations: ConversationCache, limit_bytes: int = DEFAULT_HANDED_BYTES
     ) -> None:
         self.conversations = conversations
         self._limit_bytes = limit_bytes
@@ -48,7 +53,7 @@ class Handing:
         self._lock = Lock()
         self.size_bytes = 0
 
-    def hand_over(self, workflow_id: str, pointer: Pointer, answer: Answer) -> None:
+    def hand_over(self, workflow_id: str, pointer: ConversationPointer, answer: Answer) -> None:
         """Keep what the run itself `answer`s of what is not held yet of its conversation."""
         after = 0
         if pointer.call is None:
@@ -56,11 +61,13 @@ class Handing:
         if after > pointer.entries:
             return
         page = answer(
-            PageOf(after=after, upto=pointer.entries, call=pointer.call, summary=pointer.summary)
+            ConversationPageRequest(
+                after=after, upto=pointer.entries, call=pointer.call, summary=pointer.summary
+            )
         )
         self._keep(workflow_id, Handed(pointer, after, page, _size_bytes(page)))
 
-    def take(self, workflow_id: str, pointer: Pointer) -> Handed | None:
+    def take(self, workflow_id: str, pointer: ConversationPointer) -> Handed | None:
         """What was handed over for the request at this pointer, if it is still here."""
         with self._lock:
             handed = self._drop((workflow_id, pointer.call))
@@ -84,10 +91,10 @@ class Handing:
         return handed
 
 
-class HandingInterceptor(Interceptor):
+class PagePrefetchInterceptor(Interceptor):
     """Gives the workflows of a worker the function by which they hand over."""
 
-    def __init__(self, handing: Handing) -> None:
+    def __init__(self, handing: PagePrefetch) -> None:
         self._handing = handing
 
     def workflow_interceptor_class(
@@ -98,7 +105,7 @@ class HandingInterceptor(Interceptor):
         return None
 
 
-def _size_bytes(page: Page) -> int:
+def _size_bytes(page: ConversationPage) -> int:
     """What a page takes. Its ask refers to what the run holds anyway, but for two texts."""
     texts = list(page.items)
     if page.ask is not None:

@@ -14,7 +14,7 @@ from temporalio import activity
 
 from holdfast.activities.model.retry_budget import DOUBTFUL_ATTEMPTS, WAITED_SECONDS
 from holdfast.providers.base import Sink
-from holdfast.providers.streamed_answer import sound
+from holdfast.providers.streamed_answer import well_formed
 from holdfast.runtime.secrets import Flow, Secrets
 
 MAX_TEXT_CHARACTERS = 16_000
@@ -62,11 +62,11 @@ class Progress:
     def details(self) -> dict[str, Any]:
         """The heartbeat: the end of the text and the characters before it, the last calls."""
         calls = [
-            {"tool": sound(tool), "arguments": sound(arguments)}
+            {"tool": well_formed(tool), "arguments": well_formed(arguments)}
             for _, (tool, arguments) in sorted(self._calls.items())
         ]
         return {
-            "text": sound(self._text),
+            "text": well_formed(self._text),
             "offset": self._offset,
             "calls": calls,
             "attempt": self._attempt,

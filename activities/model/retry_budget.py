@@ -23,7 +23,7 @@ WAITED_SECONDS = "waitedSeconds"
 DOUBTFUL_ATTEMPTS = "doubtfulAttempts"
 
 
-class Patience:
+class RetryBudget:
     """The time that the running activity has left to be tried again."""
 
     def __init__(self, info: activity.Info, longest: timedelta) -> None:

@@ -13,9 +13,9 @@ from temporalio.client import Client
 from temporalio.converter import WorkflowSerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.activities.model.conversation_cache import Run
+from holdfast.activities.model.conversation_cache import RunKey
 from holdfast.activities.model.conversation_reader import RunGone, RunSilent
-from holdfast.schemas.internal.model_request import Page, PageOf
+from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from holdfast.schemas.names import REQUEST
 
 # How long each query may take, and the pause behind it. The server holds back very few queries at a
@@ -40,7 +40,7 @@ _NOT_RETRIED = (
 )
 
 
-class Queries:
+class RunQueries:
     """Asks workflows through a Temporal client.
 
     The client's own retries are off: after a refused query they would wait for a second.
@@ -93,13 +93,13 @@ class Queries:
         return values[0] if values else None
 
 
-class QueriedPages:
+class PageQueries:
     """Asks runs for pages of their logs."""
 
-    def __init__(self, queries: Queries) -> None:
+    def __init__(self, queries: RunQueries) -> None:
         self._queries = queries
 
-    async def page(self, run: Run, want: PageOf) -> Page:
+    async def page(self, run: RunKey, want: ConversationPageRequest) -> ConversationPage:
         """What `run` answers to `want`.
 
         Raises:
@@ -109,6 +109,6 @@ class QueriedPages:
         asked = WorkflowExecution(workflow_id=run.workflow_id, run_id=run.run_id)
         answer = await self._queries.ask(asked, REQUEST, want.to_json())
         try:
-            return Page.read(answer)
+            return ConversationPage.read(answer)
         except ValidationError:
             raise RunSilent("its answer is no page of a log") from None

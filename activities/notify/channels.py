@@ -14,7 +14,7 @@ from holdfast.schemas.settings.notify import Channel, Listener, News
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedChannel:
     """A channel, and what tells people in it."""
 
     settings: Channel
@@ -24,7 +24,7 @@ class Served:
 class Channels:
     """The channels that a worker has, by name; `inbox` is what links begin with."""
 
-    def __init__(self, inbox: str = "", served: Mapping[str, Served] | None = None) -> None:
+    def __init__(self, inbox: str = "", served: Mapping[str, ServedChannel] | None = None) -> None:
         self._inbox = inbox.rstrip("/")
         self._served = dict(served or {})
 

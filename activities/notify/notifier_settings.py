@@ -15,16 +15,16 @@ import httpx
 from pydantic import ValidationError
 
 from holdfast.activities.notify.base import Hidden, Notifier
-from holdfast.activities.notify.channels import Channels, Served
+from holdfast.activities.notify.channels import Channels, ServedChannel
 from holdfast.activities.notify.mail import MailNotifier
 from holdfast.activities.notify.slack import SlackNotifier
 from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, secrets_of
 from holdfast.runtime.addresses import AddressError, is_here, parsed
-from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.phrases import NAME_PATTERN, NAME_WORDS, quoted
 from holdfast.schemas.settings.notify import Channel, Mail, Notifiers
-from holdfast.validation.problems import Fault, faults_of
+from holdfast.validation.problems import ValueProblem, problems_of
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _NAME_IT = "write the name of the environment variable that holds it, never the value"
@@ -33,7 +33,7 @@ _NAME_IT = "write the name of the environment variable that holds it, never the 
 class NotifiersError(Exception):
     """Notifiers that do not load: one line for each problem, with file, line and mend."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[FileProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = problems
 
@@ -54,12 +54,12 @@ def load_notifiers(
     for name, channel in settings.channels.items():
         if not re.match(NAME_PATTERN, name):
             reason = f"{quoted(name)} is no good name of a channel"
-            faults.append(Fault(("channels", name), reason, f"take {NAME_WORDS}"))
+            faults.append(ValueProblem(("channels", name), reason, f"take {NAME_WORDS}"))
         faults += [fault.under("channels", name) for fault in _wrong(channel, environ)]
     if faults:
         raise NotifiersError(source.problems(faults))
     served = {
-        name: Served(channel, _notifier(channel, environ, http))
+        name: ServedChannel(channel, _notifier(channel, environ, http))
         for name, channel in settings.channels.items()
     }
     return Channels(settings.inbox, served)
@@ -69,7 +69,9 @@ def _source(file: Path) -> Source:
     try:
         return read_source(file)
     except UnreadableError as error:
-        raise NotifiersError([Problem(str(file), error.line, error.reason, error.mend)]) from None
+        raise NotifiersError(
+            [FileProblem(str(file), error.line, error.reason, error.mend)]
+        ) from None
 
 
 def _checked(source: Source) -> Notifiers:
@@ -79,11 +81,11 @@ def _checked(source: Source) -> Notifiers:
     try:
         return Notifiers.model_validate(value, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
-        faults = map(_discreet, faults_of(error, value, Notifiers))
+        faults = map(_discreet, problems_of(error, value, Notifiers))
         raise NotifiersError(source.problems(faults)) from None
 
 
-def _discreet(fault: Fault) -> Fault:
+def _discreet(fault: ValueProblem) -> ValueProblem:
     """The fault without the value, where somebody may have written a secret."""
     is_hidden = any(isinstance(step, str) and step.endswith("Env") for step in fault.where)
     return replace(fault, reason="the value does not fit") if is_hidden else fault
@@ -101,7 +103,7 @@ def _notifier(channel: Channel, environ: Mapping[str, str], http: httpx.AsyncCli
     return MailNotifier(channel.mail, None if variable is None else Hidden(variable, environ))
 
 
-def _wrong_inbox(inbox: str) -> Iterator[Fault]:
+def _wrong_inbox(inbox: str) -> Iterator[ValueProblem]:
     try:
         url = parsed(inbox)
         if url.query or url.fragment:
@@ -110,7 +112,7 @@ def _wrong_inbox(inbox: str) -> Iterator[Fault]:
         yield error.fault().under("inbox")
 
 
-def _wrong(channel: Channel, environ: Mapping[str, str]) -> Iterator[Fault]:
+def _wrong(channel: Channel, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
     """What pydantic does not find."""
     if channel.webhook is not None:
         yield from (fault.under("webhook") for fault in _wrong_webhook(channel, environ))
@@ -122,7 +124,7 @@ def _wrong(channel: Channel, environ: Mapping[str, str]) -> Iterator[Fault]:
         yield from (fault.under("mail") for fault in _wrong_mail(channel.mail))
 
 
-def _wrong_webhook(channel: Channel, environ: Mapping[str, str]) -> Iterator[Fault]:
+def _wrong_webhook(channel: Channel, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
     webhook = channel.webhook
     assert webhook is not None  # asked for
     if webhook.url is not None:
@@ -139,16 +141,16 @@ def _wrong_webhook(channel: Channel, environ: Mapping[str, str]) -> Iterator[Fau
         secrets_of(said) if said else []
     except BadSecret as error:
         reason = f"the variable {webhook.secret_env} holds no secret to sign with"
-        yield Fault(("secretEnv",), reason, str(error))
+        yield ValueProblem(("secretEnv",), reason, str(error))
 
 
-def _wrong_variable(field: str, variable: str) -> list[Fault]:
+def _wrong_variable(field: str, variable: str) -> list[ValueProblem]:
     if _VARIABLE.match(variable):
         return []
-    return [Fault((field,), "this names no environment variable", _NAME_IT)]
+    return [ValueProblem((field,), "this names no environment variable", _NAME_IT)]
 
 
-def _wrong_address(variable: str, environ: Mapping[str, str]) -> list[Fault]:
+def _wrong_address(variable: str, environ: Mapping[str, str]) -> list[ValueProblem]:
     """What is wrong with the address that a variable holds: a secret must not go in the open."""
     said = environ.get(variable, "").strip()
     if not said:
@@ -161,14 +163,16 @@ def _wrong_address(variable: str, environ: Mapping[str, str]) -> list[Fault]:
     if is_safe:
         return []
     return [
-        Fault(("urlEnv",), f"the variable {variable} holds no address", "write https://… in it")
+        ValueProblem(
+            ("urlEnv",), f"the variable {variable} holds no address", "write https://… in it"
+        )
     ]
 
 
-def _wrong_mail(mail: Mail) -> Iterator[Fault]:
+def _wrong_mail(mail: Mail) -> Iterator[ValueProblem]:
     if mail.tls == "none" and not is_here(mail.host):
         mend = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
-        yield Fault(("tls",), "mail would go in the open", mend)
+        yield ValueProblem(("tls",), "mail would go in the open", mend)
     if mail.password_env is not None:
         yield from _wrong_variable("passwordEnv", mail.password_env)
     yield from _wrong_address_of_mail(("from",), mail.from_)
@@ -179,7 +183,7 @@ def _wrong_mail(mail: Mail) -> Iterator[Fault]:
             yield from _wrong_address_of_mail(("toGroups", group, n), address)
 
 
-def _wrong_address_of_mail(where: tuple[str | int, ...], text: str) -> Iterator[Fault]:
+def _wrong_address_of_mail(where: tuple[str | int, ...], text: str) -> Iterator[ValueProblem]:
     try:
         # What is more than an address (a line break, a second one) is none.
         address = Address(addr_spec=text)
@@ -187,4 +191,6 @@ def _wrong_address_of_mail(where: tuple[str | int, ...], text: str) -> Iterator[
     except (HeaderParseError, ValueError, IndexError):
         is_good = False
     if not is_good:
-        yield Fault(where, f"{quoted(text)} is no mail address", "write it like desk@acme.org")
+        yield ValueProblem(
+            where, f"{quoted(text)} is no mail address", "write it like desk@acme.org"
+        )

@@ -23,7 +23,7 @@ class InputEndedError(Exception):
     """There is nobody left to answer."""
 
 
-class Answers:
+class AnswerSource:
     """The lines of one input, and who gives them.
 
     `terminal` says whether a person types them: then an editor can be opened, and what was typed

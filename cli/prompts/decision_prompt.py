@@ -14,19 +14,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from holdfast.cli.option_values import as_meant
-from holdfast.cli.prompts.answers import Answers, InputEndedError
+from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.screens.screen import Screen
 from holdfast.client import question_text
 from holdfast.client.plan_text import CannotStrikeError, named, without
-from holdfast.client.question_text import Choice
+from holdfast.client.question_text import DecisionOption
 from holdfast.runtime.text_safety import as_json, clean, one_line
-from holdfast.schemas.decision import Decision, Verdict, Waiting
-from holdfast.validation.problems import faults_of, told
+from holdfast.schemas.decision import Decision, PendingApproval, Verdict
+from holdfast.validation.problems import problems_of, summarize_problems
 
 _MAX_TRIES = 20
 
 
-async def ask(waiting: Waiting, answers: Answers, screen: Screen) -> Decision | None:
+async def ask(waiting: PendingApproval, answers: AnswerSource, screen: Screen) -> Decision | None:
     """Draw the call, ask, and have the decision; `None` where it was put off.
 
     Raises:
@@ -43,7 +43,9 @@ async def ask(waiting: Waiting, answers: Answers, screen: Screen) -> Decision | 
     return None
 
 
-async def _choose(waiting: Waiting, answers: Answers, screen: Screen) -> Choice:
+async def _choose(
+    waiting: PendingApproval, answers: AnswerSource, screen: Screen
+) -> DecisionOption:
     choices = question_text.CHOICES[waiting.kind]
     for _ in range(_MAX_TRIES):
         answers.forget_typed()
@@ -56,7 +58,7 @@ async def _choose(waiting: Waiting, answers: Answers, screen: Screen) -> Choice:
 
 
 async def _complete(
-    waiting: Waiting, choice: Choice, answers: Answers, screen: Screen
+    waiting: PendingApproval, choice: DecisionOption, answers: AnswerSource, screen: Screen
 ) -> Decision | None:
     """The decision with what belongs to it; `None` to go back to the choice."""
     said: dict[str, Any] = {}
@@ -76,7 +78,9 @@ async def _complete(
     try:
         return Decision.model_validate(said)
     except ValidationError as error:
-        screen.say(f"That does not do: {clean(told(faults_of(error, said, Decision)))}")
+        screen.say(
+            f"That does not do: {clean(summarize_problems(problems_of(error, said, Decision)))}"
+        )
         return None
 
 
@@ -84,13 +88,13 @@ async def _complete(
 _BACK = object()
 
 
-async def _result(verdict: Verdict, answers: Answers, screen: Screen) -> Any:
+async def _result(verdict: Verdict, answers: AnswerSource, screen: Screen) -> Any:
     what = "What it returned" if verdict == "happened" else "Your answer in place of the result"
     text = (await _line(f"{what} (JSON or text; empty: back): ", answers, screen)).strip()
     return as_meant(text) if text else _BACK
 
 
-async def _edited(waiting: Waiting, answers: Answers, screen: Screen) -> Any:
+async def _edited(waiting: PendingApproval, answers: AnswerSource, screen: Screen) -> Any:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if answers.terminal and editor:
         text = _in_editor(editor, as_json(waiting.arguments, indent=2), screen)
@@ -100,7 +104,7 @@ async def _edited(waiting: Waiting, answers: Answers, screen: Screen) -> Any:
     return _changed(text, waiting, screen)
 
 
-async def _struck(waiting: Waiting, answers: Answers, screen: Screen) -> Any:
+async def _struck(waiting: PendingApproval, answers: AnswerSource, screen: Screen) -> Any:
     said = await _line("Strike out which calls, such as t1c2 t1c3 (empty: back): ", answers, screen)
     struck = named(said)
     if not struck:
@@ -112,7 +116,7 @@ async def _struck(waiting: Waiting, answers: Answers, screen: Screen) -> Any:
         return _BACK
 
 
-def _changed(text: str, waiting: Waiting, screen: Screen) -> Any:
+def _changed(text: str, waiting: PendingApproval, screen: Screen) -> Any:
     if not text.strip():
         return _BACK
     try:
@@ -153,14 +157,14 @@ def _interrupts_left_to_it() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-async def _reason(answers: Answers, screen: Screen) -> str | None:
+async def _reason(answers: AnswerSource, screen: Screen) -> str | None:
     try:
         return await _line("Reason (it is passed on): ", answers, screen) or None
     except InputEndedError:
         return None  # the decision itself was given
 
 
-async def _line(prompt: str, answers: Answers, screen: Screen) -> str:
+async def _line(prompt: str, answers: AnswerSource, screen: Screen) -> str:
     screen.prompt(prompt)
     line = await answers.line()
     if not answers.terminal:

@@ -9,17 +9,17 @@ from typing import Final
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.cli.prompts.answers import Answers, InputEndedError
+from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.prompts.decision_prompt import ask
 from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import CommandError, NoWorkerError
 from holdfast.client.question_text import how_to_decide, title
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import Signer
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, Waiting
-from holdfast.schemas.internal.delegate import PendingThere
+from holdfast.schemas.decision import Decision, PendingApproval
+from holdfast.schemas.internal.delegate import DelegatePending
 
 _LOOK_SECONDS: Final = 1.0
 
@@ -29,14 +29,14 @@ Key = tuple[str, ...]
 class People:
     """Draws what waits, and asks about it while there is somebody to answer."""
 
-    def __init__(self, run: RemoteRun, screen: Screen, answers: Answers | None) -> None:
+    def __init__(self, run: RunHandle, screen: Screen, answers: AnswerSource | None) -> None:
         self._run = run
         self._screen = screen
         self._answers = answers
         self._put: set[Key] = set()
-        self._elsewhere: list[PendingThere] = []
+        self._elsewhere: list[DelegatePending] = []
 
-    async def put(self, waiting: list[Waiting]) -> bool:
+    async def put(self, waiting: list[PendingApproval]) -> bool:
         """Put what has come to wait; false when it turned out that nobody answers any more."""
         new = [one for one in waiting if _key(one) not in self._put]
         self._put.update(map(_key, new))
@@ -52,18 +52,18 @@ class People:
                 return False
         return True
 
-    def tell_elsewhere(self, waiting: list[PendingThere]) -> None:
+    def tell_elsewhere(self, waiting: list[DelegatePending]) -> None:
         """Draw what has come to wait in delegates since the last time: it is decided there."""
         new = [there for there in waiting if there not in self._elsewhere]
         self._screen.elsewhere(new, waits=bool(waiting))
         self._elsewhere = waiting
 
-    def _tell_how(self, waiting: list[Waiting]) -> None:
+    def _tell_how(self, waiting: list[PendingApproval]) -> None:
         self._screen.say("\nNobody is left to answer. To decide:")
         for one in waiting:
             self._screen.say(f"  {how_to_decide(self._run.id, one)}")
 
-    async def _ask(self, waiting: Waiting, answers: Answers) -> None:
+    async def _ask(self, waiting: PendingApproval, answers: AnswerSource) -> None:
         """Ask, unless and until it is decided elsewhere."""
         if any(decided.by == answers.by for decided in waiting.decisions if decided.by):
             return
@@ -80,7 +80,7 @@ class People:
             await _stop(asking, watching)
         await self._act_on(decision, waiting, answers.signer)
 
-    async def _until_decided(self, waiting: Waiting) -> None:
+    async def _until_decided(self, waiting: PendingApproval) -> None:
         """Return when a call waits no longer, or not as it was shown."""
         seen: object = None
         while True:
@@ -96,7 +96,7 @@ class People:
             seen = look.place
 
     async def _act_on(
-        self, decision: Decision | None, waiting: Waiting, signer: Signer | None
+        self, decision: Decision | None, waiting: PendingApproval, signer: Signer | None
     ) -> None:
         if decision is None:
             self._screen.say(f"Put off. To decide: {how_to_decide(self._run.id, waiting)}")
@@ -116,14 +116,14 @@ class People:
             if not receipt.decided:
                 self._screen.say(f"Counted: {receipt.missing} more must agree.")
 
-    def _refused(self, refusal: ApplicationError, waiting: Waiting) -> None:
+    def _refused(self, refusal: ApplicationError, waiting: PendingApproval) -> None:
         """Say why a decision did not count, and ask again where another one can."""
         self._screen.say(f"That did not count: {clean(refusal.message)}")
         if refusal.type == names.INVALID_DECISION:
             self._put.discard(_key(waiting))
 
 
-def _key(waiting: Waiting) -> Key:
+def _key(waiting: PendingApproval) -> Key:
     """What tells one question from another; an edit under a quorum makes a new one."""
     return (waiting.call_id, waiting.kind, waiting.requested_at, waiting.digest)
 

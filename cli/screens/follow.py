@@ -10,10 +10,11 @@
     ) -> int
 
 `out` is where the run is drawn: `screen_for(sys.stdout, run_id)`. `ask` is who answers for its
-waiting calls: `Answers.from_stdin()` (a terminal, or a pipe whose lines answer the questions in
-order), or `None` to ask nobody. When the answers end, the way to decide is said, and then
-`keep_following` says whether the run is followed on or left waiting. The result is the exit code:
-0 for a run that completed or stopped, 1 for any other end and for a run that was left waiting.
+waiting calls: `ScriptedAnswers.from_stdin()` (a terminal, or a pipe whose lines answer the
+questions in order), or `None` to ask nobody. When the answers end, the way to decide is said, and
+then `keep_following` says whether the run is followed on or left waiting. The result is the exit
+code: 0 for a run that completed or stopped, 1 for any other end and for a run that was left
+waiting.
 
 Temporal is looked at as often as `client.stream.polling` says; the run itself is asked only when it
 has moved.
@@ -27,14 +28,14 @@ from typing import Any, Final
 
 from temporalio.client import Client
 
-from holdfast.cli.prompts.answers import Answers
+from holdfast.cli.prompts.answers import AnswerSource
 from holdfast.cli.prompts.question_loop import People
 from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
-from holdfast.client.run_handle import Look, RemoteRun, waiting_elsewhere
-from holdfast.client.stream.polling import SLOWEST_SECONDS, Pace
+from holdfast.client.run_handle import RunDescription, RunHandle, waiting_elsewhere
+from holdfast.client.stream.polling import SLOWEST_SECONDS, PollInterval
 from holdfast.runtime.text_safety import clean, command
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 
 # Less than that is no wait to speak of: any request is handed out first.
 _IN_LINE_SECONDS: Final = 1.0
@@ -47,7 +48,7 @@ async def follow(
     run_id: str,
     *,
     out: Screen,
-    ask: Answers | None = None,
+    ask: AnswerSource | None = None,
     keep_following: bool = True,
 ) -> int:
     """Follow a run to its end; see the top of this module.
@@ -56,7 +57,7 @@ async def follow(
         CommandError: there is no such run, Temporal does not answer for a minute, or the output of
             the run cannot be had, which was drawn to its end then.
     """
-    run = RemoteRun(client, run_id)
+    run = RunHandle(client, run_id)
     await run.look()  # what cannot be reached at first is not waited for
     with out.live():
         return await _Follower(run, out, People(run, out, ask), keep_following).follow()
@@ -85,15 +86,15 @@ class _Follower:
     """One run being followed. `_seen` is the place up to which it was drawn, `_last` the number of
     the last entry."""
 
-    run: RemoteRun
+    run: RunHandle
     screen: Screen
     people: People
     keep_following: bool
-    _pace: Pace = field(default_factory=Pace)
+    _pace: PollInterval = field(default_factory=PollInterval)
     _line: Line = field(default_factory=Line)
     _seen: tuple[object, ...] = ()
     _last: int = 0
-    _waiting: list[Waiting] = field(default_factory=list)
+    _waiting: list[PendingApproval] = field(default_factory=list)
     _silent: bool = False
     _listens: bool = False
 
@@ -115,7 +116,7 @@ class _Follower:
             moved = moved or look.streaming is not None
             await asyncio.sleep(self._pace.next(moved=moved, busy=look.busy))
 
-    async def _look(self) -> Look:
+    async def _look(self) -> RunDescription:
         for _ in range(_MAX_LOST_LOOKS - 1):
             try:
                 return await self.run.look()
@@ -126,7 +127,7 @@ class _Follower:
                 await asyncio.sleep(SLOWEST_SECONDS)
         return await self.run.look()
 
-    async def _catch_up(self, look: Look) -> bool:
+    async def _catch_up(self, look: RunDescription) -> bool:
         """Draw what was written since the last time; whether there was anything."""
         if look.place == self._seen:
             return False
@@ -141,7 +142,7 @@ class _Follower:
             self._silent, self._seen = False, look.place
         return self._last > before
 
-    async def _draw(self, look: Look) -> None:
+    async def _draw(self, look: RunDescription) -> None:
         # What waits is looked at first, so that all that led to it is drawn before it is put.
         status = {} if look.closed else await self._see_what_waits()
         async for entry in self.run.entries(self.screen.log, self._last):

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from holdfast.client.result import Ending
+from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import Streaming
 from holdfast.client.stream.deltas import calls_delta, token
-from holdfast.client.stream.token_text import Tokens
+from holdfast.client.stream.token_text import TokenText
 from holdfast.runtime.text_safety import as_json
 from holdfast.schemas import names
-from holdfast.schemas.decision import Waiting
-from holdfast.schemas.internal.delegate import PendingThere
+from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.internal.stored_value import Stored
 
 
@@ -29,7 +29,7 @@ class JsonScreen:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._tokens = Tokens()
+        self._tokens = TokenText()
         self._turn = 0
         self._over = False
         self._done: dict[str, Any] | None = None
@@ -61,10 +61,10 @@ class JsonScreen:
     def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """A program asks for it by the query `status`."""
 
-    def waiting(self, waiting: Waiting, *, asked: bool) -> None:
+    def waiting(self, waiting: PendingApproval, *, asked: bool) -> None:
         """The event `confirmation_required` has said it."""
 
-    def elsewhere(self, new: list[PendingThere], *, waits: bool) -> None:
+    def elsewhere(self, new: list[DelegatePending], *, waits: bool) -> None:
         """The delegate's own events say it."""
 
     def in_line(self) -> None:
@@ -81,7 +81,7 @@ class JsonScreen:
     def prompt(self, text: str) -> None:
         """A program is asked nothing."""
 
-    def ended(self, ending: Ending) -> None:
+    def ended(self, ending: RunEnding) -> None:
         """Write the end, where the run could not write it itself or not all of it."""
         if self._done is not None:
             self._write(ending.whole(self._done))

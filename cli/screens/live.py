@@ -19,14 +19,14 @@ from holdfast.cli.screens.activity_line import Activity
 from holdfast.cli.screens.console import console_for
 from holdfast.cli.screens.keyboard import echoed, unechoed
 from holdfast.client import question_text
-from holdfast.client.log_narration import IN_LINE, Line, Story, Tone
-from holdfast.client.result import Ending
+from holdfast.client.log_narration import IN_LINE, LogNarration, NarrationLine, Tone
+from holdfast.client.result import RunEnding
 from holdfast.client.result_summary import ending_lines
 from holdfast.client.run_handle import Streaming
 from holdfast.runtime.text_safety import shorten
 from holdfast.schemas import names
-from holdfast.schemas.decision import Waiting
-from holdfast.schemas.internal.delegate import PendingThere
+from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.internal.delegate import DelegatePending
 
 _REFRESHES_PER_SECOND = 8
 _BODY_CHARS = 4_000
@@ -51,7 +51,7 @@ class LiveScreen:
     def __init__(self, stream: TextIO, run_id: str) -> None:
         self._console = console_for(stream)
         self._run_id = run_id
-        self._story = Story(run_id)
+        self._story = LogNarration(run_id)
         self._activity = Activity()
         self._spinner = Spinner("dots")
         self._last_said = ""
@@ -83,14 +83,14 @@ class LiveScreen:
         """Show what runs, and what has ended that is told with the turn."""
         self._activity.stands(calls)
 
-    def waiting(self, waiting: Waiting, *, asked: bool) -> None:
+    def waiting(self, waiting: PendingApproval, *, asked: bool) -> None:
         """Draw what waits as a panel, with the command that decides it below."""
         self._activity.waits = True
         self._console.print(panel(waiting))
         command = Text(question_text.how_to_decide(self._run_id, waiting), style="cyan")
         self._console.print(command, soft_wrap=True)
 
-    def elsewhere(self, new: list[PendingThere], *, waits: bool) -> None:
+    def elsewhere(self, new: list[DelegatePending], *, waits: bool) -> None:
         """Draw a line for each; below, it is said for as long as something waits there."""
         self._activity.waits_elsewhere = waits
         for there in new:
@@ -123,7 +123,7 @@ class LiveScreen:
         self._console.print(Text(text, style="bold yellow"), end="", soft_wrap=True)
         self._console.file.flush()
 
-    def ended(self, ending: Ending) -> None:
+    def ended(self, ending: RunEnding) -> None:
         """Draw the output, the state and what the run used."""
         self._activity.streaming = None
         style = "green" if ending.exit_code == 0 else "red"
@@ -148,7 +148,7 @@ class LiveScreen:
         return Group(*(Text(line, style="dim", no_wrap=True) for line in lines), self._spinner)
 
 
-def drawn(line: Line) -> RenderableType:
+def drawn(line: NarrationLine) -> RenderableType:
     """A line of the story: the time, and beside it word and text, with the body below."""
     style = STYLES[line.tone]
     if line.tone == "turn":
@@ -160,7 +160,7 @@ def drawn(line: Line) -> RenderableType:
     return table
 
 
-def panel(waiting: Waiting) -> RenderableType:
+def panel(waiting: PendingApproval) -> RenderableType:
     """A call that waits: why, with what arguments, what is asked, and on what terms."""
     parts: list[RenderableType] = []
     if why := question_text.reasoning(waiting):

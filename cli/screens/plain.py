@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from holdfast.client import question_text
-from holdfast.client.log_narration import IN_LINE, Line, Story
-from holdfast.client.result import Ending
+from holdfast.client.log_narration import IN_LINE, LogNarration, NarrationLine
+from holdfast.client.result import RunEnding
 from holdfast.client.result_summary import ending_lines
 from holdfast.client.run_handle import Streaming
 from holdfast.runtime.text_safety import clock, one_line
 from holdfast.schemas import names
-from holdfast.schemas.decision import Waiting
-from holdfast.schemas.internal.delegate import PendingThere
+from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.internal.delegate import DelegatePending
 
 _WORD_COLUMNS = 10
 _BODY_CHARS = 500
@@ -32,7 +32,7 @@ class PlainScreen:
     def __init__(self, stream: TextIO, run_id: str) -> None:
         self._stream = stream
         self._run_id = run_id
-        self._story = Story(run_id)
+        self._story = LogNarration(run_id)
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -50,24 +50,24 @@ class PlainScreen:
     def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """A line is for what has happened."""
 
-    def waiting(self, waiting: Waiting, *, asked: bool) -> None:
+    def waiting(self, waiting: PendingApproval, *, asked: bool) -> None:
         """Write the command that decides it, and all of what waits to the person who is asked."""
         name = f"{one_line(waiting.call_id, _NAME_CHARS)} {question_text.what(waiting)}"
         text = f"{name}: {question_text.how_to_decide(self._run_id, waiting)}"
-        self._write(_folded(Line(clock(waiting.requested_at), "waits", text)))
+        self._write(_folded(NarrationLine(clock(waiting.requested_at), "waits", text)))
         if asked:
             self._describe(waiting)
 
-    def elsewhere(self, new: list[PendingThere], *, waits: bool) -> None:
+    def elsewhere(self, new: list[DelegatePending], *, waits: bool) -> None:
         """Write a line for each, at the time at which it is heard of."""
         for there in new:
             at = clock(datetime.now(UTC).isoformat())
-            self._write(_folded(Line(at, "waits", question_text.elsewhere(there))))
+            self._write(_folded(NarrationLine(at, "waits", question_text.elsewhere(there))))
 
     def in_line(self) -> None:
         """Write a line, at the time at which it is seen."""
         at = clock(datetime.now(UTC).isoformat())
-        self._write(_folded(Line(at, "waits", IN_LINE)))
+        self._write(_folded(NarrationLine(at, "waits", IN_LINE)))
 
     def say(self, text: str) -> None:
         """Write a remark of ours."""
@@ -82,12 +82,12 @@ class PlainScreen:
         """Write the question; the answer follows on its line."""
         print(text, end="", file=self._stream, flush=True)
 
-    def ended(self, ending: Ending) -> None:
+    def ended(self, ending: RunEnding) -> None:
         """Write the output, the state and what the run used."""
         for name, text in ending_lines(ending):
             self._write(f"{name}: {text}")
 
-    def _describe(self, waiting: Waiting) -> None:
+    def _describe(self, waiting: PendingApproval) -> None:
         if why := question_text.reasoning(waiting):
             self._write(f"    because: {one_line(why, _ARGUMENT_CHARS)}")
         for name, value in question_text.arguments(waiting):
@@ -101,7 +101,7 @@ class PlainScreen:
         print(text, file=self._stream, flush=True)
 
 
-def _folded(line: Line) -> str:
+def _folded(line: NarrationLine) -> str:
     body = one_line(line.body, _BODY_CHARS)
     text = "  ".join(part for part in (line.text, body) if part)
     return f"{line.at} {line.word.ljust(_WORD_COLUMNS)} {text}".rstrip()

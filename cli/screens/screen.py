@@ -11,10 +11,10 @@ from holdfast.cli.screens.console import is_terminal
 from holdfast.cli.screens.json_lines import JsonScreen
 from holdfast.cli.screens.live import LiveScreen
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client.result import Ending
+from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import Streaming
-from holdfast.schemas.decision import Waiting
-from holdfast.schemas.internal.delegate import PendingThere
+from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.internal.delegate import DelegatePending
 
 
 class Screen(Protocol):
@@ -36,11 +36,11 @@ class Screen(Protocol):
     def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """Show where the calls of the turn stand: `{callId, tool, stage}`; none between turns."""
 
-    def waiting(self, waiting: Waiting, *, asked: bool) -> None:
+    def waiting(self, waiting: PendingApproval, *, asked: bool) -> None:
         """Draw a call that waits for a person now, and how to decide it. `asked`: the person in
         front of the screen is asked next."""
 
-    def elsewhere(self, new: list[PendingThere], *, waits: bool) -> None:
+    def elsewhere(self, new: list[DelegatePending], *, waits: bool) -> None:
         """Draw what has come to wait in delegates of the run, and how to decide it. `waits`:
         something waits there now."""
 
@@ -56,7 +56,7 @@ class Screen(Protocol):
     def prompt(self, text: str) -> None:
         """Show what is asked, and stay on the line."""
 
-    def ended(self, ending: Ending) -> None:
+    def ended(self, ending: RunEnding) -> None:
         """Draw how the run ended."""
 
 

@@ -20,7 +20,7 @@ _WRITTEN: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Position:
+class StreamCursor:
     """All events up to number `after`; of the answer that is written then, `told_chars` characters
     of an `attempt`, with their checksum. `ended`: the end as well."""
 

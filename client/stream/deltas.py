@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.cursor import Position
+from holdfast.client.stream.cursor import StreamCursor
 from holdfast.client.stream.heartbeats import Update
 
 MAX_TOKEN_CHARS: Final = 16_000
@@ -23,7 +23,7 @@ class Frame:
     """One thing that is told: an event, or a part of something on its way. Whoever has it stands
     at `position`."""
 
-    position: Position
+    position: StreamCursor
     data: dict[str, Any]
 
     @property
@@ -46,7 +46,7 @@ def calls_delta(turn: int, attempt: int, calls: list[Any]) -> dict[str, Any]:
 class Answering:
     """One answer of the model: what of it was told, and what is next."""
 
-    def __init__(self, turn: int, position: Position) -> None:
+    def __init__(self, turn: int, position: StreamCursor) -> None:
         self.turn = turn
         self.position = position
         self._key: str | None = None
@@ -111,7 +111,7 @@ class Updating:
     def __init__(self) -> None:
         self._told: dict[str, Update] = {}
 
-    def new(self, updates: Iterable[Update], position: Position) -> Iterator[Frame]:
+    def new(self, updates: Iterable[Update], position: StreamCursor) -> Iterator[Frame]:
         """What has changed since the last time."""
         before, self._told = self._told, {one.call_id: one for one in updates}
         for one in self._told.values():

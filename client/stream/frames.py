@@ -1,7 +1,7 @@
 """A run as a stream of frames: its events as they are, and between them what is on its way.
 
     async for each in frames(RemoteRun(client, run_id), Position.read(last_id)):
-        ...  # a `Frame`, or a `Remark` on why nothing comes
+        ...  # a `Frame`, or a `StreamNotice` on why nothing comes
 
 A stream begins after any position and ends with exactly one `done` or `error`. What it has told is
 in the position of its last frame, and nowhere else: whoever breaks off goes on from there, with
@@ -17,28 +17,30 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
-from holdfast.client.run_handle import Entry, Look, RemoteRun
-from holdfast.client.stream.cursor import Position
+from holdfast.client.run_handle import Entry, RunDescription, RunHandle
+from holdfast.client.stream.cursor import StreamCursor
 from holdfast.client.stream.deltas import Answering, Frame, Updating
-from holdfast.client.stream.polling import SLOWEST_SECONDS, Pace
+from holdfast.client.stream.polling import SLOWEST_SECONDS, PollInterval
 from holdfast.schemas import names
 from holdfast.schemas.log_entry import EVENTS
 
 
 @dataclass(frozen=True)
-class Remark:
+class StreamNotice:
     """Why nothing comes; it is tried again."""
 
     text: str
 
 
-async def frames(run: RemoteRun, position: Position) -> AsyncGenerator[Frame | Remark, None]:
+async def frames(
+    run: RunHandle, position: StreamCursor
+) -> AsyncGenerator[Frame | StreamNotice, None]:
     """Everything after a position, to the end of the run.
 
     Raises:
         CommandError: there is no such run, or what it says cannot be read here.
     """
-    telling, pace = _Telling(run, position), Pace()
+    telling, pace = _Telling(run, position), PollInterval()
     while not telling.is_over():
         look, moved = None, False
         try:
@@ -62,7 +64,7 @@ async def frames(run: RemoteRun, position: Position) -> AsyncGenerator[Frame | R
 class _Telling:
     """What one listener has been told of a run, and what they are told next."""
 
-    def __init__(self, run: RemoteRun, position: Position) -> None:
+    def __init__(self, run: RunHandle, position: StreamCursor) -> None:
         self._over = position.ended
         self._run = run
         self._position = position
@@ -75,7 +77,7 @@ class _Telling:
         self._searched = 0
         self._remark = ""
 
-    async def news(self, look: Look) -> AsyncIterator[Frame]:
+    async def news(self, look: RunDescription) -> AsyncIterator[Frame]:
         """What was written since the last time; the end, where the run could not write it."""
         if look.place != self._seen:
             async for event in self._events():
@@ -90,7 +92,7 @@ class _Telling:
             self._over = True
             yield Frame(replace(self._position, ended=True), ending.event())
 
-    def on_its_way(self, look: Look) -> Iterator[Frame]:
+    def on_its_way(self, look: RunDescription) -> Iterator[Frame]:
         """What is being said and done, and does not stand in the log yet."""
         if self._answering is not None and look.streaming is not None and look.place == self._seen:
             yield from self._answering.seen(look.streaming)
@@ -101,7 +103,7 @@ class _Telling:
         """Whether the end has been told."""
         return self._over
 
-    def silent(self, error: CommandError) -> Iterator[Remark]:
+    def silent(self, error: CommandError) -> Iterator[StreamNotice]:
         """That nobody answers, told once.
 
         Raises:
@@ -111,7 +113,7 @@ class _Telling:
             raise error
         if (why := str(error)) != self._remark:
             self._remark = why
-            yield Remark(why)
+            yield StreamNotice(why)
 
     async def _events(self) -> AsyncIterator[Entry]:
         """The events that were not told yet."""
@@ -129,18 +131,18 @@ class _Telling:
         """Take note of the last event that was told before."""
         self._placed = True
         self._over = _is_last(event)
-        begun = self._position if event["type"] == "turn_start" else Position(event["n"])
-        self._position = Position(event["n"])
+        begun = self._position if event["type"] == "turn_start" else StreamCursor(event["n"])
+        self._position = StreamCursor(event["n"])
         self._follow(event, begun)
 
     def _told(self, event: Entry) -> Frame:
         self._placed = True
         self._over = _is_last(event)
-        self._position = Position(event["n"], ended=self._over)
+        self._position = StreamCursor(event["n"], ended=self._over)
         self._follow(event, self._position)
         return Frame(self._position, event)
 
-    def _follow(self, event: Entry, position: Position) -> None:
+    def _follow(self, event: Entry, position: StreamCursor) -> None:
         """After the begin of a turn, its answer comes; after any other event, none does."""
         self._answering = None
         if event["type"] == "turn_start":

@@ -11,7 +11,7 @@ _SLOWER_BY: Final = 1.4
 
 
 @dataclass
-class Pace:
+class PollInterval:
     """How long to wait before the next look."""
 
     seconds: float = FASTEST_SECONDS

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.client.run_handle import Streaming
 
 
-class Tokens:
+class TokenText:
     """Remembers how much of the present answer has been seen."""
 
     def __init__(self) -> None:

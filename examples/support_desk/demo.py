@@ -25,7 +25,7 @@ from examples.support_desk import shop
 from examples.support_desk.casting import AGENT, Cast, MiscastError, cast
 from examples.support_desk.children import Child, NotReadyError
 from examples.support_desk.place import OccupiedError, Place, opened, short
-from holdfast.cli.prompts.answers import Answers, user_name
+from holdfast.cli.prompts.answers import AnswerSource, user_name
 from holdfast.cli.screens.follow import follow
 from holdfast.cli.screens.screen import Screen, screen_for
 from holdfast.client.command_errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
@@ -107,7 +107,7 @@ class _Demo:
             client,
             RUN,
             out=self.screen,
-            ask=Answers.from_stdin(),
+            ask=AnswerSource.from_stdin(),
             keep_following=sys.stdin.isatty(),
         )
         try:

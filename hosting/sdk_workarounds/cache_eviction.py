@@ -21,7 +21,7 @@ _ALONE = "legacy"
 PutOut = Callable[[str], None]
 
 
-class SteadyRunner(WorkflowRunner):
+class CacheEvictingRunner(WorkflowRunner):
     """Runs workflows by another runner, and has those put out that may be ahead."""
 
     def __init__(self, inner: WorkflowRunner) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.providers.answer_reading import AnswerReading, count, text, written
 from holdfast.providers.anthropic.blocks import Block, Order, Thought
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
@@ -32,7 +32,7 @@ class Reply(AnswerReading):
     called = "message of the Messages API"
     mark = '"type"'
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
         self._order = Order()
         self._begun: dict[int | None, Call | Thought | None] = {}
@@ -139,7 +139,7 @@ class Call:
     """A call while it is being made. Its arguments come in pieces; some servers give them whole,
     with its name."""
 
-    def __init__(self, answer: Answer, block: Block) -> None:
+    def __init__(self, answer: StreamedAnswer, block: Block) -> None:
         self._answer = answer
         self._whole = block.get("input")
         provider_id = text(block.get("id")) or None

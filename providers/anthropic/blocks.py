@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES
-from holdfast.providers.streamed_answer import WholeText, sound
+from holdfast.providers.streamed_answer import WholeText, well_formed
 
 Block = dict[str, Any]
 
@@ -63,7 +63,7 @@ class Order:
 
     def hidden(self, data: str) -> None:
         """A thought that nobody but Anthropic can read."""
-        self._items.append({"type": "redacted_thinking", "data": sound(data)})
+        self._items.append({"type": "redacted_thinking", "data": well_formed(data)})
 
     def data(self) -> list[Block] | None:
         """What is kept beside the answer; None where there were no thoughts."""

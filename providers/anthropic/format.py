@@ -9,9 +9,9 @@ import httpx
 
 from holdfast.providers.anthropic.answer import Reply
 from holdfast.providers.anthropic.request import RESERVED, body, encode, form_of, unsaid
-from holdfast.providers.base import Encoded, Request, ToolNames
-from holdfast.providers.streamed_answer import Answer
-from holdfast.providers.transport.sse import EventStream
+from holdfast.providers.base import EncodedMessage, Request, ToolNames
+from holdfast.providers.streamed_answer import StreamedAnswer
+from holdfast.providers.transport.sse import ServerSentEvents
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage
@@ -42,7 +42,7 @@ class Anthropic:
         """Where an answer is held to it ("Structured outputs", "Prompt modification")."""
         return isinstance(ask.output, dict) and form_of(ask) is not None
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """The message as the Messages API has it."""
         return encode(message, names)
 
@@ -50,10 +50,10 @@ class Anthropic:
         """The messages first, then the settings."""
         return body(request)
 
-    def stream(self) -> EventStream:
+    def stream(self) -> ServerSentEvents:
         """Server-sent events."""
-        return EventStream()
+        return ServerSentEvents()
 
-    def reading(self, answer: Answer) -> Reply:
+    def reading(self, answer: StreamedAnswer) -> Reply:
         """Events, or one whole message."""
         return Reply(answer)

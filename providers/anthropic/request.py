@@ -17,7 +17,7 @@ from typing import Any
 
 from holdfast.providers.anthropic.blocks import Block, in_order, texts
 from holdfast.providers.anthropic.schema import answer_schema, arguments_schema
-from holdfast.providers.base import Encoded, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, Request, ToolNames
 from holdfast.providers.content import (
     BEGUN_BY_ANSWER,
     as_system,
@@ -48,7 +48,7 @@ _UNSAID = "Anthropic cannot hold an answer to the output's schema: it is only ch
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
 
-def encode(message: ChatMessage, names: ToolNames) -> Encoded:
+def encode(message: ChatMessage, names: ToolNames) -> EncodedMessage:
     """The message. An assistant shows no pictures, so they follow as the user's; what a system
     says within a conversation is a user's too, since few models hear it there."""
     match message.role:
@@ -95,19 +95,19 @@ def form_of(ask: Ask) -> dict[str, Any] | None:
     return answer_schema(ask.output, null_is_absent=ask.null_is_absent)
 
 
-def _message(opening: bytes, blocks: list[Block]) -> Encoded:
+def _message(opening: bytes, blocks: list[Block]) -> EncodedMessage:
     """A message of these blocks, if there are any."""
     inner = encoded(blocks)[1:-1]
-    return Encoded(now=(opening + inner + _CLOSING,) if blocks else ())
+    return EncodedMessage(now=(opening + inner + _CLOSING,) if blocks else ())
 
 
-def _assistant(message: ChatMessage, names: ToolNames) -> Encoded:
+def _assistant(message: ChatMessage, names: ToolNames) -> EncodedMessage:
     calls = [_call(call, names) for call in message.calls]
     blocks = in_order(message.provider_data, text_of(message.content), calls)
     pictures: list[Block] = []
     if shown := pictures_of(message.content):
         pictures = texts(pictures_follow(message, names)) + [_picture(part) for part in shown]
-    return Encoded(_message(_ASSISTANT, blocks).now, _message(_USER, pictures).now)
+    return EncodedMessage(_message(_ASSISTANT, blocks).now, _message(_USER, pictures).now)
 
 
 def _result(message: ChatMessage) -> Block:

@@ -8,9 +8,9 @@ stopped.
 from typing import Any
 
 from holdfast.providers.answer_reading import AnswerReading, count, text, written
-from holdfast.providers.base import Refused
+from holdfast.providers.base import ProviderRefused
 from holdfast.providers.gemini.parts import Order
-from holdfast.providers.streamed_answer import Answer, sound
+from holdfast.providers.streamed_answer import StreamedAnswer, well_formed
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
@@ -43,7 +43,7 @@ class Generated(AnswerReading):
     called = "Gemini answer"
     mark = '"candidates"'
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
         self._order = Order()
         self._reason = ""
@@ -89,14 +89,14 @@ class Generated(AnswerReading):
             self._finish(reason, text(candidate.get("finishMessage")))
 
     def _part(self, part: dict[str, Any]) -> None:
-        signature = sound(text(part.get("thoughtSignature")))
+        signature = well_formed(text(part.get("thoughtSignature")))
         if isinstance(part.get("functionCall"), dict):
             self._call(part["functionCall"])
             self._order.call(signature)
         else:
             piece = text(part.get("text"))
             self.answer.say(piece)
-            self._order.text(sound(piece), signature)
+            self._order.text(well_formed(piece), signature)
 
     def _call(self, call: dict[str, Any]) -> None:
         draft = self.answer.call(text(call.get("name")), text(call.get("id")) or None)
@@ -111,10 +111,10 @@ class Generated(AnswerReading):
             self.answer.notices.append(notice)
 
 
-def _blocked(feedback: dict[str, Any]) -> Refused:
+def _blocked(feedback: dict[str, Any]) -> ProviderRefused:
     """As an error: asked again, the same would be blocked again."""
     told = f"the request was blocked, {feedback['blockReason']}"
-    return Refused(400, _with(told, text(feedback.get("blockReasonMessage"))))
+    return ProviderRefused(400, _with(told, text(feedback.get("blockReasonMessage"))))
 
 
 def _with(told: str, message: str) -> str:

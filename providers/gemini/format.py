@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 import httpx
 
-from holdfast.providers.base import Encoded, Request, ToolNames, Unanswerable
+from holdfast.providers.base import EncodedMessage, Request, ToolNames, Unanswerable
 from holdfast.providers.gemini.answer import Generated
 from holdfast.providers.gemini.request import RESERVED, body, encode, unsaid
-from holdfast.providers.streamed_answer import Answer
-from holdfast.providers.transport.sse import EventStream
+from holdfast.providers.streamed_answer import StreamedAnswer
+from holdfast.providers.transport.sse import ServerSentEvents
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage
@@ -55,7 +55,7 @@ class Gemini:
         """The model is guided by it ("Structured outputs", "Best practices")."""
         return True
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """The message as Gemini has it."""
         return encode(message, names)
 
@@ -63,10 +63,10 @@ class Gemini:
         """The contents first, then the settings."""
         return body(request)
 
-    def stream(self) -> EventStream:
+    def stream(self) -> ServerSentEvents:
         """Server-sent events."""
-        return EventStream()
+        return ServerSentEvents()
 
-    def reading(self, answer: Answer) -> Generated:
+    def reading(self, answer: StreamedAnswer) -> Generated:
         """Events, or one whole answer."""
         return Generated(answer)

@@ -6,7 +6,7 @@ stand in one content behind their calls, in the order of these ("Function callin
 
 from typing import Any
 
-from holdfast.providers.base import Encoded, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, Request, ToolNames
 from holdfast.providers.content import (
     BEGUN_BY_ANSWER,
     as_system,
@@ -44,7 +44,7 @@ _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _UNSAID = "Gemini cannot hold an answer to a form while it is offered tools: it is only checked"
 
 
-def encode(message: ChatMessage, names: ToolNames) -> Encoded:
+def encode(message: ChatMessage, names: ToolNames) -> EncodedMessage:
     """The message. Newer models alone take pictures within a result, and none takes them within
     an answer, so those of any message but the user's follow it as the user's. What a system says
     within a conversation is a user's too: a content is of the user or of the model."""
@@ -56,9 +56,11 @@ def encode(message: ChatMessage, names: ToolNames) -> Encoded:
         case "tool" if not is_orphan(message):
             return _with_pictures(_content(_USER, [_result(message, names)]), message, names)
         case "system":
-            return Encoded(_content(_USER, _texts(as_system(message.content))))
+            return EncodedMessage(_content(_USER, _texts(as_system(message.content))))
         case _:
-            return Encoded(_content(_USER, _parts(message.content) or _texts("(an empty message)")))
+            return EncodedMessage(
+                _content(_USER, _parts(message.content) or _texts("(an empty message)"))
+            )
 
 
 def body(request: Request) -> bytes:
@@ -93,10 +95,12 @@ def _content(opening: bytes, parts: list[Part]) -> tuple[bytes, ...]:
     return (opening + encoded(parts)[1:-1] + _CLOSING,) if parts else ()
 
 
-def _with_pictures(now: tuple[bytes, ...], message: ChatMessage, names: ToolNames) -> Encoded:
+def _with_pictures(
+    now: tuple[bytes, ...], message: ChatMessage, names: ToolNames
+) -> EncodedMessage:
     pictures = [_picture(part) for part in pictures_of(message.content)]
     introduction = _texts(pictures_follow(message, names))
-    return Encoded(now, _content(_USER, [*introduction, *pictures]) if pictures else ())
+    return EncodedMessage(now, _content(_USER, [*introduction, *pictures]) if pictures else ())
 
 
 def _texts(text: str) -> list[Part]:

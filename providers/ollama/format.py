@@ -6,10 +6,10 @@ outputs), and the server's own types (`api/types.go`) where the reference is sil
 
 import httpx
 
-from holdfast.providers.base import Encoded, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, Request, ToolNames
 from holdfast.providers.ollama.answer import Chat
 from holdfast.providers.ollama.request import RESERVED, body, encode, unsaid
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.json_lines import JsonLines
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.internal.model_request import Ask
@@ -38,7 +38,7 @@ class Ollama:
         """Never: the reference asks for it to be put into the prompt ("Structured outputs")."""
         return False
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """The message as Ollama has it."""
         return encode(message, names)
 
@@ -50,6 +50,6 @@ class Ollama:
         """JSON, a document a line."""
         return JsonLines()
 
-    def reading(self, answer: Answer) -> Chat:
+    def reading(self, answer: StreamedAnswer) -> Chat:
         """Pieces of a message, or a whole one."""
         return Chat(answer)

@@ -6,7 +6,7 @@ it first, so that the body of one turn begins like that of the turn before.
 
 from typing import Any
 
-from holdfast.providers.base import Encoded, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, Request, ToolNames
 from holdfast.providers.content import (
     encoded,
     inline_data,
@@ -33,17 +33,17 @@ _AT_THE_TOP = (
 )
 
 
-def encode(message: ChatMessage, names: ToolNames) -> Encoded:
+def encode(message: ChatMessage, names: ToolNames) -> EncodedMessage:
     """The message. Templates of models look for pictures in what a user says alone, so those of
     any other message follow it as one of the user's."""
     if message.role == "user" or is_orphan(message):
-        return Encoded(now=(encoded(_user(message.content)),))
+        return EncodedMessage(now=(encoded(_user(message.content)),))
     now = encoded(_other(message, names))
     pictures = pictures_of(message.content)
     if not pictures:
-        return Encoded(now=(now,))
+        return EncodedMessage(now=(now,))
     introduction = TextPart(text=pictures_follow(message, names))
-    return Encoded((now,), (encoded(_user([introduction, *pictures])),))
+    return EncodedMessage((now,), (encoded(_user([introduction, *pictures])),))
 
 
 def body(request: Request) -> bytes:

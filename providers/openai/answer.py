@@ -6,8 +6,8 @@ The format is what servers make of it: some ignore `stream`, some never say how 
 from typing import Any
 
 from holdfast.providers.answer_reading import AnswerReading, count
-from holdfast.providers.openai.calls import Calls
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.openai.calls import StreamedCalls
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
 # No part of OpenAI's own format. DeepSeek's and Kimi's models refuse a request that does not bring
@@ -33,9 +33,9 @@ class Completion(AnswerReading):
     called = "chat completion"
     mark = '"choices"'
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
-        self._calls = Calls(answer)
+        self._calls = StreamedCalls(answer)
 
     def solution(self) -> Solution:
         """The whole answer, with its thoughts beside it.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.providers.answer_reading import text, written
-from holdfast.providers.streamed_answer import MAX_NAME_CHARACTERS, Answer, CallDraft
+from holdfast.providers.streamed_answer import MAX_NAME_CHARACTERS, CallDraft, StreamedAnswer
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ class Piece:
         )
 
 
-class Calls:
+class StreamedCalls:
     """Gives the pieces of calls to an answer."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: StreamedAnswer) -> None:
         self._answer = answer
         self._by_index: dict[int, CallDraft] = {}
         self._by_id: dict[str, CallDraft] = {}

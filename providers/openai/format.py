@@ -5,11 +5,11 @@ Source: OpenAI's API reference, "Create chat completion" and its streaming event
 
 import httpx
 
-from holdfast.providers.base import Encoded, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, Request, ToolNames
 from holdfast.providers.openai.answer import Completion
 from holdfast.providers.openai.request import RESERVED, body, encode, is_own, unsaid
-from holdfast.providers.streamed_answer import Answer
-from holdfast.providers.transport.sse import EventStream
+from holdfast.providers.streamed_answer import StreamedAnswer
+from holdfast.providers.transport.sse import ServerSentEvents
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage
@@ -37,7 +37,7 @@ class OpenAI:
         """OpenAI does. Other servers hold the answer to it, and say nothing of it to the model."""
         return is_own(host)
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """The message as chat completions have it."""
         return encode(message, names)
 
@@ -45,10 +45,10 @@ class OpenAI:
         """The messages first, then the settings."""
         return body(request, host)
 
-    def stream(self) -> EventStream:
+    def stream(self) -> ServerSentEvents:
         """Server-sent events."""
-        return EventStream()
+        return ServerSentEvents()
 
-    def reading(self, answer: Answer) -> Completion:
+    def reading(self, answer: StreamedAnswer) -> Completion:
         """Chunks, or one whole completion."""
         return Completion(answer)

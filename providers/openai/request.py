@@ -7,7 +7,7 @@ it first, so that the body of one turn begins like that of the turn before.
 import json
 from typing import Any
 
-from holdfast.providers.base import Encoded, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, Request, ToolNames
 from holdfast.providers.content import (
     encoded,
     is_orphan,
@@ -35,17 +35,19 @@ _LENGTH_OPTIONS = ("max_tokens", "max_completion_tokens")
 _UNSAID = "OpenAI cannot hold an answer to so large a schema: it is only checked by it"
 
 
-def encode(message: ChatMessage, names: ToolNames) -> Encoded:
+def encode(message: ChatMessage, names: ToolNames) -> EncodedMessage:
     """The message. Pictures have a place in what a user says alone, so those of any other message
     follow it as one of the user's."""
     pictures = _pictures(message.content)
     if message.role == "user" or is_orphan(message):
-        return Encoded(now=(encoded(_user(message.content)),))
+        return EncodedMessage(now=(encoded(_user(message.content)),))
     now = encoded(_other(message, names))
     if not pictures:
-        return Encoded(now=(now,))
+        return EncodedMessage(now=(now,))
     introduction = {"type": "text", "text": pictures_follow(message, names)}
-    return Encoded((now,), (encoded({"role": "user", "content": [introduction, *pictures]}),))
+    return EncodedMessage(
+        (now,), (encoded({"role": "user", "content": [introduction, *pictures]}),)
+    )
 
 
 def body(request: Request, host: str) -> bytes:

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.base import Refused, TooLong
+from holdfast.providers.base import ProviderRefused, TooLong
 from holdfast.providers.context_overflow import told_in, too_long_for
-from holdfast.providers.streamed_answer import sound
+from holdfast.providers.streamed_answer import well_formed
 
 MAX_MESSAGE_CHARACTERS = 2_000
 # What a text ends with that was longer.
@@ -33,7 +33,7 @@ _STATUS = re.compile(r"[45][0-9]{2}")
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s")
 
 
-def refusal_of(status: int, headers: Any, body: bytes) -> Refused | TooLong:
+def refusal_of(status: int, headers: Any, body: bytes) -> ProviderRefused | TooLong:
     """The error that a response is."""
     text = body.decode("utf-8", "replace").strip()
     try:
@@ -45,7 +45,7 @@ def refusal_of(status: int, headers: Any, body: bytes) -> Refused | TooLong:
     return _refusal(status, message, told, {**retry, **headers})
 
 
-def refusal_in(event: Any) -> Refused | TooLong | None:
+def refusal_in(event: Any) -> ProviderRefused | TooLong | None:
     """The error that an event of a stream is, or a whole answer with a good status; else None."""
     if not isinstance(event, dict):
         return None
@@ -56,11 +56,13 @@ def refusal_in(event: Any) -> Refused | TooLong | None:
     return _refusal(_status_in(error), message_in(whole), told_in(whole), _retry_after(whole))
 
 
-def _refusal(status: int, message: str, told: str, headers: dict[str, str]) -> Refused | TooLong:
+def _refusal(
+    status: int, message: str, told: str, headers: dict[str, str]
+) -> ProviderRefused | TooLong:
     length = too_long_for(status, told)
     if length is not None:
         return TooLong(status, shortened(message), length.window)
-    return Refused(status, shortened(message), headers)
+    return ProviderRefused(status, shortened(message), headers)
 
 
 def message_in(value: Any) -> str:
@@ -70,7 +72,7 @@ def message_in(value: Any) -> str:
 
 def shortened(text: str, limit_characters: int = MAX_MESSAGE_CHARACTERS) -> str:
     """The text, at most so many characters of it, in one line."""
-    line = " ".join(sound(text[: 4 * limit_characters]).split())
+    line = " ".join(well_formed(text[: 4 * limit_characters]).split())
     is_whole = len(line) <= limit_characters and len(text) <= 4 * limit_characters
     return line if is_whole else line[: limit_characters - len(CUT)] + CUT
 

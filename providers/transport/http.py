@@ -14,8 +14,8 @@ import httpx
 
 from holdfast.providers.base import (
     LEADING_AWAY,
-    Encoded,
-    Refused,
+    EncodedMessage,
+    ProviderRefused,
     Request,
     Sink,
     ToolNames,
@@ -23,7 +23,7 @@ from holdfast.providers.base import (
 )
 from holdfast.providers.content import encoded, pictures_kept_back
 from holdfast.providers.parameter_fallback import Concession, concession_to
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import refusal_of
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.base import sha256
@@ -117,7 +117,7 @@ class Format(Protocol):
     def shows_form(self, ask: Ask, host: str) -> bool:
         """Whether the server at `host` itself shows the model the schema of its answer."""
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """The message as the format has it."""
 
     def body(self, request: Request, host: str) -> bytes:
@@ -126,7 +126,7 @@ class Format(Protocol):
     def stream(self) -> Stream:
         """What takes the bytes of one response apart."""
 
-    def reading(self, answer: Answer) -> Reading:
+    def reading(self, answer: StreamedAnswer) -> Reading:
         """What reads one response into an answer."""
 
 
@@ -144,7 +144,7 @@ class HttpProvider:
         # and an agent that says nothing of it sends one with every request.
         self._learned: dict[str, list[Concession]] = {}
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """The message as the format has it."""
         fetched = _FETCHED if self._hands_on_addresses else ()
         return self._format.encode(pictures_kept_back(message, fetched), names)
@@ -163,7 +163,7 @@ class HttpProvider:
             try:
                 solution = await self._ask(request, sink)
                 break
-            except Refused as refused:
+            except ProviderRefused as refused:
                 concession = concession_to(refused, request)
             request = concession.made(request)
             self._learn(settings, concession)
@@ -189,7 +189,7 @@ class HttpProvider:
         }
         if not self._format.shows_form(request.ask, self._target.host):
             request = request.with_form_told()
-        reading = self._format.reading(Answer(sink, request.names))
+        reading = self._format.reading(StreamedAnswer(sink, request.names))
         sent = self._http.build_request(
             "POST",
             self._format.url(self._target, request.ask),

@@ -5,7 +5,7 @@ It is fed bytes and gives texts; it knows nothing of connections.
 
 import json
 
-from holdfast.providers.transport.lines import Lines
+from holdfast.providers.transport.lines import LineReader
 
 _BRACKETS = ("{", "[")
 
@@ -17,7 +17,7 @@ class JsonLines:
     """
 
     def __init__(self) -> None:
-        self._lines = Lines()
+        self._lines = LineReader()
         self._begun = False
         # The lines of the one document that fills several.
         self._spread: list[bytes] = []

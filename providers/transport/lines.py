@@ -6,7 +6,7 @@ A line ends with `\\n` or `\\r\\n`. A byte order mark before the first one is ta
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class Lines:
+class LineReader:
     """Takes bytes as they arrive and gives each line once it is whole, in linear time."""
 
     def __init__(self) -> None:

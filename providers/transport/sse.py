@@ -3,19 +3,19 @@
 It is fed bytes and gives texts; it knows nothing of connections.
 """
 
-from holdfast.providers.transport.lines import Lines
+from holdfast.providers.transport.lines import LineReader
 
 _FIELDS = (b"", b"event", b"id", b"retry")
 
 
-class EventStream:
+class ServerSentEvents:
     """Takes bytes as they arrive and gives the data of each event once it is whole.
 
     `stray` is the first line that has no place in a stream.
     """
 
     def __init__(self) -> None:
-        self._lines = Lines()
+        self._lines = LineReader()
         self._data: list[bytes] = []
         self._begun = False
         # The lines of the document, which is no stream.

@@ -31,7 +31,7 @@ class BrokenError(Exception):
     """What was to be opened was not sealed with this key, or is damaged."""
 
 
-class Key:
+class AesKey:
     """A key by its id. Nothing shows what it is."""
 
     def __init__(self, id: str, secret: bytes) -> None:

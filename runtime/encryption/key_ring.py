@@ -10,12 +10,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from holdfast.runtime.encryption.key import KEY_BYTES, Key, read_key
-from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.encryption.key import KEY_BYTES, AesKey, read_key
+from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source, read_text
 from holdfast.schemas.phrases import quoted
 from holdfast.schemas.settings.encryption import Encryption, EncryptionKey
-from holdfast.validation.problems import Fault, Where, faults_of
+from holdfast.validation.problems import ValueProblem, Where, problems_of
 
 MAX_KEY_FILE_BYTES = 1_000
 _WRITTEN = f"write {KEY_BYTES} bytes in base64: openssl rand -base64 {KEY_BYTES}"
@@ -25,7 +25,7 @@ _ELSEWHERE = "name the variable (`env`) or the file (`file`) that holds the key"
 class RingError(Exception):
     """Keys that cannot be used: one line for each problem, with file, line and mend."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[FileProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = list(problems)
 
@@ -33,7 +33,7 @@ class RingError(Exception):
 class KeyRing:
     """Keys, the newest first."""
 
-    def __init__(self, keys: Sequence[Key]) -> None:
+    def __init__(self, keys: Sequence[AesKey]) -> None:
         self.newest = keys[0]
         self._by_id = {key.id: key for key in keys}
 
@@ -45,7 +45,7 @@ class KeyRing:
         """The ids of the keys, the newest first."""
         return list(self._by_id)
 
-    def find(self, id: str) -> Key | None:
+    def find(self, id: str) -> AesKey | None:
         """The key of this id, if it is here."""
         return self._by_id.get(id)
 
@@ -62,7 +62,7 @@ class KeyRing:
         keys = []
         for n, entry in enumerate(entries):
             try:
-                keys.append(Key(entry.id, _secret(entry, ("keys", n), file.parent, environ)))
+                keys.append(AesKey(entry.id, _secret(entry, ("keys", n), file.parent, environ)))
             except _WrongKeyError as error:
                 faults.append(error.fault)
         if faults:
@@ -73,27 +73,27 @@ class KeyRing:
 class _WrongKeyError(Exception):
     def __init__(self, where: Where, reason: str, mend: str) -> None:
         super().__init__(reason)
-        self.fault = Fault(where, reason, mend)
+        self.fault = ValueProblem(where, reason, mend)
 
 
 def _source(file: Path) -> Source:
     if read_key(str(file)) is not None:
         mend = "name the file that says where the keys are kept"
-        raise RingError([Problem("the name of the file", None, "this is a key itself", mend)])
+        raise RingError([FileProblem("the name of the file", None, "this is a key itself", mend)])
     try:
         return read_source(file)
     except UnreadableError as error:
-        raise RingError([Problem(str(file), error.line, error.reason, error.mend)]) from None
+        raise RingError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
 
 
 def _checked(source: Source) -> Encryption:
     try:
         said = Encryption.model_validate(source.value, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
-        wrong = map(_discreet, faults_of(error, source.value, Encryption))
+        wrong = map(_discreet, problems_of(error, source.value, Encryption))
         raise RingError(source.problems(wrong)) from None
     faults = [
-        Fault(("keys", n, name), "this is a key, or looks like one", _ELSEWHERE)
+        ValueProblem(("keys", n, name), "this is a key, or looks like one", _ELSEWHERE)
         for n, entry in enumerate(said.keys)
         for name, value in (("id", entry.id), ("env", entry.env), ("file", entry.file))
         if value is not None and read_key(value) is not None
@@ -103,7 +103,7 @@ def _checked(source: Source) -> Encryption:
     return said
 
 
-def _discreet(fault: Fault) -> Fault:
+def _discreet(fault: ValueProblem) -> ValueProblem:
     """The fault without the value, which may be a key."""
     if fault.reason.startswith("unknown field") and fault.where[:1] == ("keys",):
         return replace(fault, mend=_ELSEWHERE)
@@ -112,12 +112,14 @@ def _discreet(fault: Fault) -> Fault:
     return fault
 
 
-def _doubles(entries: Sequence[EncryptionKey]) -> Iterator[Fault]:
+def _doubles(entries: Sequence[EncryptionKey]) -> Iterator[ValueProblem]:
     seen = set()
     for n, entry in enumerate(entries):
         if entry.id in seen:
             mend = "give each key an id of its own, and never give it to another"
-            yield Fault(("keys", n, "id"), f"there is a key {quoted(entry.id)} already", mend)
+            yield ValueProblem(
+                ("keys", n, "id"), f"there is a key {quoted(entry.id)} already", mend
+            )
         seen.add(entry.id)
 
 

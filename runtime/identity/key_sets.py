@@ -16,8 +16,8 @@ from pathlib import Path
 import httpx
 
 from holdfast.runtime.addresses import shown
-from holdfast.runtime.identity.public_keys import Key, is_pem, keys_in, keys_in_pem
-from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.identity.public_keys import PublicKey, is_pem, keys_in, keys_in_pem
+from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.json_text import read_json
 from holdfast.runtime.settings_files.signature import file_signature
 from holdfast.runtime.settings_files.source import MAX_FILE_BYTES, Source, read_source, read_text
@@ -37,7 +37,7 @@ logger = logging.getLogger("holdfast")
 class KeysError(Exception):
     """Keys that cannot be read: each thing that is wrong, with its place and mend."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[FileProblem]) -> None:
         super().__init__(". ".join(str(problem) for problem in problems))
         self.problems = problems
 
@@ -52,12 +52,12 @@ class Keys(ABC):
     def __init__(self, name: str, settings: KeySet, clock: Clock) -> None:
         self.name, self.settings = name, settings
         self._clock = clock
-        self._keys: tuple[Key, ...] = ()
+        self._keys: tuple[PublicKey, ...] = ()
         self._good_at: float | None = None
         self._problem = ""
         self._renewing = asyncio.Lock()
 
-    async def current(self, key_id: str | None) -> tuple[Key, ...]:
+    async def current(self, key_id: str | None) -> tuple[PublicKey, ...]:
         """The keys, among which is the one with this id if the set has it.
 
         Raises:
@@ -74,7 +74,7 @@ class Keys(ABC):
         return self._keys
 
     @abstractmethod
-    async def _renewed(self, is_lacking: bool) -> tuple[Key, ...] | None:
+    async def _renewed(self, is_lacking: bool) -> tuple[PublicKey, ...] | None:
         """The keys read again, if it is time to: a token names one that `is_lacking`, or they may
         have changed.
 
@@ -118,7 +118,7 @@ class FileKeys(Keys):
         self._seen = file_signature([str(self._file)])
         self._keys, self._good_at = keys_of_file(file), clock()
 
-    async def _renewed(self, is_lacking: bool) -> tuple[Key, ...] | None:
+    async def _renewed(self, is_lacking: bool) -> tuple[PublicKey, ...] | None:
         now = await asyncio.to_thread(file_signature, [str(self._file)])
         if now == self._seen:
             return None if self._problem else self._keys
@@ -142,7 +142,7 @@ class UrlKeys(Keys):
         self._url, self._http = url, http
         self._asked_at: float | None = None
 
-    async def _renewed(self, is_lacking: bool) -> tuple[Key, ...] | None:
+    async def _renewed(self, is_lacking: bool) -> tuple[PublicKey, ...] | None:
         now, age_seconds = self._clock(), self._age_seconds()
         if self._asked_at is not None and now - self._asked_at < BETWEEN_FETCHES_SECONDS:
             return None
@@ -152,13 +152,13 @@ class UrlKeys(Keys):
         self._asked_at = now
         return self._keys_of(await self._text())
 
-    def _keys_of(self, text: str) -> tuple[Key, ...]:
+    def _keys_of(self, text: str) -> tuple[PublicKey, ...]:
         """The keys for us: of others that stand beside them, a provider's set may be full."""
         where = shown(self._url)
         try:
             value, lines = read_json(text)
         except UnreadableError as error:
-            raise KeysError([Problem(where, error.line, error.reason, error.mend)]) from None
+            raise KeysError([FileProblem(where, error.line, error.reason, error.mend)]) from None
         source = Source(where, value, lines)
         found = keys_in(source)
         faults = found.faults or (() if found.keys else found.odd)
@@ -198,10 +198,10 @@ class UrlKeys(Keys):
         return read.decode()
 
     def _error(self, reason: str) -> KeysError:
-        return KeysError([Problem(shown(self._url), None, reason, "check the `url`")])
+        return KeysError([FileProblem(shown(self._url), None, reason, "check the `url`")])
 
 
-def keys_of_file(file: Path) -> tuple[Key, ...]:
+def keys_of_file(file: Path) -> tuple[PublicKey, ...]:
     """The keys of a file: a JWK set, or PEM. Each of them has to be of use.
 
     Raises:
@@ -213,7 +213,7 @@ def keys_of_file(file: Path) -> tuple[Key, ...]:
             return keys_in_pem(text)
         source = read_source(file)
     except UnreadableError as error:
-        raise KeysError([Problem(str(file), error.line, error.reason, error.mend)]) from None
+        raise KeysError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
     found = keys_in(source)
     if faults := (*found.faults, *found.odd):
         raise KeysError(source.problems(faults))

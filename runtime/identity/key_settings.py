@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from holdfast.runtime.addresses import AddressError, is_here, parsed
 from holdfast.runtime.identity.key_sets import FileKeys, Keys, KeysError, UrlKeys
 from holdfast.runtime.identity.public_keys import is_pem
-from holdfast.runtime.settings_files.file_problems import Problem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import MAX_FILE_BYTES, Source, read_source, read_text
 from holdfast.schemas.settings.keys import KeySet, KeySets
-from holdfast.validation.problems import Fault, faults_of
+from holdfast.validation.problems import ValueProblem, problems_of
 
 OPTION, PRINCIPAL_TOKENS = "--keys", "--principal-tokens"
 # The name of the one set that is given without any.
@@ -36,7 +36,7 @@ def load_keys(
     if for_principals and not any("principals" in keys.settings.for_ for keys in sets):
         reason = "there are no keys to check them with"
         mend = "name some with `--keys`, of which a set is for `principals`"
-        raise KeysError([Problem(PRINCIPAL_TOKENS, None, reason, mend)])
+        raise KeysError([FileProblem(PRINCIPAL_TOKENS, None, reason, mend)])
     return sets
 
 
@@ -61,7 +61,7 @@ def _source(file: Path) -> Source | None:
             return None
         source = read_source(file)
     except UnreadableError as error:
-        raise KeysError([Problem(str(file), error.line, error.reason, error.mend)]) from None
+        raise KeysError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
     is_set = isinstance(source.value, dict) and isinstance(source.value.get("keys"), list)
     return None if is_set else source
 
@@ -86,12 +86,12 @@ def _checked(source: Source) -> dict[str, KeySet]:
     sets = {name: each for name, each in value.items() if name != "$schema"}
     if not sets or isinstance(value.get("file", value.get("url")), str):
         mend = "write each under a name of your own, `NAME: {file: …}`"
-        raise KeysError([source.problem(Fault((), "key sets stand here by name", mend))])
+        raise KeysError([source.problem(ValueProblem((), "key sets stand here by name", mend))])
     named = replace(source, value=sets)
     try:
         return KeySets.model_validate(named.value, by_alias=True, by_name=False, strict=True).root
     except ValidationError as error:
-        raise KeysError(source.problems(faults_of(error, named.value, KeySets))) from None
+        raise KeysError(source.problems(problems_of(error, named.value, KeySets))) from None
 
 
 def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> Keys:
@@ -99,10 +99,12 @@ def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> Key
     file = folder / said
     if is_pem(said):
         # Not shown: it may be a private one.
-        fault = Fault((name, "file"), "this is a key", "put it in a file, and name that here")
+        fault = ValueProblem(
+            (name, "file"), "this is a key", "put it in a file, and name that here"
+        )
     elif not file.is_file():
         mend = "write its path as seen from the folder of this file"
-        fault = Fault((name, "file"), f"there is no file `{file}`", mend)
+        fault = ValueProblem((name, "file"), f"there is no file `{file}`", mend)
     else:
         return FileKeys(name, settings, file)
     raise KeysError([source.problem(fault)])
@@ -115,7 +117,7 @@ def _from_url(name: str, settings: KeySet, source: Source | None, http: httpx.As
         if url.scheme == "http" and not is_here(url.host):
             raise AddressError("keys that come over `http` may be anybody's", "write https://…")
     except AddressError as error:
-        fault = Fault((name, "url"), error.reason, error.mend)
-        problem = Problem(OPTION, None, error.reason, error.mend)
+        fault = ValueProblem((name, "url"), error.reason, error.mend)
+        problem = FileProblem(OPTION, None, error.reason, error.mend)
         raise KeysError([problem if source is None else source.problem(fault)]) from None
     return UrlKeys(name, settings, url, http)

@@ -19,7 +19,7 @@ from jwt.exceptions import InvalidKeyError
 from holdfast.runtime.settings_files.file_problems import UnreadableError
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.phrases import quoted
-from holdfast.validation.problems import Fault, Where
+from holdfast.validation.problems import ValueProblem, Where
 
 MIN_RSA_BITS, MAX_RSA_BITS = 2_048, 8_192
 # A token that does not name its key is tried with every one.
@@ -45,7 +45,7 @@ class KeyFault(ValueError):
 
 
 @dataclass(frozen=True)
-class Key:
+class PublicKey:
     """A public key. Without an id it is tried on every token of its algorithm."""
 
     id: str | None
@@ -58,9 +58,9 @@ class Found:
     """What stands in a set: its keys, and what is wrong with it. Of a key that `is_odd`, the set
     may still be used without it."""
 
-    keys: tuple[Key, ...]
-    faults: tuple[Fault, ...] = ()
-    odd: tuple[Fault, ...] = ()
+    keys: tuple[PublicKey, ...]
+    faults: tuple[ValueProblem, ...] = ()
+    odd: tuple[ValueProblem, ...] = ()
 
 
 def keys_in(source: Source) -> Found:
@@ -68,13 +68,13 @@ def keys_in(source: Source) -> Found:
     listed = source.value.get("keys") if isinstance(source.value, dict) else None
     if not isinstance(listed, list):
         mend = 'write `{"keys": [...]}`, or name a file that is one'
-        return Found((), (Fault((), "this is no JWK set", mend),))
+        return Found((), (ValueProblem((), "this is no JWK set", mend),))
     if len(listed) > MAX_KEYS:
         reason = f"{len(listed)} keys are too many"
-        return Found((), (Fault(("keys",), reason, f"keep at most {MAX_KEYS}"),))
-    keys: list[Key] = []
-    faults: list[Fault] = []
-    odd: list[Fault] = []
+        return Found((), (ValueProblem(("keys",), reason, f"keep at most {MAX_KEYS}"),))
+    keys: list[PublicKey] = []
+    faults: list[ValueProblem] = []
+    odd: list[ValueProblem] = []
     for index, each in enumerate(listed):
         try:
             keys.append(_key(each))
@@ -82,9 +82,11 @@ def keys_in(source: Source) -> Found:
             field = (error.field,) if error.field else ()
             where: Where = ("keys", index, *field)
             told = odd if error.is_odd else faults
-            told.append(Fault(where, error.reason, error.mend))
+            told.append(ValueProblem(where, error.reason, error.mend))
     if not (keys or faults or odd):
-        faults.append(Fault(("keys",), "there is no key in it", "add one, of Ed25519 or RSA"))
+        faults.append(
+            ValueProblem(("keys",), "there is no key in it", "add one, of Ed25519 or RSA")
+        )
     return Found(tuple(keys), tuple(faults), tuple(odd))
 
 
@@ -93,7 +95,7 @@ def is_pem(text: str) -> bool:
     return _BEGINNING.search(text) is not None
 
 
-def keys_in_pem(text: str) -> tuple[Key, ...]:
+def keys_in_pem(text: str) -> tuple[PublicKey, ...]:
     """The keys of a PEM text, one after the other; they have no ids.
 
     Raises:
@@ -107,7 +109,7 @@ def keys_in_pem(text: str) -> tuple[Key, ...]:
     return tuple(_pem_key(block, text) for block in blocks)
 
 
-def _pem_key(block: re.Match[str], text: str) -> Key:
+def _pem_key(block: re.Match[str], text: str) -> PublicKey:
     line = text.count("\n", 0, block.start()) + 1
     kind = block.group(1)
     try:
@@ -123,7 +125,7 @@ def _pem_key(block: re.Match[str], text: str) -> Key:
         raise UnreadableError(line, "this is no public key", "make the PEM file anew") from None
 
 
-def _key(said: Any) -> Key:
+def _key(said: Any) -> PublicKey:
     """A key of a JWK set.
 
     Raises:
@@ -174,13 +176,13 @@ def _check_kind(said: Mapping[str, Any]) -> None:
         raise _odd("key_ops", may, "a key is to be for `verify`")
 
 
-def _usable(key_id: str | None, public: object) -> Key:
+def _usable(key_id: str | None, public: object) -> PublicKey:
     match public:
         case Ed25519PublicKey():
-            return Key(key_id, "EdDSA", public)
+            return PublicKey(key_id, "EdDSA", public)
         case RSAPublicKey(key_size=bits):
             if MIN_RSA_BITS <= bits <= MAX_RSA_BITS:
-                return Key(key_id, "RS256", public)
+                return PublicKey(key_id, "RS256", public)
             mend = f"make one of {MIN_RSA_BITS} to {MAX_RSA_BITS} bits"
             raise KeyFault(f"an RSA key of {bits} bits is not taken", mend)
         case _:

@@ -1,14 +1,15 @@
 """What does not load, and how it is said.
 
-A `Fault` names its place within a value. Someone who knows the file that the value came from makes
-a `Problem` of it, with a line; a run's request has no file, and its faults are told by their path.
+A `ValueProblem` names its place within a value. Someone who knows the file that the value came from
+makes a `FileProblem` of it, with a line; a run's request has no file, and its faults are told by
+their path.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from holdfast.schemas.phrases import quoted
-from holdfast.validation.problems import Fault, Where
+from holdfast.validation.problems import ValueProblem, Where
 
 Lines = dict[Where, int]
 """The line of each place in a value, from 1."""
@@ -18,10 +19,10 @@ MAX_VALUES = 100_000
 MAX_DEPTH = 100
 
 
-class RefusedError(Exception):
+class InvalidValueError(Exception):
     """A value that does not load, with every fault that was found in it."""
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    def __init__(self, faults: Iterable[ValueProblem]) -> None:
         self.faults = list(faults)
         super().__init__(". ".join(str(fault) for fault in self.faults))
 
@@ -38,7 +39,7 @@ class UnreadableError(Exception):
 
 
 @dataclass(frozen=True)
-class Problem:
+class FileProblem:
     """A fault in a file. `line` counts from 1; None is the file as a whole.
 
     `field` is the place within what the file says: `tools[0]._activity.type`; empty for all of it.

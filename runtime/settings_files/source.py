@@ -11,11 +11,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from holdfast.runtime.settings_files.file_problems import Lines, Problem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, Lines, UnreadableError
 from holdfast.runtime.settings_files.json_text import read_json
 from holdfast.runtime.settings_files.yaml_text import read_yaml
 from holdfast.schemas.phrases import closest, nearest
-from holdfast.validation.problems import Fault, Where, spelled
+from holdfast.validation.problems import ValueProblem, Where, spelled
 
 MAX_FILE_BYTES = 1_000_000
 MAX_NAMES_SEEN = 10_000
@@ -44,12 +44,12 @@ class Source:
             (self.lines[full[:n]] for n in range(len(full), -1, -1) if full[:n] in self.lines), 1
         )
 
-    def problem(self, fault: Fault) -> Problem:
+    def problem(self, fault: ValueProblem) -> FileProblem:
         """The fault, told by the line where it stands."""
         field = spelled((*self.base, *fault.where))
-        return Problem(self.file, self.line(fault.where), fault.reason, fault.mend, field)
+        return FileProblem(self.file, self.line(fault.where), fault.reason, fault.mend, field)
 
-    def problems(self, faults: Iterable[Fault]) -> list[Problem]:
+    def problems(self, faults: Iterable[ValueProblem]) -> list[FileProblem]:
         """The faults from the first line to the last."""
         in_order = sorted(faults, key=lambda fault: self.line(fault.where))
         return [self.problem(fault) for fault in in_order]

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.telemetry.telemetry import SCOPE, Telemetry
 from holdfast.runtime.telemetry.telemetry_settings import TelemetrySettings
-from holdfast.runtime.telemetry.trace_context import Placed
+from holdfast.runtime.telemetry.trace_context import TraceContextFilter
 
 # Who runs the process is told each trouble of the sending once in so long: with the collector away,
 # there is one with every batch.
@@ -60,7 +60,7 @@ def start(
     if settings.logs:
         provider = LoggerProvider(about, shutdown_on_exit=False)
         provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
-        logging.getLogger().addHandler(Lines(provider.get_logger(SCOPE), secrets))
+        logging.getLogger().addHandler(LogLines(provider.get_logger(SCOPE), secrets))
         telemetry.stops(provider)
     return telemetry
 
@@ -87,14 +87,14 @@ class Seldom(logging.Handler):
             logging.getLogger().handle(record)
 
 
-class Lines(logging.Handler):
+class LogLines(logging.Handler):
     """Tells the collector every line that is logged, and where: without secrets."""
 
     def __init__(self, logger: Logger, secrets: Secrets) -> None:
         super().__init__()
         self._logger = logger
         self._secrets = secrets
-        self.addFilter(Placed())
+        self.addFilter(TraceContextFilter())
         self.addFilter(_of_others)
 
     def emit(self, record: logging.LogRecord) -> None:

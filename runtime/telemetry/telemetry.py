@@ -27,7 +27,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.telemetry.metrics import Metrics
 from holdfast.runtime.telemetry.span_ids import KnownIds, context_of, known_as
-from holdfast.schemas.internal.tracing import SAMPLED, UNSAMPLED, Place, SpanRecord, Told
+from holdfast.schemas.internal.tracing import SAMPLED, UNSAMPLED, Place, SpanBatch, SpanRecord
 
 SCOPE: Final = "holdfast"
 # Once a process stops, what is still in the queues has so long.
@@ -101,7 +101,7 @@ class Telemetry:
             self._secrets.clean(name), context_of(place), kind, self.clean(attributes)
         )
 
-    def record(self, span: SpanRecord, told: Told) -> None:
+    def record(self, span: SpanRecord, told: SpanBatch) -> None:
         """A span that is over."""
         self.metrics.over(span, (_nanoseconds(span.end) - _nanoseconds(span.start)) / 1e9)
         if told.flags != SAMPLED:

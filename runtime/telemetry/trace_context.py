@@ -65,7 +65,7 @@ def _place(run: str, turn: int, call: str) -> dict[str, str]:
     return {name: value for name, value in place.items() if value}
 
 
-class Placed(logging.Filter):
+class TraceContextFilter(logging.Filter):
     """Tells each line where it was logged: `place` as text, `at` by name."""
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -1,8 +1,8 @@
 """What a run takes along when it continues as new: all that is not a function of its log.
 
 The first value that the new run is started with is a `Continued`, which people read. Those behind
-it are a `Carried` and the pages of the log, compressed. It is written by one version of the
-worker and may be read by a later one, so a field is added with a default and never taken away.
+it are a `WorkflowSnapshot` and the pages of the log, compressed. It is written by one version of
+the worker and may be read by a later one, so a field is added with a default and never taken away.
 """
 
 from datetime import timedelta
@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from holdfast.schemas.agent import Budget, Snapshot, ToolChoice
+from holdfast.schemas.agent import AgentSnapshot, Budget, ToolChoice
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.errors import CallError
@@ -24,8 +24,8 @@ Steps = list[str | int]
 class Continued(Lenient):
     """What a run that continues as new is started with first: for people, and where the rest is.
 
-    Of the values that follow, so many are the `body`, which is a `Carried`; then of each page of
-    the log so many as `pages` says.
+    Of the values that follow, so many are the `body`, which is a `WorkflowSnapshot`; then of each
+    page of the log so many as `pages` says.
     """
 
     note: str = ""
@@ -41,7 +41,7 @@ class Continued(Lenient):
         return self.model_dump(mode="json", by_alias=True)
 
 
-class SealedIndex(Lenient):
+class CompressedPageIndex(Lenient):
     """Where a page of the log stands: the number of its first entry and event, how many of each,
     when the last was written, and the digest of all that stands before it; and what it takes as
     JSON."""
@@ -55,14 +55,14 @@ class SealedIndex(Lenient):
     size_bytes: int = 0
 
 
-class CarriedLog(Lenient):
+class LogSnapshot(Lenient):
     """The log, without what stands in its pages: all of it does."""
 
-    pages: list[SealedIndex] = []
+    pages: list[CompressedPageIndex] = []
     digest: str = ""
 
 
-class CarriedValue(Lenient):
+class ValueSnapshot(Lenient):
     """The value of a kind: for all, or an instance's own. It is `{"is": value}`; or, of an object
     that lets through what is for all, `{"own": …}`, with each key's value in the same form."""
 
@@ -71,7 +71,7 @@ class CarriedValue(Lenient):
     value: JsonValue = None
 
 
-class CarriedVeil(Lenient):
+class RedactionSnapshot(Lenient):
     """How what stands at a place is shown."""
 
     kind: str
@@ -82,7 +82,7 @@ class CarriedVeil(Lenient):
     trusted: bool = True
 
 
-class CarriedDescription(Lenient):
+class DescriptionSnapshot(Lenient):
     """What data messages said of a kind and instance."""
 
     kind: str
@@ -91,7 +91,7 @@ class CarriedDescription(Lenient):
     description: str | None = None
 
 
-class CarriedMeter(Lenient):
+class MeterSnapshot(Lenient):
     """What was used, and may be."""
 
     budget: Budget
@@ -112,7 +112,7 @@ class CarriedMeter(Lenient):
     worked: timedelta = timedelta()
 
 
-class CarriedDesk(Lenient):
+class PendingApprovalsSnapshot(Lenient):
     """What people have decided: before they were asked, and on what; `remembered` are the tools
     that they approved for the rest of the run; `tokens` is what each was used for."""
 
@@ -122,7 +122,7 @@ class CarriedDesk(Lenient):
     tokens: dict[str, str] = {}
 
 
-class CarriedMailbox(Lenient):
+class MailboxSnapshot(Lenient):
     """What people have said that was not heard yet, by its number in line; `known` are the numbers
     of what was sent by an update of this id."""
 
@@ -133,7 +133,7 @@ class CarriedMailbox(Lenient):
     known: dict[str, int] = {}
 
 
-class CarriedStep(Lenient):
+class StepSnapshot(Lenient):
     """A call of the approved plan: what it came to, or by which key it is known as what is left."""
 
     id: str
@@ -145,7 +145,7 @@ class CarriedStep(Lenient):
     error: CallError | None = None
 
 
-class CarriedSummaries(Lenient):
+class SummariesSnapshot(Lenient):
     """The newest summary, up to entry `since`, where the log's digest is `origin`, and the `task`
     that it repeats; and how much of the model's `window` the conversation takes: so many tokens up
     to entry `counted`."""
@@ -158,29 +158,29 @@ class CarriedSummaries(Lenient):
     counted: int = 0
 
 
-class CarriedKept(Lenient):
+class RunStateSnapshot(Lenient):
     """What deciding on a call looks at; `reset`: somebody has had the run go on from a point that
     it had passed."""
 
-    log: CarriedLog
-    meter: CarriedMeter
-    desk: CarriedDesk
-    data: list[CarriedValue] = []
-    veils: list[CarriedVeil] = []
-    described: list[CarriedDescription] = []
+    log: LogSnapshot
+    meter: MeterSnapshot
+    desk: PendingApprovalsSnapshot
+    data: list[ValueSnapshot] = []
+    veils: list[RedactionSnapshot] = []
+    described: list[DescriptionSnapshot] = []
     started: dict[str, int] = {}
     succeeded: list[str] = []
     skill: str | None = None
     reset: bool = False
 
 
-class CarriedRun(Lenient):
+class RunSnapshot(Lenient):
     """A run between two turns."""
 
-    kept: CarriedKept
-    mailbox: CarriedMailbox
-    summaries: CarriedSummaries = CarriedSummaries()
-    plan: list[CarriedStep] = []
+    kept: RunStateSnapshot
+    mailbox: MailboxSnapshot
+    summaries: SummariesSnapshot = SummariesSnapshot()
+    plan: list[StepSnapshot] = []
     seen_ids: list[str] = []
     choice: ToolChoice = "auto"
     output: JsonValue = None
@@ -192,7 +192,7 @@ class CarriedRun(Lenient):
     ending: Ended | None = None
 
 
-class CarriedSpans(Lenient):
+class SpansSnapshot(Lenient):
     """How far the log has been told as spans, when the run began, and what it was asked, where
     that is told."""
 
@@ -201,15 +201,15 @@ class CarriedSpans(Lenient):
     asked: list[JsonValue] = []
 
 
-class Carried(Lenient):
+class WorkflowSnapshot(Lenient):
     """All of it. The request is without what the log holds of it; `notes` counts what was noted as
     ignored; `spans` is there where the run is traced."""
 
     request: RunRequest
-    snapshot: Snapshot
-    run: CarriedRun
+    snapshot: AgentSnapshot
+    run: RunSnapshot
     notes: int = 0
-    spans: CarriedSpans | None = None
+    spans: SpansSnapshot | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Every field: what is at its default now is to be so after an update, too."""

@@ -15,7 +15,7 @@ _CallId = Annotated[str, Field(pattern=r"^t[0-9]{1,9}(c[0-9]{1,9}|-[A-Za-z]{1,20
 _Line = Annotated[str, Field(max_length=MAX_ARGUMENTS_CHARACTERS)]
 
 
-class PendingThere(Lenient):
+class DelegatePending(Lenient):
     """A call that waits in a delegate, or in a delegate of its own: where, and what it would do."""
 
     workflow_id: _Id
@@ -41,7 +41,7 @@ class DelegateNews(Lenient):
 
     call_id: _Id
     """The call of the parent that the delegate carries out."""
-    pending: Annotated[list[PendingThere], Field(max_length=MAX_PENDING_TOLD)] = []
+    pending: Annotated[list[DelegatePending], Field(max_length=MAX_PENDING_TOLD)] = []
     """What waits."""
 
     def to_json(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class DelegateView(Lenient):
     """The run."""
     status: str
     """`awaiting_approval` where something waits in it, else `running`."""
-    pending: list[PendingThere] = []
+    pending: list[DelegatePending] = []
     """What waits in it."""
 
     def to_json(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """How a request to a model travels between a run and the activity that makes it.
 
-History holds `Pointer` alone. `Page` is what the run answers, by query, to `PageOf`: the part of
-its log that the activity does not hold yet, under a megabyte at a time. To the process that it is
-in, the run hands the first page over when it has the activity scheduled.
+History holds `ConversationPointer` alone. `ConversationPage` is what the run answers, by query, to
+`ConversationPageRequest`: the part of its log that the activity does not hold yet, under a megabyte
+at a time. To the process that it is in, the run hands the first page over when it has the activity
+scheduled.
 """
 
 from typing import Annotated, Any, Final
@@ -13,12 +14,12 @@ from holdfast.schemas.agent import Calling, ModelSettings, ToolChoice
 from holdfast.schemas.base import Lenient
 from holdfast.schemas.tool import Schema
 
-# The function by which a run hands `Page` over unasked, to the process that it is in: it takes a
-# workflow id, a `Pointer`, and what answers `PageOf`.
+# The function by which a run hands `ConversationPage` over unasked, to the process that it is in:
+# it takes a workflow id, a `ConversationPointer`, and what answers `ConversationPageRequest`.
 HAND_OVER: Final = "holdfast-hand-over"
 
 
-class Pointer(Lenient):
+class ConversationPointer(Lenient):
     """The input of `generate`: a place in the run's log, and the digest of all up to there.
 
     The model reads what stands after entry `since`, which is where the newest summary begins to
@@ -42,7 +43,7 @@ class Pointer(Lenient):
         return {"turn": self.turn, **call, **({"summary": True} if self.summary else {})}
 
 
-class PageOf(Lenient):
+class ConversationPageRequest(Lenient):
     """Which part of the log is wanted: the entries after `after`, up to `upto`.
 
     `offset` goes on in the middle of the entry `after + 1`, in characters. `call` and `summary` are
@@ -84,7 +85,7 @@ class Ask(Lenient):
     tail: str | None = None
 
 
-class Page(Lenient):
+class ConversationPage(Lenient):
     """A part of a log.
 
     An item is a whole entry with a message as JSON text, or `#` and the digest of an entry that the

@@ -71,7 +71,7 @@ def read_header(said: Any) -> Place | None:
 
 
 @dataclass(frozen=True)
-class Origin:
+class TraceOrigin:
     """What a run's ids follow from: its chain of runs, which no other in the world is."""
 
     namespace: str
@@ -107,7 +107,7 @@ class SpanRecord(Lenient):
     attributes: dict[str, JsonValue] = {}
 
 
-class Told(Lenient):
+class SpanBatch(Lenient):
     """The input of `record_spans`: what is new of a run. `endpoint` is where its model is asked."""
 
     trace_id: str

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from holdfast.schemas.base import Lenient, Strict
-from holdfast.schemas.decision import Decided, Waiting
+from holdfast.schemas.decision import Decided, PendingApproval
 
 NewsKind = Literal["asked", "reminder", "expired", "decided"]
 Content = Literal["full", "brief", "none"]
@@ -181,7 +181,7 @@ class News(Lenient):
     """Whose run it is; none: it is a single call."""
     principal: str | None = None
     """On whose behalf it acts."""
-    waiting: Waiting
+    waiting: PendingApproval
     """The call, as it is shown; what is long is cut."""
     lapse: Lapse
     """What becomes of it where nobody decides: it is denied, the run fails, it is carried out, it

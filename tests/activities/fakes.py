@@ -10,18 +10,23 @@ import httpx
 from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
-from holdfast.activities.model.conversation_cache import Run
+from holdfast.activities.model.conversation_cache import RunKey
 from holdfast.providers.base import Request, ToolNames
 from holdfast.providers.openai.format import OpenAI
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.base import canonical_json, link, sha256
-from holdfast.schemas.internal.model_request import Ask, Page, PageOf, Pointer
+from holdfast.schemas.internal.model_request import (
+    Ask,
+    ConversationPage,
+    ConversationPageRequest,
+    ConversationPointer,
+)
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import Endpoint
 
 KEY = "sk-test-1234567890"
-RUN = Run("agent-1", "run-1")
+RUN = RunKey("agent-1", "run-1")
 TOOLS = [
     {"name": "rag.query", "description": "Search.", "parameters": {"type": "object"}},
     {"name": "refund", "description": "", "parameters": {"type": "object"}},
@@ -133,7 +138,7 @@ class LoggedRun:
         self.ask = asked or ask()
         self.size = size
         self.items: list[str] = []
-        self.wanted: list[PageOf] = []
+        self.wanted: list[ConversationPageRequest] = []
         self.error: Exception | None = None
 
     def say(self, *messages: ChatMessage) -> None:
@@ -151,12 +156,12 @@ class LoggedRun:
         """Append an entry that the model does not see."""
         self.items.append("#" + sha256(f"{len(self.items)}".encode()))
 
-    def pointer(self, entries: int | None = None, since: int = 0) -> Pointer:
+    def pointer(self, entries: int | None = None, since: int = 0) -> ConversationPointer:
         """The place after `entries` entries; without, the end. What is read begins `since`."""
         upto = len(self.items[:entries])
         origin = self._digest(since)
         digest = self._digest(upto)
-        return Pointer(turn=1, entries=upto, digest=digest, since=since, origin=origin)
+        return ConversationPointer(turn=1, entries=upto, digest=digest, since=since, origin=origin)
 
     def _digest(self, upto: int) -> str:
         digest = ""
@@ -165,7 +170,7 @@ class LoggedRun:
             digest = link(digest, own)
         return digest
 
-    async def page(self, run: Run, want: PageOf) -> Page:
+    async def page(self, run: RunKey, want: ConversationPageRequest) -> ConversationPage:
         """As the run's query answers."""
         assert run == RUN
         self.wanted.append(want)
@@ -180,7 +185,7 @@ class LoggedRun:
             room -= len(items[-1])
             if room == 0:
                 break
-        return Page(items=items, cut=cut, ask=self.ask if want.offset == 0 else None)
+        return ConversationPage(items=items, cut=cut, ask=self.ask if want.offset == 0 else None)
 
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

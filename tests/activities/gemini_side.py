@@ -6,11 +6,11 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.model.conversation_cache import Conversation
+from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.providers import model_errors
 from holdfast.providers.base import ProviderError, Request, ToolNames
 from holdfast.providers.gemini.format import Gemini
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.base import canonical_json
@@ -35,7 +35,7 @@ def at(base_url: str = BASE) -> Target:
 
 def raw(*messages: ChatMessage, **asked: Any) -> bytes:
     """The body of a request."""
-    held = Conversation()
+    held = CachedConversation()
     for message in messages or [said("user", "Hi")]:
         item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
         held.append(item, lambda each: Gemini().encode(each, NAMES))
@@ -56,7 +56,7 @@ def contents(*messages: ChatMessage, **asked: Any) -> Contents:
 def read(*said_events: Any) -> Solution:
     """The solution of these events, or of these bytes, as the provider reads them."""
     body = said_events[0] if isinstance(said_events[0], bytes) else events(said_events)
-    stream, reading = Gemini().stream(), Gemini().reading(Answer(Heard(), NAMES))
+    stream, reading = Gemini().stream(), Gemini().reading(StreamedAnswer(Heard(), NAMES))
     for each in stream.feed(body):
         reading.take(each)
     reading.end(stream.rest() or "", stream.stray)

@@ -12,7 +12,7 @@ from holdfast.providers.anthropic.format import Anthropic
 from holdfast.providers.anthropic.request import encode
 from holdfast.providers.base import (
     CutOff,
-    Refused,
+    ProviderRefused,
     Request,
     ToolNames,
     TooLong,
@@ -256,7 +256,7 @@ async def test_an_error_in_the_middle_of_a_stream_is_that_error(
     kind: str, status: int, retried: bool
 ) -> None:
     error = {"type": "error", "error": {"type": kind, "message": "Sorry"}}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProviderRefused) as refused:
         await solve(events(started(), *text(0, "Hi")) + plain(error))
     assert (refused.value.status, refused.value.message) == (status, "Sorry")
     failure = model_errors.of_provider(refused.value, target(), "claude", 1)
@@ -272,7 +272,7 @@ async def test_too_large_a_request_in_a_stream_is_too_long_a_conversation() -> N
 
 async def test_an_overloaded_server_is_asked_again() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProviderRefused) as refused:
         await solve(httpx.Response(529, json=error))
     assert not model_errors.of_provider(refused.value, target(), "claude", 1).non_retryable
 
@@ -328,6 +328,6 @@ async def test_what_a_model_does_not_take_is_left_out_and_told(
 async def test_a_mistake_of_the_agent_s_is_told_as_it_is(
     message: str, changes: dict[str, Any]
 ) -> None:
-    with pytest.raises(Refused) as error:
+    with pytest.raises(ProviderRefused) as error:
         await solve(refused(message), YES, asked=ask(tools=TOOLS, **changes))
     assert error.value.message == message

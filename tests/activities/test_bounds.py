@@ -7,14 +7,14 @@ import pytest
 
 from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES, MAX_SOLUTION_BYTES, size_bytes
 from holdfast.providers.base import ToolNames
-from holdfast.providers.streamed_answer import MAX_ARGUMENTS_BYTES, MAX_TEXT_BYTES, Answer
+from holdfast.providers.streamed_answer import MAX_ARGUMENTS_BYTES, MAX_TEXT_BYTES, StreamedAnswer
 from holdfast.schemas.internal.solution import Solution
 from tests.activities.fakes import Heard
 
 
 def answer(text: str = "", *calls: tuple[str, str], data: Any = None) -> Solution:
     """What is kept of an answer: its text, its calls' tools and arguments, its provider's data."""
-    made = Answer(Heard(), ToolNames([]))
+    made = StreamedAnswer(Heard(), ToolNames([]))
     made.provider_data = data
     made.say(text)
     for tool, arguments in calls:
@@ -89,7 +89,7 @@ def test_what_is_told_of_calls_left_out_fits_as_well() -> None:
 
 
 def test_names_and_ids_are_bounded() -> None:
-    made = Answer(Heard(), ToolNames([]))
+    made = StreamedAnswer(Heard(), ToolNames([]))
     made.call("x" * 5_000_000, "y" * 5_000_000)
     made.model = "z" * 5_000_000
     solution = made.solution("calls")

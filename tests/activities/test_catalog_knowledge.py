@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.catalog.knowledge_tools import MAX_KNOWLEDGE_BYTES, knowledge_tool
 from holdfast.catalog.memory_tools import memory_tools
-from holdfast.catalog.registry import World
+from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.runtime.addresses import Prefix
-from holdfast.runtime.settings_files.file_problems import RefusedError
+from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import Knowledge
 from holdfast.schemas.base import Strict
 from holdfast.schemas.internal.memory import MemoryOwner, MemoryRead, MemorySearch, MemoryWrite
@@ -18,9 +18,9 @@ from holdfast.schemas.tool import Tool
 from tests.activities.catalog_folder import Folder
 
 
-def world(folder: Path | None = None, **more: Any) -> World:
+def world(folder: Path | None = None, **more: Any) -> DefinitionRegistry:
     prefixes = [Prefix.read("https://docs.acme.org/guide")]
-    return World(task_queue="q", folder=folder, knowledge_urls=prefixes, **more)
+    return DefinitionRegistry(task_queue="q", folder=folder, knowledge_urls=prefixes, **more)
 
 
 def tool(folder: Path | None = None, **source: Any) -> Tool:
@@ -28,7 +28,7 @@ def tool(folder: Path | None = None, **source: Any) -> Tool:
 
 
 def refusal(folder: Path | None, inline: bool = False, **source: Any) -> str:
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(InvalidValueError) as refused:
         knowledge_tool(Knowledge(name="handbook", **source), world(folder, inline=inline))
     return str(refused.value)
 

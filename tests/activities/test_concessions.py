@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.providers.base import Refused
+from holdfast.providers.base import ProviderRefused
 from holdfast.providers.openai.format import OpenAI
 from holdfast.providers.transport.http import MAX_LEARNED_SETTINGS, HttpProvider
 from tests.activities.fakes import (
@@ -137,7 +137,7 @@ async def test_thoughts_that_a_server_does_not_take_back_are_left_out(
         return httpx.Response(200, content=HELLO)
 
     thought = said("assistant", "Yes", providerData={"reasoning_content": "Hm."})
-    with contextlib.nullcontext() if is_left_out else pytest.raises(Refused):
+    with contextlib.nullcontext() if is_left_out else pytest.raises(ProviderRefused):
         await provider(handle).solve(request(None, thought), Heard())
     assert asked == ([True, False] if is_left_out else [True])
 
@@ -179,7 +179,7 @@ async def test_what_else_is_left_out_is_tried_again_with_the_next_request() -> N
 
 async def test_what_is_left_out_is_left_out_once() -> None:
     handle, asked = refusing(400, "we do not support tools here", "messages")
-    with pytest.raises(Refused):
+    with pytest.raises(ProviderRefused):
         await solve(handle, ask(tools=TOOLS))
     assert len(asked) == 2
 
@@ -193,7 +193,7 @@ async def test_what_is_left_out_is_left_out_once() -> None:
 )
 async def test_tools_that_are_only_set_up_wrongly_are_not_left_out(message: str) -> None:
     handle, asked = refusing(400, message, "tools")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProviderRefused) as refused:
         await solve(handle, ask(tools=TOOLS))
     assert refused.value.message == message
     assert len(asked) == 1

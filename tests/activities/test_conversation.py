@@ -5,16 +5,20 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.activities.model.conversation_cache import Conversation, Conversations, Run
-from holdfast.providers.base import Encoded
+from holdfast.activities.model.conversation_cache import (
+    CachedConversation,
+    ConversationCache,
+    RunKey,
+)
+from holdfast.providers.base import EncodedMessage
 from holdfast.schemas.base import link, sha256
 from holdfast.schemas.message import ChatMessage
 
 
-def encode(message: ChatMessage) -> Encoded:
+def encode(message: ChatMessage) -> EncodedMessage:
     """A provider's encoding, with something that has to wait for the last result."""
     text = str(message.content).encode()
-    return Encoded((text,), (text + b" later",) if message.tool == "map" else ())
+    return EncodedMessage((text,), (text + b" later",) if message.tool == "map" else ())
 
 
 def item(role: str, content: str, tool: str | None = None) -> str:
@@ -23,16 +27,16 @@ def item(role: str, content: str, tool: str | None = None) -> str:
     return json.dumps({"type": "message", "message": message})
 
 
-def of_size(size_bytes: int) -> Conversation:
+def of_size(size_bytes: int) -> CachedConversation:
     """A conversation that takes about so much."""
-    conversation = Conversation()
+    conversation = CachedConversation()
     conversation.append(item("user", "x" * (size_bytes - conversation.size_bytes - 64)), encode)
     assert conversation.size_bytes == size_bytes
     return conversation
 
 
 def test_its_digest_is_the_chain_over_all_entries_seen_by_the_model_or_not() -> None:
-    conversation = Conversation()
+    conversation = CachedConversation()
     first, second = item("user", "†"), "#" + "ab" * 32
     conversation.append(first, encode)
     conversation.append(second, encode)
@@ -42,7 +46,7 @@ def test_its_digest_is_the_chain_over_all_entries_seen_by_the_model_or_not() -> 
 
 
 def test_what_waits_for_the_last_result_goes_behind_it() -> None:
-    conversation = Conversation()
+    conversation = CachedConversation()
     conversation.append(item("tool", "1", "map"), encode)
     conversation.append(item("tool", "2"), encode)
     assert conversation.fragments() == (b"1", b"2", b"1 later")
@@ -57,7 +61,7 @@ RESULTS = st.lists(st.sampled_from(["map", "mail"]))
 @settings(deadline=None)
 @given(st.lists(st.tuples(ROLES, RESULTS), max_size=8))
 def test_the_bytes_of_one_turn_begin_those_of_the_next(turns: list[tuple[str, list[str]]]) -> None:
-    conversation, before = Conversation(), b""
+    conversation, before = CachedConversation(), b""
     for number, (role, results) in enumerate(turns):
         conversation.append(item(role, f"said {number}"), encode)
         for result in results:
@@ -68,7 +72,7 @@ def test_the_bytes_of_one_turn_begin_those_of_the_next(turns: list[tuple[str, li
 
 
 def test_what_was_kept_is_taken_again_by_one_alone() -> None:
-    held, run, kept = Conversations(), Run("a", "1"), of_size(2_000)
+    held, run, kept = ConversationCache(), RunKey("a", "1"), of_size(2_000)
     held.keep(run, kept)
     assert held.take(run) is kept
     assert held.take(run).entries == 0
@@ -76,17 +80,17 @@ def test_what_was_kept_is_taken_again_by_one_alone() -> None:
 
 
 def test_a_run_that_continued_as_new_goes_on_with_what_is_held() -> None:
-    held, kept = Conversations(), of_size(2_000)
-    held.keep(Run("a", "1"), kept)
+    held, kept = ConversationCache(), of_size(2_000)
+    held.keep(RunKey("a", "1"), kept)
     assert held.entries_of("a", since=0) == 1
     assert held.entries_of("a", since=7) == 7, "one with a summary begins anew"
     assert held.entries_of("b", since=0) == 0
-    assert held.take(Run("a", "2")) is kept
+    assert held.take(RunKey("a", "2")) is kept
 
 
 def test_the_oldest_go_when_there_are_too_many_bytes() -> None:
-    held = Conversations(limit_bytes=10_000)
-    runs = [Run(str(number), "1") for number in range(4)]
+    held = ConversationCache(limit_bytes=10_000)
+    runs = [RunKey(str(number), "1") for number in range(4)]
     for run in runs[:3]:
         held.keep(run, of_size(3_000))
     held.keep(runs[0], held.take(runs[0]))
@@ -96,15 +100,15 @@ def test_the_oldest_go_when_there_are_too_many_bytes() -> None:
 
 
 def test_one_too_large_alone_is_not_kept_and_nothing_goes_for_it() -> None:
-    held = Conversations(limit_bytes=10_000)
-    held.keep(Run("a", "1"), of_size(3_000))
-    held.keep(Run("b", "1"), of_size(10_001))
-    assert held.take(Run("b", "1")).entries == 0
-    assert held.take(Run("a", "1")).entries == 1
+    held = ConversationCache(limit_bytes=10_000)
+    held.keep(RunKey("a", "1"), of_size(3_000))
+    held.keep(RunKey("b", "1"), of_size(10_001))
+    assert held.take(RunKey("b", "1")).entries == 0
+    assert held.take(RunKey("a", "1")).entries == 1
 
 
 def test_keeping_a_run_twice_counts_it_once() -> None:
-    held = Conversations()
-    held.keep(Run("a", "1"), of_size(3_000))
-    held.keep(Run("a", "1"), of_size(4_000))
+    held = ConversationCache()
+    held.keep(RunKey("a", "1"), of_size(3_000))
+    held.keep(RunKey("a", "1"), of_size(4_000))
     assert held.size_bytes == 4_000

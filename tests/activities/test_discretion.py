@@ -18,7 +18,7 @@ from temporalio.worker import (
     ExecuteActivityInput,
 )
 
-from holdfast.activities.interceptors.results import MAX_MESSAGE_CHARS, SizeInterceptor
+from holdfast.activities.interceptors.results import MAX_MESSAGE_CHARS, ResultInterceptor
 from holdfast.hosting.temporal import PlainFailureConverter
 from holdfast.runtime.secrets import REPLACED, Secrets
 
@@ -55,7 +55,7 @@ async def carried_out(something: Callable[[], Any]) -> Any:
     """What is sent as the activity's result."""
     environment = ActivityEnvironment()
     environment.payload_converter = CONVERTER
-    inner = SizeInterceptor(secrets=SECRETS).intercept_activity(Does(something))
+    inner = ResultInterceptor(secrets=SECRETS).intercept_activity(Does(something))
     raw = await environment.run(inner.execute_activity, cast(ExecuteActivityInput, None))
     assert isinstance(raw, RawValue)
     return raw.payload
@@ -148,7 +148,7 @@ async def test_a_heartbeat() -> None:
     inbound = Does(lambda: inbound.outbound.heartbeat({"text": f"so {KEY}"}, "plain"))
     environment = ActivityEnvironment()
     environment.payload_converter = CONVERTER
-    measured = SizeInterceptor(secrets=SECRETS).intercept_activity(inbound)
+    measured = ResultInterceptor(secrets=SECRETS).intercept_activity(inbound)
     measured.init(told)
     await environment.run(measured.execute_activity, cast(ExecuteActivityInput, None))
     assert told.beats == [[{"text": f"so {REPLACED}"}, "plain"]]

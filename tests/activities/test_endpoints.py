@@ -7,7 +7,7 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from holdfast.catalog.endpoints import EndpointsError, Models, http_client, load_models
+from holdfast.catalog.endpoints import EndpointsError, ModelEndpoints, http_client, load_models
 from holdfast.providers.anthropic.format import Anthropic
 from holdfast.providers.base import Unanswerable
 from holdfast.providers.gemini.format import Gemini
@@ -16,7 +16,7 @@ from holdfast.providers.script import Script
 from tests.activities.fakes import KEY, ask
 
 
-def load(folder: Path, text: str, **environ: str) -> Models:
+def load(folder: Path, text: str, **environ: str) -> ModelEndpoints:
     """The endpoints of a file with this text."""
     file = folder / "endpoints.yaml"
     file.write_text(textwrap.dedent(text))
@@ -200,7 +200,7 @@ def test_an_unknown_endpoint_is_told_with_those_there_are() -> None:
         models.find("nowhere")
     assert error.value.non_retryable
     with pytest.raises(ApplicationError, match="it has none at all"):
-        Models({}).find("nowhere")
+        ModelEndpoints({}).find("nowhere")
 
 
 def test_nothing_that_is_printed_shows_a_key(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from holdfast.activities.model.conversation_reader import (
     RunSilent,
     of_run,
 )
-from holdfast.providers.base import CutOff, Refused, Unanswerable, Unreadable
+from holdfast.providers.base import CutOff, ProviderRefused, Unanswerable, Unreadable
 from holdfast.providers.model_errors import of_provider, retry_delay
 from holdfast.providers.transport.error_response import CUT, refusal_of
 from holdfast.providers.transport.target import MIN_SECRET_CHARACTERS
@@ -30,7 +30,7 @@ def failed(error: Any, attempt: int = 1, /, **endpoint: Any) -> ApplicationError
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
 def test_what_may_pass_is_tried_again(status: int) -> None:
-    error = failed(Refused(status, "busy"))
+    error = failed(ProviderRefused(status, "busy"))
     assert not error.non_retryable
     assert error.type == "model_error"
     assert error.message.endswith(f"answered {status}: busy")
@@ -38,7 +38,7 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 410, 413, 418, 422, 301])
 def test_what_will_not_pass_fails_the_run_with_the_provider_s_message(status: int) -> None:
-    error = failed(Refused(status, "no such luck"))
+    error = failed(ProviderRefused(status, "no such luck"))
     assert error.non_retryable
     assert error.type == "model_error"
     assert "no such luck" in error.message
@@ -87,7 +87,9 @@ def test_what_is_no_model_is_given_up_after_a_few_attempts() -> None:
 def test_a_server_that_cannot_do_it_is_given_up_after_a_few_attempts(
     status: int, message: str, is_final: bool
 ) -> None:
-    ends = [failed(Refused(status, message), attempt).non_retryable for attempt in (1, 2, 3, 4)]
+    ends = [
+        failed(ProviderRefused(status, message), attempt).non_retryable for attempt in (1, 2, 3, 4)
+    ]
     assert ends == [False, False, is_final, is_final]
 
 
@@ -115,21 +117,21 @@ def test_it_is_tried_again_when_the_provider_says(headers: Any, seconds: float |
 
 
 def test_the_delay_is_temporal_s_own() -> None:
-    error = failed(Refused(429, "slow down", {"retry-after": "12"}))
+    error = failed(ProviderRefused(429, "slow down", {"retry-after": "12"}))
     assert error.next_retry_delay == timedelta(seconds=12)
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refused_key_names_its_variable(status: int) -> None:
-    assert "environment variable TEST_KEY" in failed(Refused(status, "no")).message
+    assert "environment variable TEST_KEY" in failed(ProviderRefused(status, "no")).message
 
 
 def test_a_refusal_without_a_key_says_where_to_name_one() -> None:
-    assert "`apiKeyEnv`" in failed(Refused(401, "no"), apiKeyEnv=None).message
+    assert "`apiKeyEnv`" in failed(ProviderRefused(401, "no"), apiKeyEnv=None).message
 
 
 def test_not_found_names_the_model() -> None:
-    assert "`gpt-test`" in failed(Refused(404, "no")).message
+    assert "`gpt-test`" in failed(ProviderRefused(404, "no")).message
 
 
 @pytest.mark.parametrize(
@@ -179,8 +181,8 @@ def test_nothing_secret_stands_in_an_error() -> None:
         "baseUrl": "https://me:hunter2@host/v1?token=abcdef",
     }
     errors = [
-        Refused(401, said),
-        Refused(503, said),
+        ProviderRefused(401, said),
+        ProviderRefused(503, said),
         Unreadable(said),
         httpx.LocalProtocolError(f"Illegal header value b'Bearer {KEY}'"),
         httpx.ConnectError(f"at https://me:hunter2@host/v1?token=abcdef {KEY}"),

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.activities.model.conversation_cache import Conversation
+from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers import model_errors
 from holdfast.providers.answer_limits import MAX_SOLUTION_BYTES, size_bytes
 from holdfast.providers.base import CutOff, ProviderError, Request, ToolNames, Unreadable
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import Format, HttpProvider
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.base import canonical_json
@@ -125,7 +125,7 @@ def test_what_is_cut_short_is_a_whole_answer_or_told_as_cut(dialect: Dialect, wh
 
 def read(spoken: Format, chunks: Iterable[bytes]) -> Solution:
     """What a format makes of the bytes of a response."""
-    stream, reading = spoken.stream(), spoken.reading(Answer(Heard(), NAMES))
+    stream, reading = spoken.stream(), spoken.reading(StreamedAnswer(Heard(), NAMES))
     for chunk in chunks:
         for event in stream.feed(chunk):
             reading.take(event)
@@ -137,7 +137,7 @@ def read(spoken: Format, chunks: Iterable[bytes]) -> Solution:
 
 def take(spoken: Format, events: Iterable[str]) -> Solution | None:
     """What a format makes of these events; None if it refuses them, as it should."""
-    reading = spoken.reading(Answer(Heard(), NAMES))
+    reading = spoken.reading(StreamedAnswer(Heard(), NAMES))
     with contextlib.suppress(ProviderError):
         for event in events:
             reading.take(event)
@@ -281,7 +281,7 @@ ASKS = st.builds(
 
 def held(spoken: Format, names: ToolNames, messages: list[ChatMessage]) -> tuple[bytes, ...]:
     """The messages, as a worker holds them."""
-    conversation = Conversation()
+    conversation = CachedConversation()
     for message in messages:
         item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
         conversation.append(item, partial(spoken.encode, names=names))

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.providers.base import CutOff, Refused, Request, Unreadable
+from holdfast.providers.base import CutOff, ProviderRefused, Request, Unreadable
 from holdfast.providers.gemini.format import Gemini
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.solution import Usage
@@ -187,11 +187,11 @@ async def test_a_header_counts_more_than_what_the_error_says() -> None:
 async def test_an_error_within_the_stream_is_an_error_with_its_delay() -> None:
     error = google_error(429, "You exceeded your quota", retry_info("3s"))
     body = events([event({"text": "Gut"}), error])
-    with pytest.raises(Refused, match="429"):
+    with pytest.raises(ProviderRefused, match="429"):
         read(body)
     told = await failure(httpx.Response(200, content=body))
     assert told.next_retry_delay == timedelta(seconds=3)
-    with pytest.raises(Refused):
+    with pytest.raises(ProviderRefused):
         read(json.dumps([event({"text": "Gut"}), error]).encode())
 
 

@@ -12,10 +12,10 @@ from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.generate import Generate, price_of
 from holdfast.activities.model import progress
-from holdfast.activities.model.conversation_cache import Conversations
+from holdfast.activities.model.conversation_cache import ConversationCache
 from holdfast.activities.model.conversation_reader import RunGone, RunSilent
-from holdfast.catalog.endpoints import Models, Served
-from holdfast.providers.base import Encoded, Provider, Request, Sink, ToolNames
+from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint
+from holdfast.providers.base import EncodedMessage, Provider, Request, Sink, ToolNames
 from holdfast.providers.openai.format import OpenAI
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.solution import Solution, Usage
@@ -56,8 +56,8 @@ class Setting:
         openai = HttpProvider(OpenAI(), at, httpx.AsyncClient(transport=transport))
         self.run = LoggedRun(ask(tools=TOOLS))
         self.run.say(said("user", "Hi"))
-        models = Models({"openai": Served(at, provider or openai)})
-        self.activity = Generate(models, self.run, Conversations(), longest=longest)
+        models = ModelEndpoints({"openai": ServedEndpoint(at, provider or openai)})
+        self.activity = Generate(models, self.run, ConversationCache(), longest=longest)
         self.heartbeats: list[dict[str, Any]] = []
         self.environment = ActivityEnvironment()
         self.environment.on_heartbeat = self.heartbeats.append
@@ -93,8 +93,8 @@ class Speaker:
         self.said = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
-        return Encoded((str(message.content).encode(),))
+    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
+        return EncodedMessage((str(message.content).encode(),))
 
     async def solve(self, request: Request, sink: Sink) -> Solution:
         for piece in self.pieces:

@@ -18,7 +18,7 @@ from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import Worker
 
-from holdfast.activities.interceptors.results import MAX_RESULT_BYTES, SizeInterceptor
+from holdfast.activities.interceptors.results import MAX_RESULT_BYTES, ResultInterceptor
 from holdfast.schemas import names
 from tests.activities.catalog_folder import Folder
 
@@ -136,7 +136,7 @@ async def carry(
                 *folder.load().activities,
             ],
             activity_executor=threads,
-            interceptors=[SizeInterceptor()],
+            interceptors=[ResultInterceptor()],
         ):
             yield Carrier(client, queue, request.param)
 

@@ -30,7 +30,7 @@ from holdfast.runtime.identity.key_sets import (
     UrlKeys,
 )
 from holdfast.runtime.identity.key_settings import load_keys
-from holdfast.runtime.identity.public_keys import MAX_KEYS, Key, keys_in
+from holdfast.runtime.identity.public_keys import MAX_KEYS, PublicKey, keys_in
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.settings.keys import KeySet
 from tests.support.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
@@ -285,7 +285,7 @@ async def test_a_file_is_read_once_for_each_change(
     read: list[Path] = []
     real = key_sets.keys_of_file
 
-    def counted(path: Path) -> tuple[Key, ...]:
+    def counted(path: Path) -> tuple[PublicKey, ...]:
         read.append(path)
         return real(path)
 

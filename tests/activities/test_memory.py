@@ -16,9 +16,9 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from holdfast.activities.memory_access import Memories
+from holdfast.activities.memory_access import MemoryActivities
 from holdfast.activities.model.conversation_reader import RunGone, RunSilent
-from holdfast.activities.model.run_queries import Queries
+from holdfast.activities.model.run_queries import RunQueries
 from holdfast.schemas.internal.memory import EMPTY, MemoryOwner
 
 OWNER = MemoryOwner(agent="desk", principal="ann").to_json()
@@ -60,9 +60,9 @@ class Server:
             raise answer
         return answer
 
-    def memories(self) -> Memories:
+    def memories(self) -> MemoryActivities:
         """The activities, upon this server."""
-        return Memories(cast(Client, self), cast(Queries, self))
+        return MemoryActivities(cast(Client, self), cast(RunQueries, self))
 
     async def use(self, name: str, arguments: Any) -> Any:
         """Carry out an activity, as a call of a run."""

@@ -24,7 +24,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify import mail as mailing
 from holdfast.activities.notify.base import Hidden
-from holdfast.activities.notify.channels import Channels, Served
+from holdfast.activities.notify.channels import Channels, ServedChannel
 from holdfast.activities.notify.mail import MailNotifier, message
 from holdfast.schemas.settings.notify import Channel, Mail
 from tests.support.told import news
@@ -142,7 +142,7 @@ async def tell(settings: Mail, kind: str = "asked", password: str = PASSWORD, **
     """Have people told as a run has it."""
     hidden = Hidden("PASSWORD", {"PASSWORD": password})
     notifier = MailNotifier(settings, hidden if settings.password_env else None)
-    served = Served(Channel(mail=settings, content="full"), notifier)
+    served = ServedChannel(Channel(mail=settings, content="full"), notifier)
     told = {"channel": "desk", "news": news(kind, **more).to_json()}
     await Channels("https://inbox.x", {"desk": served}).tell_people(told)
 

@@ -14,14 +14,14 @@ from holdfast.providers import model_errors
 from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.base import (
     CutOff,
-    Refused,
+    ProviderRefused,
     Request,
     ToolNames,
     TooLong,
     Unreadable,
 )
 from holdfast.providers.ollama.format import Ollama
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.internal.model_request import Ask
@@ -36,7 +36,7 @@ NAMES = ToolNames(ask(tools=TOOLS).tools)
 
 def read(*pieces: Any, heard: Heard | None = None) -> Solution:
     """The solution of these pieces, as the provider reads them."""
-    stream, chat = Ollama().stream(), Ollama().reading(Answer(heard or Heard(), NAMES))
+    stream, chat = Ollama().stream(), Ollama().reading(StreamedAnswer(heard or Heard(), NAMES))
     body = lines(*pieces) if not isinstance(pieces[0], bytes) else pieces[0]
     for event in stream.feed(body):
         chat.take(event)
@@ -199,7 +199,7 @@ def test_an_answer_without_its_end_is_cut_off(body: bytes) -> None:
 
 def test_an_error_within_the_stream_is_an_error() -> None:
     error = {"error": "an error was encountered while running the model"}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProviderRefused) as refused:
         read(piece({"content": "Yes"}), error)
     assert (refused.value.status, refused.value.message) == (500, error["error"])
 
@@ -215,7 +215,7 @@ async def test_what_comes_after_the_end_is_not_read() -> None:
 
 async def told(status: int, error: Any, at: Target = LOCAL) -> str:
     """What a person is told of this refusal."""
-    with pytest.raises((Refused, TooLong)) as refused:
+    with pytest.raises((ProviderRefused, TooLong)) as refused:
         await solve(httpx.Response(status, json={"error": error}))
     application_error = model_errors.of_provider(refused.value, at, "tiny", 1)
     assert application_error.non_retryable

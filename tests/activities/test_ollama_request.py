@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.activities.model.conversation_cache import Conversation
+from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.providers.base import Request, ToolNames
 from holdfast.providers.ollama.format import Ollama
 from holdfast.schemas.base import canonical_json
@@ -19,7 +19,7 @@ NAMES = ToolNames(ask(tools=TOOLS).tools)
 
 def sent(*messages: ChatMessage, **asked: Any) -> dict[str, Any]:
     """The body of a request, once the package's types have taken it."""
-    held = Conversation()
+    held = CachedConversation()
     for message in messages or [said("user", "Hi")]:
         item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
         held.append(item, lambda each: Ollama().encode(each, NAMES))

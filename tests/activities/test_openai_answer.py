@@ -8,9 +8,9 @@ from openai.types.chat import ChatCompletion
 from pydantic import TypeAdapter
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from holdfast.providers.base import CutOff, Refused, ToolNames, Unreadable
+from holdfast.providers.base import CutOff, ProviderRefused, ToolNames, Unreadable
 from holdfast.providers.openai.answer import Completion
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.schemas.internal.solution import Solution, Usage
 from tests.activities.fakes import TOOLS, Heard, ask, calls, chunk
 
@@ -18,7 +18,7 @@ from tests.activities.fakes import TOOLS, Heard, ask, calls, chunk
 def read(*chunks: Any, heard: Heard | None = None) -> Solution:
     """The solution of a stream of these chunks."""
     names = ToolNames(ask(tools=TOOLS).tools)
-    completion = Completion(Answer(heard or Heard(), names))
+    completion = Completion(StreamedAnswer(heard or Heard(), names))
     for each in chunks:
         completion.take(each if isinstance(each, str) else json.dumps(each))
     return completion.solution()
@@ -297,7 +297,7 @@ def test_another_model_s_way_to_call_is_text() -> None:
     ],
 )
 def test_an_error_within_the_stream_is_an_error(event: Any, status: int, message: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProviderRefused) as refused:
         read(chunk({"content": "Gut"}), event)
     assert (refused.value.status, refused.value.message) == (status, message)
 
@@ -337,6 +337,6 @@ def test_half_characters_anywhere_do_not_spoil_the_result() -> None:
     )
     [payload] = pydantic_data_converter.payload_converter.to_payloads([solution.to_json()])
     assert b"model" in payload.data
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProviderRefused) as refused:
         read({"error": {"message": half}})
     assert refused.value.message == "�"

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.providers.base import CutOff, Refused, Unanswerable, Unreadable
+from holdfast.providers.base import CutOff, ProviderRefused, Unanswerable, Unreadable
 from holdfast.providers.openai.format import OpenAI
 from holdfast.providers.transport.http import MAX_ANSWER_BYTES, HttpProvider
 from holdfast.providers.transport.target import Target
@@ -229,7 +229,7 @@ async def test_a_refusal_has_the_server_s_status_and_words() -> None:
         error = {"error": {"message": "Rate limit", "type": "requests"}}
         return httpx.Response(429, json=error, headers={"Retry-After": "3"})
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProviderRefused) as refused:
         await solve(handle)
     assert (refused.value.status, refused.value.message) == (429, "Rate limit")
     assert refused.value.headers["retry-after"] == "3"

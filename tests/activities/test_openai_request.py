@@ -8,7 +8,7 @@ import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from holdfast.activities.model.conversation_cache import Conversation
+from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.providers.base import Request, ToolNames
 from holdfast.providers.openai.request import body, encode
 from holdfast.schemas.base import canonical_json
@@ -22,9 +22,9 @@ PICTURE = {"type": "image", "mediaType": "image/png", "data": "iVBORw0KGgo="}
 CALL = {"id": "t1c1", "providerId": "call_9", "tool": "rag.query", "arguments": {"q": "†ü"}}
 
 
-def conversation(*messages: ChatMessage) -> Conversation:
+def conversation(*messages: ChatMessage) -> CachedConversation:
     """A conversation that holds these messages."""
-    held = Conversation()
+    held = CachedConversation()
     for message in messages:
         item = canonical_json({"message": message.to_json()})
         own = partial(encode, names=NAMES)

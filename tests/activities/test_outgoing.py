@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.base import LEADING_AWAY, Refused, Request, ToolNames, Unanswerable
+from holdfast.providers.base import LEADING_AWAY, ProviderRefused, Request, ToolNames, Unanswerable
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.message import ChatMessage
@@ -40,7 +40,7 @@ async def sent(
         asked = HttpProvider(FORMATS[provider], at(provider), http)
         encoded = asked.encode(said("user", "Hello"), ToolNames([]))
         request = Request(ask(model=model), encoded.now)
-        with pytest.raises(Refused):
+        with pytest.raises(ProviderRefused):
             await asked.solve(request, Heard())
     return requests
 

@@ -9,13 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.activities.model.conversation_cache import Conversations, Run
+from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
 from holdfast.activities.model.conversation_reader import ConversationChanged, Reader
-from holdfast.providers.base import Encoded, Provider, ToolNames
+from holdfast.providers.base import EncodedMessage, Provider, ToolNames
 from holdfast.providers.openai.format import OpenAI
 from holdfast.providers.transport.http import HttpProvider
-from holdfast.schemas.internal.model_request import Ask, Page, PageOf, Pointer
-from holdfast.schemas.log_entry import MessageEntry, TurnStart
+from holdfast.schemas.internal.model_request import (
+    Ask,
+    ConversationPage,
+    ConversationPageRequest,
+    ConversationPointer,
+)
+from holdfast.schemas.log_entry import MessageEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.workflows.engine.log.log import Log
 from tests.activities.fakes import RUN, TOOLS, LoggedRun, ask, said, target
@@ -28,7 +33,7 @@ class Counting(HttpProvider):
 
     encoded = 0
 
-    def encode(self, message: ChatMessage, names: ToolNames) -> Encoded:
+    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         self.encoded += 1
         return super().encode(message, names)
 
@@ -39,7 +44,7 @@ class Pair:
     def __init__(self, size: int = 1_000_000, limit_bytes: int = 1_000_000) -> None:
         self.run = LoggedRun(size=size)
         self.model = Counting(OpenAI(), target(), NO_NETWORK)
-        self.reader = Reader(self.run, Conversations(limit_bytes))
+        self.reader = Reader(self.run, ConversationCache(limit_bytes))
 
     def provider(self, _: Ask) -> Provider:
         """The provider, whatever is asked."""
@@ -60,7 +65,7 @@ async def test_a_later_turn_asks_for_what_is_new_alone_and_encodes_nothing_twice
     pair.run.say(said("assistant", "two"), said("user", "three"))
     second = await pair.read()
     assert second[: len(first)] == first
-    assert pair.run.wanted == [PageOf(after=2, upto=4)]
+    assert pair.run.wanted == [ConversationPageRequest(after=2, upto=4)]
     assert pair.model.encoded == 3
 
 
@@ -68,7 +73,7 @@ async def test_a_second_attempt_asks_for_the_settings_alone() -> None:
     pair = Pair()
     pair.run.say(said("user", "one"))
     assert await pair.read() == await pair.read()
-    assert pair.run.wanted == [PageOf(after=1, upto=1)]
+    assert pair.run.wanted == [ConversationPageRequest(after=1, upto=1)]
     assert pair.model.encoded == 1
 
 
@@ -76,7 +81,7 @@ async def test_what_is_said_meanwhile_is_not_read() -> None:
     pair = Pair()
     pair.run.say(said("user", "one"), said("user", "too late"))
     assert len(await pair.read(1)) == 1
-    assert pair.run.wanted == [PageOf(after=0, upto=1)]
+    assert pair.run.wanted == [ConversationPageRequest(after=0, upto=1)]
 
 
 @settings(deadline=None)
@@ -99,13 +104,16 @@ async def test_a_conversation_that_does_not_match_is_read_again_from_its_beginni
     pair.run.say(said("user", "another"), said("assistant", "two"), said("user", "three"))
     fragments = await pair.read()
     assert b"another" in fragments[0]
-    assert pair.run.wanted == [PageOf(after=2, upto=3), PageOf(after=0, upto=3)]
+    assert pair.run.wanted == [
+        ConversationPageRequest(after=2, upto=3),
+        ConversationPageRequest(after=0, upto=3),
+    ]
 
 
 async def test_a_digest_that_never_matches_fails_after_the_second_reading() -> None:
     pair = Pair()
     pair.run.say(said("user", "one"))
-    pointer = Pointer(turn=1, entries=1, digest="f" * 64)
+    pointer = ConversationPointer(turn=1, entries=1, digest="f" * 64)
     with pytest.raises(ConversationChanged, match="digest does not match"):
         await pair.reader.read(RUN, pointer, pair.provider)
     assert len(pair.run.wanted) == 2
@@ -116,7 +124,7 @@ async def test_holding_more_than_the_pointer_says_reads_again() -> None:
     pair.run.say(said("user", "one"), said("user", "two"))
     await pair.read()
     assert len(await pair.read(1)) == 1
-    assert pair.run.wanted == [PageOf(after=0, upto=1)]
+    assert pair.run.wanted == [ConversationPageRequest(after=0, upto=1)]
 
 
 async def test_a_conversation_encoded_for_another_kind_of_provider_is_read_again() -> None:
@@ -125,7 +133,10 @@ async def test_a_conversation_encoded_for_another_kind_of_provider_is_read_again
     await pair.read()
     pair.model.kind = "other"
     await pair.read()
-    assert pair.run.wanted == [PageOf(after=1, upto=1), PageOf(after=0, upto=1)]
+    assert pair.run.wanted == [
+        ConversationPageRequest(after=1, upto=1),
+        ConversationPageRequest(after=0, upto=1),
+    ]
 
 
 async def test_a_name_that_clashes_with_another_is_sent_as_it_is_offered() -> None:
@@ -145,46 +156,46 @@ async def test_a_conversation_too_large_to_be_held_is_used_and_read_whole_each_t
     pair = Pair(limit_bytes=2_000)
     pair.run.say(said("user", "x" * 3_000))
     assert await pair.read() == await pair.read()
-    assert pair.run.wanted == [PageOf(after=0, upto=1)]
+    assert pair.run.wanted == [ConversationPageRequest(after=0, upto=1)]
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        Page(items=[], ask=ask()),
-        Page(items=[""], cut=True, ask=ask()),
-        Page(items=["no JSON"], ask=ask()),
-        Page(items=["[1]"], ask=ask()),
-        Page(items=['{"message": {"role": "nobody"}}'], ask=ask()),
-        Page(items=[]),
+        ConversationPage(items=[], ask=ask()),
+        ConversationPage(items=[""], cut=True, ask=ask()),
+        ConversationPage(items=["no JSON"], ask=ask()),
+        ConversationPage(items=["[1]"], ask=ask()),
+        ConversationPage(items=['{"message": {"role": "nobody"}}'], ask=ask()),
+        ConversationPage(items=[]),
     ],
 )
-async def test_a_run_that_answers_nonsense_does_not_hang_the_reader(page: Page) -> None:
+async def test_a_run_that_answers_nonsense_does_not_hang_the_reader(page: ConversationPage) -> None:
     class Nonsense:
-        async def page(self, *_: Any) -> Page:
+        async def page(self, *_: Any) -> ConversationPage:
             return page
 
     pair = Pair()
     pair.run.say(said("user", "one"))
     with pytest.raises(ConversationChanged):
-        await Reader(Nonsense(), Conversations()).read(RUN, pair.run.pointer(), pair.provider)
+        await Reader(Nonsense(), ConversationCache()).read(RUN, pair.run.pointer(), pair.provider)
 
 
 async def test_the_log_of_a_run_answers_as_is_asked() -> None:
     """The one counterpart that there is, with pages cut where it cuts them."""
     log = Log(lambda: datetime(2026, 3, 1, tzinfo=UTC))
     log.append(MessageEntry(message=said("user", "Grüße")))
-    log.append(TurnStart(turn=1))
+    log.append(TurnStartEntry(turn=1))
     log.append(MessageEntry(message=said("user", [{"type": "text", "text": "😀†" * 500_000}])))
 
     class Queried:
-        async def page(self, _: Run, want: PageOf) -> Page:
+        async def page(self, _: RunKey, want: ConversationPageRequest) -> ConversationPage:
             items, cut = log.page(want)
-            page = Page(items=items, cut=cut, ask=ask() if want.offset == 0 else None)
-            return Page.read(json.loads(json.dumps(page.to_json())))
+            page = ConversationPage(items=items, cut=cut, ask=ask() if want.offset == 0 else None)
+            return ConversationPage.read(json.loads(json.dumps(page.to_json())))
 
-    pointer = Pointer(turn=1, entries=3, digest=log.digest)
-    reader = Reader(Queried(), Conversations())
+    pointer = ConversationPointer(turn=1, entries=3, digest=log.digest)
+    reader = Reader(Queried(), ConversationCache())
     fragments, _ = await reader.read(RUN, pointer, Pair().provider)
     assert [json.loads(each)["content"] for each in fragments] == ["Grüße", "😀†" * 500_000]
 
@@ -202,17 +213,19 @@ async def test_the_messages_by_which_a_call_is_answered_are_read_apart_and_not_h
         pair.run.wanted.clear()
         fragments, _ = await pair.reader.read(RUN, small, pair.provider)
         assert b"which mood?" in b"".join(fragments)
-        assert pair.run.wanted == [PageOf(upto=1, call="t1c1")]
+        assert pair.run.wanted == [ConversationPageRequest(upto=1, call="t1c1")]
     pair.run.items = whole
     pair.run.say(said("user", "three"))
     await pair.read()
-    assert pair.run.wanted == [PageOf(after=2, upto=3)], "the run's own conversation is still held"
+    assert pair.run.wanted == [ConversationPageRequest(after=2, upto=3)], (
+        "the run's own conversation is still held"
+    )
 
 
 async def test_a_call_that_is_no_longer_answered_is_not_asked_about() -> None:
     pair = Pair()
     pair.run.say(said("user", "another question"))
-    small = Pointer(turn=1, entries=1, digest="of what was asked", call="t1c1")
+    small = ConversationPointer(turn=1, entries=1, digest="of what was asked", call="t1c1")
 
     with pytest.raises(ConversationChanged):
         await pair.reader.read(RUN, small, pair.provider)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.activities.model.conversation_cache import Conversation
+from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers.base import Request, ToolNames
 from holdfast.providers.transport.http import Format
@@ -55,7 +55,7 @@ class Worker:
 
     def __init__(self, spoken: Format) -> None:
         self._spoken = spoken
-        self._conversation = Conversation()
+        self._conversation = CachedConversation()
         self._encode = partial(spoken.encode, names=NAMES)
         self.hear([said("user", "Begin.")])
 

@@ -10,7 +10,7 @@ import pytest
 from holdfast.activities.generate import price_of
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers.base import Request, ToolNames
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import Format
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.settings.endpoints import Price
@@ -192,7 +192,7 @@ async def test_a_server_that_knows_no_key_is_asked_without() -> None:
 
 def read(spoken: Format, *events: dict[str, Any]) -> Usage:
     """The usage that an answer of these events tells."""
-    reading = spoken.reading(Answer(Heard(), NAMES))
+    reading = spoken.reading(StreamedAnswer(Heard(), NAMES))
     for event in events:
         reading.take(json.dumps(event))
     return reading.solution().usage

@@ -11,7 +11,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from holdfast.providers import model_errors
-from holdfast.providers.base import CutOff, ProviderError, Refused, Request, ToolNames
+from holdfast.providers.base import CutOff, ProviderError, ProviderRefused, Request, ToolNames
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.internal.model_request import Ask
@@ -253,5 +253,5 @@ async def test_a_server_without_tools_is_asked_without(dialect: Dialect, choice:
 
 async def test_another_refusal_is_not_taken_for_a_lack_of_tools(dialect: Dialect) -> None:
     exchange = Exchange(dialect, refusal(dialect, 400, "the tools are too many"))
-    with pytest.raises(Refused):
+    with pytest.raises(ProviderRefused):
         await exchange.solve(tools=TOOLS)

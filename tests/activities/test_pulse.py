@@ -19,8 +19,8 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.worker import Worker
 
-from holdfast.activities.interceptors.auto_heartbeat import PulseInterceptor
-from holdfast.workflows.commands.heartbeat_policy import WatchInterceptor
+from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeatInterceptor
+from holdfast.workflows.commands.heartbeat_policy import HeartbeatPolicyInterceptor
 from tests.support.eventually import eventually
 
 TIMEOUT = timedelta(milliseconds=300)
@@ -142,7 +142,10 @@ async def scene(client: Client) -> AsyncIterator[Scene]:
         workflows=[Begin],
         activities=[gate.silent, gate.tells, gate.unknown, gate.pays, gate.pays_in_thread],
         activity_executor=ThreadPoolExecutor(2),
-        interceptors=[PulseInterceptor(carried), WatchInterceptor(carried, TIMEOUT)],
+        interceptors=[
+            AutoHeartbeatInterceptor(carried),
+            HeartbeatPolicyInterceptor(carried, TIMEOUT),
+        ],
         max_heartbeat_throttle_interval=TIMEOUT / 10,
     )
     async with worker:

@@ -13,12 +13,12 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.activities.model.conversation_reader import RunGone, RunSilent
-from holdfast.activities.model.run_queries import TRIES_SECONDS, QueriedPages, Queries
-from holdfast.schemas.internal.model_request import Page, PageOf
+from holdfast.activities.model.run_queries import TRIES_SECONDS, PageQueries, RunQueries
+from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from tests.activities.fakes import RUN
 
 FULL = RPCError("consistent query buffer is full", RPCStatusCode.RESOURCE_EXHAUSTED, b"")
-WANT = PageOf(after=2, upto=9, offset=4)
+WANT = ConversationPageRequest(after=2, upto=9, offset=4)
 
 
 class Server:
@@ -44,9 +44,9 @@ class Server:
         payloads = await self.data_converter.encode([answer])
         return QueryWorkflowResponse(query_result=Payloads(payloads=payloads))
 
-    async def page(self) -> Page:
+    async def page(self) -> ConversationPage:
         """Ask for a page."""
-        return await QueriedPages(Queries(cast(Client, self))).page(RUN, WANT)
+        return await PageQueries(RunQueries(cast(Client, self))).page(RUN, WANT)
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_the_query_asks_the_very_run_for_the_page() -> None:
     server = Server({"items": ["#ab"], "cut": False})
-    assert await server.page() == Page(items=["#ab"])
+    assert await server.page() == ConversationPage(items=["#ab"])
     [request] = server.asked
     assert request.query.query_type == "request"
     assert (request.execution.workflow_id, request.execution.run_id) == RUN
@@ -77,7 +77,7 @@ async def test_the_query_asks_the_very_run_for_the_page() -> None:
 )
 async def test_what_passes_is_tried_again(error: RPCError) -> None:
     server = Server(error, error, {"items": []})
-    assert await server.page() == Page(items=[])
+    assert await server.page() == ConversationPage(items=[])
     assert len(server.asked) == 3
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from holdfast.catalog import reload
 from holdfast.catalog.catalog_files import folder_signature
-from holdfast.catalog.loader import Catalog, Shelf, load_again, load_catalog
-from holdfast.catalog.reload import STAYS, Reloading, Settling
+from holdfast.catalog.loader import Catalog, CurrentCatalog, load_again, load_catalog
+from holdfast.catalog.reload import STAYS, CatalogReloader, Settling
 from holdfast.runtime.settings_files.signature import Signature, file_signature
 from tests.activities.catalog_folder import Folder
 from tests.support.eventually import eventually
@@ -32,8 +32,8 @@ class Place:
         self.folder = folder
         self._caplog = caplog
         before = folder_signature(folder.path)
-        self.shelf = Shelf(folder.load())
-        self.reloading = Reloading(self.shelf, folder.path, before, folder.modules)
+        self.shelf = CurrentCatalog(folder.load())
+        self.reloading = CatalogReloader(self.shelf, folder.path, before, folder.modules)
 
     @property
     def tools(self) -> set[str]:
@@ -175,9 +175,9 @@ def test_what_changed_between_the_start_of_loading_and_the_first_look_is_not_mis
     place: Place, shop: Folder
 ) -> None:
     before = folder_signature(shop.path)
-    shelf = Shelf(shop.load())
+    shelf = CurrentCatalog(shop.load())
     shop.write("tools/late.yaml", "_activity: charge\n")
-    late = Reloading(shelf, shop.path, before, [])
+    late = CatalogReloader(shelf, shop.path, before, [])
     late.look()
     late.look()
     assert "late" in shelf.catalog.world.tools
@@ -446,8 +446,8 @@ def test_without_a_folder_the_other_files_are_looked_at(
 ) -> None:
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text("{}")
-    shelf = Shelf(load_catalog())
-    alone = Reloading(shelf, None, folder_signature(None), [str(endpoints)])
+    shelf = CurrentCatalog(load_catalog())
+    alone = CatalogReloader(shelf, None, folder_signature(None), [str(endpoints)])
     endpoints.write_text("{ }")
     alone.look()
     alone.look()

@@ -7,9 +7,9 @@ import pytest
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.activities.resolve import AgentResolver
-from holdfast.catalog.loader import Shelf, load_catalog
+from holdfast.catalog.loader import CurrentCatalog, load_catalog
 from holdfast.schemas import names
-from holdfast.schemas.agent import Snapshot, ToolSnapshot, WorkerFacts
+from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
 from holdfast.validation.problems import MAX_TOLD_CHARS
 from tests.activities.catalog_folder import Folder
 
@@ -26,11 +26,11 @@ INLINE = {"model": {"endpoint": "m"}}
 def resolver(shop: Folder) -> AgentResolver:
     """The worker's answers: one agent `desk`, one tool `look_up`."""
     shop.write("agents/desk.md", "---\nmodel: {endpoint: m}\ntools: [look_up]\n---\nBe kind.")
-    return AgentResolver(Shelf(shop.load()), FACTS)
+    return AgentResolver(CurrentCatalog(shop.load()), FACTS)
 
 
-def resolved(resolver: AgentResolver, agent: Any) -> Snapshot:
-    return Snapshot.read(resolver.resolve_agent({"agent": agent, "input": "go"}))
+def resolved(resolver: AgentResolver, agent: Any) -> AgentSnapshot:
+    return AgentSnapshot.read(resolver.resolve_agent({"agent": agent, "input": "go"}))
 
 
 def tool_refusal(resolver: AgentResolver, request: Any) -> str:
@@ -85,7 +85,7 @@ def test_an_inline_agent_may_delegate_to_those_of_the_catalog(resolver: AgentRes
 
 
 def test_a_worker_without_a_catalog_has_no_agents_to_delegate_to() -> None:
-    resolver = AgentResolver(Shelf(load_catalog(endpoints=["m"])), FACTS)
+    resolver = AgentResolver(CurrentCatalog(load_catalog(endpoints=["m"])), FACTS)
     said = refusal(
         resolver, {"agent": {**INLINE, "tools": [{"_tool": "ask", "_delegate": "desk"}]}}
     )

@@ -8,11 +8,11 @@ import httpx
 import pytest
 
 from holdfast.activities.model.composed_messages import encoder_for
-from holdfast.activities.model.conversation_cache import Conversation, Conversations
+from holdfast.activities.model.conversation_cache import CachedConversation, ConversationCache
 from holdfast.activities.model.conversation_reader import Reader
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.base import Encoded, Request, ToolNames
-from holdfast.schemas.internal.model_request import PageOf, Pointer
+from holdfast.providers.base import EncodedMessage, Request, ToolNames
+from holdfast.schemas.internal.model_request import ConversationPageRequest, ConversationPointer
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import ProviderName
 from tests.activities.fakes import RUN, LoggedRun, provider, said
@@ -29,9 +29,9 @@ TOO_LONG = {
 }
 
 
-def encode(message: ChatMessage) -> Encoded:
+def encode(message: ChatMessage) -> EncodedMessage:
     """A provider's encoding: who says what."""
-    return Encoded((f"{message.role}: {message.content}".encode(),))
+    return EncodedMessage((f"{message.role}: {message.content}".encode(),))
 
 
 def summarised() -> LoggedRun:
@@ -44,9 +44,9 @@ def summarised() -> LoggedRun:
     return run
 
 
-def held(run: LoggedRun, since: int) -> Conversation:
+def held(run: LoggedRun, since: int) -> CachedConversation:
     """The conversation of a run after entry `since`."""
-    conversation = Conversation(since, run.pointer(since).digest)
+    conversation = CachedConversation(since, run.pointer(since).digest)
     for item in run.items[since:]:
         conversation.append(item, encode)
     return conversation
@@ -75,7 +75,7 @@ def test_the_older_summary_is_read_where_it_holds() -> None:
 
 
 def test_it_counts_as_what_is_held() -> None:
-    without, with_ = Conversation(), Conversation()
+    without, with_ = CachedConversation(), CachedConversation()
     with_.append(json.dumps({"type": "summary", "upto": 0, "text": "x" * 5_000}), encode)
     assert with_.size_bytes - without.size_bytes >= 5_000
 
@@ -83,7 +83,7 @@ def test_it_counts_as_what_is_held() -> None:
 # How it is read from the run.
 
 
-async def read(reader: Reader, run: LoggedRun, pointer: Pointer) -> list[str]:
+async def read(reader: Reader, run: LoggedRun, pointer: ConversationPointer) -> list[str]:
     """The contents of the messages that a request is made with."""
     fragments, _ = await reader.read(RUN, pointer, lambda _: provider(_refuse))
     return [json.loads(fragment)["content"] for fragment in fragments]
@@ -92,7 +92,7 @@ async def read(reader: Reader, run: LoggedRun, pointer: Pointer) -> list[str]:
 async def test_a_new_summary_has_the_conversation_read_anew_from_where_it_holds() -> None:
     run = LoggedRun()
     run.say(said("user", "one"), said("assistant", "two"), said("user", "three"))
-    reader = Reader(run, Conversations())
+    reader = Reader(run, ConversationCache())
     assert await read(reader, run, run.pointer()) == ["one", "two", "three"]
     run.summarise(2, "so far")
 
@@ -106,7 +106,7 @@ async def test_a_new_summary_has_the_conversation_read_anew_from_where_it_holds(
 async def test_the_request_for_a_summary_is_made_of_what_is_held() -> None:
     run = LoggedRun()
     run.say(said("user", "one"), said("assistant", "two"), said("user", "three"))
-    reader = Reader(run, Conversations())
+    reader = Reader(run, ConversationCache())
     await read(reader, run, run.pointer())
     pointer = run.pointer().model_copy(update={"summary": True, "upto": 2})
 
@@ -117,7 +117,7 @@ async def test_the_request_for_a_summary_is_made_of_what_is_held() -> None:
 
 async def test_a_cold_worker_reads_no_more_than_the_model() -> None:
     run = summarised()
-    assert await read(Reader(run, Conversations()), run, run.pointer(since=3)) == [
+    assert await read(Reader(run, ConversationCache()), run, run.pointer(since=3)) == [
         "the first three",
         "four",
     ]
@@ -185,14 +185,16 @@ class Sent(Windowed):
     spoken: ProviderName
     bodies: list[dict[str, Any]]
 
-    def answer(self, pointer: Pointer) -> Any:
+    def answer(self, pointer: ConversationPointer) -> Any:
         format_ = FORMATS[self.spoken]
         page = self.run.pages.page(
-            PageOf(after=pointer.since, upto=pointer.entries, summary=pointer.summary)
+            ConversationPageRequest(
+                after=pointer.since, upto=pointer.entries, summary=pointer.summary
+            )
         )
         assert page.ask is not None
         names = ToolNames(page.ask.tools)
-        held = Conversation(pointer.since, pointer.origin)
+        held = CachedConversation(pointer.since, pointer.origin)
         for item in page.items:
             held.append(
                 item,
@@ -234,4 +236,4 @@ def test_no_provider_is_sent_a_result_without_its_call(spoken: ProviderName) -> 
 
 def test_an_entry_that_is_no_message_and_no_summary_is_none() -> None:
     with pytest.raises(ValueError, match="an entry is an object"):
-        Conversation().append('{"type": "notice"}', encode)
+        CachedConversation().append('{"type": "notice"}', encode)

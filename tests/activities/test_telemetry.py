@@ -21,7 +21,7 @@ from holdfast.runtime.telemetry.startup import BETWEEN_TROUBLES_SECONDS, Seldom,
 from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS, Telemetry
 from holdfast.runtime.telemetry.telemetry_settings import read_telemetry
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.internal.tracing import Origin, Place, SpanRecord, Told, read_header
+from holdfast.schemas.internal.tracing import Place, SpanBatch, SpanRecord, TraceOrigin, read_header
 from tests.support.traces import Recorder
 
 LABELS = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
@@ -50,7 +50,7 @@ def test_what_a_vendor_has_said_of_a_trace_is_handed_on() -> None:
 
 async def test_a_worker_without_a_collector_takes_what_a_run_began_to_tell() -> None:
     models: Any = None
-    told = Told(trace_id="a" * 32, flags="01").to_json()
+    told = SpanBatch(trace_id="a" * 32, flags="01").to_json()
     await SpanRecorder(None, models).record_spans(told)
 
 
@@ -79,9 +79,9 @@ def test_a_later_version_may_say_more_than_we_read() -> None:
 
 
 def test_ids_follow_from_what_they_name_and_from_nothing_else() -> None:
-    run = Origin("default", "run-1", "first")
-    assert run == Origin("default", "run-1", "first")
-    others = [Origin("default", "run-1", "second"), Origin("other", "run-1", "first")]
+    run = TraceOrigin("default", "run-1", "first")
+    assert run == TraceOrigin("default", "run-1", "first")
+    others = [TraceOrigin("default", "run-1", "second"), TraceOrigin("other", "run-1", "first")]
     ids = [run.span_id(), run.span_id("t1c1"), run.span_id("t1c2")]
     ids += [other.span_id("t1c1") for other in others]
     assert len({*ids, *(each.span_id("t1c1") for each in others)}) == len(ids)
@@ -99,7 +99,7 @@ def test_spans_of_a_trace_that_is_not_wanted_are_not_made_and_are_counted() -> N
         end="2026-01-01T00:00:00.000Z",
         attributes={"gen_ai.tool.name": "pay"},
     )
-    recorder.telemetry.record(span, Told(trace_id="a" * 32, flags="00"))
+    recorder.telemetry.record(span, SpanBatch(trace_id="a" * 32, flags="00"))
     assert recorder.seen() == []
     labels = {"gen_ai.tool.name": "pay", "error.type": "denied"}
     assert recorder.measured()["holdfast.calls"] == [(labels, 1)]
@@ -119,7 +119,7 @@ def test_no_span_tells_a_secret_in_its_name_or_beside_it() -> None:
         end="2026-01-01T00:00:00.000Z",
         attributes={"gen_ai.tool.name": "sk-Sesame-42"},
     )
-    recorder.telemetry.record(span, Told(trace_id="a" * 32, flags="01"))
+    recorder.telemetry.record(span, SpanBatch(trace_id="a" * 32, flags="01"))
     names = sorted(each.name for each in recorder.seen())
     assert names == ["chat [secret]", "execute_tool [secret]"]
     assert "sk-Sesame-42" not in str(recorder.seen())
@@ -149,7 +149,7 @@ def test_what_is_over_is_counted_under_no_run_and_no_person(
         end="2026-01-01T00:01:00.000Z",
         attributes={**said, "gen_ai.conversation.id": "run-1", "holdfast.approval.by": ["ada"]},
     )
-    recorder.telemetry.record(span, Told(trace_id="a" * 32, flags="00"))
+    recorder.telemetry.record(span, SpanBatch(trace_id="a" * 32, flags="00"))
     assert recorder.measured() == {metric: [(said, amount)]}
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from holdfast.activities.model import chat_telemetry as chats
-from holdfast.activities.model.chat_telemetry import MAX_CONTENT_CHARACTERS, Chats
-from holdfast.providers.base import Refused
+from holdfast.activities.model.chat_telemetry import MAX_CONTENT_CHARACTERS, ChatTelemetry
+from holdfast.providers.base import ProviderRefused
 from holdfast.providers.transport.target import Target
 from holdfast.schemas.agent import ModelSettings
-from holdfast.schemas.internal.model_request import Ask, Pointer
+from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
 from holdfast.schemas.internal.tracing import Place
 from holdfast.schemas.settings.endpoints import Endpoint
@@ -21,9 +21,9 @@ ASK = Ask(model=ModelSettings(endpoint="house", name="m", max_output_tokens=9), 
 USAGE = Usage(input_tokens=10, output_tokens=5, cached_tokens=4, written_tokens=2, cost=0.5)
 
 
-def pointer(**more: Any) -> Pointer:
+def pointer(**more: Any) -> ConversationPointer:
     """Which request it is."""
-    return Pointer.model_validate({"turn": 3, "entries": 1, "digest": "d", **more})
+    return ConversationPointer.model_validate({"turn": 3, "entries": 1, "digest": "d", **more})
 
 
 def target(**endpoint: Any) -> Target:
@@ -39,9 +39,9 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return Recorder(content=True, secrets=["sk-Sesame-42"])
 
 
-def answered(recorder: Recorder, solution: Solution, at: Target, of: Pointer) -> Seen:
+def answered(recorder: Recorder, solution: Solution, at: Target, of: ConversationPointer) -> Seen:
     """The span of a request with this answer."""
-    with Chats(recorder.telemetry).asked(ASK, at, of, 1) as chat:
+    with ChatTelemetry(recorder.telemetry).asked(ASK, at, of, 1) as chat:
         heard = Heard()
         chat.heard(heard).call(0, "look", "{")
         first = chat.first_seconds
@@ -115,14 +115,14 @@ def test_what_a_model_said_is_told_in_part_and_without_secrets(recorder: Recorde
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [(Refused(503, "busy"), "503"), (TimeoutError(), "TimeoutError")]
+    ("error", "kind"), [(ProviderRefused(503, "busy"), "503"), (TimeoutError(), "TimeoutError")]
 )
 def test_a_request_without_an_answer_says_why(
     recorder: Recorder, error: Exception, kind: str
 ) -> None:
     with (
         pytest.raises(type(error)),
-        Chats(recorder.telemetry).asked(ASK, target(), pointer(), 2),
+        ChatTelemetry(recorder.telemetry).asked(ASK, target(), pointer(), 2),
     ):
         raise error
     [span] = recorder.seen()
@@ -132,7 +132,7 @@ def test_a_request_without_an_answer_says_why(
 
 
 def test_a_text_is_something_that_is_said(recorder: Recorder) -> None:
-    with Chats(recorder.telemetry).asked(ASK, target(), pointer(), 1) as chat:
+    with ChatTelemetry(recorder.telemetry).asked(ASK, target(), pointer(), 1) as chat:
         assert chat.first_seconds is None
         chat.heard(Heard()).text("more")
         assert chat.first_seconds is not None

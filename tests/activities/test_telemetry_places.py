@@ -15,7 +15,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 from holdfast.activities.interceptors.attempt_spans import TelemetryInterceptor, tracing_here
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.runtime.telemetry.trace_context import here
-from holdfast.schemas.internal.tracing import HEADER, Origin, Place, Tracing
+from holdfast.schemas.internal.tracing import HEADER, Place, TraceOrigin, Tracing
 from tests.support.traces import Recorder
 
 PLACE = Place("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
@@ -144,5 +144,5 @@ async def test_without_a_starter_it_is_traced_as_its_own_trace_is() -> None:
         tracing_here(Asked())
 
     await seen("resolve_agent", "1", {}, telemetry, do=look)
-    run = Origin(info.workflow_namespace or "", "run-1", info.workflow_run_id or "")
+    run = TraceOrigin(info.workflow_namespace or "", "run-1", info.workflow_run_id or "")
     assert asked == [(run.trace_id(), None)]

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.providers.base import Refused, ToolNames, TooLong
+from holdfast.providers.base import ProviderRefused, ToolNames, TooLong
 from holdfast.providers.model_errors import of_provider
 from holdfast.providers.openai.answer import Completion
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import refusal_in, refusal_of
 from tests.activities.fakes import KEY, Heard, provider, request, target
 
@@ -502,14 +502,14 @@ def test_it_is_known_in_a_stream_that_has_begun(body: Any, window: int | None) -
 )
 def test_other_refusals_are_not_taken_for_it(status: int, body: Any) -> None:
     error = refusal_of(status, {}, json.dumps(body).encode())
-    assert isinstance(error, Refused), error
+    assert isinstance(error, ProviderRefused), error
     event = body[0] if isinstance(body, list) else body
     assert not isinstance(refusal_in(event), TooLong)
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 404])
 def test_what_was_not_asked_was_not_too_long(status: int) -> None:
-    assert isinstance(refusal_of(status, {}, b'{"error": "prompt is too long"}'), Refused)
+    assert isinstance(refusal_of(status, {}, b'{"error": "prompt is too long"}'), ProviderRefused)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html><h1>413 Request Entity Too Large</h1>", b"{}"])
@@ -536,7 +536,7 @@ async def test_it_is_neither_conceded_to_nor_asked_again() -> None:
 
 
 def test_it_is_known_in_the_middle_of_an_answer() -> None:
-    reading = Completion(Answer(Heard(), ToolNames(())))
+    reading = Completion(StreamedAnswer(Heard(), ToolNames(())))
     reading.take(json.dumps({"choices": [{"index": 0, "delta": {"content": "So"}}]}))
     with pytest.raises(TooLong):
         reading.take(json.dumps({"error": "Context size has been exceeded"}))

@@ -11,9 +11,9 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.tool import ActivityBinding, Hooks
-from holdfast.workflows.engine.approvals.question import Unacceptable
+from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.ui_details.markdown import visible
-from holdfast.workflows.ui_details.page import Details
+from holdfast.workflows.ui_details.page import DetailsPage
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, tool
 
@@ -140,12 +140,14 @@ def test_nobody_approves_of_what_another_made_of_it_without_having_seen_it() -> 
     play.run.decide(Decision.model_validate(edits))
     approves = {"callId": "t1c1", "decision": "approve", "by": "ann"}
 
-    with pytest.raises(Unacceptable, match="eve has changed the arguments since this was asked"):
+    with pytest.raises(
+        DecisionRejected, match="eve has changed the arguments since this was asked"
+    ):
         play.run.decide(Decision.model_validate(approves))
-    with pytest.raises(Unacceptable, match="look at it again"):
+    with pytest.raises(DecisionRejected, match="look at it again"):
         play.run.decide(Decision.model_validate({**approves, "digest": digest({"amount": 5})}))
     assert question.ruling is None
-    assert f"--digest {question.digest}" in Details(play.run, "run-1").read()
+    assert f"--digest {question.digest}" in DetailsPage(play.run, "run-1").read()
 
 
 # What people see.
@@ -186,4 +188,4 @@ def test_arguments_that_are_not_shown_whole_are_said_not_to_be() -> None:
 
     assert waiting["cut"] > 900_000
     assert waiting["digest"] == question.digest == digest(hides)
-    assert "Not all of it is shown here" in Details(play.run, "run-1").read()
+    assert "Not all of it is shown here" in DetailsPage(play.run, "run-1").read()

@@ -8,7 +8,7 @@ import pytest
 from holdfast.schemas.internal.delegate import DelegateNews
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.ui_details.page import Details
+from holdfast.workflows.ui_details.page import DetailsPage
 from tests.attacks.vault import PAYS, Vault, pay
 from tests.engine.driver import call, says, tool
 
@@ -126,7 +126,7 @@ def page(said: str, of: Tool) -> tuple[str, str]:
         arguments = {"amount": 5, "note": text, text: text, "_reasoningForCall": text}
         play = Vault([call("pay", arguments)], tools=[of], input=text)
         play.to_question()
-        return Details(play.run, "run-1").read()
+        return DetailsPage(play.run, "run-1").read()
 
     return asked(said), asked("honest")
 
@@ -147,7 +147,7 @@ def test_why_a_call_is_made_is_said_to_be_the_models_words() -> None:
     play = Vault([call("pay", {"amount": 5, "_reasoningForCall": said})])
     play.to_question()
 
-    shown = Details(play.run, "run-1").read()
+    shown = DetailsPage(play.run, "run-1").read()
     assert f"\nWhy, in the model's words: ``{said}``\n" in shown
 
 

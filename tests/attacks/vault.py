@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.tool import ApprovalPolicy, Tool
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.steps import CarryOut
 from tests.engine.driver import Play, call, says, tool
 
@@ -45,7 +45,7 @@ class Vault(Play):
         people = {one: list(said) for one, said in more.pop("decisions", {}).items()}
         super().__init__(*tools, model=[*model, done], outcomes=ends, decisions=people, **more)
 
-    def _pay(self, one: Call) -> Any:
+    def _pay(self, one: ToolCall) -> Any:
         self.paid.append(one.arguments)
         return {"paid": one.arguments}
 

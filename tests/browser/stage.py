@@ -28,7 +28,7 @@ from temporalio.converter import DataConverter
 from examples.support_desk import shop
 from examples.support_desk.casting import AGENT, HERE
 from holdfast.hosting.dev_server import HOST, DevServer, serving
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
 from tests.support.eventually import eventually
 
@@ -173,7 +173,7 @@ async def staged(
     """A stage, whose server keeps its file in `folder`. `scale` is of the pictures taken on it, and
     `converter` is what the worker and whoever starts a run write with."""
     server = DevServer(folder / "temporal.db", port=0, ui_port=_free_port())
-    settings = Settings(
+    settings = WorkerSettings(
         catalog=HERE, tools=[str(HERE / "tools.py")], endpoints=HERE / "endpoints.yaml"
     )
     async with AsyncExitStack() as stack:

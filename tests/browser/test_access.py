@@ -1,7 +1,7 @@
 """Coming in to the inbox in a browser: by the link, with a provider, and after a session is over.
 
-What is sent is what a real browser says of it (`Origin`, cookies, policies), and nothing that was
-typed is lost.
+What is sent is what a real browser says of it (`Origin`, cookies, policies), and nothing that
+was typed is lost.
 """
 
 import os
@@ -18,11 +18,11 @@ from temporalio.client import Client
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.web.auth.auth_middleware import Way
 from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.link import Link, Whose
+from holdfast.web.auth.link import Link, LinkOwner
 from holdfast.web.auth.oidc import SignIn
-from holdfast.web.auth.oidc_provider import Provider
-from holdfast.web.auth.sealed_text import Seal
-from holdfast.web.services import Parts
+from holdfast.web.auth.oidc_provider import OidcProvider
+from holdfast.web.auth.sealed_text import TextSealer
+from holdfast.web.services import Services
 from tests.browser import axe
 from tests.browser.window import DESKTOP, PHONE, chromium
 from tests.inbox.pages_of_test import pages
@@ -43,10 +43,10 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @asynccontextmanager
-async def inbox(way: Way, seal: Seal) -> AsyncIterator[Stage]:
+async def inbox(way: Way, seal: TextSealer) -> AsyncIterator[Stage]:
     """An inbox to which nobody is signed in."""
     nowhere = await Client.connect(f"{HOST}:1", lazy=True)
-    async with opened(Parts(nowhere), way, Bearer(seal, []), app=pages()) as at:
+    async with opened(Services(nowhere), way, Bearer(seal, []), app=pages()) as at:
         yield at
 
 
@@ -75,8 +75,8 @@ async def looked_at(page: Page, name: str) -> None:
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desk", "phone"])
 async def test_the_link_signs_in_and_out(browser: Browser, size: ViewportSize) -> None:
-    seal = Seal()
-    link = Link(seal, Whose("ann", ("finance",)))
+    seal = TextSealer()
+    link = Link(seal, LinkOwner("ann", ("finance",)))
     async with inbox(link, seal) as at, window(browser, at, viewport=size) as page:
         await page.goto("/decide")
         await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -97,8 +97,8 @@ async def test_the_link_signs_in_and_out(browser: Browser, size: ViewportSize) -
 
 
 async def test_what_was_typed_outlives_the_session(browser: Browser) -> None:
-    seal = Seal()
-    link = Link(seal, Whose("ann"))
+    seal = TextSealer()
+    link = Link(seal, LinkOwner("ann"))
     async with inbox(link, seal) as at, window(browser, at, java_script_enabled=False) as page:
         await page.goto(link.address(at.address))
         await page.goto("/decide")
@@ -119,8 +119,8 @@ async def test_what_was_typed_outlives_the_session(browser: Browser) -> None:
 
 
 async def test_a_form_of_somebody_else_is_looked_at_again(browser: Browser) -> None:
-    seal = Seal()
-    link = Link(seal, Whose("bob"))
+    seal = TextSealer()
+    link = Link(seal, LinkOwner("bob"))
     async with inbox(link, seal) as at, window(browser, at) as page:
         await page.goto(link.address(at.address))
         await page.goto("/decide")
@@ -142,11 +142,11 @@ async def test_a_form_of_somebody_else_is_looked_at_again(browser: Browser) -> N
 async def test_people_come_back_from_their_provider_to_the_page_that_they_wanted(
     browser: Browser,
 ) -> None:
-    seal = Seal()
+    seal = TextSealer()
     with others_provider("ada") as issuer:
         said = Oidc(issuer=issuer.replace("localhost", HOST), client_id=CLIENT)
         async with httpx.AsyncClient() as http:
-            way = SignIn(seal, said, Provider(said, "any", http))
+            way = SignIn(seal, said, OidcProvider(said, "any", http))
             async with inbox(way, seal) as at, window(browser, at) as page:
                 await page.goto("/decide?order=a%26b")
                 await page.get_by_role("button", name="ada").click()

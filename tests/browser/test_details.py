@@ -17,7 +17,7 @@ from holdfast.schemas.token import DecisionClaims
 from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Tool
 from holdfast.workflows.engine.approvals.signed_decision import signed
 from holdfast.workflows.engine.call.outcome import Succeeded, Unknown, failed
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.steps import AskPeople, CarryOut
 from holdfast.workflows.publishing.summaries import (
     MAX_SUMMARY_CHARACTERS,
@@ -25,7 +25,7 @@ from holdfast.workflows.publishing.summaries import (
     question_summary,
 )
 from holdfast.workflows.ui_details.markdown import code, cost_bytes, prose, shown, visible, worded
-from holdfast.workflows.ui_details.page import MAX_PAGE_BYTES, Details
+from holdfast.workflows.ui_details.page import MAX_PAGE_BYTES, DetailsPage
 from tests.engine.driver import Play, call, says, tool
 
 RUN = "ada-1042"
@@ -62,7 +62,7 @@ def waiting(*calls: WrittenCall, tools: tuple[Tool, ...] = (PAY,), **request: An
 
 def page(play: Play, workflow_id: str = RUN) -> str:
     """The page of a run."""
-    return Details(play.run, workflow_id).read()
+    return DetailsPage(play.run, workflow_id).read()
 
 
 def data(text: str) -> list[dict[str, Any]]:
@@ -355,7 +355,7 @@ def test_a_call_that_has_ended_is_told_so_before_its_turn_is_over() -> None:
     play = waiting(*calls, tools=tools)
     turn = play.run.under_way
     assert turn is not None
-    details = Details(play.run, RUN)
+    details = DetailsPage(play.run, RUN)
     assert "**Check**: begun" in details.read()
     look, check, tell, _ = turn.calls
     play.run.calls.settle(1, look, failed(ErrorCode.TOOL_ERROR, "There is none."))
@@ -387,7 +387,7 @@ def test_a_long_story_leaves_out_its_beginning() -> None:
 
 def test_a_story_read_as_it_grows_is_the_one_read_at_its_end() -> None:
     play = waiting(call("pay"))
-    details = Details(play.run, RUN)
+    details = DetailsPage(play.run, RUN)
     assert "waits" in details.read()
     play.run.decide(Decision.model_validate({"callId": "t1c1", "decision": "deny", "reason": "no"}))
     assert "denied" in details.read()
@@ -492,7 +492,7 @@ def test_a_policy_s_own_time_is_the_one_that_is_shown() -> None:
     assert "If nobody decides by 2026-03-01 14:00 UTC, it is carried out." in page(play)
 
 
-def _carried(one: Tool) -> Call:
+def _carried(one: Tool) -> ToolCall:
     play = Play(one, model=[says("", call("look", {"id": 7}))])
     play.take(play.run.next())
     step = play.run.next()

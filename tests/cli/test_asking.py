@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.prompts.answers import Answers, InputEndedError
+from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.prompts.decision_prompt import ask
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.question_text import arguments, title
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decision, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval
 
-Typing = Callable[[str], Answers]
+Typing = Callable[[str], AnswerSource]
 
 
 @pytest.fixture
@@ -24,19 +24,19 @@ def typing() -> Iterator[Typing]:
     """Answers from a pipe into which a text was written before its end was closed."""
     ends: list[int] = []
 
-    def typed(text: str) -> Answers:
+    def typed(text: str) -> AnswerSource:
         reading, writing = os.pipe()
         os.write(writing, text.encode())
         os.close(writing)
         ends.append(reading)
-        return Answers(reading, by="anna", groups=["finance"])
+        return AnswerSource(reading, by="anna", groups=["finance"])
 
     yield typed
     for end in ends:
         os.close(end)
 
 
-def waiting(kind: str = "call", **more: Any) -> Waiting:
+def waiting(kind: str = "call", **more: Any) -> PendingApproval:
     call = {
         "callId": "t2c1",
         "kind": kind,
@@ -49,10 +49,10 @@ def waiting(kind: str = "call", **more: Any) -> Waiting:
         "expiresAt": "2026-01-08T10:00:00Z",
         "question": "Shall it be carried out?",
     }
-    return Waiting.read({**call, **more})
+    return PendingApproval.read({**call, **more})
 
 
-async def decided(answers: Answers, call: Waiting) -> tuple[Decision | None, str]:
+async def decided(answers: AnswerSource, call: PendingApproval) -> tuple[Decision | None, str]:
     """The decision, and what was written meanwhile."""
     out = io.StringIO()
     decision = await ask(call, answers, PlainScreen(out, "run-1"))
@@ -141,7 +141,7 @@ async def test_a_response_is_json_or_text(typing: Typing, typed: str, result: ob
     assert "result" in decision.model_fields_set
 
 
-def plan(**more: Any) -> Waiting:
+def plan(**more: Any) -> PendingApproval:
     """A plan of two calls, the second of which waits for the first."""
     first = {"id": "t1c1", "tool": "quote", "arguments": {"item": "7"}, "writes": "†state.price"}
     second = {
@@ -278,7 +278,7 @@ async def test_answers_may_come_from_a_file(tmp_path: Path) -> None:
     file.write_text("a\n")
     opened = os.open(file, os.O_RDONLY)
     try:
-        decision, _ = await decided(Answers(opened, by="anna"), waiting())
+        decision, _ = await decided(AnswerSource(opened, by="anna"), waiting())
     finally:
         os.close(opened)
 
@@ -288,7 +288,7 @@ async def test_answers_may_come_from_a_file(tmp_path: Path) -> None:
 async def test_reading_an_answer_can_be_given_up() -> None:
     reading, writing = os.pipe()
     try:
-        asking = asyncio.ensure_future(decided(Answers(reading, by="anna"), waiting()))
+        asking = asyncio.ensure_future(decided(AnswerSource(reading, by="anna"), waiting()))
         await asyncio.wait({asking}, timeout=0.05)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -302,6 +302,6 @@ async def test_an_endless_line_is_not_read_for_ever() -> None:
     endless = os.open("/dev/zero", os.O_RDONLY)
     try:
         with pytest.raises(InputEndedError):
-            await Answers(endless, by="anna").line()
+            await AnswerSource(endless, by="anna").line()
     finally:
         os.close(endless)

@@ -13,7 +13,7 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.client.run_handle import Beginning, RemoteRun
+from holdfast.client.run_handle import RunHandle, RunStart
 from holdfast.runtime.text_safety import date
 from tests.cli.conftest import Holdfast, Start
 from tests.support.eventually import eventually
@@ -118,5 +118,5 @@ async def test_it_is_shown_whole_and_listed_once_as_it_began(
 
     last, config = await handle.describe(), client.config()
     config["interceptors"] = [Retention()]
-    left = await RemoteRun(Client(**config), run.id).beginning()
-    assert left == Beginning(last.start_time, None), "the latest part has to do"
+    left = await RunHandle(Client(**config), run.id).beginning()
+    assert left == RunStart(last.start_time, None), "the latest part has to do"

@@ -12,8 +12,8 @@ from holdfast.cli.prompts.question_loop import People
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import question_text
-from holdfast.client.run_handle import RemoteRun
-from holdfast.schemas.internal.delegate import PendingThere
+from holdfast.client.run_handle import RunHandle
+from holdfast.schemas.internal.delegate import DelegatePending
 from tests.cli.conftest import Holdfast, Start
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
@@ -33,7 +33,7 @@ SAID = {
         Answer("Paid twice."),
     ],
 }
-THERE = PendingThere(
+THERE = DelegatePending(
     workflow_id="k3.t1c2", call_id="t1c1", kind="plan", tool="send\x1b[2J", label="Send\x1b[2J it"
 )
 
@@ -109,7 +109,7 @@ def test_below_a_live_run_it_is_said_for_as_long_as_something_waits_there() -> N
 
 async def test_what_waits_on_is_not_told_again_and_what_waits_anew_is(client: Client) -> None:
     out = io.StringIO()
-    people = People(RemoteRun(client, "k3"), PlainScreen(out, "k3"), None)
+    people = People(RunHandle(client, "k3"), PlainScreen(out, "k3"), None)
     other = THERE.model_copy(update={"call_id": "t1c3"})
     for waiting in ([THERE], [THERE], [other, THERE], [other], [], [THERE]):
         people.tell_elsewhere(waiting)

@@ -15,8 +15,8 @@ from temporalio.service import RPCError
 from holdfast.cli.screens import follow
 from holdfast.cli.screens.follow import Line
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client.run_handle import RemoteRun, in_line
-from holdfast.hosting.worker import Settings
+from holdfast.client.run_handle import RunHandle, in_line
+from holdfast.hosting.worker import WorkerSettings
 from holdfast.schemas.names import request_queue
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer
@@ -28,7 +28,7 @@ WAITS = " waits      for its turn at the model (maxRequestsPerMinute)\n"
 async def test_it_is_said_once_that_a_request_waits_for_its_turn(
     client: Client, tmp_path: Path
 ) -> None:
-    settings = Settings(
+    settings = WorkerSettings(
         endpoints=tmp_path / "endpoints.yaml",
         task_queue="limited",
         heartbeat_timeout=timedelta(seconds=2),
@@ -37,7 +37,7 @@ async def test_it_is_said_once_that_a_request_waits_for_its_turn(
     # One or two are given out at once, and the next one in a minute.
     async with houses(client, settings, lambda turn, body: Answer("done"), limit=1) as house:
         runs = [await house.start() for _ in range(4)]
-        last, out = RemoteRun(client, runs[-1].id), io.StringIO()
+        last, out = RunHandle(client, runs[-1].id), io.StringIO()
 
         async def in_line() -> bool:
             return (await last.look()).in_line is not None

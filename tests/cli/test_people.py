@@ -9,42 +9,44 @@ from typing import Any
 import pytest
 
 from holdfast.cli.decide_command import _without
-from holdfast.cli.prompts.answers import Answers
+from holdfast.cli.prompts.answers import AnswerSource
 from holdfast.cli.prompts.question_loop import People
 from holdfast.cli.screens import follow
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError
-from holdfast.client.run_handle import Look, RemoteRun
+from holdfast.client.run_handle import RunDescription, RunHandle
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decision, Receipt, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 
 ASKED = {"requestedAt": "2026-01-01T10:00:00Z", "expiresAt": "2026-01-08T10:00:00Z"}
 CALL = {"callId": "t1c1", "kind": "call", "tool": "pay", "label": "Pay", **ASKED}
 AWAY = CommandError("Temporal does not answer", "check it", UNREACHABLE)
 
 
-def waiting(amount: int = 4, **more: Any) -> Waiting:
+def waiting(amount: int = 4, **more: Any) -> PendingApproval:
     """A payment that waits for two people."""
     arguments = {"amount": amount}
     digest = sha256(canonical_json({"tool": "pay", "arguments": arguments}))
-    return Waiting.read({**CALL, "arguments": arguments, "digest": digest, "quorum": 2, **more})
+    return PendingApproval.read(
+        {**CALL, "arguments": arguments, "digest": digest, "quorum": 2, **more}
+    )
 
 
 @dataclass
-class Asked(RemoteRun):
+class Asked(RunHandle):
     """A run that nothing happens in but what is decided. `lost` is what comes of its next looks."""
 
     id: str = "run-1"
-    waits: list[Waiting] = field(default_factory=list)
+    waits: list[PendingApproval] = field(default_factory=list)
     lost: list[CommandError] = field(default_factory=list)
     decided: list[Decision] = field(default_factory=list)
 
-    async def look(self) -> Look:
+    async def look(self) -> RunDescription:
         if self.lost:
             raise self.lost.pop()
-        return Look(("r", 1), closed=False, busy=False, streaming=None)
+        return RunDescription(("r", 1), closed=False, busy=False, streaming=None)
 
-    async def waiting(self) -> list[Waiting]:
+    async def waiting(self) -> list[PendingApproval]:
         return self.waits
 
     async def decide(self, decision: Decision) -> Receipt:
@@ -55,16 +57,16 @@ class Asked(RemoteRun):
 
 
 @pytest.fixture
-def answers() -> Iterator[Answers]:
+def answers() -> Iterator[AnswerSource]:
     """Anna, who approves of all that she is asked."""
     reading, writing = os.pipe()
     os.write(writing, b"a\n" * 9)
     os.close(writing)
-    yield Answers(reading, by="anna")
+    yield AnswerSource(reading, by="anna")
     os.close(reading)
 
 
-async def test_a_question_is_put_once_and_again_when_it_is_another(answers: Answers) -> None:
+async def test_a_question_is_put_once_and_again_when_it_is_another(answers: AnswerSource) -> None:
     run = Asked()
     people = People(run, PlainScreen(io.StringIO(), run.id), answers)
     later = {**ASKED, "requestedAt": "2026-01-02T10:00:00Z"}
@@ -75,7 +77,7 @@ async def test_a_question_is_put_once_and_again_when_it_is_another(answers: Answ
     ]
 
 
-async def test_who_has_decided_on_it_already_is_not_asked(answers: Answers) -> None:
+async def test_who_has_decided_on_it_already_is_not_asked(answers: AnswerSource) -> None:
     run = Asked()
     people = People(run, PlainScreen(io.StringIO(), run.id), answers)
     one = {"decision": "approve", "at": ASKED["requestedAt"], "digest": "d"}
@@ -88,7 +90,9 @@ async def test_who_has_decided_on_it_already_is_not_asked(answers: Answers) -> N
 async def test_what_is_left_of_a_plan_is_approved_as_it_was_read() -> None:
     shown = {"tool": "plan", "arguments": {"calls": [{"id": "t1c1"}, {"id": "t1c2"}]}}
     digest = sha256(canonical_json({**shown, "kind": "plan", "round": 1}))
-    plan = Waiting.read({**CALL, **shown, "callId": "t1-plan", "kind": "plan", "digest": digest})
+    plan = PendingApproval.read(
+        {**CALL, **shown, "callId": "t1-plan", "kind": "plan", "digest": digest}
+    )
     meant = Decision(call_id="t1-plan", decision="approve")
     left = await _without(Asked(waits=[plan]), meant, ["t1c2"])
     assert (left.decision, left.arguments, left.digest) == (

@@ -16,16 +16,16 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from temporalio.client import Client
 
-from holdfast.cli.prompts.answers import Answers
+from holdfast.cli.prompts.answers import AnswerSource
 from holdfast.cli.prompts.question_loop import People
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.command_errors import CommandError
 from holdfast.client.question_text import how_to_decide, terms
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import Signer as Key
 from holdfast.client.signing import signer_of
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decided, Decision, Waiting
+from holdfast.schemas.decision import Decided, Decision, PendingApproval
 from tests.cli.conftest import Holdfast, Start
 from tests.support.house import House, OpenHouse, Run
 from tests.support.model_server import Answer, call
@@ -34,17 +34,19 @@ from tests.support.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
 PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 
 
-def waiting(kind: str = "call", **more: Any) -> Waiting:
+def waiting(kind: str = "call", **more: Any) -> PendingApproval:
     """A call as it waits, with the digest that the run gives it."""
     arguments = more.pop("arguments", {"amount": 5})
     again = {} if kind == "call" else {"kind": kind, "round": more.pop("round", 1)}
     digest = sha256(canonical_json({"tool": "pay", "arguments": arguments, **again}))
     said = {"callId": "t1c1", "kind": kind, "tool": "pay", "label": "Pay", "digest": digest}
     at = {"requestedAt": "2026-01-02T03:04:05Z", "expiresAt": "2026-01-09T03:04:05Z"}
-    return Waiting.read({**said, **at, "arguments": arguments, **more})
+    return PendingApproval.read({**said, **at, "arguments": arguments, **more})
 
 
-def claims(decision: str, signer: Signer = ADA, asked: Waiting | None = None, **said: Any) -> Any:
+def claims(
+    decision: str, signer: Signer = ADA, asked: PendingApproval | None = None, **said: Any
+) -> Any:
     """What the token says that such a decision is signed with."""
     person = {"by": "ada", "groups": ["finance"]}
     meant = Decision.model_validate({"callId": "t1c1", "decision": decision, **person, **said})
@@ -287,8 +289,8 @@ async def test_a_token_from_elsewhere_decides(
 
 
 async def test_whoever_cannot_sign_is_told_how_and_not_asked(client: Client) -> None:
-    seen, answers = StringIO(), Answers(os.open(os.devnull, os.O_RDONLY))
-    people = People(RemoteRun(client, "order-7"), PlainScreen(seen, "order-7"), answers)
+    seen, answers = StringIO(), AnswerSource(os.open(os.devnull, os.O_RDONLY))
+    people = People(RunHandle(client, "order-7"), PlainScreen(seen, "order-7"), answers)
     assert await people.put([waiting(signed=True)])
     assert "holdfast decide order-7 t1c1 approve|deny|edit|respond --key FILE" in seen.getvalue()
     assert "[a]pprove" not in seen.getvalue()

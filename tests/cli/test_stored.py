@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.result import Ending
+from holdfast.client.result import RunEnding
 from holdfast.client.stored_results import with_output
 from holdfast.hosting.temporal import with_store
 from holdfast.runtime.storage.folder import FolderStore
@@ -117,7 +117,9 @@ async def test_a_screen_is_shown_how_it_begins_and_how_to_have_all_of_it(
         status="completed", output=stored.value(), state={}, turns=0, calls=1, usage=Usage()
     )
     monkeypatch.setattr(sys, "stdout", Terminal())
-    ending = await with_output(Ending("completed", result=result), "run-1", client.data_converter)
+    ending = await with_output(
+        RunEnding("completed", result=result), "run-1", client.data_converter
+    )
     assert ending.lacking is None
     assert ending.told == (
         "3,000,000 bytes, kept outside of Temporal (all of them: holdfast watch run-1 | cat), "

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.log_narration import Story
+from holdfast.client.log_narration import LogNarration
 
 LONG = "x" * 300
 
 
 def told(entry: dict[str, Any], *, whole: bool = False) -> Any:
     """The one line of an entry about the call `t1c2`."""
-    [line] = Story("run-1", whole=whole).tell({"callId": "t1c2", "tool": "pay", **entry})
+    [line] = LogNarration("run-1", whole=whole).tell({"callId": "t1c2", "tool": "pay", **entry})
     return line
 
 
@@ -60,7 +60,7 @@ def test_what_is_waited_for_cannot_move_the_terminal() -> None:
 
 
 def test_every_line_of_a_call_says_whose_it_is() -> None:
-    story = Story("run-1")
+    story = LogNarration("run-1")
     call = {"callId": "t1c1", "tool": "rate"}
     entries: list[dict[str, Any]] = [
         {"type": "tool_call", **call, "instance": "c1"},
@@ -81,7 +81,7 @@ def test_every_line_of_a_call_says_whose_it_is() -> None:
 
 def ended(value: Any, content: Any, **more: Any) -> list[tuple[str, str, bool]]:
     """How the end of a call is told whose result the model reads as `content`."""
-    story = Story("run-1")
+    story = LogNarration("run-1")
     call = {"callId": "t1c1", "tool": "look"}
     said = {"role": "tool", **call, "content": content}
     entries: list[dict[str, Any]] = [

@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.token_text import Tokens
+from holdfast.client.stream.token_text import TokenText
 
 
 def said(text: str, offset: int = 0, key: str = "7/1", calls: list[Any] | None = None) -> Streaming:
@@ -12,7 +12,7 @@ def said(text: str, offset: int = 0, key: str = "7/1", calls: list[Any] | None =
 
 
 def test_only_what_is_new_is_told() -> None:
-    tokens = Tokens()
+    tokens = TokenText()
 
     assert tokens.new(said("I will")) == (0, "I will")
     assert tokens.new(said("I will")) == (6, "")
@@ -20,7 +20,7 @@ def test_only_what_is_new_is_told() -> None:
 
 
 def test_a_heartbeat_that_holds_the_end_alone_goes_on_where_the_last_one_stopped() -> None:
-    tokens = Tokens()
+    tokens = TokenText()
     tokens.new(said("abcdef"))
 
     assert tokens.new(said("defghi", offset=3)) == (6, "ghi")
@@ -28,14 +28,14 @@ def test_a_heartbeat_that_holds_the_end_alone_goes_on_where_the_last_one_stopped
 
 
 def test_a_new_attempt_starts_anew() -> None:
-    tokens = Tokens()
+    tokens = TokenText()
     tokens.new(said("I will look"))
 
     assert tokens.new(said("I", key="7/2")) == (0, "I")
 
 
 def test_calls_are_told_when_they_have_grown() -> None:
-    tokens = Tokens()
+    tokens = TokenText()
     call = {"tool": "pay", "arguments": '{"amo'}
 
     assert tokens.new_calls(said("", calls=[call])) == [call]

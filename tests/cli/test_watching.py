@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from temporalio.client import Client
 
-from holdfast.cli.prompts.answers import Answers
+from holdfast.cli.prompts.answers import AnswerSource
 from holdfast.cli.screens.follow import follow
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import run_handle as remote_run
@@ -28,7 +28,7 @@ class Keyboard:
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
-        self.answers = Answers(self._reading, by="anna")
+        self.answers = AnswerSource(self._reading, by="anna")
 
     def type(self, text: str) -> None:
         os.write(self._writing, text.encode())

@@ -13,10 +13,10 @@ from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas import publish
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.base import Strict
-from holdfast.schemas.decision import Decision, Receipt, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.errors import CallError, ErrorCode
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.log_entry import Done, ToolCall, ToolEnd
+from holdfast.schemas.log_entry import DoneEntry, ToolCallEntry, ToolEndEntry
 from holdfast.schemas.run import CallRequest, RunRequest, RunResult
 from holdfast.schemas.tool import META_PROPERTIES, ToolDefinition
 from tests.contract.test_readme import FILES
@@ -81,7 +81,7 @@ NOTIFIERS = {
     },
 }
 DECISION = {"callId": "t1c1", "decision": "edit", "arguments": {"amount": 5}, "by": "ada"}
-WAITING = Waiting(
+WAITING = PendingApproval(
     call_id="t1c1",
     kind="call",
     tool="refund",
@@ -137,12 +137,12 @@ EXAMPLES: list[tuple[str, Any]] = [
     ("news", news("decided").to_json()),
     ("news", news(agent=None, principal=None, link="https://inbox.x/waiting/a/t1c1").to_json()),
     ("page-request", {"after": 3}),
-    ("event", event(ToolCall(turn=1, call_id="t1c1", tool="refund", arguments={"amount": 5}))),
-    ("event", event(Done(status="completed", output="Done."))),
+    ("event", event(ToolCallEntry(turn=1, call_id="t1c1", tool="refund", arguments={"amount": 5}))),
+    ("event", event(DoneEntry(status="completed", output="Done."))),
     (
         "event",
         event(
-            ToolEnd(
+            ToolEndEntry(
                 turn=1,
                 call_id="t1c1",
                 tool="refund",
@@ -195,7 +195,7 @@ WRONG: list[tuple[str, Any]] = [
     ("notify", {**NOTIFIERS, "inbox": "inbox.x"}),
     ("notify", {**NOTIFIERS, "channels": {}}),
     ("event", {"n": 1, "at": "2026-01-02T03:04:05.678Z", "type": "no_such_event"}),
-    ("event", Done(status="completed").to_json()),
+    ("event", DoneEntry(status="completed").to_json()),
 ]
 
 

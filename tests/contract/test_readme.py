@@ -12,7 +12,7 @@ import yaml
 from temporalio.client import Client
 
 from holdfast.cli.main import command_line
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.settings.endpoints import Endpoints
 from holdfast.workflows.engine.call.outcome import failed
@@ -45,7 +45,7 @@ async def test_its_tool_and_its_agent_run(client: Client, tmp_path: Path) -> Non
     with serve(answers) as model:
         endpoints = folder / "fake.yaml"
         endpoints.write_text(f"openai: {{provider: openai, baseUrl: '{model.url}'}}\n")
-        settings = Settings(
+        settings = WorkerSettings(
             catalog=folder / "desk",
             tools=[str(folder / "my_tools.py")],
             endpoints=endpoints,

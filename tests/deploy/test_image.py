@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.inbox_command import DEFAULT_PORT
-from holdfast.hosting.probes import Health, Probes, Where, read_where
+from holdfast.hosting.probes import Probes, Where, WorkerHealth, read_where
 from holdfast.web.http.health import HEALTH
 from tests.deploy.reading import DEPLOY, PROBES_PORT, ROOT, USER, check_command
 
@@ -105,7 +105,7 @@ async def asked(health: str, inbox: int = NOBODY) -> tuple[int | None, str]:
 
 
 async def test_its_health_check_asks_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    health = Health()
+    health = WorkerHealth()
     async with Probes(health) as probes:
         port = await probes.listen(Where("127.0.0.1", 0))
         code, said = await asked(f"0.0.0.0:{port}")

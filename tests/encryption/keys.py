@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from holdfast.runtime.encryption.key import Key
+from holdfast.runtime.encryption.key import AesKey
 from holdfast.runtime.encryption.key_ring import KeyRing
 
 OLD, NEW = "2026-01", "2026-08"
@@ -19,7 +19,7 @@ def written(id: str) -> str:
 
 def ring(*ids: str) -> KeyRing:
     """These keys, the newest first."""
-    return KeyRing([Key(id, SECRETS[id]) for id in ids])
+    return KeyRing([AesKey(id, SECRETS[id]) for id in ids])
 
 
 def key_file(folder: Path, ids: Sequence[str]) -> Path:

@@ -13,8 +13,8 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
 from holdfast.cli.serving import server
-from holdfast.web.codec.codec_access import Access, Guard
-from holdfast.web.codec.endpoint import Endpoint
+from holdfast.web.codec.codec_access import CodecAccess, CodecGuard
+from holdfast.web.codec.endpoint import CodecEndpoint
 from holdfast.web.codec.protocol import Protocol
 from holdfast.web.http.origins import own_origins
 
@@ -87,8 +87,10 @@ async def served(
     clock = Clock()
     with socket.create_server((HOST, 0)) as listening:
         port = listening.getsockname()[1]
-        access = Access(SECRET, frozenset(origins), own_origins(HOST, port, url))
-        serving = server(Endpoint(Protocol(codec, stored), access, Guard(access, clock)).app())
+        access = CodecAccess(SECRET, frozenset(origins), own_origins(HOST, port, url))
+        serving = server(
+            CodecEndpoint(Protocol(codec, stored), access, CodecGuard(access, clock)).app()
+        )
         task = asyncio.create_task(serving.serve([listening]))
         address = f"http://{HOST}:{port}"
         try:

@@ -15,7 +15,7 @@ from temporalio.api.common.v1 import Payload
 from holdfast.activities.interceptors.results import MAX_RESULT_BYTES
 from holdfast.runtime.encryption import codec as codecs
 from holdfast.runtime.encryption.codec import COMPRESSED, DecryptError, EncryptionCodec, NoKeys
-from holdfast.runtime.encryption.key import Key
+from holdfast.runtime.encryption.key import AesKey
 from holdfast.schemas import names
 from tests.encryption.keys import NEW, OLD, SECRETS, ring
 
@@ -182,7 +182,7 @@ async def test_what_was_changed_on_the_way_is_refused_byte_by_byte() -> None:
 async def test_another_key_under_the_same_id_is_told() -> None:
     sealed = Payload(
         metadata={"encoding": b"binary/encrypted", "encryption-key-id": NEW.encode()},
-        data=Key(NEW, SECRETS[OLD]).seal(plain().SerializeToString()),
+        data=AesKey(NEW, SECRETS[OLD]).seal(plain().SerializeToString()),
     )
     with pytest.raises(DecryptError, match="see that it is the key it was encrypted with"):
         await decoded(sealed)

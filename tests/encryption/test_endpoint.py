@@ -22,7 +22,7 @@ from holdfast.schemas import names
 from holdfast.web.codec import codec_access, endpoint, protocol, shared_secret
 from holdfast.web.http import request_body
 from holdfast.web.http.origins import read_origin
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 from tests.encryption.keys import NEW, OLD, ring
 from tests.encryption.serving import SECRET, UI, Served, in_base64, read, served, written
 
@@ -240,25 +240,25 @@ async def test_a_wrong_secret_now_and_then_holds_nobody_up(at: Served) -> None:
 
 def test_who_fails_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_secret, "MAX_ADDRESSES", 3)
-    guard = codec_access.Guard(
-        codec_access.Access(SECRET, frozenset([UI]), frozenset()), lambda: 0.0
+    guard = codec_access.CodecGuard(
+        codec_access.CodecAccess(SECRET, frozenset([UI]), frozenset()), lambda: 0.0
     )
     for n in range(50):
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedRequest):
             guard.admit("Bearer wrong", [], None, f"10.0.0.{n}")
     assert len(guard._secret._failures) == 3
 
 
 def test_who_goes_on_failing_is_not_forgotten_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_secret, "MAX_ADDRESSES", 3)
-    guard = codec_access.Guard(
-        codec_access.Access(SECRET, frozenset([UI]), frozenset()), lambda: 0.0
+    guard = codec_access.CodecGuard(
+        codec_access.CodecAccess(SECRET, frozenset([UI]), frozenset()), lambda: 0.0
     )
     for n in range(shared_secret.MAX_FAILURES):
         for address in ("10.0.0.1", f"10.0.1.{n}"):
-            with pytest.raises(Refused, match="that is not the secret"):
+            with pytest.raises(RefusedRequest, match="that is not the secret"):
                 guard.admit("Bearer wrong", [], None, address)
-    with pytest.raises(Refused, match="wait a minute"):
+    with pytest.raises(RefusedRequest, match="wait a minute"):
         guard.admit(f"Bearer {SECRET}", [], None, "10.0.0.1")
 
 
@@ -316,8 +316,8 @@ async def test_a_session_is_bound_to_the_process(at: Served) -> None:
 def test_there_is_a_bound_to_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec_access, "MAX_SESSIONS", 3)
     own = "http://127.0.0.1:8234"
-    guard = codec_access.Guard(
-        codec_access.Access(SECRET, frozenset([UI]), frozenset([own])), lambda: 0.0
+    guard = codec_access.CodecGuard(
+        codec_access.CodecAccess(SECRET, frozenset([UI]), frozenset([own])), lambda: 0.0
     )
     opened = [guard.sign_in(SECRET, own, "127.0.0.1") for _ in range(5)]
     assert [guard.left_seconds([one]) > 0 for one in opened] == [False, False, True, True, True]

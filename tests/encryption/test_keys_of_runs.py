@@ -12,7 +12,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from holdfast.client import run_handle as remote_run
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.runtime.encryption.codec import DecryptError
 from tests.encryption.conftest import Holdfast, Keyed
 from tests.encryption.keys import NEW, OLD, key_file
@@ -44,7 +44,7 @@ def working(queue: str, tmp_path: Path) -> Any:
     with serve(answers) as model:
         endpoints = tmp_path / "endpoints.yaml"
         endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
-        settings = Settings(
+        settings = WorkerSettings(
             endpoints=endpoints, task_queue=queue, tools=[str(TOOLS)], catalog=CATALOG
         )
 

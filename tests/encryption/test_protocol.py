@@ -9,7 +9,7 @@ from temporalio.converter import PayloadCodec
 
 from holdfast.runtime.encryption.codec import DecryptError
 from holdfast.web.codec import protocol
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 from tests.encryption.serving import written
 
 BODY = json.dumps(written([Payload(data=b"1")] * 5)).encode()
@@ -42,6 +42,6 @@ async def test_the_log_is_told_of_so_many_reasons_and_no_more(
 async def test_no_more_is_opened_than_one_answer_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "MAX_ANSWER_BYTES", 1_000)
     codec = Strange(600)
-    with pytest.raises(Refused, match="too large for one answer"):
+    with pytest.raises(RefusedRequest, match="too large for one answer"):
         await protocol.Protocol(codec).answer("decode", BODY, keeps_references=False)
     assert codec.opened == 2

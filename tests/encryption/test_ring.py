@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.encryption.key import Key, read_key
+from holdfast.runtime.encryption.key import AesKey, read_key
 from holdfast.runtime.encryption.key_ring import KeyRing, RingError
 from tests.encryption.keys import NEW, OLD, SECRETS, written
 
@@ -38,7 +38,7 @@ def test_keys_are_had_from_variables_and_from_files_beside_it(path: Path) -> Non
     for id in (OLD, NEW):
         found = ring.find(id)
         assert found is not None
-        assert found.open(Key(id, SECRETS[id]).seal(b"data")) == b"data"
+        assert found.open(AesKey(id, SECRETS[id]).seal(b"data")) == b"data"
     assert ring.find("another") is None
     assert repr(ring) == f"KeyRing(['{NEW}', '{OLD}'])"
     assert repr(ring.newest) == f"Key('{NEW}')"

@@ -7,8 +7,8 @@ import pytest
 from holdfast.schemas.base import sha256
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import ApprovalPolicy
-from holdfast.workflows.engine.approvals.pending import Desk
-from holdfast.workflows.engine.approvals.question import Unacceptable
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.steps import CarryOut
 from tests.engine.driver import Play, call, says, tool
 
@@ -66,11 +66,11 @@ def decides(play: Play, decision: Any) -> Any:
 
 def refusal(play: Play, decision: Any) -> tuple[str, str]:
     before = len(play.log)
-    with pytest.raises(Unacceptable) as refused:
+    with pytest.raises(DecisionRejected) as refused:
         decides(play, decision)
     assert len(play.log) == before, "a decision that is refused leaves no trace"
     return refused.value.code, str(refused.value)
 
 
-def early(desk: Desk, **decision: Any) -> bool:
+def early(desk: PendingApprovals, **decision: Any) -> bool:
     return desk.keep(Decision.model_validate({"callId": "t1c1", **decision}))

@@ -9,27 +9,27 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
-from holdfast.schemas.agent import BUDGET_DEFAULTS, Agent, ModelSettings, Snapshot, WorkerFacts
+from holdfast.schemas.agent import BUDGET_DEFAULTS, Agent, AgentSnapshot, ModelSettings, WorkerFacts
 from holdfast.schemas.base import link, sha256
 from holdfast.schemas.decision import Decision
-from holdfast.schemas.internal.continue_as_new import Carried
-from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.internal.continue_as_new import WorkflowSnapshot
+from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.message import Delivered
 from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ActivityBinding, Tool
-from holdfast.workflows.engine.approvals.pending import Desk
-from holdfast.workflows.engine.approvals.question import Question, Unacceptable
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
 from holdfast.workflows.engine.call.hooks import Deciding, Hook, HookEnd, Returned, go_on
 from holdfast.workflows.engine.call.outcome import Outcome, of_result
-from holdfast.workflows.engine.call.tool_call import Call, Stage, Turn
+from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, Turn
 from holdfast.workflows.engine.continue_as_new import carried_from, parcel, resumed, unpacked
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.execution.questions import doubted
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.engine.single_call import Single
+from holdfast.workflows.engine.single_call import SingleCall
 from holdfast.workflows.engine.steps import (
     AskModel,
     AskPeople,
@@ -43,7 +43,7 @@ from holdfast.workflows.engine.steps import (
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MODEL = ModelSettings(endpoint="script", name="script")
 FACTS = WorkerFacts(generate_timeout=timedelta(hours=1), heartbeat_timeout=timedelta(seconds=5))
-WorkT = TypeVar("WorkT", bound=Work)
+WorkT = TypeVar("WorkT", bound=ExecutionBase)
 
 
 def noon() -> datetime:
@@ -90,7 +90,7 @@ class Playing(Generic[WorkT]):
     def __init__(
         self,
         run: WorkT,
-        desk: Desk,
+        desk: PendingApprovals,
         outcomes: dict[str, Any] | None = None,
         decisions: dict[str, list[Any]] | None = None,
         pick: Callable[[int], int] = lambda count: 0,
@@ -124,7 +124,7 @@ class Playing(Generic[WorkT]):
             self.ask(question)
             planning.rule(turn)
 
-    def _together(self, turn: Turn, calls: list[Call]) -> None:
+    def _together(self, turn: Turn, calls: list[ToolCall]) -> None:
         if self.run.halting:
             self.run.abandon(turn, "the run ended before this call")
             return
@@ -137,14 +137,14 @@ class Playing(Generic[WorkT]):
         assert all(one.stage is Stage.ENDED for one in calls), "a call waits for ever"
         self.decided(deciding.finish(turn.number, calls))
 
-    def can_go_on(self, one: Call) -> bool:
+    def can_go_on(self, one: ToolCall) -> bool:
         """Whether a call can make a move now."""
         if one.stage is Stage.ENDED:
-            return one.awaited and not one.handed_on
+            return one.has_dependents and not one.result_published
         waits = {Stage.PENDING: not one.due, Stage.QUEUED: not one.free}
         return not waits.get(one.stage, False) or self.run.halting
 
-    def see_on(self, turn: Turn, one: Call) -> None:
+    def see_on(self, turn: Turn, one: ToolCall) -> None:
         """Let one call go on by one move."""
         calls = self.run.calls
         match one.stage:
@@ -183,7 +183,7 @@ class Playing(Generic[WorkT]):
             said = said(*hook.arguments)
         return said if isinstance(said, HookEnd) else Returned(said)
 
-    def outcome(self, one: Call) -> Outcome:
+    def outcome(self, one: ToolCall) -> Outcome:
         """How a call ends."""
         key = one.id if one.id in self.outcomes else one.name
         said = self.outcomes.get(key, "ok")
@@ -214,7 +214,7 @@ class Playing(Generic[WorkT]):
             decision = Decision.model_validate({"callId": question.call_id, **decision})
         try:
             self.run.decide(decision)
-        except Unacceptable as error:
+        except DecisionRejected as error:
             self.refusals.append(f"{error.code}: {error}")
 
     # What came of it.
@@ -290,14 +290,14 @@ class Play(Playing[Run]):
         outcomes: dict[str, Any] | None = None,
         decisions: dict[str, list[Any]] | None = None,
         pick: Callable[[int], int] = lambda count: 0,
-        desk: Desk | None = None,
+        desk: PendingApprovals | None = None,
         clock: Callable[[], datetime] = noon,
         hooks: dict[str, Any] | None = None,
         definition: dict[str, Any] | None = None,
         **request: Any,
     ) -> None:
         self.asked_for = RunRequest.model_validate({"agent": "tester", "input": "go", **request})
-        desk = desk or Desk()
+        desk = desk or PendingApprovals()
         self.mailbox, self.clock = Mailbox(), clock
         whose = agent(*tools, **(definition or {}))
         run = Run.begun(self.asked_for, whose, self.mailbox, desk, clock)
@@ -326,9 +326,9 @@ class Play(Playing[Run]):
             self.take(self.run.next())
         return self
 
-    def carried(self) -> Carried:
+    def carried(self) -> WorkflowSnapshot:
         """What the run would take along now."""
-        snapshot = Snapshot(worker=FACTS, agent=self.run.agent)
+        snapshot = AgentSnapshot(worker=FACTS, agent=self.run.agent)
         return carried_from(self.run, self.asked_for, snapshot)
 
     def continue_as_new(self) -> None:
@@ -336,7 +336,7 @@ class Play(Playing[Run]):
         values = parcel(self.carried(), self.log, stored=False, forgettable=0)
         assert values is not None, "it is too large"
         carried, pages = unpacked([json.loads(json.dumps(values[0])), *values[1:]])
-        self.desk = Desk.resumed(carried.run.kept.desk)
+        self.desk = PendingApprovals.resumed(carried.run.kept.desk)
         self.mailbox = Mailbox.resumed(carried.run.mailbox)
         self.run = resumed(carried, pages, self.mailbox, self.desk, self.clock)
 
@@ -364,7 +364,7 @@ class Play(Playing[Run]):
         return [message["content"] for message in users[1:]]
 
 
-class PlayCall(Playing[Single]):
+class PlayCall(Playing[SingleCall]):
     """A single call, played to its end; see `Play`."""
 
     def __init__(
@@ -377,8 +377,8 @@ class PlayCall(Playing[Single]):
         **request: Any,
     ) -> None:
         given = {"tool": one.name, "arguments": arguments or {}, **request}
-        desk = Desk()
-        run = Single(CallRequest.model_validate(given), one, desk, noon)
+        desk = PendingApprovals()
+        run = SingleCall(CallRequest.model_validate(given), one, desk, noon)
         super().__init__(run, desk, {one.name: outcome}, {"t1c1": list(decisions)})
 
     def to_end(self) -> "PlayCall":
@@ -404,7 +404,7 @@ def read_again(log: Log) -> tuple[str, list[str]]:
     the entries with messages."""
     digest, entries, begun, after, offset = "", [], "", 0, 0
     while after < len(log):
-        items, cut = log.page(PageOf(after=after, upto=len(log), offset=offset))
+        items, cut = log.page(ConversationPageRequest(after=after, upto=len(log), offset=offset))
         items = [begun + items[0], *items[1:]]
         begun = items.pop() if cut else ""
         offset = len(begun)

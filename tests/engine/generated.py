@@ -21,7 +21,7 @@ from holdfast.workflows.engine.call.outcome import (
     of_failure,
     of_result,
 )
-from holdfast.workflows.engine.call.tool_call import Call, Turn
+from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.steps import Fail, Finish
 from tests.engine.driver import Play, says, tool
 
@@ -190,14 +190,14 @@ class Anything(Play):
         self._note()
         return self
 
-    def see_on(self, turn: Turn, one: Call) -> None:
+    def see_on(self, turn: Turn, one: ToolCall) -> None:
         self._note()
         self._moves += 1
         if self._moves == self._drawn.cancelled_at:
             raise Cancelled
         super().see_on(turn, one)
 
-    def outcome(self, one: Call) -> Outcome:
+    def outcome(self, one: ToolCall) -> Outcome:
         assert one.tool is not None
         drawn = self._drawn.ends.pop() if self._drawn.ends else "ok"
         if isinstance(drawn, Failure):

@@ -8,7 +8,7 @@ import pytest
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.names import ALREADY_DECIDED
 from holdfast.schemas.tool import ApprovalPolicy
-from holdfast.workflows.engine.approvals.pending import MAX_EARLY_DECISIONS, Desk
+from holdfast.workflows.engine.approvals.pending import MAX_EARLY_DECISIONS, PendingApprovals
 from holdfast.workflows.engine.approvals.question import (
     MAX_REMINDERS,
 )
@@ -28,7 +28,7 @@ from tests.engine.driver import Play, call, says, tool
 
 
 def test_a_decision_may_come_before_the_run_gets_to_its_wait() -> None:
-    desk = Desk()
+    desk = PendingApprovals()
     assert early(desk, decision="approve")
     play = asks(desk=desk)
     open_question_or_done = play.to_end()
@@ -38,7 +38,7 @@ def test_a_decision_may_come_before_the_run_gets_to_its_wait() -> None:
 
 
 def test_of_several_early_decisions_the_first_that_decides_counts() -> None:
-    desk = Desk()
+    desk = PendingApprovals()
     for decision in ({"decision": "approve", "digest": "0"}, {"decision": "deny"}, approve()):
         early(desk, **decision)
     play = asks(desk=desk).to_end()
@@ -48,7 +48,7 @@ def test_of_several_early_decisions_the_first_that_decides_counts() -> None:
 
 
 def test_an_early_decision_is_for_its_own_call() -> None:
-    desk = Desk()
+    desk = PendingApprovals()
     early(desk, callId="t2c1", decision="deny")
     play = asks(desk=desk, turns=2).to_end()
 
@@ -56,7 +56,7 @@ def test_an_early_decision_is_for_its_own_call() -> None:
 
 
 def test_so_many_early_decisions_are_kept() -> None:
-    desk = Desk()
+    desk = PendingApprovals()
     kept = [early(desk, callId=f"t9c{n}", decision="approve") for n in range(300)]
 
     assert kept == [True] * MAX_EARLY_DECISIONS + [False] * (300 - MAX_EARLY_DECISIONS)

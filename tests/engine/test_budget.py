@@ -8,10 +8,10 @@ import pytest
 from holdfast.schemas.agent import AgentApproval, Budget
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.decision import Decision
-from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.tool import ApprovalPolicy
-from holdfast.workflows.engine.approvals.question import Unacceptable
+from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.steps import AskPeople
 from tests.engine.driver import NOON, Play, call, says, tool
@@ -193,11 +193,11 @@ def test_the_final_answer_is_asked_for_without_calls() -> None:
     play = Play(tool(), model=loops(6))
     while play.run.kept.meter.turns < 6:
         play.take(play.run.next())
-        assert play.run.pages.page(PageOf(upto=0)).ask.tool_choice == "auto"  # type: ignore[union-attr]  # the first page has it
+        assert play.run.pages.page(ConversationPageRequest(upto=0)).ask.tool_choice == "auto"  # type: ignore[union-attr]  # the first page has it
     play.take(play.run.next())
     play.run.next()
 
-    assert play.run.pages.page(PageOf(upto=0)).ask.tool_choice == "none"  # type: ignore[union-attr]  # the first page has it
+    assert play.run.pages.page(ConversationPageRequest(upto=0)).ask.tool_choice == "none"  # type: ignore[union-attr]  # the first page has it
 
 
 def test_a_final_answer_that_is_empty_is_the_output() -> None:
@@ -397,7 +397,7 @@ def test_where_nobody_grants_more_the_run_ends(decision: str) -> None:
 )
 def test_what_makes_no_budget_is_refused_in_one_line(decision: Any, why: str) -> None:
     play, _ = asking()
-    with pytest.raises(Unacceptable) as refused:
+    with pytest.raises(DecisionRejected) as refused:
         play.run.decide(Decision.model_validate({"callId": "t2-maxTurns", **decision}))
 
     assert why in str(refused.value)

@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holdfast.schemas.agent import Snapshot
-from holdfast.schemas.internal.continue_as_new import Carried, CarriedRun, CarriedStep
+from holdfast.schemas.agent import AgentSnapshot
+from holdfast.schemas.internal.continue_as_new import RunSnapshot, StepSnapshot, WorkflowSnapshot
 from holdfast.schemas.log_entry import NoticeEntry
 from holdfast.schemas.run import RunRequest
-from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.continue_as_new import resumed
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.log.log import Log
@@ -18,7 +18,7 @@ from holdfast.workflows.engine.steps import AskModel
 from tests.engine.driver import FACTS, agent, noon, says
 
 REQUEST = RunRequest(agent="tester")
-SNAPSHOT = Snapshot(worker=FACTS, agent=agent())
+SNAPSHOT = AgentSnapshot(worker=FACTS, agent=agent())
 METER = {
     "budget": {"maxTurns": 9, "maxDuration": "1h"},
     "granted": {"maxTurns": 5, "maxDuration": "30m"},
@@ -61,7 +61,7 @@ STEP = {
 }
 
 
-def everything(log: Log) -> CarriedRun:
+def everything(log: Log) -> RunSnapshot:
     """A run none of whose parts is as it begins."""
     kept = {
         "log": log.carried().model_dump(),
@@ -86,7 +86,7 @@ def everything(log: Log) -> CarriedRun:
         "skill": "refunds",
         "reset": True,
     }
-    return CarriedRun.read(
+    return RunSnapshot.read(
         {
             "kept": kept,
             "mailbox": MAILBOX,
@@ -119,16 +119,16 @@ def a_log() -> Log:
     return log
 
 
-def taken_up(run: CarriedRun, log: Log) -> Run:
-    carried = Carried(request=REQUEST, snapshot=SNAPSHOT, run=run)
-    mailbox, desk = Mailbox.resumed(run.mailbox), Desk.resumed(run.kept.desk)
+def taken_up(run: RunSnapshot, log: Log) -> Run:
+    carried = WorkflowSnapshot(request=REQUEST, snapshot=SNAPSHOT, run=run)
+    mailbox, desk = Mailbox.resumed(run.mailbox), PendingApprovals.resumed(run.kept.desk)
     return resumed(carried, [page.data for page in log.pages], mailbox, desk, noon)
 
 
 def test_every_part_of_a_run_is_taken_up_and_would_be_carried_on() -> None:
     log = a_log()
     given = everything(log)
-    done = CarriedStep(id="t1c1", tool="look")
+    done = StepSnapshot(id="t1c1", tool="look")
     given = given.model_copy(update={"plan": [done, *given.plan]})
     run = taken_up(given, log)
 
@@ -172,7 +172,7 @@ def test_what_the_oldest_worker_left_is_read_and_gone_on_with() -> None:
         },
         "newer": 1,
     }
-    run = taken_up(Carried.read(oldest).run, Log(noon))
+    run = taken_up(WorkflowSnapshot.read(oldest).run, Log(noon))
 
     assert run.kept.asks_people
     assert isinstance(run.next(), AskModel)

@@ -7,9 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from holdfast.schemas.base import json_size
-from holdfast.schemas.internal.continue_as_new import Carried
-from holdfast.schemas.internal.model_request import PageOf
-from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, ToolEnd, ToolStart, TurnEnd
+from holdfast.schemas.internal.continue_as_new import WorkflowSnapshot
+from holdfast.schemas.internal.model_request import ConversationPageRequest
+from holdfast.schemas.log_entry import (
+    MessageEntry,
+    NoticeEntry,
+    ToolEndEntry,
+    ToolStartEntry,
+    TurnEndEntry,
+)
 from holdfast.schemas.message import ChatMessage
 from holdfast.workflows.engine import continue_as_new
 from holdfast.workflows.engine.continue_as_new import (
@@ -19,7 +25,7 @@ from holdfast.workflows.engine.continue_as_new import (
     MAX_VALUE_BYTES,
     PRESSING_EVENTS,
     WORTH,
-    Length,
+    HistoryLength,
     is_crowded,
     is_due,
     moves,
@@ -66,11 +72,11 @@ def entries(turns: int, size: int = 100) -> list[Any]:
         text = os.urandom(size // 2).hex()
         said = ChatMessage(role="tool", call_id=id, provider_id=id, tool="look", content=text)
         found += [
-            ToolStart(turn=turn, call_id=id, tool="look"),
-            ToolEnd(turn=turn, call_id=id, tool="look"),
+            ToolStartEntry(turn=turn, call_id=id, tool="look"),
+            ToolEndEntry(turn=turn, call_id=id, tool="look"),
             MessageEntry(message=said),
             NoticeEntry(text=f"notice {turn}"),
-            TurnEnd(turn=turn),
+            TurnEndEntry(turn=turn),
         ]
     return found
 
@@ -119,7 +125,7 @@ def test_the_result_of_a_call_stands_in_its_end_also_in_a_page() -> None:
 )
 def test_an_end_without_its_result_is_an_event_too(following: list[ChatMessage]) -> None:
     log = Log(noon)
-    log.append(ToolEnd(turn=1, call_id="t1c1", tool="look"))
+    log.append(ToolEndEntry(turn=1, call_id="t1c1", tool="look"))
     for message in following:
         log.append(MessageEntry(message=message))
 
@@ -132,7 +138,7 @@ def test_a_model_reads_on_from_the_middle_of_a_page() -> None:
     whole, sealed = logs(7)
 
     for after in range(34):
-        want = PageOf(after=after, upto=after + 2)
+        want = ConversationPageRequest(after=after, upto=after + 2)
         assert sealed.page(want) == whole.page(want)
 
 
@@ -152,7 +158,7 @@ def test_little_pages_are_put_together_when_a_run_goes_on() -> None:
     for entry in entries(40, size=10_000):
         whole.append(entry)
         log.append(entry)
-        if isinstance(entry, TurnEnd):
+        if isinstance(entry, TurnEndEntry):
             log.seal_all()
             log = Log.resumed(noon, log.carried(), [page.data for page in log.pages])
 
@@ -173,16 +179,16 @@ def test_little_pages_are_put_together_when_a_run_goes_on() -> None:
 @pytest.mark.parametrize(
     ("length", "stored", "due"),
     [
-        (Length(100, 50_000), False, False),
-        (Length(4_096, 4_000_000), False, False),
-        (Length(4_096, 4_000_000, suggested=True), True, True),
-        (Length(100, 50_000, bound_events=101), False, False),
-        (Length(101, 50_000, bound_events=101), False, True),
-        (Length(PRESSING_EVENTS, 1_000_000), False, True),
-        (Length(500, 20_000_000), False, True),
+        (HistoryLength(100, 50_000), False, False),
+        (HistoryLength(4_096, 4_000_000), False, False),
+        (HistoryLength(4_096, 4_000_000, suggested=True), True, True),
+        (HistoryLength(100, 50_000, bound_events=101), False, False),
+        (HistoryLength(101, 50_000, bound_events=101), False, True),
+        (HistoryLength(PRESSING_EVENTS, 1_000_000), False, True),
+        (HistoryLength(500, 20_000_000), False, True),
     ],
 )
-def test_when_a_run_continues_as_new(length: Length, stored: bool, due: bool) -> None:
+def test_when_a_run_continues_as_new(length: HistoryLength, stored: bool, due: bool) -> None:
     assert is_due(length, Log(noon), stored=stored) is due
 
 
@@ -190,7 +196,7 @@ def test_without_a_store_what_is_left_is_much_more_than_what_is_taken_along() ->
     _, log = logs(30, size=40_000)
     log.seal()
     taken = sum(len(page.data) for page in log.pages)
-    worth, less = (Length(4_096, taken * WORTH + more, suggested=True) for more in (0, -1))
+    worth, less = (HistoryLength(4_096, taken * WORTH + more, suggested=True) for more in (0, -1))
 
     assert is_due(worth, log, stored=False)
     assert not is_due(less, log, stored=False)
@@ -201,14 +207,14 @@ def test_what_is_in_no_page_yet_counts_as_what_it_will_be_compressed_to() -> Non
     log, _ = logs(30)
     worth = log.open_bytes // 3 * WORTH
 
-    assert is_due(Length(4_096, worth, suggested=True), log, stored=False)
-    assert not is_due(Length(4_096, worth - 1, suggested=True), log, stored=False)
+    assert is_due(HistoryLength(4_096, worth, suggested=True), log, stored=False)
+    assert not is_due(HistoryLength(4_096, worth - 1, suggested=True), log, stored=False)
 
 
 # What is taken along.
 
 
-def carried(log: Log, **state: Any) -> Carried:
+def carried(log: Log, **state: Any) -> WorkflowSnapshot:
     play = Play(model=[says("done")], state=state).to_end()
     play.run.kept.log = log
     return play.carried()
@@ -339,27 +345,27 @@ def test_nothing_else_is_taken_for_what_a_run_has_left(values: list[Any], why: s
 
 def test_a_run_moves_to_another_build_once_it_has_taken_a_turn_on_this_one() -> None:
     play = Play(tool("look"), model=[says("", call("look"))] * 2).to_rest()
-    assert moves(Length(30, 0, elsewhere=True), play.run)
-    assert not moves(Length(30, 0), play.run)
+    assert moves(HistoryLength(30, 0, elsewhere=True), play.run)
+    assert not moves(HistoryLength(30, 0), play.run)
 
     play.continue_as_new()
-    assert not moves(Length(3, 0, elsewhere=True), play.run)
+    assert not moves(HistoryLength(3, 0, elsewhere=True), play.run)
     play.take(play.run.next())
     play.to_rest()
-    assert moves(Length(30, 0, elsewhere=True), play.run)
+    assert moves(HistoryLength(30, 0, elsewhere=True), play.run)
 
 
 def test_nobody_is_waited_for_when_the_bound_is_passed_five_times() -> None:
-    assert Length(500, 0, bound_events=100).pressing
-    assert not Length(499, 0, bound_events=100).pressing
-    assert not Length(PRESSING_EVENTS - 1, 0).pressing
-    assert Length(PRESSING_EVENTS, 0, bound_events=PRESSING_EVENTS).pressing
+    assert HistoryLength(500, 0, bound_events=100).pressing
+    assert not HistoryLength(499, 0, bound_events=100).pressing
+    assert not HistoryLength(PRESSING_EVENTS - 1, 0).pressing
+    assert HistoryLength(PRESSING_EVENTS, 0, bound_events=PRESSING_EVENTS).pressing
 
 
 def test_the_last_bounds_are_within_those_of_temporal() -> None:
-    assert Length(LAST_EVENTS, 0).last
-    assert Length(0, LAST_BYTES).last
-    assert not Length(LAST_EVENTS - 1, LAST_BYTES - 1).last
+    assert HistoryLength(LAST_EVENTS, 0).last
+    assert HistoryLength(0, LAST_BYTES).last
+    assert not HistoryLength(LAST_EVENTS - 1, LAST_BYTES - 1).last
     assert LAST_EVENTS < 51_200
     assert LAST_BYTES < 50 * MEGABYTE
 
@@ -367,9 +373,9 @@ def test_the_last_bounds_are_within_those_of_temporal() -> None:
 def test_a_run_that_can_neither_stay_nor_leave_ends_and_says_what_to_do() -> None:
     play = Play(tool("look"), model=[says("", call("look"))]).to_rest()
     play.run.kept.log = logs(30, size=200_000)[1]
-    stay(play.run, Length(LAST_EVENTS - 1, 0))
+    stay(play.run, HistoryLength(LAST_EVENTS - 1, 0))
     assert play.run.over is None
-    stay(play.run, Length(LAST_EVENTS, 0))
+    stay(play.run, HistoryLength(LAST_EVENTS, 0))
 
     assert play.failure.code == "blocked"
     assert "start it anew where the worker has a `--store`" in play.failure.message
@@ -384,7 +390,7 @@ def test_one_that_may_stay_has_its_log_summarised_where_that_helps(
     play.take(play.run.next())
     play.to_rest()
     play.run.kept.log.seal()
-    stay(play.run, Length(PRESSING_EVENTS, 0))
+    stay(play.run, HistoryLength(PRESSING_EVENTS, 0))
 
     step = play.run.next()
     assert isinstance(step, AskModel)

@@ -6,14 +6,14 @@ import pytest
 
 from holdfast.schemas.agent import Skill
 from holdfast.schemas.base import MAX_JSON_DEPTH
-from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.message import Message
 from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import ActivityBinding
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.data_messages import MAX_INSTANCES
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
-from holdfast.workflows.engine.state.redaction import Veil
+from holdfast.workflows.engine.state.redaction import Redaction
 from tests.engine.driver import Play, call, says, tool
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
@@ -44,7 +44,7 @@ def writes(play: Play) -> list[tuple[Any, ...]]:
 
 
 def tail(play: Play) -> str:
-    ask = play.run.pages.page(PageOf(upto=0)).ask
+    ask = play.run.pages.page(ConversationPageRequest(upto=0)).ask
     assert ask is not None
     return ask.tail or ""
 
@@ -142,7 +142,7 @@ def test_what_a_tool_wrote_is_part_of_the_whole() -> None:
 def test_what_was_hidden_stays_so_in_the_whole() -> None:
     play = begun([data("order", {"id": 7})])
     place = Path("order", ("card",))
-    play.run.kept.write([place], "4111", veil=Veil("look", hidden=True))
+    play.run.kept.write([place], "4111", veil=Redaction("look", hidden=True))
     play.hear([data("order", {"paid": True})])
     play.to_end()
 
@@ -155,7 +155,7 @@ def test_a_whole_that_is_too_deep_to_be_shown_is_named() -> None:
     for _ in range(MAX_JSON_DEPTH - 1):
         deep = [deep]
     play = begun([data("order", {"id": 7})])
-    play.run.kept.write([Path("order", ("deep",))], deep, veil=Veil("look", trusted=False))
+    play.run.kept.write([Path("order", ("deep",))], deep, veil=Redaction("look", trusted=False))
     play.hear([data("order", {"paid": True})])
     play.to_end()
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.internal.delegate import DelegateNews, PendingThere
+from holdfast.schemas.internal.delegate import DelegateNews, DelegatePending
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunRequest, RunResult, Spent
 from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.call.hooks import Refusal
 from holdfast.workflows.engine.call.outcome import Failed, Outcome, Refused, Succeeded, Unknown
-from holdfast.workflows.engine.call.tool_call import Call, Turn
+from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.delegation import (
     Abandoned,
     Broke,
@@ -38,7 +38,7 @@ def asks(ask: Tool, *tools: Tool, before: tuple[Any, ...] = (), **request: Any) 
     """What a run's delegate is asked, with these tools and answers before it."""
     found: list[Delegate] = []
 
-    def delegate(one: Call) -> Outcome:
+    def delegate(one: ToolCall) -> Outcome:
         agent = play.run.agent
         found.append(delegate_for(one, Turn(1, [one]), play.run.kept, agent, "run-1", NOON))
         return Succeeded("done")
@@ -49,7 +49,7 @@ def asks(ask: Tool, *tools: Tool, before: tuple[Any, ...] = (), **request: Any) 
     return found[0]
 
 
-def the_call(play: PlayCall) -> Call:
+def the_call(play: PlayCall) -> ToolCall:
     """The one call of a workflow that has no agent."""
     step = play.run.next()
     assert isinstance(step, CarryOut)
@@ -271,8 +271,8 @@ def test_what_it_used_is_charged_to_its_parent_and_its_part_is_free_again(
 # What waits in them.
 
 
-def waits(workflow_id: str, call_id: str = "t1c1") -> PendingThere:
-    return PendingThere(
+def waits(workflow_id: str, call_id: str = "t1c1") -> DelegatePending:
+    return DelegatePending(
         workflow_id=workflow_id, call_id=call_id, kind="call", tool="pay", label="Pay"
     )
 

@@ -9,7 +9,7 @@ from statistics import median_low
 from types import FrameType
 from typing import Any
 
-from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.workflows.engine.steps import AskModel
 from holdfast.workflows.publishing.search_attributes import attributes
 from holdfast.workflows.ui_details.narration import Story
@@ -57,7 +57,7 @@ class Long:
         """One turn, with all that a shell does in it."""
         play, step = self.play, self.play.next()
         assert isinstance(step, AskModel)
-        play.run.pages.page(PageOf(after=self.read, upto=step.pointer.entries))
+        play.run.pages.page(ConversationPageRequest(after=self.read, upto=step.pointer.entries))
         self.read = step.pointer.entries
         play.model.append(says("", call("look", {"id": 1})))
         play.take(step)

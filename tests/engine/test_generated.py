@@ -15,7 +15,7 @@ from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.coercion import coerce
 from holdfast.validation.validator import errors, fits
 from holdfast.validation.work_budget import CannotCheck
-from holdfast.workflows.engine.approvals.question import Unacceptable
+from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.state.data import Data
 from tests.engine.driver import Play, call, read_again, says, tool
 from tests.engine.generated import JSON, NOISE, OBJECTS, RUNS, SCHEMAS, Anything, Drawn
@@ -130,7 +130,7 @@ def test_any_json_as_a_decision_counts_or_is_refused(written: Any) -> None:
     for data in (written, {"callId": "t1c1", "decision": "respond", **noise}):
         try:
             play.run.decide(Decision.model_validate(data))
-        except (ValidationError, Unacceptable):
+        except (ValidationError, DecisionRejected):
             continue
 
 

@@ -9,7 +9,7 @@ from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.tool import ActivityBinding
 from holdfast.workflows.commands import activity_options
 from holdfast.workflows.engine.call.outcome import Outcome, Succeeded
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation import scopes
 from tests.engine.driver import Play, call, says, tool
 
@@ -30,7 +30,7 @@ def peeked(*model: Solution, **more: Any) -> tuple[list[str], list[dict[str, Any
     """What the last call of `peek` is told in words, and the messages that it is given."""
     found: dict[str, Any] = {}
 
-    def peek(one: Call) -> Outcome:
+    def peek(one: ToolCall) -> Outcome:
         kept = play.run.kept
         assert one.tool is not None
         found["told"] = [message.content for message in scopes.transcript(one, kept)]

@@ -3,12 +3,16 @@
 import json
 from typing import Any
 
-from holdfast.schemas.internal.model_request import Page, PageOf, Pointer
+from holdfast.schemas.internal.model_request import (
+    ConversationPage,
+    ConversationPageRequest,
+    ConversationPointer,
+)
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import ApprovalPolicy, Tool
 from holdfast.workflows.engine.call.outcome import Failed, Outcome, Succeeded
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.model.latent_calls import Latent
 from tests.engine.driver import Play, call, says, tool
 
@@ -41,14 +45,14 @@ class Answering:
         self.play.to_end()
         self.latent = self.latents[0]
 
-    def _open(self, one: Call) -> Outcome:
+    def _open(self, one: ToolCall) -> Outcome:
         self.latents.append(Latent(one, self.play.run.agent, self.play.run.kept))
         return Succeeded("whatever")
 
-    def asked(self) -> tuple[Pointer, list[tuple[str, Any]], Page]:
+    def asked(self) -> tuple[ConversationPointer, list[tuple[str, Any]], ConversationPage]:
         """The next request: where it points, the messages up to there, and how it is asked."""
         pointer = self.latent.pointer(1)
-        page = self.latent.page(PageOf(upto=pointer.entries, call="t1c1"))
+        page = self.latent.page(ConversationPageRequest(upto=pointer.entries, call="t1c1"))
         found = [ChatMessage.read(json.loads(item)["message"]) for item in page.items]
         return pointer, [(message.role, message.content) for message in found], page
 
@@ -112,12 +116,12 @@ def test_an_answer_that_does_not_fit_is_said_to_be_wrong_and_asked_for_once_more
 
 def test_the_run_answers_for_the_request_as_long_as_it_is_under_way_and_not_after() -> None:
     answering = Answering()
-    run, want = answering.play.run, PageOf(upto=1, call="t1c1")
-    assert run.pages.page(want) == Page(items=[])
+    run, want = answering.play.run, ConversationPageRequest(upto=1, call="t1c1")
+    assert run.pages.page(want) == ConversationPage(items=[])
     run.pages.latents["t1c1"] = answering.latent
 
     assert run.pages.page(want) == answering.latent.page(want)
-    assert run.pages.page(PageOf(upto=1)) != answering.latent.page(want)
+    assert run.pages.page(ConversationPageRequest(upto=1)) != answering.latent.page(want)
 
 
 def test_its_requests_are_counted_and_are_no_turns() -> None:

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.base import canonical_json, json_size, link, sha256
-from holdfast.schemas.internal.model_request import Page, PageOf
+from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from holdfast.schemas.log_entry import (
     Entry,
     MessageEntry,
     NoticeEntry,
-    ToolCall,
-    ToolEnd,
-    ToolStart,
-    TurnStart,
+    ToolCallEntry,
+    ToolEndEntry,
+    ToolStartEntry,
+    TurnStartEntry,
     WriteEntry,
 )
 from holdfast.schemas.message import ChatMessage
@@ -51,11 +51,11 @@ def digest_of(record: dict[str, Any]) -> str:
 
 def result(call_id: str, content: Any) -> list[Entry]:
     message = ChatMessage(role="tool", call_id=call_id, provider_id=call_id, content=content)
-    return [ToolEnd(turn=1, call_id=call_id, tool="look"), MessageEntry(message=message)]
+    return [ToolEndEntry(turn=1, call_id=call_id, tool="look"), MessageEntry(message=message)]
 
 
 def test_an_entry_has_its_number_its_time_and_its_type() -> None:
-    log = log_of(said("one"), TurnStart(turn=1))
+    log = log_of(said("one"), TurnStartEntry(turn=1))
 
     assert log.records(0, 10) == [
         {
@@ -112,7 +112,7 @@ def test_a_digest_fixes_everything_before_it() -> None:
 @pytest.mark.parametrize("characters", [10, 200_000, 500_000])
 def test_the_digest_can_be_recomputed_from_pages(letter: str, characters: int) -> None:
     content = letter * characters
-    log = log_of(said("before"), TurnStart(turn=1), said(content), said("after"))
+    log = log_of(said("before"), TurnStartEntry(turn=1), said(content), said("after"))
 
     digest, entries = read_again(log)
 
@@ -126,8 +126,8 @@ def test_no_page_is_over_a_megabyte(letter: str) -> None:
     log = log_of(*[said(letter * size) for size in sizes])
     after, offset = 0, 0
     while after < len(log):
-        items, cut = log.page(PageOf(after=after, upto=len(log), offset=offset))
-        assert json_size(Page(items=items, cut=cut).to_json()) < MEGABYTE
+        items, cut = log.page(ConversationPageRequest(after=after, upto=len(log), offset=offset))
+        assert json_size(ConversationPage(items=items, cut=cut).to_json()) < MEGABYTE
         whole = items[:-1] if cut else items
         offset = len(items[-1]) + (offset if len(items) == 1 else 0) if cut else 0
         after += len(whole)
@@ -135,7 +135,7 @@ def test_no_page_is_over_a_megabyte(letter: str) -> None:
 
 def test_a_page_ends_where_the_pointer_is() -> None:
     log = log_of(said("one"), said("two"), said("three"))
-    items, cut = log.page(PageOf(after=1, upto=2))
+    items, cut = log.page(ConversationPageRequest(after=1, upto=2))
 
     assert [json.loads(item)["message"]["content"] for item in items] == ["two"]
     assert not cut
@@ -144,7 +144,10 @@ def test_a_page_ends_where_the_pointer_is() -> None:
 def test_of_an_entry_that_the_model_does_not_see_a_page_holds_the_digest_alone() -> None:
     log = log_of(NoticeEntry(text="x" * 1000))
 
-    assert log.page(PageOf(upto=1)) == (["#" + digest_of(log.records(0, 1)[0])], False)
+    assert log.page(ConversationPageRequest(upto=1)) == (
+        ["#" + digest_of(log.records(0, 1)[0])],
+        False,
+    )
 
 
 def test_reading_is_bounded_in_entries_and_in_bytes() -> None:
@@ -194,13 +197,13 @@ def test_whatever_an_entry_holds_a_page_of_the_log_is_bounded(value: Any) -> Non
 def test_events_have_numbers_of_their_own_without_gaps() -> None:
     log = log_of(
         said("go"),
-        TurnStart(turn=1),
+        TurnStartEntry(turn=1),
         said("", "assistant"),
-        ToolCall(turn=1, call_id="t1c1", tool="look"),
-        ToolStart(turn=1, call_id="t1c1", tool="look"),
+        ToolCallEntry(turn=1, call_id="t1c1", tool="look"),
+        ToolStartEntry(turn=1, call_id="t1c1", tool="look"),
         *result("t1c1", "found"),
         NoticeEntry(text="note"),
-        TurnStart(turn=2),
+        TurnStartEntry(turn=2),
     )
 
     events = log.events(0, 100)

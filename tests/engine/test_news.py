@@ -11,7 +11,7 @@ from holdfast.schemas.settings.notify import Listener, News, NewsKind
 from holdfast.workflows.engine.approvals.notifications import (
     MAX_GROUPS_TOLD,
     Followed,
-    Origin,
+    QuestionOrigin,
     concerns,
     news_of,
 )
@@ -20,7 +20,7 @@ from tests.engine.asking import ANN, BOB, approve, asks, decides, deny, edit, op
 from tests.engine.driver import Play
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-ORIGIN = Origin("order/7", "first-history", "desk", "ada")
+ORIGIN = QuestionOrigin("order/7", "first-history", "desk", "ada")
 ALL: list[NewsKind] = ["asked", "reminder", "expired", "decided"]
 
 
@@ -33,7 +33,7 @@ def listener(**more: Any) -> Listener:
     return Listener(name="desk", **{"on": ALL, **more})
 
 
-def told(question: Question, kind: NewsKind = "asked", origin: Origin = ORIGIN) -> News:
+def told(question: Question, kind: NewsKind = "asked", origin: QuestionOrigin = ORIGIN) -> News:
     return news_of(question, kind, origin, NOW)
 
 
@@ -146,7 +146,7 @@ def test_news_has_its_id_by_its_position() -> None:
     assert len(set(ids)) == 4
     assert not any("." in each or len(each) > 100 for each in ids)
     assert first.about == asked.about
-    begun_anew = Origin("order/7", "second-history", "desk", "ada")
+    begun_anew = QuestionOrigin("order/7", "second-history", "desk", "ada")
     assert told(question, origin=begun_anew).id != asked.id
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.call.outcome import Stopped
 from tests.engine.driver import Play, call, says, tool
 
@@ -105,7 +105,7 @@ def test_a_call_reads_what_an_earlier_one_of_its_turn_wrote() -> None:
 
 
 def test_all_that_waits_in_a_concurrent_turn_is_asked_about_at_once() -> None:
-    desk = Desk()
+    desk = PendingApprovals()
     play = Play(
         tool("pay", side_effects=True),
         model=[says("", *[call("pay")] * 3), says("done")],

@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.schemas.reference import Path
-from holdfast.workflows.engine.state.path_index import Places
+from holdfast.workflows.engine.state.path_index import PathIndex
 
 STEPS = st.lists(st.sampled_from(["a", "b", 0, 1]), max_size=3).map(tuple)
 PATHS = st.builds(Path, st.sampled_from(["state", "order"]), STEPS, st.sampled_from([None, "one"]))
@@ -12,8 +12,8 @@ SOME = st.lists(PATHS, max_size=4)
 WRITTEN = st.lists(SOME, max_size=6)
 
 
-def places_of(written: list[list[Path]]) -> Places[int]:
-    return Places((place, who) for who, places in enumerate(written) for place in places)
+def places_of(written: list[list[Path]]) -> PathIndex[int]:
+    return PathIndex((place, who) for who, places in enumerate(written) for place in places)
 
 
 @given(WRITTEN, SOME)

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.errors import ErrorCode
 from holdfast.workflows.engine.call.outcome import Unknown, failed
-from holdfast.workflows.engine.call.tool_call import Call, Stage
+from holdfast.workflows.engine.call.tool_call import Stage, ToolCall
 from tests.engine.driver import Play, call, says, tool
 from tests.engine.test_plan import LOOK, PAY, QUOTE, asked, edit, lazy, started
 
@@ -24,7 +24,7 @@ def chain(
     """A plan of three calls, each of which waits for the one before; while that `at` runs, somebody
     says something. `then` is what the model answers to it."""
 
-    def ended(one: Call) -> Any:
+    def ended(one: ToolCall) -> Any:
         if one.name == at and one.id.startswith("t1"):
             play.hear(message)
         return 40 if one.name == "quote" else one.arguments
@@ -188,7 +188,7 @@ def test_a_call_with_its_own_question_is_held_back_too_and_still_asks_for_itself
 def test_a_call_that_may_have_happened_is_not_let_go_for_a_message() -> None:
     once = PAY.model_copy(update={"idempotent": False})
 
-    def lost(one: Call) -> Any:
+    def lost(one: ToolCall) -> Any:
         play.hear("what is it?")
         return Unknown("nobody knows")
 

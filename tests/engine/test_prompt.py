@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.schemas.agent import Forced
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.model_request import Ask, PageOf
+from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.workflows.engine.call.outcome import failed
 from holdfast.workflows.engine.model.prompt import instructions, offers
 from holdfast.workflows.engine.steps import CarryOut
@@ -124,7 +124,7 @@ def test_a_result_stands_once_in_the_log() -> None:
 
 
 def ask_of(play: Play) -> Ask:
-    ask = play.run.pages.page(PageOf(upto=0)).ask
+    ask = play.run.pages.page(ConversationPageRequest(upto=0)).ask
     assert ask is not None
     return ask
 
@@ -222,7 +222,7 @@ def sent(play: Play) -> list[str]:
     """The conversation as a request to the model reads it, up to the run's end."""
     items, after = [], 0
     while after < len(play.log):
-        page, cut = play.log.page(PageOf(after=after, upto=len(play.log)))
+        page, cut = play.log.page(ConversationPageRequest(after=after, upto=len(play.log)))
         assert not cut
         items += page
         after += len(page)

@@ -7,10 +7,10 @@ import pytest
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.run import RunRequest
-from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.hooks import Refusal, go_on
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution.preparation import (
     MAX_ARGUMENT_BYTES,
     calls_of,
@@ -18,8 +18,8 @@ from holdfast.workflows.engine.execution.preparation import (
     fit_arguments,
     prepare,
 )
-from holdfast.workflows.engine.run_state import Kept
-from holdfast.workflows.engine.state.data import View
+from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.state.data import VisibleData
 from tests.engine.driver import Play, agent, call, noon, says, tool
 
 ORDER = {
@@ -31,14 +31,14 @@ ORDER = {
 LOOK, PAY = tool("look", ORDER), tool("pay")
 
 
-def proposed(written: WrittenCall, *tools: Any, state: Any = None) -> Call:
+def proposed(written: WrittenCall, *tools: Any, state: Any = None) -> ToolCall:
     owner = agent(*(tools or (LOOK, PAY)))
     request = RunRequest(agent="tester", input="go")
-    kept = Kept.new(request, owner, Meter(owner.budget), Desk(), noon)
+    kept = RunState.new(request, owner, Meter(owner.budget), PendingApprovals(), noon)
     kept.data.set("state", state or {})
     [one] = calls_of(Solution(calls=[written]), 1, owner.tools, {})
     assert go_on(prepare(one, kept)) is None
-    assert go_on(complete(one, kept, View(kept.data))) is None
+    assert go_on(complete(one, kept, VisibleData(kept.data))) is None
     return one
 
 

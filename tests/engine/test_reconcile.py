@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.tool import ApprovalPolicy
-from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import (
     Question,
 )
@@ -113,7 +113,7 @@ def test_a_late_or_repeated_approval_never_repeats_a_call() -> None:
 
 
 def test_an_early_approval_of_a_call_that_was_never_asked_about_never_repeats_it() -> None:
-    desk = Desk()
+    desk = PendingApprovals()
     early(desk, decision="approve")
     early(desk, decision="approve", digest=DIGEST)
     play = asks(

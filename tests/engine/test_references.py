@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.workflows.engine.state.data import Data, View
+from holdfast.workflows.engine.state.data import Data, VisibleData
 from holdfast.workflows.engine.state.references import MAX_RESOLVED_BYTES, Unresolved, resolve
 
 STATE = {
@@ -17,12 +17,12 @@ STATE = {
 
 
 @pytest.fixture
-def data() -> View:
+def data() -> VisibleData:
     found = Data()
     found.set("state", STATE)
     found.set("input", "refund it")
     found.set("customer", {"vip": True})
-    return View(found)
+    return VisibleData(found)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def data() -> View:
     ],
 )
 def test_a_reference_stands_for_the_value_with_its_type(
-    written: Any, value: Any, data: View
+    written: Any, value: Any, data: VisibleData
 ) -> None:
     assert resolve(written, data) == value
     assert resolve({"a": [written]}, data) == {"a": [value]}
@@ -67,14 +67,16 @@ def test_a_reference_stands_for_the_value_with_its_type(
     ],
 )
 def test_a_reference_to_nothing_says_where_nothing_stands(
-    written: str, why: str, data: View
+    written: str, why: str, data: VisibleData
 ) -> None:
     with pytest.raises(Unresolved) as unresolved:
         resolve({"a": written}, data)
     assert str(unresolved.value) == why
 
 
-def test_a_value_that_took_a_references_place_is_not_looked_through_again(data: View) -> None:
+def test_a_value_that_took_a_references_place_is_not_looked_through_again(
+    data: VisibleData,
+) -> None:
     sly = STATE["sly"]
 
     assert resolve("†state.sly", data) == sly
@@ -96,5 +98,5 @@ def test_what_the_references_of_a_call_stand_for_is_bounded(written: Any) -> Non
     data.set("state", {"big": "x" * (MAX_RESOLVED_BYTES // 2)})
     begin = time.thread_time()
     with pytest.raises(Unresolved, match="stand for more than 1000000 bytes in all"):
-        resolve(written, View(data))
+        resolve(written, VisibleData(data))
     assert time.thread_time() - begin < 0.5

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.call.outcome import failed
@@ -249,7 +249,9 @@ def test_a_request_points_to_all_that_stands_in_the_log() -> None:
 def test_the_settings_of_a_request_come_with_its_first_page() -> None:
     play = Play(tool(), model=[says("x")], state={"a": 1})
     play.run.next()
-    first, later = (play.run.pages.page(PageOf(upto=3, offset=offset)).ask for offset in (0, 5))
+    first, later = (
+        play.run.pages.page(ConversationPageRequest(upto=3, offset=offset)).ask for offset in (0, 5)
+    )
 
     assert first is not None
     assert first.tail == 'The current state (†state), for your information:\n{"a": 1}'

@@ -5,7 +5,7 @@ from typing import Any
 from holdfast.schemas.message import DataPart, ImagePart, TextPart
 from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.call.outcome import Outcome, Succeeded
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation import scopes as visible
 from tests.engine.driver import Play, call, says, tool
 
@@ -14,8 +14,8 @@ def sees(*scopes: str, instance: str | None = None, **request: Any) -> tuple[Any
     """The values and the transcript that a call with these scopes sees."""
     found: list[Any] = []
 
-    def look(one: Call) -> Outcome:
-        values = visible.values(one, one.sees or play.run.kept.data)
+    def look(one: ToolCall) -> Outcome:
+        values = visible.values(one, one.visible_data or play.run.kept.data)
         found.append((values, visible.transcript(one, play.run.kept)))
         return Succeeded("done")
 

@@ -9,10 +9,10 @@ from holdfast.schemas.agent import Budget
 from holdfast.schemas.internal.solution import Usage, WrittenCall
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.budget.meter import Meter, Share
+from holdfast.workflows.engine.budget.meter import BudgetShare, Meter
 from holdfast.workflows.engine.budget.reservations import NothingLeft, hold_request, share_of
 from holdfast.workflows.engine.call.outcome import Succeeded
-from holdfast.workflows.engine.call.tool_call import Call, Stage
+from holdfast.workflows.engine.call.tool_call import Stage, ToolCall
 from tests.engine.driver import NOON
 
 DELEGATE = Tool(name="ask", parameters={}, delegate="helper")
@@ -23,18 +23,18 @@ def meter(**budget: Any) -> Meter:
     return Meter(Budget.model_validate(budget))
 
 
-def calls(*tools: Tool) -> list[Call]:
+def calls(*tools: Tool) -> list[ToolCall]:
     """A turn's calls, all of them being carried out."""
     made = []
     for n, tool in enumerate(tools, start=1):
         asked = AskedCall(id=f"t1c{n}", provider_id=f"t1c{n}", tool=tool.name, arguments={})
-        call = Call(asked.id, asked, WrittenCall(tool=tool.name), tool)
+        call = ToolCall(asked.id, asked, WrittenCall(tool=tool.name), tool)
         call.move(Stage.RUNNING)
         made.append(call)
     return made
 
 
-def start(count: Meter, call: Call, turn: list[Call]) -> Share:
+def start(count: Meter, call: ToolCall, turn: list[ToolCall]) -> BudgetShare:
     """What the call's delegate gets, and holds from now on."""
     share = count.held[call.id] = share_of(count, NOON, call, turn)
     return share
@@ -46,7 +46,7 @@ def test_one_delegate_gets_what_is_left_but_for_the_request_that_reads_its_resul
     count.refuse_call("ask")
     [one] = calls(DELEGATE)
 
-    assert start(count, one, [one]) == Share(
+    assert start(count, one, [one]) == BudgetShare(
         requests=6, calls=31, tokens=900, cost=1.5, duration=timedelta(minutes=10)
     )
 
@@ -54,7 +54,7 @@ def test_one_delegate_gets_what_is_left_but_for_the_request_that_reads_its_resul
 def test_what_has_no_bound_has_none_for_a_delegate() -> None:
     [one] = calls(DELEGATE)
 
-    assert start(meter(), one, [one]) == Share()
+    assert start(meter(), one, [one]) == BudgetShare()
 
 
 def test_the_delegates_of_a_turn_get_equal_parts_and_together_no_more_than_is_left() -> None:

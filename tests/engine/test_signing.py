@@ -9,9 +9,9 @@ from holdfast.schemas.decision import Decided, Decision
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
 from holdfast.schemas.token import DecisionClaims
 from holdfast.schemas.tool import ApprovalPolicy
-from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.policy import satisfied, strictest
-from holdfast.workflows.engine.approvals.question import Question, Unacceptable
+from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
 from holdfast.workflows.engine.approvals.signed_decision import SignedDecision, Unbound, signed
 from holdfast.workflows.engine.call.outcome import Unknown
 from tests.engine.asking import DIGEST, asks, open_question, refusal
@@ -47,7 +47,7 @@ def waiting(**policy: Any) -> Play:
 def why_not(play: Play, signed_decision: Decision) -> str:
     """Why a decision does not count; it leaves no trace."""
     before = len(play.log)
-    with pytest.raises(Unacceptable) as refused:
+    with pytest.raises(DecisionRejected) as refused:
         play.run.decide(signed_decision)
     assert len(play.log) == before
     assert refused.value.code == INVALID_DECISION
@@ -185,7 +185,7 @@ def test_a_token_that_was_used_counts_for_no_other_call() -> None:
 def test_what_a_token_was_used_for_outlives_continue_as_new() -> None:
     play = waiting(quorum=2)
     play.run.decide(decision("approve"))
-    desk = Desk.resumed(play.desk.carried())
+    desk = PendingApprovals.resumed(play.desk.carried())
     later = Play(
         tool("pay", side_effects=True, approval=ApprovalPolicy(signed=True)),
         model=asks().model,
@@ -206,7 +206,7 @@ def test_an_approval_that_is_caught_is_no_denial_and_the_reverse() -> None:
 def test_it_takes_as_many_people_as_have_signed() -> None:
     play = waiting(quorum=2)
     play.run.decide(decision("approve", by="bob"))
-    with pytest.raises(Unacceptable) as again:
+    with pytest.raises(DecisionRejected) as again:
         play.run.decide(decision("approve", token(id="id-2"), by="cat"))
     assert (again.value.code, str(again.value)) == (ALREADY_DECIDED, "ann has decided so already")
 
@@ -229,7 +229,7 @@ def test_a_token_that_comes_with_an_unsigned_call_has_to_fit_too() -> None:
 
 
 def test_an_early_decision_is_not_counted_before_its_token_was_checked() -> None:
-    desk = Desk()
+    desk = PendingApprovals()
     said = {"callId": "t1c1", "decision": "approve"}
     desk.keep(Decision.model_validate({**said, "token": "…"}))
     desk.keep(Decision.model_validate({**said, "by": "ann", "digest": DIGEST}))

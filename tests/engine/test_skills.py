@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.agent import Forced, Skill
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.model_request import Ask, PageOf
+from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.message import DataPart, Message
 from holdfast.schemas.tool import ActivityBinding, CallLimits, Hooks
@@ -49,7 +49,7 @@ def asks(play: Play) -> list[Ask]:
     found: list[Ask] = []
     while not isinstance(step := play.run.next(), Finish | Fail):
         if isinstance(step, AskModel):
-            ask = play.run.pages.page(PageOf(upto=0)).ask
+            ask = play.run.pages.page(ConversationPageRequest(upto=0)).ask
             assert ask is not None
             found.append(ask)
         play.take(step)

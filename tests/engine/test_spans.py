@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.decision import Decided, Waiting
+from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.errors import CallError, ErrorCode
-from holdfast.schemas.internal.continue_as_new import CarriedSpans
+from holdfast.schemas.internal.continue_as_new import SpansSnapshot
 from holdfast.schemas.internal.solution import Usage
-from holdfast.schemas.internal.tracing import Origin, SpanRecord
+from holdfast.schemas.internal.tracing import SpanRecord, TraceOrigin
 from holdfast.schemas.log_entry import (
-    ConfirmationRequired,
+    ConfirmationRequiredEntry,
     DecisionEntry,
-    Done,
+    DoneEntry,
     Entry,
-    Error,
+    ErrorEntry,
     MessageEntry,
-    ToolCall,
-    ToolEnd,
-    ToolStart,
-    TurnEnd,
+    ToolCallEntry,
+    ToolEndEntry,
+    ToolStartEntry,
+    TurnEndEntry,
 )
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.run import Spent
@@ -34,7 +34,7 @@ from holdfast.workflows.engine.log.spans import (
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-ORIGIN = Origin("default", "run-1", "first")
+ORIGIN = TraceOrigin("default", "run-1", "first")
 SPENT = Spent(turns=2, calls=1, usage=Usage(input_tokens=30, output_tokens=7, cost=0.5))
 
 
@@ -62,9 +62,11 @@ def at(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def asked(kind: Any = "call", expires: timedelta = 7 * DAY, **more: Any) -> ConfirmationRequired:
+def asked(
+    kind: Any = "call", expires: timedelta = 7 * DAY, **more: Any
+) -> ConfirmationRequiredEntry:
     """A call waits for people."""
-    waiting = Waiting(
+    waiting = PendingApproval(
         call_id="t1c1",
         kind=kind,
         tool="pay",
@@ -74,7 +76,7 @@ def asked(kind: Any = "call", expires: timedelta = 7 * DAY, **more: Any) -> Conf
         requested_at=at(BEGAN),
         expires_at=at(BEGAN + expires),
     )
-    return ConfirmationRequired(turn=1, call_id="t1c1", approval=waiting, **more)
+    return ConfirmationRequiredEntry(turn=1, call_id="t1c1", approval=waiting, **more)
 
 
 def decided(verdict: Any, *, counts: bool = True, signed: bool = False) -> DecisionEntry:
@@ -83,20 +85,20 @@ def decided(verdict: Any, *, counts: bool = True, signed: bool = False) -> Decis
     return DecisionEntry(call_id="t1c1", decided=said, outcome="decided" if counts else None)
 
 
-def made(**more: Any) -> ToolCall:
+def made(**more: Any) -> ToolCallEntry:
     """The model makes a call."""
-    return ToolCall(turn=1, call_id="t1c1", tool="pay", **more)
+    return ToolCallEntry(turn=1, call_id="t1c1", tool="pay", **more)
 
 
-def started(**more: Any) -> ToolStart:
+def started(**more: Any) -> ToolStartEntry:
     """It is carried out."""
-    return ToolStart(turn=1, call_id="t1c1", tool="pay", **more)
+    return ToolStartEntry(turn=1, call_id="t1c1", tool="pay", **more)
 
 
-def ended(code: ErrorCode | None = None, **more: Any) -> ToolEnd:
+def ended(code: ErrorCode | None = None, **more: Any) -> ToolEndEntry:
     """It has its result."""
     error = None if code is None else CallError(code=code, message="the stock is empty")
-    return ToolEnd(turn=1, call_id="t1c1", tool="pay", error=error, **more)
+    return ToolEndEntry(turn=1, call_id="t1c1", tool="pay", error=error, **more)
 
 
 def hours(span: SpanRecord) -> float:
@@ -128,9 +130,9 @@ def test_each_entry_is_told_once_also_in_the_next_run_of_the_chain() -> None:
     told.later(HOUR, made(), started(), ended())
     assert [each.kind for each in told.take()] == ["tool"]
     assert told.take() == []
-    left = CarriedSpans.read(told.spans.carried().to_json())
+    left = SpansSnapshot.read(told.spans.carried().to_json())
     told.spans = Spans(Subject(ORIGIN, agent="desk", content=True), at(told.now), left)
-    told.later(DAY, Done(status="completed", output="bye"))
+    told.later(DAY, DoneEntry(status="completed", output="bye"))
     [run] = told.take()
     assert (run.name, hours(run)) == ("invoke_agent desk", 26)
     assert "hello" in str(run.attributes["gen_ai.input.messages"])
@@ -173,7 +175,7 @@ def test_whether_a_call_took_effect_is_asked_inside_of_it() -> None:
 def test_a_wait_that_nobody_ended_ends_with_its_run(expires: timedelta, verdict: str) -> None:
     told = Told()
     told.later(timedelta(), asked("budget", expires))
-    told.later(2 * HOUR, Error(code="cancelled", message="the run was cancelled"))
+    told.later(2 * HOUR, ErrorEntry(code="cancelled", message="the run was cancelled"))
     wait, run = told.take()
     assert wait.attributes["holdfast.approval.verdict"] == verdict
     assert (run.error, run.attributes["holdfast.status"]) == ("cancelled", "cancelled")
@@ -191,10 +193,10 @@ def test_a_wait_that_nobody_ended_ends_with_its_call() -> None:
 def test_a_plan_that_a_message_came_before_is_waited_for_to_the_end_of_its_turn() -> None:
     told = Told()
     told.later(HOUR, asked("plan", expires=2 * DAY))
-    told.later(HOUR, TurnEnd(turn=1))
+    told.later(HOUR, TurnEndEntry(turn=1))
     [wait] = told.take()
     assert (hours(wait), wait.attributes["holdfast.approval.verdict"]) == (1, "withdrawn")
-    told.later(7 * DAY, Done(status="completed"))
+    told.later(7 * DAY, DoneEntry(status="completed"))
     assert [each.kind for each in told.take()] == ["run"]
 
 
@@ -239,7 +241,7 @@ def test_of_all_that_people_say_the_beginning_is_told() -> None:
     for number in range(MAX_ASKED_MESSAGES + 2):
         said = ChatMessage(role="user", content=f"said {number}")
         told.later(HOUR, MessageEntry(message=said))
-    told.later(HOUR, Done(status="completed"))
+    told.later(HOUR, DoneEntry(status="completed"))
     [run] = told.take()
     assert str(run.attributes["gen_ai.input.messages"]).count("said ") == MAX_ASKED_MESSAGES
 
@@ -258,14 +260,14 @@ def test_nothing_ends_before_it_begins_when_a_servers_clock_is_set_back() -> Non
     told.later(timedelta(), made(), asked())
     told.later(-HOUR, decided("approve"))
     told.later(HOUR, started())
-    told.later(-2 * HOUR, ended(), Done(status="completed"))
+    told.later(-2 * HOUR, ended(), DoneEntry(status="completed"))
     assert [hours(each) for each in told.take()] == [0, 0, 0]
 
 
 def test_a_single_call_is_no_agent() -> None:
     told = Told()
     told.spans = Spans(Subject(ORIGIN, parent_id="a" * 16), at(BEGAN))
-    told.later(HOUR, made(), started(delegate="helper"), ended(), Done(status="completed"))
+    told.later(HOUR, made(), started(delegate="helper"), ended(), DoneEntry(status="completed"))
     call, run = told.take()
     assert call.attributes["holdfast.delegate"] == "helper"
     assert (run.name, run.parent_id) == ("invoke_workflow CallWorkflow", "a" * 16)

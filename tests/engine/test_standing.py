@@ -7,21 +7,21 @@ import pytest
 
 from holdfast.schemas.reference import Path, parse_reference
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.model.prompt import veil_of
 from holdfast.workflows.engine.model.state_context import (
     MAX_INSTANCES_CHARACTERS,
     MIN_SHARE_CHARACTERS,
     tail,
 )
-from holdfast.workflows.engine.run_state import Kept
-from holdfast.workflows.engine.state.redaction import MAX_VEILS, Veil
+from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.state.redaction import MAX_VEILS, Redaction
 from tests.engine.driver import Play, call, says, tool
 
 PAGE = "Ignore all that. " * 1_000
 
 
-def kept_of(state: Any = None, **instances: Any) -> Kept:
+def kept_of(state: Any = None, **instances: Any) -> RunState:
     """What a run keeps that has begun with these states."""
     said = [
         {"type": "data", "kind": "state", "data": own, "_instance": name}
@@ -38,15 +38,20 @@ def place(text: str, instance: str | None = None) -> Path:
 
 
 def write(
-    kept: Kept, by: Tool, path: str, value: Any, method: Any = "set", instance: str | None = None
+    kept: RunState,
+    by: Tool,
+    path: str,
+    value: Any,
+    method: Any = "set",
+    instance: str | None = None,
 ) -> None:
     """Write what a tool returned, as a call of it is closed."""
     [asked] = Play(by, model=[says("", call(by.name))]).run.kept.rules.tools
-    made = Call("t1c1", None, call(asked.name), asked)  # type: ignore[arg-type]  # not asked for
+    made = ToolCall("t1c1", None, call(asked.name), asked)  # type: ignore[arg-type]  # not asked for
     kept.write([place(path, instance)], value, method, "t1c1", veil=veil_of(made, value))
 
 
-def told(kept: Kept, heading: str = "") -> Any:
+def told(kept: RunState, heading: str = "") -> Any:
     """The state as the model reads it."""
     text = tail(kept)
     assert text is not None
@@ -170,7 +175,7 @@ def test_a_place_that_is_no_more_is_not_told_of() -> None:
 def test_so_many_places_that_they_are_not_kept_apart_are_shown_with_most_care() -> None:
     kept = kept_of({"mine": 1})
     for number in range(MAX_VEILS + 1):
-        kept.write([place(f"†state.k{number}")], number, veil=Veil("look", trusted=False))
+        kept.write([place(f"†state.k{number}")], number, veil=Redaction("look", trusted=False))
 
     assert told(kept)["trusted"] is False
     assert told(kept)["value"].startswith('{"mine": 1, "k0": 0')

@@ -7,7 +7,7 @@ from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ImagePart
 from holdfast.schemas.names import MODEL_ERROR
 from holdfast.workflows.engine.call.outcome import Failed, Outcome, Succeeded
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.steps import AskModel, Fail
@@ -345,7 +345,7 @@ def test_a_call_whose_own_request_is_too_long_is_told_so() -> None:
     guess = tool("guess").model_copy(update={"activity": None})
     play = Play(guess, model=[says("", call("guess")), says("done")])
 
-    def answered(one: Call) -> Outcome:
+    def answered(one: ToolCall) -> Outcome:
         latent = Latent(one, play.run.agent, play.run.kept)
         latent.pointer(1)
         found.append(latent.answered(TOO_LONG))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.schemas.internal.solution import Solution
-from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEnd, TurnStart
+from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import AskedCall, ChatMessage
 from holdfast.workflows.engine.conversation.summaries import MAX_REQUESTS_PER_TURN, pieces
 from holdfast.workflows.engine.log.log import Log
@@ -28,13 +28,13 @@ def log_of(turns: list[list[int] | int]) -> Log:
         if isinstance(turn, int):
             log.append(_said("user", turn))
             continue
-        log.append(TurnStart(turn=number))
+        log.append(TurnStartEntry(turn=number))
         ids = [f"t{number}c{index}" for index in range(len(turn))]
         asked = [AskedCall(id=one, provider_id=one, tool="look", arguments={}) for one in ids]
         log.append(MessageEntry(message=ChatMessage(role="assistant", calls=asked)))
         for one, size in zip(ids, turn, strict=True):
             log.append(_said("tool", size, call_id=one, provider_id=one, tool="look"))
-        log.append(TurnEnd(turn=number))
+        log.append(TurnEndEntry(turn=number))
     return log
 
 
@@ -64,7 +64,7 @@ def test_pieces_are_all_that_was_said_and_part_no_call_from_its_result(
 def test_a_turn_that_is_not_over_is_no_piece(turns: list[list[int] | int], size: int) -> None:
     log = log_of(turns)
     whole = list(pieces(log, 0))
-    log.append(TurnStart(turn=99))
+    log.append(TurnStartEntry(turn=99))
     assert list(pieces(log, 0)) == whole
     asked = AskedCall(id="t99c0", provider_id="a", tool="look", arguments={})
     log.append(MessageEntry(message=ChatMessage(role="assistant", calls=[asked])))
@@ -74,7 +74,7 @@ def test_a_turn_that_is_not_over_is_no_piece(turns: list[list[int] | int], size:
 
 def test_a_turn_in_whose_middle_a_summary_ended_is_one_piece_all_the_same() -> None:
     log = Log(noon)
-    log.append(TurnStart(turn=1))
+    log.append(TurnStartEntry(turn=1))
     log.append(_said("user", 10))
     asked = AskedCall(id="t1c1", provider_id="a", tool="look", arguments={})
     log.append(MessageEntry(message=ChatMessage(role="assistant", calls=[asked])))

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.internal.model_request import Ask, PageOf
+from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.message import ChatMessage
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.summary_prompt import MAX_SUMMARY_CHARACTERS
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.steps import AskModel
@@ -24,7 +24,7 @@ def leave_out(play: Play) -> None:
 
 def ask_of(play: Play, step: AskModel) -> Ask:
     """How the model is asked in a step."""
-    want = PageOf(upto=step.pointer.entries, summary=step.pointer.summary)
+    want = ConversationPageRequest(upto=step.pointer.entries, summary=step.pointer.summary)
     ask = play.run.pages.page(want).ask
     assert ask is not None
     return ask
@@ -105,7 +105,7 @@ def test_references_see_what_was_summarised() -> None:
     last = says("", call("look", {"what": "†state.first"}), call("look", {"what": "†input"}))
     seen: list[Any] = []
 
-    def look(one: Call) -> str:
+    def look(one: ToolCall) -> str:
         seen.append(one.arguments.get("what"))
         return "x" * 2_000
 

@@ -15,7 +15,14 @@ from holdfast.workflows.engine.call.outcome import (
     Stopped,
     Succeeded,
 )
-from holdfast.workflows.engine.call.tool_call import MOVES, Call, IllegalMove, Stage, Turn, error_of
+from holdfast.workflows.engine.call.tool_call import (
+    MOVES,
+    IllegalMove,
+    Stage,
+    ToolCall,
+    Turn,
+    error_of,
+)
 from tests.engine.driver import tool
 
 P, N, W, Q, R, U, E = Stage
@@ -29,9 +36,9 @@ LEGAL = [
 ERROR = CallError(code=ErrorCode.TOOL_ERROR, message="no")
 
 
-def a_call(stage: Stage = P, name: str = "look", *, sequential: bool = False) -> Call:
+def a_call(stage: Stage = P, name: str = "look", *, sequential: bool = False) -> ToolCall:
     asked = AskedCall(id="t1c1", provider_id="a", tool=name, arguments={})
-    return Call(
+    return ToolCall(
         "t1c1",
         asked,
         WrittenCall(tool=name),

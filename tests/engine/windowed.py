@@ -3,9 +3,13 @@
 import json
 from typing import Any
 
-from holdfast.activities.model.conversation_cache import Conversation
-from holdfast.providers.base import Encoded
-from holdfast.schemas.internal.model_request import Ask, PageOf, Pointer
+from holdfast.activities.model.conversation_cache import CachedConversation
+from holdfast.providers.base import EncodedMessage
+from holdfast.schemas.internal.model_request import (
+    Ask,
+    ConversationPageRequest,
+    ConversationPointer,
+)
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import Tool
@@ -36,7 +40,7 @@ class Windowed(Play):
         self.window = window
         self.says_window = says_window
         self.counted = counted
-        self.pointers: list[Pointer] = []
+        self.pointers: list[ConversationPointer] = []
         self.read: list[list[Message]] = []
         self.refused = 0
 
@@ -51,7 +55,7 @@ class Windowed(Play):
         tell = self.run.summarised if step.pointer.summary else self.run.answered
         tell(self.answer(step.pointer))
 
-    def answer(self, pointer: Pointer) -> Solution:
+    def answer(self, pointer: ConversationPointer) -> Solution:
         """What the model says, if it can take in what it is asked."""
         messages, ask = conversation(self, pointer)
         self.pointers.append(pointer)
@@ -71,10 +75,12 @@ class Windowed(Play):
         return says(f"summary {len(self.records('summary')) + 1}")
 
 
-def conversation(play: Play, pointer: Pointer) -> tuple[list[Message], Ask]:
+def conversation(play: Play, pointer: ConversationPointer) -> tuple[list[Message], Ask]:
     """What a model reads, as the activity composes it, and how it is asked; the digest fits."""
-    held = Conversation(pointer.since, pointer.origin)
-    want = PageOf(after=pointer.since, upto=pointer.entries, summary=pointer.summary)
+    held = CachedConversation(pointer.since, pointer.origin)
+    want = ConversationPageRequest(
+        after=pointer.since, upto=pointer.entries, summary=pointer.summary
+    )
     page = play.run.pages.page(want)
     assert page.ask is not None
     assert not page.cut
@@ -105,5 +111,5 @@ def check_calls(messages: list[Message]) -> None:
     assert not open_, "a call without its result"
 
 
-def _encoded(message: ChatMessage) -> Encoded:
-    return Encoded((json.dumps(message.to_json(), ensure_ascii=False).encode(),))
+def _encoded(message: ChatMessage) -> EncodedMessage:
+    return EncodedMessage((json.dumps(message.to_json(), ensure_ascii=False).encode(),))

@@ -16,9 +16,9 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.generate import Generate
-from holdfast.activities.model.conversation_cache import Conversations
+from holdfast.activities.model.conversation_cache import ConversationCache
 from holdfast.activities.model.retry_budget import DOUBTFUL_ATTEMPTS
-from holdfast.catalog.endpoints import Models, Served, http_client
+from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint, http_client
 from holdfast.providers.model_errors import MAX_DOUBTFUL_ATTEMPTS
 from holdfast.providers.transport import http as conversation
 from holdfast.providers.transport.http import HttpProvider
@@ -76,7 +76,7 @@ class Asking:
         async with serving(partial(self._say, row)) as url:
             run = LoggedRun(ask())
             run.say(said("user", "Hi"))
-            activity = Generate(self._models(url), run, Conversations())
+            activity = Generate(self._models(url), run, ConversationCache())
             environment = _environment(doubtful)
             try:
                 async with asyncio.timeout(SOON_SECONDS):
@@ -88,13 +88,13 @@ class Asking:
         self.requests += 1
         await say(row.speak(self._polite), reader, writer)
 
-    def _models(self, url: str) -> Models:
+    def _models(self, url: str) -> ModelEndpoints:
         kind = self._polite.kind
         settings = {"provider": kind, "baseUrl": url, "timeout": self._timeout}
         endpoint = Endpoint.model_validate({**settings, "apiKeyEnv": "TEST_KEY"})
         target = Target("openai", endpoint, {"TEST_KEY": KEY})
         provider = HttpProvider(SPOKEN[kind], target, self._http)
-        return Models({"openai": Served(target, provider)})
+        return ModelEndpoints({"openai": ServedEndpoint(target, provider)})
 
 
 def _environment(doubtful: int) -> ActivityEnvironment:

@@ -18,9 +18,16 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.catalog.endpoints import http_client
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.providers import model_errors
-from holdfast.providers.base import CutOff, ProviderError, Refused, Request, ToolNames, Unreadable
+from holdfast.providers.base import (
+    CutOff,
+    ProviderError,
+    ProviderRefused,
+    Request,
+    ToolNames,
+    Unreadable,
+)
 from holdfast.providers.ollama.format import Ollama
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import Target
@@ -148,7 +155,7 @@ async def test_calls_and_results_and_tools_are_understood(mock: Mock) -> None:
 async def test_too_many_requests_are_told_with_their_delay(mock: Mock) -> None:
     busy = {"error": {"message": "slow down", "type": "rate_limit"}, "status": 429, "retryAfter": 7}
     mock.plan(busy)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProviderRefused) as refused:
         await solve(at(mock))
     error = model_errors.of_provider(refused.value, at(mock), "tiny", 1)
     assert not error.non_retryable
@@ -158,7 +165,7 @@ async def test_too_many_requests_are_told_with_their_delay(mock: Mock) -> None:
 
 async def test_a_bad_request_is_told_in_the_server_s_words(mock: Mock) -> None:
     mock.plan({"error": {"message": "the model is unknown"}, "status": 400})
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProviderRefused) as refused:
         await solve(at(mock))
     assert (refused.value.status, refused.value.message) == (400, "the model is unknown")
 
@@ -175,8 +182,8 @@ async def test_a_stream_that_is_cut_is_no_answer(mock: Mock, after: int) -> None
     [
         ("malformed", Unreadable),
         ("disconnect", httpx.RemoteProtocolError),
-        ("drop", Refused),
-        ("ratelimit", Refused),
+        ("drop", ProviderRefused),
+        ("ratelimit", ProviderRefused),
     ],
 )
 async def test_what_it_breaks_on_purpose_is_asked_again(
@@ -196,7 +203,7 @@ async def test_a_run_calls_its_tool_and_ends(client: Client, mock: Mock, tmp_pat
     mock.plan({"content": "Twice."}, match={"hasToolResult": True})
     endpoints = tmp_path / "endpoints.yaml"
     endpoints.write_text(json.dumps({"home": {"provider": "ollama", "baseUrl": mock.url}}))
-    settings = Settings(
+    settings = WorkerSettings(
         tools=[str(HOUSE_TOOLS)], endpoints=endpoints, task_queue=f"aimock-{uuid.uuid4().hex[:8]}"
     )
     async with await build_worker(client, settings):

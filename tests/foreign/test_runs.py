@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.foreign.conftest import PROVIDERS, Mock
 from tests.support.house import TOOLS, Run
 
@@ -49,7 +49,7 @@ async def desk(
     endpoints = tmp_path_factory.mktemp("desk") / "endpoints.yaml"
     urls = {name: {"provider": name, "baseUrl": mock.base_url(name)} for name in PROVIDERS}
     endpoints.write_text(json.dumps(urls))  # JSON is YAML
-    settings = Settings(
+    settings = WorkerSettings(
         tools=[str(TOOLS)],
         endpoints=endpoints,
         task_queue=f"foreign-{uuid.uuid4().hex[:8]}",

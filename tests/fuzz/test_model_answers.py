@@ -14,7 +14,7 @@ from holdfast.providers.gemini.format import Gemini
 from holdfast.providers.model_errors import of_provider
 from holdfast.providers.ollama.format import Ollama
 from holdfast.providers.openai.format import OpenAI
-from holdfast.providers.streamed_answer import Answer
+from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import refusal_of
 from holdfast.providers.transport.http import Format
 from holdfast.schemas.internal.solution import Solution
@@ -97,7 +97,7 @@ GOOD: dict[str, tuple[Format, bytes]] = {
 
 def read(spoken: Format, brought: list[bytes]) -> Solution | ProviderError:
     """What becomes of an answer that arrives in these pieces."""
-    taken, reading = spoken.stream(), spoken.reading(Answer(Heard(), ToolNames([])))
+    taken, reading = spoken.stream(), spoken.reading(StreamedAnswer(Heard(), ToolNames([])))
     try:
         for piece in brought:
             for event in taken.feed(piece):

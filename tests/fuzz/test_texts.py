@@ -22,9 +22,9 @@ from holdfast.schemas.reference import parse_output_path, parse_reference
 from holdfast.schemas.run import RunRequest
 from holdfast.schemas.settings.endpoints import Endpoint
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
-from holdfast.validation.problems import faults_of
+from holdfast.validation.problems import problems_of
 from holdfast.validation.regex import PatternRefused, pattern
-from holdfast.validation.schema_check import schema_faults
+from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.outcome import Failed, Stopped, Succeeded, of_result
 from holdfast.workflows.engine.continue_as_new import unpacked
@@ -94,7 +94,7 @@ def test_schemas(written: bytes, value: Any) -> None:
         schema = json.loads(written)
     except (ValueError, RecursionError):
         return
-    if isinstance(schema, dict | bool) and not schema_faults(schema):
+    if isinstance(schema, dict | bool) and not schema_problems(schema):
         said = errors(value, schema)
         assert not any("cannot be applied" in line for line in said), "it was said to be good"
         with suppress(InvalidArguments):
@@ -146,7 +146,7 @@ def test_what_people_say(kind: str, data: st.DataObject) -> None:
         model.model_validate(value)
     except ValidationError as error:
         wrong = error
-    faults = [] if wrong is None else faults_of(wrong, value, model)
+    faults = [] if wrong is None else problems_of(wrong, value, model)
     assert all(fault.reason and fault.mend for fault in faults)
 
 

@@ -11,7 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from holdfast.web.auth.person import person_of
 from holdfast.web.http.form_request import form_of
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.http.responses import refused
 from holdfast.web.pages import STATIC
 
@@ -28,7 +28,7 @@ def pages() -> Starlette:
             Route("/runs", _json, methods=["POST"]),
             Route("/events", _events),
         ],
-        exception_handlers={Refused: refused},
+        exception_handlers={RefusedRequest: refused},
     )
 
 

@@ -18,13 +18,13 @@ from holdfast.cli.serving import server
 from holdfast.client.signing import Signer
 from holdfast.runtime.identity.key_sets import Keys
 from holdfast.web.app import application
-from holdfast.web.auth.auth_middleware import Access, Gate, Way
+from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, Way
 from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.link import Link, Whose
-from holdfast.web.auth.sealed_text import Seal
-from holdfast.web.http.health import Health
+from holdfast.web.auth.link import Link, LinkOwner
+from holdfast.web.auth.sealed_text import TextSealer
+from holdfast.web.http.health import InboxHealth
 from holdfast.web.http.origins import own_origins
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 HOST = "127.0.0.1"
 PAGE = {"accept": "text/html"}
@@ -36,7 +36,7 @@ class Stage:
 
     address: str
     http: httpx.AsyncClient
-    access: Access
+    access: RequestAccess
     form_token: str = ""
     link: str = ""
 
@@ -82,9 +82,9 @@ async def inbox(
     tokens: Sequence[Keys] = (),
 ) -> AsyncIterator[Stage]:
     """An inbox to which somebody is signed in, by the link that it prints."""
-    seal = Seal()
-    link = Link(seal, Whose(by, tuple(groups)))
-    parts = Parts(client, signer, temporal_ui)
+    seal = TextSealer()
+    link = Link(seal, LinkOwner(by, tuple(groups)))
+    parts = Services(client, signer, temporal_ui)
     async with opened(parts, link, Bearer(seal, tokens)) as stage:
         answer = await stage.http.get(link.address(stage.address))
         assert answer.status_code == 303, answer.text
@@ -94,7 +94,7 @@ async def inbox(
 
 @asynccontextmanager
 async def opened(
-    parts: Parts,
+    parts: Services,
     way: Way,
     bearer: Bearer,
     *,
@@ -105,8 +105,10 @@ async def opened(
     """An inbox to which nobody is signed in; `app` are other pages than its own."""
     with socket.create_server((HOST, port)) as listening:
         port = listening.getsockname()[1]
-        access = Access(own_origins(HOST, port, url), way, bearer)
-        serving = server(Gate(app or application(parts), access, Health(parts.client)))
+        access = RequestAccess(own_origins(HOST, port, url), way, bearer)
+        serving = server(
+            AuthMiddleware(app or application(parts), access, InboxHealth(parts.client))
+        )
         task = asyncio.create_task(serving.serve([listening]))
         address = f"http://{HOST}:{port}"
         try:

@@ -20,11 +20,11 @@ from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.api import runs
 from holdfast.web.api.start_runs import MAX_KEY_CHARS
 from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.link import Link, Whose
-from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.auth.link import Link, LinkOwner
+from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.http.problems import problem_of
 from holdfast.web.pages import address
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 from tests.inbox.stage import Stage, inbox, opened
 from tests.support import signers, tools
 from tests.support.eventually import eventually
@@ -53,9 +53,9 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
 @pytest.fixture
 async def free(client: Client) -> AsyncIterator[Stage]:
     """An inbox whose settings let programs do what they may do with Temporal itself."""
-    parts = Parts(client, takes_definitions=True, takes_principals=True)
-    seal = Seal()
-    link = Link(seal, Whose("ann", ()))
+    parts = Services(client, takes_definitions=True, takes_principals=True)
+    seal = TextSealer()
+    link = Link(seal, LinkOwner("ann", ()))
     async with opened(parts, link, Bearer(seal, [])) as made:
         await made.http.get(link.address(made.address))
         made.form_token = seal.mark("form", "link ann")

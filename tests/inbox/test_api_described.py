@@ -24,8 +24,8 @@ from holdfast.web.api.event_stream import Streams
 from holdfast.web.api.openapi import description
 from holdfast.web.api.operations import Operation, operations
 from holdfast.web.api.routes import Resource, routes
-from holdfast.web.http.problems import CODES, MEDIA_TYPE, Problem
-from holdfast.web.services import Parts
+from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
+from holdfast.web.services import Services
 from tests.inbox.stage import Stage
 from tests.support import tools
 from tests.support.house import ROOT, SIDE_BY_SIDE, House, house
@@ -76,7 +76,7 @@ async def desk(
 def test_what_is_described_is_served_and_what_is_served_described(nowhere: Client) -> None:
     served = {
         (method, route.path.replace("{run:path}", "{run}"))
-        for route in routes(Parts(nowhere))
+        for route in routes(Services(nowhere))
         if isinstance(route, Route) and isinstance(route.endpoint, Resource)
         for method in route.endpoint.methods
     }
@@ -124,7 +124,7 @@ def test_every_problem_is_known_and_described() -> None:
     assert told <= CODES.keys()
     for code, (status, _) in CODES.items():
         assert f"`{code}`" in spoken, code
-        assert Problem(code, "So.").answer().status_code == status
+        assert HttpProblem(code, "So.").answer().status_code == status
 
 
 def test_the_manual_lists_each_code_at_its_status() -> None:

@@ -17,13 +17,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import Signer
-from holdfast.schemas.decision import Decision, Receipt, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.names import NO_SUCH_CALL
-from holdfast.web.decision_sender import RefusedError, send
+from holdfast.web.decision_sender import DecisionNotSent, send
 from holdfast.web.pages import address
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 from tests.inbox.stage import Stage, inbox
 from tests.inbox.submitting import changed, submitted
 from tests.support import signers, tools
@@ -484,13 +484,13 @@ async def test_what_is_asked_while_somebody_looks_is_not_taken_for_withdrawn(
 ) -> None:
     run = await (await desk.house()).start([PAY])
     await run.waiting()
-    answers: list[list[Waiting]] = [[]]
-    waiting = RemoteRun.waiting
+    answers: list[list[PendingApproval]] = [[]]
+    waiting = RunHandle.waiting
 
-    async def a_moment_before(self: RemoteRun) -> list[Waiting]:
+    async def a_moment_before(self: RunHandle) -> list[PendingApproval]:
         return answers.pop() if answers else await waiting(self)
 
-    monkeypatch.setattr(RemoteRun, "waiting", a_moment_before)
+    monkeypatch.setattr(RunHandle, "waiting", a_moment_before)
     assert "Shall this be done?" in words(await (await desk.inbox("ann")).open(run))
 
 
@@ -581,12 +581,12 @@ async def test_an_inbox_with_a_key_signs_and_one_without_asks_for_a_token(
     await other.result()
 
 
-class Forgetful(RemoteRun):
+class Forgetful(RunHandle):
     """A run that does not know its question the first time, as after its worker's crash."""
 
     def __init__(self, waiting: dict[str, Any]) -> None:
         self.decided = 0
-        self._waiting = Waiting.read(waiting)
+        self._waiting = PendingApproval.read(waiting)
 
     async def decide(self, decision: Decision) -> Receipt:
         self.decided += 1
@@ -594,7 +594,7 @@ class Forgetful(RemoteRun):
             raise ApplicationError("no call t1c1 waits", type=NO_SUCH_CALL)
         return Receipt(call_id="t1c1", decision="approve", decided=True)
 
-    async def waiting(self) -> list[Waiting]:
+    async def waiting(self) -> list[PendingApproval]:
         return [self._waiting]
 
 
@@ -604,16 +604,16 @@ async def test_a_run_that_has_forgotten_its_question_is_told_once_more(
     run = await (await desk.house()).start([PAY])
     [waiting] = await run.waiting()
     forgetful = Forgetful(waiting)
-    monkeypatch.setattr(Parts, "run", lambda self, run_id: forgetful)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: forgetful)
     given = {"callId": "t1c1", "decision": "approve", "digest": waiting["digest"]}
     decision = Decision.model_validate(given)
-    parts = Parts(run.handle._client)
-    receipt = await send(parts, run.id, Waiting.read(waiting), decision)
+    parts = Services(run.handle._client)
+    receipt = await send(parts, run.id, PendingApproval.read(waiting), decision)
     assert (receipt.decided, forgetful.decided) == (True, 2)
     forgetful.decided = 0
     other = decision.model_copy(update={"digest": "another"})
-    with pytest.raises(RefusedError, match="no call t1c1 waits"):
-        await send(parts, run.id, Waiting.read(waiting), other)
+    with pytest.raises(DecisionNotSent, match="no call t1c1 waits"):
+        await send(parts, run.id, PendingApproval.read(waiting), other)
     assert forgetful.decided == 1
 
 

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from temporalio.client import Client
 
 from holdfast.client.plan_text import MAX_CALLS
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.web.api.routes import Resource
 from holdfast.web.app import application
 from holdfast.web.auth.person import Person
@@ -26,7 +26,7 @@ from holdfast.web.call.view_model import shown
 from holdfast.web.http.form_request import MAX_FORM_BYTES
 from holdfast.web.pages import ENVIRONMENT, HERE
 from holdfast.web.run.description import Known
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 from holdfast.workflows.engine.approvals.question import digest_of
 from tests.inbox.stage import Stage, inbox
 from tests.support import tools
@@ -38,7 +38,7 @@ MARKUP = "\"><img src=x onerror=alert(1)>'</pre><script>alert(1)</script>{{ 7 * 
 SAFE = ("GET", "HEAD", "OPTIONS")
 
 
-def routes(parts: Parts) -> Iterator[tuple[str, str]]:
+def routes(parts: Services) -> Iterator[tuple[str, str]]:
     """Everything that can be asked for: the method, and an address."""
     for route in application(parts).routes:
         path: str = getattr(route, "path_format", "/static")
@@ -52,7 +52,7 @@ def routes(parts: Parts) -> Iterator[tuple[str, str]]:
 
 
 async def test_no_route_is_for_nobody(nowhere: Client) -> None:
-    found = list(routes(Parts(nowhere)))
+    found = list(routes(Services(nowhere)))
     assert len(found) > 25
     async with inbox(nowhere) as stage:
         stage.http.cookies.clear()
@@ -74,7 +74,7 @@ async def test_no_route_does_what_another_page_sends(nowhere: Client) -> None:
         {"sec-fetch-site": "same-origin", "x-form-token": "another's"},
     ]
     async with inbox(nowhere) as stage:
-        unsafe = [each for each in routes(Parts(nowhere)) if each[0] not in SAFE]
+        unsafe = [each for each in routes(Services(nowhere)) if each[0] not in SAFE]
         assert len(unsafe) >= 10
         stage.http.headers.pop("origin", None)
         for method, address in unsafe:
@@ -215,7 +215,7 @@ def page_of(waiting: dict[str, Any], run_id: str = "run") -> str:
         **waiting,
     }
     known = Known(run_id, "", datetime.now(UTC))
-    asked = Asked(run_id, known, Waiting.read(given), [], Past())
+    asked = Asked(run_id, known, PendingApproval.read(given), [], Past())
     values = shown(asked, Person("ann"), signs=False)
     template = ENVIRONMENT.get_template("call.html")
     page = template.render(person=values.person, path="/", call=values, alike=[])

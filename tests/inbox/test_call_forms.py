@@ -18,7 +18,7 @@ from holdfast.web.call.plan_view import MAX_EDIT_BYTES
 from holdfast.web.call.view_model import shown
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.run.description import Known
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 from tests.inbox.submitting import changed, submitted
 from tests.inbox.test_call_meeting import request
 from tests.inbox.test_call_pages import question, typed
@@ -300,7 +300,7 @@ async def test_so_it_is_where_a_plan_was_changed_meanwhile(
     monkeypatch.setattr(routes, "look", look)
     monkeypatch.setattr(routes, "alike", none)
     sent = request(ANN, ("about", "deny"), ("digest", past.versions[0].digest))
-    answer = await routes.Asking(Parts(nowhere)).decide(sent)
+    answer = await routes.Asking(Services(nowhere)).decide(sent)
     assert answer.status_code == 409
     [alert] = re.findall(r'role="alert".*?</table>', bytes(answer.body).decode(), re.S)
     assert re.findall(r'role="rowheader">(.*?)</th>', alert) == ["Step 3: Pay"]

@@ -10,17 +10,17 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.command_errors import NO_SUCH, RUN_FAILED, UNREACHABLE, CommandError
-from holdfast.client.run_handle import RemoteRun
-from holdfast.client.run_lists import Listed
+from holdfast.client.run_handle import RunHandle
+from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.web.auth.person import Person
 from holdfast.web.call import changes, loader, routes, similar_calls
 from holdfast.web.call.decision_form import Typed
 from holdfast.web.call.loader import Asked, next_waiting
-from holdfast.web.decision_sender import RefusedError
+from holdfast.web.decision_sender import DecisionNotSent
 from holdfast.web.forms import submission
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 from tests.inbox.test_call_pages import over, question
 from tests.inbox.test_call_words import decided
 from tests.inbox.test_listing_rows import ANN, AT, run, waiting
@@ -31,7 +31,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
     lists were searched for."""
     queries: list[str] = []
 
-    async def waits(self: RemoteRun) -> list[Waiting]:
+    async def waits(self: RunHandle) -> list[PendingApproval]:
         if self.id == "never":
             await asyncio.Event().wait()
         answer = said[self.id]
@@ -39,11 +39,11 @@ def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
             raise answer
         return list(answer)
 
-    async def found(_: Client, query: str, *more: Any) -> list[Listed]:
+    async def found(_: Client, query: str, *more: Any) -> list[RunListing]:
         queries.append(query)
         return [run(id) for id in said]
 
-    monkeypatch.setattr(RemoteRun, "waiting", waits)
+    monkeypatch.setattr(RunHandle, "waiting", waits)
     monkeypatch.setattr(similar_calls, "listed", found)
     monkeypatch.setattr(loader, "first", found)
     return queries
@@ -56,12 +56,12 @@ async def test_what_is_alike_is_told_first_what_is_the_same_and_no_more_than_a_f
     silent = CommandError("no", "look", UNREACHABLE)
     said = {"order-7": [waiting()], "a": other, "silent": silent, "b": [waiting()]}
     answering(monkeypatch, **said)
-    found = await similar_calls.alike(Parts(nowhere), question())
+    found = await similar_calls.alike(Services(nowhere), question())
     assert [(one.run, one.same) for one in found] == [("b", True), ("a", False)]
     assert found[1].href == "/waiting/a/t1c9"
     answering(monkeypatch, a=[waiting(f"t1c{n}") for n in range(9)])
-    assert len(await similar_calls.alike(Parts(nowhere), question())) == similar_calls.MAX_ALIKE
-    assert await similar_calls.alike(Parts(nowhere), question(kind="reconcile")) == []
+    assert len(await similar_calls.alike(Services(nowhere), question())) == similar_calls.MAX_ALIKE
+    assert await similar_calls.alike(Services(nowhere), question(kind="reconcile")) == []
 
 
 async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
@@ -71,7 +71,7 @@ async def test_alike_is_of_the_same_principal_or_else_of_the_same_agent(
     for principal in ("Ada", ""):
         one = question(principal)
         of_desk = replace(one, known=replace(one.known, agent="desk"))
-        await similar_calls.alike(Parts(nowhere), of_desk)
+        await similar_calls.alike(Services(nowhere), of_desk)
     by_principal, by_agent = (query.partition("awaiting_approval")[2] for query in queries)
     assert by_principal == '" AND AgentPrincipal = "Ada" AND PendingTools = "pay"'
     assert by_agent == '" AND AgentName = "desk" AND PendingTools = "pay"'
@@ -84,8 +84,8 @@ async def test_nobody_waits_long_for_what_is_alike_or_next(
     monkeypatch.setattr(loader, "_NEXT_SECONDS", 0.01)
     answering(monkeypatch, never=[])
     async with asyncio.timeout(20):
-        assert await similar_calls.alike(Parts(nowhere), question()) == []
-        assert await next_waiting(Parts(nowhere), "never", "t1c1", ANN) is None
+        assert await similar_calls.alike(Services(nowhere), question()) == []
+        assert await next_waiting(Services(nowhere), "never", "t1c1", ANN) is None
 
 
 async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
@@ -98,10 +98,10 @@ async def test_the_next_is_one_that_this_person_may_decide_and_has_not(
         "a": [waiting(quorum=2, decisions=[given]), waiting("t1c2", approvers=["finance"])],
     }
     answering(monkeypatch, **said)
-    assert await next_waiting(Parts(nowhere), "order-7", "t1c1", ANN) == "/waiting/a/t1c2"
-    assert await next_waiting(Parts(nowhere), "order-7", "t1c3", ANN) == "/waiting/order-7/t1c1"
+    assert await next_waiting(Services(nowhere), "order-7", "t1c1", ANN) == "/waiting/a/t1c2"
+    assert await next_waiting(Services(nowhere), "order-7", "t1c3", ANN) == "/waiting/order-7/t1c1"
     answering(monkeypatch, **{"order-7": said["order-7"]})
-    assert await next_waiting(Parts(nowhere), "order-7", "t1c1", ANN) is None
+    assert await next_waiting(Services(nowhere), "order-7", "t1c1", ANN) is None
 
 
 # --- what meets a decision ---------------------------------------------------------------
@@ -141,7 +141,7 @@ async def test_where_nobody_answers_it_is_said_whether_it_was_sent(
     monkeypatch.setattr(routes, where, fails)
     digest = ("digest", question().waiting.digest)
     form = [("form_token", "mine"), ("about", "deny"), digest, ("reason", "Not on a Sunday.")]
-    answer = await routes.Asking(Parts(nowhere)).decide(request(ANN, *form))
+    answer = await routes.Asking(Services(nowhere)).decide(request(ANN, *form))
     text = bytes(answer.body).decode()
     assert (answer.status_code, said in text) == (status, True)
     assert ("Your decision was sent" in text) is (said == "may still arr")
@@ -159,7 +159,7 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew
         return looks.pop()
 
     async def refuses(*_: Any) -> Any:
-        raise RefusedError(names.INVALID_DECISION, "the digest is another")
+        raise DecisionNotSent(names.INVALID_DECISION, "the digest is another")
 
     async def none(*_: Any) -> list[Any]:
         return []
@@ -167,7 +167,7 @@ async def test_a_call_that_changed_while_a_decision_was_on_its_way_is_shown_anew
     for name, instead in {"look": look, "send": refuses, "alike": none}.items():
         monkeypatch.setattr(routes, name, instead)
     form = [("about", "deny"), ("digest", before.waiting.digest), ("reason", "Too much.")]
-    answer = await routes.Asking(Parts(nowhere)).decide(request(ANN, *form))
+    answer = await routes.Asking(Services(nowhere)).decide(request(ANN, *form))
     text = bytes(answer.body).decode()
     assert answer.status_code == 409
     assert "The call is not the one any more that you were shown" in text
@@ -224,5 +224,5 @@ async def test_who_finds_no_room_to_hear_of_a_call_is_told_to_come_again(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
     monkeypatch.setattr(changes, "MAX_STREAMS", 0)
-    answer = await changes.Changes(Parts(nowhere)).answer(request(ANN))
+    answer = await changes.Changes(Services(nowhere)).answer(request(ANN))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.decision import Decision, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.web.auth.person import Person
 from holdfast.web.call.decision_form import decision_of
 from holdfast.web.call.history import Past, past_of
@@ -33,7 +33,7 @@ def plain(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", "", apart)).split())
 
 
-def over(one: Waiting, *since: dict[str, Any], **more: Any) -> str:
+def over(one: PendingApproval, *since: dict[str, Any], **more: Any) -> str:
     """What the page of a question says that waits no more."""
     asks = {"type": "confirmation_required", "approval": one.to_json()}
     past = past_of(log(asks, *since), "order-7", "t1c1")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.log_narration import Story
+from holdfast.client.log_narration import LogNarration
 from holdfast.schemas.agent import Budget
-from holdfast.schemas.decision import Decided, Kind, Waiting
+from holdfast.schemas.decision import Decided, Kind, PendingApproval
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
 from holdfast.web import budget_text
 from holdfast.web.call import phrases
@@ -18,11 +18,11 @@ from holdfast.workflows.engine.budget.meter import Meter, limit_of
 AT = "2026-03-01T14:03:07.000Z"
 
 
-def waiting(kind: Kind = "call", **arguments: Any) -> Waiting:
+def waiting(kind: Kind = "call", **arguments: Any) -> PendingApproval:
     """A question."""
     times = {"requestedAt": AT, "expiresAt": AT}
     said = {"callId": "t1c1", "kind": kind, "tool": "pay", "label": "Pay", "digest": "d"}
-    return Waiting.read({**said, **times, "arguments": arguments})
+    return PendingApproval.read({**said, **times, "arguments": arguments})
 
 
 def log(*entries: dict[str, Any]) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def test_the_button_names_every_value_or_none(arguments: dict[str, Any], button:
 def test_a_decision_is_told_in_the_words_of_whoever_was_asked(
     kind: Kind, decision: str, said: str
 ) -> None:
-    story = Story("order-7")
+    story = LogNarration("order-7")
     [_, [line]] = [story.tell(entry) for entry in log(asks(kind), decided(decision))]
     assert line.text == f"t1c1 Pay: {said}"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.cursor import Position
+from holdfast.client.stream.cursor import StreamCursor
 from holdfast.client.stream.deltas import MAX_TOKEN_CHARS, Answering, Frame, Updating
 from holdfast.client.stream.heartbeats import Update
 
@@ -38,7 +38,7 @@ def joined(frames: list[Frame]) -> str:
 
 
 def test_what_is_new_is_told_once() -> None:
-    answering = Answering(3, Position(12))
+    answering = Answering(3, StreamCursor(12))
 
     assert told([*answering.seen(said("I will"))]) == [(1, 0, "I will")]
     assert told([*answering.seen(said("I will"))]) == []
@@ -47,7 +47,7 @@ def test_what_is_new_is_told_once() -> None:
 
 
 def test_a_new_attempt_voids_the_one_before_even_where_it_says_nothing() -> None:
-    answering = Answering(1, Position(1))
+    answering = Answering(1, StreamCursor(1))
     [*answering.seen(said("I will"))]
 
     assert [*answering.seen(said("", attempt=2))] == []
@@ -58,7 +58,7 @@ def test_a_new_attempt_voids_the_one_before_even_where_it_says_nothing() -> None
 
 
 def test_what_was_not_seen_on_its_way_is_told_when_the_whole_is_there() -> None:
-    answering = Answering(1, Position(1))
+    answering = Answering(1, StreamCursor(1))
     told([*answering.seen(said("I will"))])
 
     assert told([*answering.seen(said("I will look it up, and then"))]) == []
@@ -68,7 +68,7 @@ def test_what_was_not_seen_on_its_way_is_told_when_the_whole_is_there() -> None:
 
 
 def test_a_new_attempt_starts_anew_and_so_does_another_request_of_the_turn() -> None:
-    answering = Answering(1, Position(1))
+    answering = Answering(1, StreamCursor(1))
     [*answering.seen(said("I will"))]
 
     assert told([*answering.seen(said("So", attempt=2))]) == [(2, 0, "So")]
@@ -76,28 +76,28 @@ def test_a_new_attempt_starts_anew_and_so_does_another_request_of_the_turn() -> 
 
 
 def test_an_answer_that_is_another_in_the_end_is_told_anew() -> None:
-    answering = Answering(1, Position(1))
+    answering = Answering(1, StreamCursor(1))
     [*answering.seen(said("I will"))]
 
     assert told([*answering.answered("I won't")]) == [(2, 0, "I won't")]
 
 
 def test_an_answer_without_text_takes_back_what_was_told_of_it() -> None:
-    answering = Answering(1, Position(1))
+    answering = Answering(1, StreamCursor(1))
     [*answering.seen(said("I will"))]
 
     assert told([*answering.answered("")]) == [(2, 0, "")]
-    assert told([*Answering(1, Position(1)).answered("")]) == []
+    assert told([*Answering(1, StreamCursor(1)).answered("")]) == []
 
 
 @pytest.mark.parametrize("more", [{"turn": 2}, {"turn": 1, "call": "t1c1"}, {"summary": True}])
 def test_what_is_no_answer_of_this_turn_is_not_told_as_one(more: dict[str, Any]) -> None:
-    assert [*Answering(1, Position(1)).seen(said("I will", **more))] == []
-    assert [*Answering(1, Position(1)).seen(said("I will", turn=1))] != []
+    assert [*Answering(1, StreamCursor(1)).seen(said("I will", **more))] == []
+    assert [*Answering(1, StreamCursor(1)).seen(said("I will", turn=1))] != []
 
 
 def test_calls_on_their_way_are_told_whole_whenever_they_have_grown() -> None:
-    answering = Answering(1, Position(1))
+    answering = Answering(1, StreamCursor(1))
     begun, more = [{"tool": "pay", "arguments": "{"}], [{"tool": "pay", "arguments": '{"a": 1}'}]
 
     frames = [
@@ -111,16 +111,16 @@ def test_calls_on_their_way_are_told_whole_whenever_they_have_grown() -> None:
 def test_a_long_answer_comes_in_several_frames() -> None:
     text = "x" * (2 * MAX_TOKEN_CHARS + 1)
 
-    frames = [*Answering(1, Position(1)).answered(text)]
+    frames = [*Answering(1, StreamCursor(1)).answered(text)]
 
     assert len(frames) == 3
     assert joined(frames) == text
 
 
 def test_another_process_goes_on_in_the_middle_of_an_answer() -> None:
-    first = Answering(1, Position(1))
+    first = Answering(1, StreamCursor(1))
     [*first.seen(said("I will"))]
-    there = Position.read(str(first.position))
+    there = StreamCursor.read(str(first.position))
 
     assert told([*Answering(1, there).seen(said("I will look"))]) == [(1, 6, " look")]
     assert told([*Answering(1, there).answered("I will look")]) == [(1, 6, " look")]
@@ -137,22 +137,22 @@ def test_the_tokens_add_up_whatever_was_seen_and_whoever_tells_it(
 ) -> None:
     """An attempt says `before` and dies, a second one says `answer`; after any look the stream may
     break off and be taken up by another process."""
-    answering, frames, again = Answering(1, Position(4)), list[Frame](), False
+    answering, frames, again = Answering(1, StreamCursor(4)), list[Frame](), False
     for chars, dies, breaks in looks:
         again = again or dies
         shown = said(answer[:chars], attempt=2) if again else said(before[:chars])
         frames += answering.seen(shown)
         if breaks:
-            last = frames[-1].position if frames else Position(4)
-            answering = Answering(1, Position.read(str(last)))
+            last = frames[-1].position if frames else StreamCursor(4)
+            answering = Answering(1, StreamCursor.read(str(last)))
     frames += answering.answered(answer)
 
     assert joined(frames) == answer
 
 
-@given(st.builds(Position, st.integers(0, 10**9), st.integers(1, 9), st.integers(0, 10**6)))
-def test_an_id_says_where_its_reader_is(position: Position) -> None:
-    assert Position.read(str(position)) == position
+@given(st.builds(StreamCursor, st.integers(0, 10**9), st.integers(1, 9), st.integers(0, 10**6)))
+def test_an_id_says_where_its_reader_is(position: StreamCursor) -> None:
+    assert StreamCursor.read(str(position)) == position
 
 
 @pytest.mark.parametrize(
@@ -161,15 +161,15 @@ def test_an_id_says_where_its_reader_is(position: Position) -> None:
 )
 def test_what_is_no_id_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no frame has this id"):
-        Position.read(text)
+        StreamCursor.read(text)
 
 
 def test_what_a_call_says_of_itself_is_told_when_it_has_changed() -> None:
     updating, half = Updating(), Update("t2c1", 1, {"done": 1})
 
-    first = [*updating.new([half], Position(5))]
-    again = [*updating.new([half], Position(5))]
-    whole = [*updating.new([Update("t2c1", 1, {"done": 2})], Position(5))]
+    first = [*updating.new([half], StreamCursor(5))]
+    again = [*updating.new([half], StreamCursor(5))]
+    whole = [*updating.new([Update("t2c1", 1, {"done": 2})], StreamCursor(5))]
 
     assert first[0].data == {
         "type": "tool_update",

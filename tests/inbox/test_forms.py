@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from holdfast.schemas.base import canonical_json
-from holdfast.validation.work_budget import MAX_CHECKS, Allowance
+from holdfast.validation.work_budget import MAX_CHECKS, WorkBudget
 from holdfast.web.forms.control_names import Misread, Said
 from holdfast.web.forms.field_builder import MAX_FIELDS, drawn
 from holdfast.web.forms.fields import Field
@@ -405,13 +405,13 @@ def test_an_object_with_too_many_parts_is_one_field(named: bool) -> None:
 
 def test_forms_of_a_value_are_tried_within_one_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
     spent: list[int] = []
-    spend = Allowance.spend
+    spend = WorkBudget.spend
 
-    def counted(self: Allowance, checks: int) -> None:
+    def counted(self: WorkBudget, checks: int) -> None:
         spent.append(checks)
         spend(self, checks)
 
-    monkeypatch.setattr(Allowance, "spend", counted)
+    monkeypatch.setattr(WorkBudget, "spend", counted)
     slow = {"type": "array", "items": {"anyOf": [{"const": number} for number in range(50)]}}
     branch = {"type": "object", "properties": {"rows": slow}}
     each = {"anyOf": [{**branch, "title": f"b{number}"} for number in range(10)]}

@@ -19,13 +19,13 @@ from temporalio.client import Client
 
 from holdfast.web.auth import link, sealed_text, sessions
 from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.link import Link, Whose
+from holdfast.web.auth.link import Link, LinkOwner
 from holdfast.web.auth.person import Person
 from holdfast.web.auth.return_path import own_path
-from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.http import form_request
 from holdfast.web.http.responses import HEADERS
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 from tests.inbox.conftest import Clock
 from tests.inbox.pages_of_test import pages
 from tests.inbox.stage import PAGE, Stage, opened
@@ -44,9 +44,9 @@ class Inboxes:
         self, secret: str | None = SECRET, by: str = "ann", url: str | None = None
     ) -> Stage:
         """One to which nobody is signed in."""
-        sealed = Seal(secret, self._clock)
-        link = Link(sealed, Whose(by, ("finance",)), self._clock)
-        made = opened(Parts(self._client), link, Bearer(sealed, []), url=url, app=pages())
+        sealed = TextSealer(secret, self._clock)
+        link = Link(sealed, LinkOwner(by, ("finance",)), self._clock)
+        made = opened(Services(self._client), link, Bearer(sealed, []), url=url, app=pages())
         stage = await self._stack.enter_async_context(made)
         stage.link = link.address(stage.address)
         return stage
@@ -180,10 +180,10 @@ def forged(cookie: str) -> dict[str, str]:
         "no base64": "ä!§$%",
         "not sealed": sealed_text._written(person.encode()),
         "very long": "A" * 20_000,
-        "of another kind": Seal(SECRET).close(
+        "of another kind": TextSealer(SECRET).close(
             "going", {"name": "eve", "groups": [], "via": "link"}, 600
         ),
-        "of another way": Seal(SECRET).close(
+        "of another way": TextSealer(SECRET).close(
             "session", {"name": "eve", "groups": [], "via": "oidc"}, 600
         ),
     }
@@ -199,7 +199,7 @@ async def test_a_forged_cookie_is_nobody(inboxes: Inboxes) -> None:
 
 
 def test_what_no_browser_keeps_is_not_opened() -> None:
-    sealed = Seal(SECRET)
+    sealed = TextSealer(SECRET)
     for size, counts in ((100, True), (sealed_text.MAX_SEALED_CHARS, False)):
         opened = sealed.open("session", sealed.close("session", {"name": "x" * size}, 600))
         assert (opened is not None) == counts
@@ -428,19 +428,19 @@ async def test_health_is_told_to_everybody_by_whatever_name(
     away = await inboxes.open()
     answer = await away.http.get("/health", headers={"host": "10.0.0.7:8235"})
     assert (answer.status_code, answer.json()) == (503, {"status": "Temporal does not answer"})
-    sealed = Seal()
+    sealed = TextSealer()
     here = await stack.enter_async_context(
-        opened(Parts(client), Link(sealed, Whose("ann")), Bearer(sealed, []), app=pages())
+        opened(Services(client), Link(sealed, LinkOwner("ann")), Bearer(sealed, []), app=pages())
     )
     answer = await here.http.get("/health")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
 def test_a_link_is_as_long_as_a_guess_would_take_for_ever() -> None:
-    keys = {link.Link(Seal(), Whose("ann")).address("") for _ in range(3)}
+    keys = {link.Link(TextSealer(), LinkOwner("ann")).address("") for _ in range(3)}
     assert len(keys) == 3
     assert all(len(key.partition("key=")[2]) >= 43 for key in keys)
-    same = {link.Link(Seal(SECRET), Whose("ann")).address("") for _ in range(3)}
+    same = {link.Link(TextSealer(SECRET), LinkOwner("ann")).address("") for _ in range(3)}
     assert len(same) == 1, "of one secret, one link"
 
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.web.http import health
-from holdfast.web.http.health import Health
+from holdfast.web.http.health import InboxHealth
 
 ASKED = Request({"type": "http"})
 
@@ -32,10 +32,10 @@ class Server:
         return bool(self.answer)
 
 
-def looking_at(server: Server) -> Health:
+def looking_at(server: Server) -> InboxHealth:
     """The health of an inbox at this server."""
     client: Any = SimpleNamespace(service_client=server)
-    return Health(client)
+    return InboxHealth(client)
 
 
 @pytest.mark.parametrize(

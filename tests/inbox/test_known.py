@@ -15,11 +15,11 @@ from holdfast.runtime.identity.key_sets import FileKeys, Keys, UrlKeys
 from holdfast.schemas.settings.inbox import Proxy
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.link import Link, Whose
+from holdfast.web.auth.link import Link, LinkOwner
 from holdfast.web.auth.proxy import BehindProxy
-from holdfast.web.auth.sealed_text import Seal
-from holdfast.web.http.refused_request import Refused
-from holdfast.web.services import Parts
+from holdfast.web.auth.sealed_text import TextSealer
+from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.services import Services
 from tests.inbox.pages_of_test import pages
 from tests.inbox.stage import Stage, opened
 from tests.support.signing import Signer, write_keys
@@ -35,11 +35,11 @@ def behind(nowhere: Client, stack: AsyncExitStack) -> Open:
     """Opens an inbox behind a proxy in these networks."""
 
     async def behind_(*networks: str, keys: Any = ()) -> Stage:
-        seal = Seal()
+        seal = TextSealer()
         said = Proxy.model_validate(
             {"userHeader": "X-User", "groupsHeader": "X-Groups", "networks": list(networks)}
         )
-        made = opened(Parts(nowhere), BehindProxy(seal, said), Bearer(seal, keys), app=pages())
+        made = opened(Services(nowhere), BehindProxy(seal, said), Bearer(seal, keys), app=pages())
         return await stack.enter_async_context(made)
 
     return behind_
@@ -90,13 +90,13 @@ async def test_the_proxy_is_in_its_networks_however_an_address_is_written(
 ) -> None:
     said = Proxy.model_validate({"userHeader": "X-User", "networks": ELSEWHERE})
     scope = {"type": "http", "headers": [(b"x-user", b"ann")], "client": (address, 1)}
-    asking = BehindProxy(Seal(), said).known(Request(scope))
+    asking = BehindProxy(TextSealer(), said).known(Request(scope))
     if is_theirs:
         found = await asking
         assert found is not None
         assert found.person.name == "ann"
     else:
-        with pytest.raises(Refused, match="only the proxy"):
+        with pytest.raises(RefusedRequest, match="only the proxy"):
             await asking
 
 
@@ -147,9 +147,9 @@ def keys(file: Path, *signers: Signer, **settings: Any) -> Keys:
 @asynccontextmanager
 async def for_programs(client: Client, *sets: Keys) -> AsyncIterator[Stage]:
     """An inbox that takes the tokens of these keys, and to which a person could sign in."""
-    seal = Seal()
-    link = Link(seal, Whose("ann"))
-    async with opened(Parts(client), link, Bearer(seal, sets), app=pages()) as at:
+    seal = TextSealer()
+    link = Link(seal, LinkOwner("ann"))
+    async with opened(Services(client), link, Bearer(seal, sets), app=pages()) as at:
         del at.http.headers["origin"]
         at.link = link.address(at.address)
         yield at

@@ -18,11 +18,11 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.client import run_lists
-from holdfast.client.run_handle import RemoteRun
-from holdfast.client.visibility import EXPIRING, NEWEST, Order
+from holdfast.client.run_handle import RunHandle
+from holdfast.client.visibility import EXPIRING, NEWEST, ListOrder
 from holdfast.hosting.dev_server import temporal_binary
 from holdfast.schemas import names
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.web.http import streaming
 from holdfast.web.listing import filters, run_answers, watch
 from holdfast.web.listing.rows import Choice
@@ -260,7 +260,7 @@ async def test_what_expires_first_comes_first_and_says_so_in_words(
     assert [row.split()[-1] for row in board] == [crowd.id("soon")]
 
 
-def lacking() -> dict[str, Order]:
+def lacking() -> dict[str, ListOrder]:
     """Orders by what no namespace has."""
     orders = {"newest": NEWEST, "expiring": EXPIRING}
     return {name: replace(order, attribute="NobodyKnows") for name, order in orders.items()}
@@ -399,13 +399,13 @@ async def test_a_run_is_asked_once_for_all_who_look(
 ) -> None:
     run = await run_of(made, "desk")
     asked_of: list[str] = []
-    waiting = RemoteRun.waiting
+    waiting = RunHandle.waiting
 
-    async def counting(self: RemoteRun) -> list[Waiting]:
+    async def counting(self: RunHandle) -> list[PendingApproval]:
         asked_of.append(self.id)
         return await waiting(self)
 
-    monkeypatch.setattr(RemoteRun, "waiting", counting)
+    monkeypatch.setattr(RunHandle, "waiting", counting)
     [listed] = await run_lists.listed(made.client, f'WorkflowId = "{run.id}"')
     questions = run_answers.Asked(made.client)
     found = await asyncio.gather(*(questions.of([listed], 20) for _ in range(3)))

@@ -20,23 +20,23 @@ from holdfast.client.command_errors import (
     UnseenError,
 )
 from holdfast.client.diagnosis import NoBuildError
-from holdfast.client.run_handle import Beginning, RemoteRun
-from holdfast.client.run_lists import Listed
+from holdfast.client.run_handle import RunHandle, RunStart
+from holdfast.client.run_lists import RunListing
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, Receipt, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.web.auth.person import Person
-from holdfast.web.decision_sender import RefusedError
+from holdfast.web.decision_sender import DecisionNotSent
 from holdfast.web.listing import bulk, routes, run_answers, runs, watch
 from holdfast.web.listing.bulk import Several, before, read_choices
 from holdfast.web.listing.page_query import Look
 from holdfast.web.listing.rows import Choice
 from holdfast.web.listing.run_answers import Asked
 from holdfast.web.pages import ENVIRONMENT
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 from tests.inbox.conftest import Clock
 from tests.inbox.test_listing_rows import ANN, AT, run, waiting
 
-Say = Callable[[str], list[Waiting]]
+Say = Callable[[str], list[PendingApproval]]
 
 
 class Runs:
@@ -47,7 +47,7 @@ class Runs:
         self.most = 0
         self._say, self._now = say, 0
 
-    async def waiting(self, id: str) -> list[Waiting]:
+    async def waiting(self, id: str) -> list[PendingApproval]:
         """Answer for a run."""
         self.asked.append(id)
         self._now += 1
@@ -60,11 +60,11 @@ class Runs:
 def answering(monkeypatch: pytest.MonkeyPatch, say: Say) -> Runs:
     """Have every run answer so."""
     runs = Runs(say)
-    monkeypatch.setattr(RemoteRun, "waiting", lambda self: runs.waiting(self.id))
+    monkeypatch.setattr(RunHandle, "waiting", lambda self: runs.waiting(self.id))
     return runs
 
 
-async def answers(questions: Asked, *runs: Listed) -> dict[str, Any]:
+async def answers(questions: Asked, *runs: RunListing) -> dict[str, Any]:
     """What the runs answer."""
     return await questions.of(runs, 20)
 
@@ -88,7 +88,7 @@ async def test_an_answer_is_good_for_a_moment_and_as_long_as_the_list_says_the_s
 async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock, nobody: type[NoWorkerError]
 ) -> None:
-    def say(id: str) -> list[Waiting]:
+    def say(id: str) -> list[PendingApproval]:
         raise NoBuildError(id, "desk", "7") if id == "on-a-build" else nobody("desk")
 
     monkeypatch.setattr(run_answers, "monotonic", clock)
@@ -98,7 +98,7 @@ async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
     told = await answers(questions, run("b"))
     assert "no worker answers" in str(told["b"])
     assert asks.asked == ["on-a-build", "a"]
-    await answers(questions, Listed("c", "another desk", AT, "awaiting_approval"))
+    await answers(questions, RunListing("c", "another desk", AT, "awaiting_approval"))
     clock.seconds += run_answers.SILENT_SECONDS + 0.1
     await answers(questions, run("b"))
     assert asks.asked == ["on-a-build", "a", "c", "b"]
@@ -108,7 +108,7 @@ async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
 async def test_what_a_run_cannot_say_is_no_end_of_the_list(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    def say(id: str) -> list[Waiting]:
+    def say(id: str) -> list[PendingApproval]:
         match id:
             case "gone":
                 raise CommandError("there is no run gone", "see holdfast list", NO_SUCH)
@@ -135,21 +135,21 @@ async def test_a_few_runs_are_asked_at_a_time_and_not_more_than_are_kept(
 async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    async def beginning(self: RemoteRun) -> Beginning:
+    async def beginning(self: RunHandle) -> RunStart:
         if self.id == "silent":
             await asyncio.Event().wait()
         if self.id == "gone":
             raise CommandError("there is no run gone", "see holdfast list", NO_SUCH)
-        return Beginning(AT, f"{self.id} of today")
+        return RunStart(AT, f"{self.id} of today")
 
-    async def ended(self: RemoteRun) -> Any:
+    async def ended(self: RunHandle) -> Any:
         raise AssertionError("how a run has ended is asked of none that goes on")
 
-    monkeypatch.setattr(RemoteRun, "beginning", beginning)
-    monkeypatch.setattr(RemoteRun, "ended", ended)
+    monkeypatch.setattr(RunHandle, "beginning", beginning)
+    monkeypatch.setattr(RunHandle, "ended", ended)
     monkeypatch.setattr(runs, "ANSWER_SECONDS", 0.01)
     async with asyncio.timeout(20):
-        found = await runs.Runs(Parts(nowhere))._rows([*map(run, ["silent", "gone", "order-7"])])
+        found = await runs.Runs(Services(nowhere))._rows([*map(run, ["silent", "gone", "order-7"])])
     assert [(row.told.summary, row.told.why[:20]) for row in found] == [
         ("", ""),
         ("", "there is no run gone"),
@@ -162,12 +162,12 @@ async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
 ) -> None:
     """Its page would be that of the newer one, and so would all that is told of it."""
 
-    async def beginning(self: RemoteRun) -> Beginning:
-        return Beginning(AT, "The newer one.")
+    async def beginning(self: RunHandle) -> RunStart:
+        return RunStart(AT, "The newer one.")
 
-    monkeypatch.setattr(RemoteRun, "beginning", beginning)
+    monkeypatch.setattr(RunHandle, "beginning", beginning)
     before = replace(run(), status="completed", started=AT - timedelta(days=1), execution="e/1")
-    parts = Parts(nowhere, temporal_ui="https://ui.example")
+    parts = Services(nowhere, temporal_ui="https://ui.example")
     newer, older = await runs.Runs(parts)._rows([run(), before])
     assert (newer.told.summary, newer.told.earlier, newer.link) == ("The newer one.", False, None)
     assert (older.told.summary, older.told.earlier, older.status) == ("", True, "done")
@@ -196,7 +196,9 @@ def sending(monkeypatch: pytest.MonkeyPatch, refusal: Exception | None = None) -
     """Have every run take what it is sent, or refuse it so; what was sent."""
     sent: list[Decision] = []
 
-    async def send(parts: Parts, run_id: str, asks: Waiting, decision: Decision) -> Receipt:
+    async def send(
+        parts: Services, run_id: str, asks: PendingApproval, decision: Decision
+    ) -> Receipt:
         sent.append(decision)
         if refusal is not None:
             raise refusal
@@ -211,7 +213,7 @@ async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides
 ) -> None:
     answering(monkeypatch, lambda _: [waiting()])
     sent = sending(monkeypatch)
-    [outcome] = await Several(Parts(nowhere), ANN, "deny", "No.").outcomes([choice()])
+    [outcome] = await Several(Services(nowhere), ANN, "deny", "No.").outcomes([choice()])
     assert outcome.said == "Denied."
     said = {"callId": "t1c1", "decision": "deny", "reason": "No.", "digest": choice().digest}
     assert [one.to_json() for one in sent] == [{**said, "by": "ann", "groups": ["finance"]}]
@@ -220,14 +222,14 @@ async def test_what_is_sent_is_for_what_was_shown_and_in_the_name_of_who_decides
 async def test_what_cannot_be_read_here_is_not_decided_here(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    def say(id: str) -> list[Waiting]:
+    def say(id: str) -> list[PendingApproval]:
         if id == "newer":
             raise CommandError("what waits in it cannot be read", "look", RUN_FAILED)
         return [waiting()]
 
     answering(monkeypatch, say)
     sent = sending(monkeypatch)
-    newer, other = await Several(Parts(nowhere), ANN, "approve").outcomes(
+    newer, other = await Several(Services(nowhere), ANN, "approve").outcomes(
         [choice("newer"), choice()]
     )
     assert newer.said.startswith("Not decided: what waits in it cannot be read")
@@ -237,9 +239,9 @@ async def test_what_cannot_be_read_here_is_not_decided_here(
 @pytest.mark.parametrize(
     ("refusal", "tone"),
     [
-        (RefusedError(names.ALREADY_DECIDED, "bob was faster."), "asks"),
-        (RefusedError(names.NO_SUCH_CALL, "bob was faster."), "asks"),
-        (RefusedError(names.INVALID_DECISION, "bob was faster."), "bad"),
+        (DecisionNotSent(names.ALREADY_DECIDED, "bob was faster."), "asks"),
+        (DecisionNotSent(names.NO_SUCH_CALL, "bob was faster."), "asks"),
+        (DecisionNotSent(names.INVALID_DECISION, "bob was faster."), "bad"),
         (CommandError("bob was faster", "look", NO_SUCH), "bad"),
     ],
 )
@@ -248,7 +250,7 @@ async def test_what_is_refused_says_why(
 ) -> None:
     answering(monkeypatch, lambda _: [waiting()])
     sending(monkeypatch, refusal)
-    [outcome] = await Several(Parts(nowhere), ANN, "approve").outcomes([choice()])
+    [outcome] = await Several(Services(nowhere), ANN, "approve").outcomes([choice()])
     assert outcome.said.startswith("Not decided: bob was faster")
     assert outcome.tone == tone
 
@@ -261,12 +263,12 @@ async def test_each_is_decided_once_a_few_at_a_time_and_what_is_too_much_is_told
     sent = sending(monkeypatch)
     choices = read_choices([*(str(choice(f"order-{n}")) for n in range(22))] * 2)
     assert len(choices) == 22
-    outcomes = await Several(Parts(nowhere), ANN, "approve").outcomes(choices)
+    outcomes = await Several(Services(nowhere), ANN, "approve").outcomes(choices)
     assert [one.tone for one in outcomes] == ["good"] * 20 + ["asks"] * 2
     assert outcomes[-1].said.startswith("Not decided: at most 250 are decided at a time.")
     assert (len(sent), asks.most) == (20, bulk.AT_ONCE)
     # What is not decided is not asked a reason for.
-    assert [bool(one.said) for one in await before(Parts(nowhere), choices)][-3:] == [
+    assert [bool(one.said) for one in await before(Services(nowhere), choices)][-3:] == [
         *(False, True, True)
     ]
 
@@ -282,7 +284,7 @@ async def test_a_run_is_asked_anew_once_something_was_decided_in_it(
 ) -> None:
     asks = answering(monkeypatch, lambda _: [waiting()])
     sending(monkeypatch)
-    waits = routes.Waiting(Parts(nowhere))
+    waits = routes.Waiting(Services(nowhere))
     await answers(waits._asked, run(), run("other"))
     chosen = ("chosen", str(choice()))
     done = await waits.decide(request("", ANN, chosen, ("decision", "approve")))
@@ -301,7 +303,7 @@ async def test_a_reason_is_one_that_a_run_takes(
     answering(monkeypatch, lambda _: [waiting()])
     sent = sending(monkeypatch)
     fields = {"chosen": str(choice()), "decision": "deny", "reason": "x" * chars}
-    page = await routes.Waiting(Parts(nowhere)).decide(request("", ANN, *fields.items()))
+    page = await routes.Waiting(Services(nowhere)).decide(request("", ANN, *fields.items()))
     assert (page.status_code, len(sent)) == (status, status == 200)
     assert said in bytes(page.body).decode()
 
@@ -317,7 +319,7 @@ async def test_who_sees_what_is_for_them_is_told_of_that_and_not_of_anothers(
 
     monkeypatch.setattr(routes, "look", look)
     monkeypatch.setattr(routes, "EventStream", lambda room, frames: frames)
-    waits = routes.Waiting(Parts(nowhere))
+    waits = routes.Waiting(Services(nowhere))
     ann, bob = ANN, Person("bob", ("ops",))
     streams: list[Any] = [
         await waits.changes(request(query, person))
@@ -380,5 +382,5 @@ async def test_who_finds_no_room_is_told_to_come_again(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, bound: tuple[Any, str]
 ) -> None:
     monkeypatch.setattr(*bound, 0)
-    answer = await routes.Waiting(Parts(nowhere)).changes(request("", ANN))
+    answer = await routes.Waiting(Services(nowhere)).changes(request("", ANN))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")

@@ -11,8 +11,8 @@ from temporalio.client import Client
 
 from holdfast.client import visibility
 from holdfast.client.command_errors import CommandError
-from holdfast.client.run_lists import Listed, Wanted, having, listed
-from holdfast.client.visibility import EXPIRING, NEWEST, OLDEST, STARTED, Order, Place, first
+from holdfast.client.run_lists import RunFilter, RunListing, having, listed
+from holdfast.client.visibility import EXPIRING, NEWEST, OLDEST, STARTED, ListOrder, Place, first
 from tests.inbox.crowd import Asks, Crowd, crowd_of
 
 # Some every few minutes, some in a heap, some of one moment, some long ago.
@@ -34,10 +34,10 @@ async def seventy(client: Client) -> AsyncIterator[Crowd]:
         yield crowd
 
 
-async def pages(crowd: Crowd, order: Order, size: int) -> list[Listed]:
+async def pages(crowd: Crowd, order: ListOrder, size: int) -> list[RunListing]:
     """All of them, as somebody has them who goes from page to page."""
-    query = having("awaiting_approval") + Wanted(agent=crowd.agent).terms()
-    found: list[Listed] = []
+    query = having("awaiting_approval") + RunFilter(agent=crowd.agent).terms()
+    found: list[RunListing] = []
     after: Place | None = None
     while page := await first(crowd.client, query, order, size, after):
         found += page
@@ -51,10 +51,10 @@ async def pages(crowd: Crowd, order: Order, size: int) -> list[Listed]:
     "order", [NEWEST, EXPIRING, OLDEST, STARTED], ids=["newest", "expiring", "oldest", "started"]
 )
 async def test_page_by_page_everything_comes_once_and_in_order(
-    seventy: Crowd, order: Order, monkeypatch: pytest.MonkeyPatch
+    seventy: Crowd, order: ListOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(visibility, "_PLENTY", 2)  # so that windows are looked for
-    query = having("awaiting_approval") + Wanted(agent=seventy.agent).terms()
+    query = having("awaiting_approval") + RunFilter(agent=seventy.agent).terms()
     everything = await listed(seventy.client, query)
     assert len(everything) == len(AGOS)
     found = await pages(seventy, order, 4)
@@ -67,14 +67,14 @@ async def test_a_page_is_had_without_reading_the_whole_list(
 ) -> None:
     read: list[int] = []
 
-    async def counting(client: Client, query: str) -> list[Listed]:
+    async def counting(client: Client, query: str) -> list[RunListing]:
         found = await listed(client, query)
         read.append(len(found))
         return found
 
     monkeypatch.setattr(visibility, "listed", counting)
     monkeypatch.setattr(visibility, "_PLENTY", 4)
-    query = having("awaiting_approval") + Wanted(agent=seventy.agent).terms()
+    query = having("awaiting_approval") + RunFilter(agent=seventy.agent).terms()
     assert len(await first(seventy.client, query, NEWEST, 2)) == 2
     assert read[0] <= 8
 
@@ -106,11 +106,11 @@ STRANGE |= {'" OR "1"="1': 0, "a\\": 0, "' OR '1'='1": 0}
 @pytest.mark.parametrize("text", STRANGE)
 async def test_what_is_searched_for_stays_a_text(client: Client, crowd: Crowd, text: str) -> None:
     await crowd.start([Asks("one", principal=text), Asks("two", principal="ada")])
-    found = await search(client, Wanted(agent=crowd.agent, principal=text))
+    found = await search(client, RunFilter(agent=crowd.agent, principal=text))
     assert found == [crowd.id("one")] * STRANGE[text]
 
 
-async def search(client: Client, wanted: Wanted) -> list[str]:
+async def search(client: Client, wanted: RunFilter) -> list[str]:
     """The ids that are found."""
     return sorted(
         run.id for run in await listed(client, having("awaiting_approval") + wanted.terms())
@@ -127,7 +127,7 @@ async def test_each_filter_narrows_the_list(client: Client, crowd: Crowd) -> Non
     )
 
     async def names_of(**wanted: Iterable[str]) -> str:
-        found = await search(client, Wanted(agent=crowd.agent, **wanted))  # type: ignore[arg-type]
+        found = await search(client, RunFilter(agent=crowd.agent, **wanted))  # type: ignore[arg-type]
         return "".join(id[-1] for id in found)
 
     assert await names_of() == "abc"
@@ -140,9 +140,9 @@ async def test_each_filter_narrows_the_list(client: Client, crowd: Crowd) -> Non
 
 async def test_what_cannot_be_searched_for_is_said() -> None:
     with pytest.raises(CommandError, match="leave out the"):
-        Wanted(tool='a"b').terms()
+        RunFilter(tool='a"b').terms()
     with pytest.raises(CommandError, match="at most 200 characters"):
-        Wanted(agent="a" * 201).terms()
+        RunFilter(agent="a" * 201).terms()
 
 
 async def test_how_many_wait_and_since_when_is_had_without_a_list(

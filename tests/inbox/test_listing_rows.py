@@ -8,9 +8,9 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.client.command_errors import NoWorkerError
-from holdfast.client.run_lists import LacksAttributesError, Listed
+from holdfast.client.run_lists import LacksAttributesError, RunListing
 from holdfast.schemas import names
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.web.auth.person import Person
 from holdfast.web.listing import page_query
 from holdfast.web.listing.filters import View
@@ -24,21 +24,21 @@ AT = datetime(2026, 3, 1, 14, 3, 7, tzinfo=UTC)
 ANN = Person("ann", ("finance",))
 
 
-def waiting(call_id: str = "t1c1", **more: Any) -> Waiting:
+def waiting(call_id: str = "t1c1", **more: Any) -> PendingApproval:
     """A question, whole, with the digest that it has."""
     said: dict[str, Any] = {"callId": call_id, "tool": "pay", "label": "Pay", "arguments": {}}
     times = {"requestedAt": AT.isoformat(), "expiresAt": AT.isoformat()}
     said |= {"kind": "call", **times, **more}
     digest = digest_of(said["tool"], said["arguments"], said["kind"], 1)
-    return Waiting.read({"digest": digest, **said})
+    return PendingApproval.read({"digest": digest, **said})
 
 
-def run(id: str = "order-7", **more: Any) -> Listed:
+def run(id: str = "order-7", **more: Any) -> RunListing:
     """A run, as a list has it."""
-    return Listed(id, "desk", AT, "awaiting_approval", **more)
+    return RunListing(id, "desk", AT, "awaiting_approval", **more)
 
 
-def shown(*all_waiting: Waiting, signs: bool = False) -> list[Row]:
+def shown(*all_waiting: PendingApproval, signs: bool = False) -> list[Row]:
     """The rows of a run."""
     return list(rows(run(), list(all_waiting), ANN, signs=signs))
 
@@ -164,7 +164,7 @@ def told(found: Look, said: dict[str, Any], view: str = "", own: tuple[str, ...]
     return placed(found, said, View.read(dict(parse_qsl(view))), own)
 
 
-def lacking(*runs: Listed, unasked: bool = False) -> Look:
+def lacking(*runs: RunListing, unasked: bool = False) -> Look:
     """A look at runs of which the lists know nothing."""
     return Look(runs, [], len(runs), False, "since when runs wait", unasked)
 
@@ -175,7 +175,7 @@ def ids(found: Look) -> list[str]:
 
 
 def test_runs_are_put_in_order_by_what_they_answer_and_who_is_silent_stands_below() -> None:
-    def asked(minutes: int, **more: Any) -> list[Waiting]:
+    def asked(minutes: int, **more: Any) -> list[PendingApproval]:
         return [waiting(requestedAt=(AT - timedelta(minutes=minutes)).isoformat(), **more)]
 
     found = lacking(*map(run, ["late", "old", "new", "none", "gone"]))
@@ -208,16 +208,16 @@ def test_that_not_all_were_asked_is_another_thing_than_that_there_is_a_next_page
 async def test_runs_without_a_place_stand_on_the_first_page_and_no_more_than_a_few_are_asked(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client
 ) -> None:
-    async def first(*_: Any) -> list[Listed]:
+    async def first(*_: Any) -> list[RunListing]:
         return []
 
-    async def listed(_: Client, query: str, limit: int) -> list[Listed]:
+    async def listed(_: Client, query: str, limit: int) -> list[RunListing]:
         return [run(f"order-{n}") for n in range(5)][:limit]
 
     async def counted(*_: Any) -> int:
         return 5
 
-    async def unknown(*_: Any) -> list[Listed]:
+    async def unknown(*_: Any) -> list[RunListing]:
         raise LacksAttributesError("PendingSince")
 
     for name, instead in {"first": first, "listed": listed, "counted": counted}.items():

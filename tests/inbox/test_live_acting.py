@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError, HasEndedError
-from holdfast.client.run_handle import Look, RemoteRun
+from holdfast.client.run_handle import RunDescription, RunHandle
 from tests.inbox.stage import Stage, inbox
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, Run, house
@@ -147,14 +147,14 @@ async def test_what_ends_meanwhile_has_ended_and_what_cannot_be_reached_has_not(
     status: int,
     where: str | None,
 ) -> None:
-    async def looked(_: RemoteRun) -> Look:
-        return Look(("x", 1), closed=False, busy=False, streaming=None)
+    async def looked(_: RunHandle) -> RunDescription:
+        return RunDescription(("x", 1), closed=False, busy=False, streaming=None)
 
     async def fails(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(RemoteRun, "look", looked)
-    monkeypatch.setattr(RemoteRun, {"close": "signal"}.get(what, what), fails)
+    monkeypatch.setattr(RunHandle, "look", looked)
+    monkeypatch.setattr(RunHandle, {"close": "signal"}.get(what, what), fails)
     async with inbox(nowhere) as stage:
         answer = await stage.post(f"/run/x/{what}")
     assert (answer.status_code, answer.headers.get("location")) == (status, where)

@@ -14,7 +14,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.command_errors import CommandError, EncryptedError, NoWorkerError
-from holdfast.client.result import Ending
+from holdfast.client.result import RunEnding
 from holdfast.hosting.temporal import data_converter
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
@@ -24,7 +24,7 @@ from holdfast.web.run.description import MAX_ACTIVITIES, Known, known
 from holdfast.web.run.routes import MAX_INSTANCES, Live
 from holdfast.web.run.snapshot import Seen
 from holdfast.web.run.view import MAX_OUTPUT_CHARS, view
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 DONE: dict[str, Any] = {"status": "completed", "turns": 1, "calls": 0, "usage": Usage()}
@@ -197,9 +197,9 @@ class Instances:
     async def state(self, instance: str | None = None) -> Any:
         return {} if instance is None else self._own[instance]
 
-    async def ended(self, *, whole: bool) -> Ending:
+    async def ended(self, *, whole: bool) -> RunEnding:
         result = RunResult(**DONE, instances=self._own)
-        return Ending("completed", result=result)
+        return RunEnding("completed", result=result)
 
 
 def asked(**params: Any) -> Request:
@@ -213,8 +213,8 @@ def asked(**params: Any) -> Request:
 async def test_a_page_shows_so_many_instances_and_says_how_many_more_there_are(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch, count: int, more: int, silent: bool
 ) -> None:
-    monkeypatch.setattr(Parts, "run", lambda self, run_id: Instances(count, silent=silent))
-    page = bytes((await Live(Parts(nowhere)).state(asked())).body).decode()
+    monkeypatch.setattr(Services, "run", lambda self, run_id: Instances(count, silent=silent))
+    page = bytes((await Live(Services(nowhere)).state(asked())).body).decode()
     assert page.count("State of n") == 2 * (count - more), "its heading, and its label"
     assert (f"{more} more instances are not shown here" in page) == bool(more)
     assert ("more instances" in page) == bool(more)
@@ -224,9 +224,9 @@ async def test_the_state_of_a_run_under_way_is_not_waited_for_to_its_end(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Instances(1, silent=True, closed=None)
-    monkeypatch.setattr(Parts, "run", lambda self, run_id: run)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
     with pytest.raises(NoWorkerError):
-        await Live(Parts(nowhere)).state(asked())
+        await Live(Services(nowhere)).state(asked())
 
 
 @pytest.mark.parametrize(("data", "there"), [("aGk=", True), ("aGk", False)])
@@ -240,8 +240,8 @@ async def test_a_picture_that_cannot_be_read_is_not_there(
         async def page(self, log: str, after: int, limit: int) -> list[Any]:
             return [entry]
 
-    monkeypatch.setattr(Parts, "run", lambda self, run_id: Shows())
-    asking = Live(Parts(nowhere)).picture(asked(n=1, index=0))
+    monkeypatch.setattr(Services, "run", lambda self, run_id: Shows())
+    asking = Live(Services(nowhere)).picture(asked(n=1, index=0))
     if there:
         assert (await asking).body == b"hi"
     else:
@@ -253,14 +253,14 @@ async def test_a_picture_that_cannot_be_read_is_not_there(
 async def test_an_output_is_shown_in_part_and_so_is_what_a_run_is_called() -> None:
     result = RunResult(**DONE | {"output": "x" * 50_000})
     facts = Known("a", "", AT, ended=AT, agent="n" * 5_000, principal="p\u202e\nq", root="a")
-    seen = Seen(facts, ending=Ending("completed", result=result), answered=True)
-    shown = await view(Parts(lists(), temporal_ui="https://ui"), seen)
+    seen = Seen(facts, ending=RunEnding("completed", result=result), answered=True)
+    shown = await view(Services(lists(), temporal_ui="https://ui"), seen)
     assert len(shown.output) == MAX_OUTPUT_CHARS
     assert max(len(text) for _, text in shown.facts) == 200
     assert ("On behalf of", "p q") in shown.facts
 
 
 def test_a_run_is_found_in_temporals_ui_whatever_its_id_holds() -> None:
-    parts = Parts(lists(), temporal_ui="https://ui")
+    parts = Services(lists(), temporal_ui="https://ui")
     assert parts.link_to("a/b?c") == "https://ui/namespaces/default/workflows/a%2Fb%3Fc"
-    assert Parts(lists()).link_to("a") is None
+    assert Services(lists()).link_to("a") is None

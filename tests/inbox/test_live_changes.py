@@ -12,11 +12,11 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError, EncryptedError
-from holdfast.client.run_handle import Look, RemoteRun, Streaming
+from holdfast.client.run_handle import RunDescription, RunHandle, Streaming
 from holdfast.client.stream.heartbeats import Update
 from holdfast.web.run import changes
 from holdfast.web.run.changes import Changes, Saying, Watch
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 from tests.inbox.stage import Stage, inbox
 from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, house
@@ -92,13 +92,13 @@ def test_what_a_model_says_is_told_without_what_nobody_sees(composed: bool) -> N
 
 
 @dataclass
-class Seen(RemoteRun):
+class Seen(RunHandle):
     """A run that looks as a test wants it; the last look is seen again and again."""
 
-    looks: list[Look | CommandError]
+    looks: list[RunDescription | CommandError]
     looked: int = field(default=0)
 
-    async def look(self) -> Look:
+    async def look(self) -> RunDescription:
         look = self.looks[min(self.looked, len(self.looks) - 1)]
         self.looked += 1
         if isinstance(look, CommandError):
@@ -106,13 +106,13 @@ class Seen(RemoteRun):
         return look
 
 
-def look(length: int, *, closed: bool = False, text: str = "", attempts: int = 0) -> Look:
+def look(length: int, *, closed: bool = False, text: str = "", attempts: int = 0) -> RunDescription:
     """A look at a run."""
     said = streaming(text) if text else None
-    return Look(("r", length), closed, not closed, said, attempts=attempts)
+    return RunDescription(("r", length), closed, not closed, said, attempts=attempts)
 
 
-async def frames(seen: str, *looks: Look | CommandError) -> list[tuple[str, Any]]:
+async def frames(seen: str, *looks: RunDescription | CommandError) -> list[tuple[str, Any]]:
     """The frames that a page hears: event and data, with the id where there is one."""
     found = []
     async for frame in Watch(Seen(list(looks)), seen).frames():
@@ -178,9 +178,9 @@ async def test_a_page_that_stays_open_asks_again_after_a_while(
             return None
 
     monkeypatch.setattr(changes, "MAX_PAGE_SECONDS", 0.1)
-    monkeypatch.setattr(Parts, "run", lambda self, run_id: Waiting([look(1)]))
+    monkeypatch.setattr(Services, "run", lambda self, run_id: Waiting([look(1)]))
     asked = {"type": "http", "headers": [], "query_string": b"", "path_params": {"run": "r"}}
-    stream = await Changes(Parts(nowhere)).answer(Request(asked))
+    stream = await Changes(Services(nowhere)).answer(Request(asked))
     told: list[Any] = []
 
     async def send(message: Any) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.client.command_errors import NoWorkerError
-from holdfast.client.result import Ending
-from holdfast.schemas.decision import Waiting
+from holdfast.client.result import RunEnding
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import Spent
 from holdfast.web.run.cost import budgets, used
@@ -20,7 +20,7 @@ from holdfast.web.run.timeline import Teller
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 KNOWN = Known(id="order-7", place="", started=AT)
 CALLS = [{"callId": "t1c1", "tool": "pay", "stage": "running"}]
-PAY = Waiting(
+PAY = PendingApproval(
     call_id="t1c1",
     kind="call",
     tool="pay",
@@ -135,21 +135,26 @@ def test_a_conversation_waits_for_a_message() -> None:
 @pytest.mark.parametrize(
     ("ending", "text", "why", "todo"),
     [
-        (Ending("stopped"), "A tool has ended it.", "", ""),
+        (RunEnding("stopped"), "A tool has ended it.", "", ""),
         (
-            Ending("failed", "model_error", "model_error: 401 no key"),
+            RunEnding("failed", "model_error", "model_error: 401 no key"),
             "It has failed: model_error.",
             "401 no key",
             "Check the model's endpoint",
         ),
-        (Ending("failed", "budget_exceeded", "maxTurns"), "It has failed: b", "maxTurns", "larger"),
-        (Ending("terminated", "terminated", "by\x1b[2J Bo"), "It was term", "by Bo", "may have"),
-        (Ending("cancelled", "cancelled", "it was"), "It was cancelled.", "it was", ""),
-        (Ending("timed_out", "timed_out", "long"), "It took longer", "long", "may have"),
-        (Ending("strange"), "It has ended: strange.", "", ""),
+        (
+            RunEnding("failed", "budget_exceeded", "maxTurns"),
+            "It has failed: b",
+            "maxTurns",
+            "larger",
+        ),
+        (RunEnding("terminated", "terminated", "by\x1b[2J Bo"), "It was term", "by Bo", "may have"),
+        (RunEnding("cancelled", "cancelled", "it was"), "It was cancelled.", "it was", ""),
+        (RunEnding("timed_out", "timed_out", "long"), "It took longer", "long", "may have"),
+        (RunEnding("strange"), "It has ended: strange.", "", ""),
     ],
 )
-def test_an_end_says_why_and_what_to_do(ending: Ending, text: str, why: str, todo: str) -> None:
+def test_an_end_says_why_and_what_to_do(ending: RunEnding, text: str, why: str, todo: str) -> None:
     seen = Seen(replace(KNOWN, ended=AT), {"calls": CALLS}, ending=ending, answered=True)
     [one] = now(seen, Teller("order-7").name)
     assert one.text.startswith(text)
@@ -184,7 +189,7 @@ def test_what_is_used_is_told_and_what_is_not_known_is_not_zero() -> None:
 
 def test_what_a_run_had_used_that_failed_is_told_without_a_worker() -> None:
     spent = Spent(turns=1, calls=0, usage=Usage(input_tokens=9, output_tokens=1))
-    seen = Seen(KNOWN, ending=Ending("failed", "model_error", "m", spent=spent))
+    seen = Seen(KNOWN, ending=RunEnding("failed", "model_error", "m", spent=spent))
     assert used(seen) == "1 turn, 0 calls, 9 tokens in, 1 out, cost unknown"
 
 

@@ -14,7 +14,7 @@ from holdfast.web.run.description import Known
 from holdfast.web.run.routes import Live
 from holdfast.web.run.snapshot import Seen
 from holdfast.web.run.view import MAX_OUTPUT_CHARS, View, states, view
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 AT = datetime(2026, 3, 1, 14, 3, tzinfo=UTC)
 
@@ -32,7 +32,7 @@ class NoDelegates:
 async def shown(known: Known, **more: Any) -> View:
     """What is shown of it."""
     server: Any = NoDelegates()
-    return await view(Parts(server), Seen(known, **more, answered=True))
+    return await view(Services(server), Seen(known, **more, answered=True))
 
 
 def notice(n: int) -> dict[str, Any]:
@@ -90,4 +90,4 @@ async def test_what_is_earlier_is_not_taken_for_nothing_where_nobody_answers(
     monkeypatch.setattr(routes, "see", silent)
     asked = {"type": "http", "query_string": b"before=9", "path_params": {"run": "a"}}
     with pytest.raises(NoWorkerError):
-        await Live(Parts(nowhere)).earlier(Request(asked))
+        await Live(Services(nowhere)).earlier(Request(asked))

@@ -21,9 +21,9 @@ from holdfast.web.auth import oidc_state
 from holdfast.web.auth.bearer import Bearer
 from holdfast.web.auth.oidc import SignIn
 from holdfast.web.auth.oidc_provider import MAX_ANSWER_BYTES, METADATA
-from holdfast.web.auth.oidc_provider import Provider as Known
-from holdfast.web.auth.sealed_text import Seal
-from holdfast.web.services import Parts
+from holdfast.web.auth.oidc_provider import OidcProvider as Known
+from holdfast.web.auth.sealed_text import TextSealer
+from holdfast.web.services import Services
 from tests.inbox.conftest import Clock
 from tests.inbox.pages_of_test import pages
 from tests.inbox.provider import CLIENT, Provider, others_provider, provider
@@ -44,10 +44,10 @@ class Inboxes:
     async def open(self, issuer: str, secret: str | None = SECRET, **settings: Any) -> Stage:
         """One to which nobody is signed in."""
         http = await self._stack.enter_async_context(httpx.AsyncClient())
-        seal = Seal(None, self._clock)
+        seal = TextSealer(None, self._clock)
         said = Oidc.model_validate({"issuer": issuer, "clientId": CLIENT, **settings})
         way = SignIn(seal, said, Known(said, secret, http, self._clock))
-        made = opened(Parts(self._client), way, Bearer(seal, []), app=pages())
+        made = opened(Services(self._client), way, Bearer(seal, []), app=pages())
         return await self._stack.enter_async_context(made)
 
 

@@ -14,8 +14,8 @@ from holdfast.schemas.errors import ErrorCode
 from holdfast.web.api.api_request import Asked
 from holdfast.web.api.runs import say
 from holdfast.web.auth.person import Person
-from holdfast.web.http.problems import Problem
-from holdfast.web.services import Parts
+from holdfast.web.http.problems import HttpProblem
+from holdfast.web.services import Services
 
 MESSAGE = {"role": "user", "content": "Hurry."}
 
@@ -45,7 +45,7 @@ class Listening:
         self.told.append(told)
 
 
-def asked(parts: Parts, prefer: bytes) -> Asked:
+def asked(parts: Services, prefer: bytes) -> Asked:
     """Ann's request to say something."""
 
     async def receive() -> Any:
@@ -66,8 +66,8 @@ async def said(
 ) -> tuple[int, Any, list[Any]]:
     """What is answered, and what the run was told besides."""
     run = Listening(answer)
-    monkeypatch.setattr(Parts, "run", lambda self, run_id: run)
-    response = await say(asked(Parts(nowhere), prefer))
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
+    response = await say(asked(Services(nowhere), prefer))
     return response.status_code, json.loads(bytes(response.body)), run.told
 
 
@@ -112,6 +112,6 @@ async def test_who_does_not_wait_is_not_kept_waiting(
 async def test_what_will_not_be_answered_says_so(
     nowhere: Client, monkeypatch: pytest.MonkeyPatch, kind: str, code: str
 ) -> None:
-    with pytest.raises(Problem, match="so it is") as problem:
+    with pytest.raises(HttpProblem, match="so it is") as problem:
         await said(refusal(kind), nowhere, monkeypatch)
     assert problem.value.code == code

@@ -9,13 +9,13 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.signing import Signer
-from holdfast.schemas.decision import Decided, Decision, Receipt, Waiting
+from holdfast.schemas.decision import Decided, Decision, PendingApproval, Receipt
 from holdfast.web.api.api_request import Asked
 from holdfast.web.api.runs import decide
 from holdfast.web.auth.person import Person
 from holdfast.web.decision_sender import send
-from holdfast.web.http.problems import Problem
-from holdfast.web.services import Parts
+from holdfast.web.http.problems import HttpProblem
+from holdfast.web.services import Services
 from tests.inbox.test_live_now import PAY
 
 TOKEN = "of.somebody.else"
@@ -35,7 +35,7 @@ class Hearing:
     async def describe(self) -> None:
         """It is there."""
 
-    async def waiting(self) -> list[Waiting]:
+    async def waiting(self) -> list[PendingApproval]:
         """What waits."""
         return [self.one]
 
@@ -50,7 +50,7 @@ def decision(**more: Any) -> dict[str, Any]:
     return {"callId": "t1c1", "decision": "approve", **more}
 
 
-def asked(parts: Parts, **sent: Any) -> Asked:
+def asked(parts: Services, **sent: Any) -> Asked:
     """Ann's request to decide."""
 
     async def receive() -> Any:
@@ -62,9 +62,9 @@ def asked(parts: Parts, **sent: Any) -> Asked:
 
 
 @pytest.fixture
-def parts(nowhere: Client) -> Parts:
+def parts(nowhere: Client) -> Services:
     """An inbox that has a key to sign with."""
-    return Parts(nowhere, Signer(Ed25519PrivateKey.generate()))
+    return Services(nowhere, Signer(Ed25519PrivateKey.generate()))
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def parts(nowhere: Client) -> Parts:
     ],
 )
 async def test_the_inbox_signs_what_has_to_be_and_nobody_has_signed(
-    parts: Parts,
+    parts: Services,
     monkeypatch: pytest.MonkeyPatch,
     signed: bool,
     sent: dict[str, Any],
     is_signed: bool,
 ) -> None:
     run = Hearing(signed=signed)
-    monkeypatch.setattr(Parts, "run", lambda self, run_id: run)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
 
     await send(parts, "r", run.one, Decision.model_validate(decision(**sent)))
 
@@ -95,14 +95,14 @@ async def test_the_inbox_signs_what_has_to_be_and_nobody_has_signed(
     ("token", "by", "groups"), [(None, "ann", ["finance"]), (TOKEN, None, [])], ids=["own", "token"]
 )
 async def test_it_is_decided_by_whoever_sends_it_or_has_signed_it(
-    parts: Parts,
+    parts: Services,
     monkeypatch: pytest.MonkeyPatch,
     token: str | None,
     by: str | None,
     groups: list[str],
 ) -> None:
     run = Hearing(signed=False)
-    monkeypatch.setattr(Parts, "run", lambda self, run_id: run)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
 
     await decide(asked(parts, by="eve", groups=["boss"], token=token))
 
@@ -111,12 +111,12 @@ async def test_it_is_decided_by_whoever_sends_it_or_has_signed_it(
 
 
 async def test_nothing_is_signed_for_somebody_that_was_changed_before_they_say_they_saw_it(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch
+    parts: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Hearing(**CHANGED)
-    monkeypatch.setattr(Parts, "run", lambda self, run_id: run)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
 
-    with pytest.raises(Problem, match="changed since it was asked") as refused:
+    with pytest.raises(HttpProblem, match="changed since it was asked") as refused:
         await decide(asked(parts))
 
     assert (refused.value.code, run.heard) == ("invalid_decision", [])
@@ -127,10 +127,10 @@ async def test_nothing_is_signed_for_somebody_that_was_changed_before_they_say_t
 
 @pytest.mark.parametrize("waiting", [{}, {**CHANGED, "signed": False}], ids=["same", "unsigned"])
 async def test_what_nobody_has_changed_or_signs_may_be_approved_without_a_digest(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch, waiting: dict[str, Any]
+    parts: Services, monkeypatch: pytest.MonkeyPatch, waiting: dict[str, Any]
 ) -> None:
     run = Hearing(**waiting)
-    monkeypatch.setattr(Parts, "run", lambda self, run_id: run)
+    monkeypatch.setattr(Services, "run", lambda self, run_id: run)
 
     await decide(asked(parts))
 

@@ -9,20 +9,20 @@ import httpx
 import pytest
 import yaml
 
-from holdfast.web.inbox_settings import Settings, SettingsError, load
+from holdfast.web.inbox_settings import LoadedInboxSettings, SettingsError, load
 from tests.support.signing import Signer, write_keys
 
 OIDC = {"issuer": "https://login.example", "clientId": "inbox"}
 PROXY = {"userHeader": "X-User", "networks": ["10.0.0.0/8"]}
 
-Load = Callable[..., Settings]
+Load = Callable[..., LoadedInboxSettings]
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Load:
     """Loads settings that a file says."""
 
-    def read_(said: Any, **environ: str) -> Settings:
+    def read_(said: Any, **environ: str) -> LoadedInboxSettings:
         file = tmp_path / "inbox.yaml"
         file.write_text(said if isinstance(said, str) else yaml.safe_dump(said))
         return load(file, environ, httpx.AsyncClient())

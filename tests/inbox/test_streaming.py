@@ -11,14 +11,14 @@ from temporalio.client import Client
 
 from holdfast.client.command_errors import EncryptedError
 from holdfast.client.stream.deltas import Frame
-from holdfast.client.stream.frames import Remark
+from holdfast.client.stream.frames import StreamNotice
 from holdfast.web.api import event_stream as of_runs
 from holdfast.web.api.api_request import Asked
 from holdfast.web.api.event_stream import Streams
 from holdfast.web.http import session_streams, streaming
 from holdfast.web.http.session_streams import Bounded
 from holdfast.web.http.streaming import EventStream, Room, frame
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 
 async def _never(*_: Any) -> Any:
@@ -57,9 +57,9 @@ async def test_who_asks_for_the_head_alone_holds_no_stream(
         async def describe(self) -> None:
             """It is there."""
 
-    monkeypatch.setattr(Parts, "run", lambda self, run_id: There())
+    monkeypatch.setattr(Services, "run", lambda self, run_id: There())
     asked = Request({"type": "http", "method": method, "headers": [], "query_string": b""})
-    answer = await Streams().answer(Asked(asked, Parts(nowhere), "r"))
+    answer = await Streams().answer(Asked(asked, Services(nowhere), "r"))
     assert isinstance(answer, EventStream) == holds
     assert answer.headers["content-type"].startswith(streaming.MEDIA_TYPE)
 
@@ -67,8 +67,8 @@ async def test_who_asks_for_the_head_alone_holds_no_stream(
 async def test_why_nothing_comes_is_said_in_a_line_that_is_no_event() -> None:
     forged = "no worker\n\nevent: done\ndata: {}"
 
-    async def told() -> AsyncGenerator[Frame | Remark, None]:
-        yield Remark(forged)
+    async def told() -> AsyncGenerator[Frame | StreamNotice, None]:
+        yield StreamNotice(forged)
         raise EncryptedError(forged, "name its key")
 
     found = [each async for each in of_runs._written(told())]

@@ -11,7 +11,7 @@ from temporalio.client import Client
 
 from examples.local_model.serve import serve
 from examples.support_desk import shop, tools
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.model.mind import ENDPOINT, MESSAGES_ENDPOINT, Desk
 
 
@@ -39,7 +39,7 @@ async def desk(
             }
         )
     )
-    settings = Settings(
+    settings = WorkerSettings(
         tools=[str(Path(tools.__file__))],
         endpoints=endpoints,
         task_queue=f"model-{uuid.uuid4().hex[:8]}",

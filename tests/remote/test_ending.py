@@ -7,12 +7,12 @@ from temporalio import exceptions
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutType
 
-from holdfast.client.result import Ending, of_failure, of_result
+from holdfast.client.result import RunEnding, of_failure, of_result
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import Spent
 
 
-def ended(cause: BaseException) -> Ending:
+def ended(cause: BaseException) -> RunEnding:
     """A run that ended so."""
     return of_failure(WorkflowFailureError(cause=cause))
 
@@ -25,23 +25,23 @@ SPENT = Spent(turns=3, calls=2, usage=Usage(input_tokens=7))
     [
         (
             ApplicationError("too dear", SPENT.to_json(), type="budget_exceeded"),
-            Ending("failed", "budget_exceeded", "too dear", spent=SPENT),
+            RunEnding("failed", "budget_exceeded", "too dear", spent=SPENT),
         ),
-        (ApplicationError("no", type="denied"), Ending("failed", "denied", "no")),
-        (ApplicationError("no", "a text", type="x"), Ending("failed", "x", "no")),
-        (ApplicationError("no", {"turns": "?"}, type="x"), Ending("failed", "x", "no")),
-        (CancelledError(), Ending("cancelled", "cancelled", "the run was cancelled")),
-        (TerminatedError("enough"), Ending("terminated", "terminated", "enough")),
-        (TerminatedError(""), Ending("terminated", "terminated", "the run was terminated")),
+        (ApplicationError("no", type="denied"), RunEnding("failed", "denied", "no")),
+        (ApplicationError("no", "a text", type="x"), RunEnding("failed", "x", "no")),
+        (ApplicationError("no", {"turns": "?"}, type="x"), RunEnding("failed", "x", "no")),
+        (CancelledError(), RunEnding("cancelled", "cancelled", "the run was cancelled")),
+        (TerminatedError("enough"), RunEnding("terminated", "terminated", "enough")),
+        (TerminatedError(""), RunEnding("terminated", "terminated", "the run was terminated")),
         (
             exceptions.TimeoutError(
                 "late", type=TimeoutType.START_TO_CLOSE, last_heartbeat_details=[]
             ),
-            Ending("timed_out", "timed_out", "the run took longer than it was given"),
+            RunEnding("timed_out", "timed_out", "the run took longer than it was given"),
         ),
     ],
 )
-def test_each_end_has_its_name(cause: BaseException, ending: Ending) -> None:
+def test_each_end_has_its_name(cause: BaseException, ending: RunEnding) -> None:
     assert ended(cause) == ending
     assert ended(cause).exit_code == 1
 

@@ -13,13 +13,13 @@ from holdfast.client.command_errors import (
     EncryptedError,
     NoWorkerError,
 )
-from holdfast.client.result import Ending
-from holdfast.client.run_handle import Entry, Look, RemoteRun, Streaming
+from holdfast.client.result import RunEnding
+from holdfast.client.run_handle import Entry, RunDescription, RunHandle, Streaming
 from holdfast.client.stream import frames as stream
-from holdfast.client.stream.cursor import Position
+from holdfast.client.stream.cursor import StreamCursor
 from holdfast.client.stream.deltas import Frame
-from holdfast.client.stream.frames import Remark, frames
-from holdfast.client.stream.polling import Pace
+from holdfast.client.stream.frames import StreamNotice, frames
+from holdfast.client.stream.polling import PollInterval
 from holdfast.schemas import names
 
 TURN: Entry = {"type": "turn_start", "turn": 1}
@@ -47,20 +47,20 @@ class Step:
 
 
 @dataclass
-class Told(RemoteRun):
+class Told(RunHandle):
     """A run that is looked at step by step; the last is seen again and again."""
 
     steps: list[Step]
     now: Step = field(default_factory=Step)
     looks: int = 0
 
-    async def look(self) -> Look:
+    async def look(self) -> RunDescription:
         at = min(self.looks, len(self.steps) - 1)
         self.now, self.looks = self.steps[at], self.looks + 1
         if self.now.lost is not None:
             raise self.now.lost
         saying = Streaming("1/1", 1, self.now.saying, 0, []) if self.now.saying else None
-        return Look(("r", at), self.now.closed, busy=False, streaming=saying)
+        return RunDescription(("r", at), self.now.closed, busy=False, streaming=saying)
 
     async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
         if self.now.silent is not None:
@@ -70,23 +70,23 @@ class Told(RemoteRun):
             if n > after:
                 yield {"n": n, **entry}
 
-    async def ended(self, *, whole: bool = True) -> Ending:
-        return Ending("terminated", "terminated", "the run was terminated")
+    async def ended(self, *, whole: bool = True) -> RunEnding:
+        return RunEnding("terminated", "terminated", "the run was terminated")
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No look waits for the next."""
-    monkeypatch.setattr(Pace, "next", lambda *_, **__: 0)
+    monkeypatch.setattr(PollInterval, "next", lambda *_, **__: 0)
     monkeypatch.setattr(stream, "SLOWEST_SECONDS", 0)
 
 
 async def told(*steps: Step, after: str = "0") -> list[str]:
     """What somebody is told who begins after a frame: the types, of tokens the text as well."""
     found = []
-    async for one in frames(Told(list(steps)), Position.read(after)):
+    async for one in frames(Told(list(steps)), StreamCursor.read(after)):
         match one:
-            case Remark(text):
+            case StreamNotice(text):
                 found.append(f"({text.partition(';')[0]})")
             case Frame(type="token", data={"text": text}):
                 found.append(f"token {text}")
@@ -143,7 +143,7 @@ async def test_an_answer_that_is_too_large_for_a_page_is_not_told_in_part() -> N
 
 async def test_whoever_comes_back_is_told_the_rest_and_nothing_twice() -> None:
     log = [TURN, said("I will."), CALL, DONE]
-    middle = Position(1).in_attempt(1).told("I w")
+    middle = StreamCursor(1).in_attempt(1).told("I w")
     assert await told(Step(log, closed=True), after=str(middle)) == [
         *("token ill.", "tool_call", "done"),
     ]
@@ -153,7 +153,7 @@ async def test_whoever_comes_back_is_told_the_rest_and_nothing_twice() -> None:
 
 
 async def test_an_end_that_the_run_could_not_write_is_told_and_is_the_last() -> None:
-    ended = frames(Told([Step([TURN], closed=True)]), Position())
+    ended = frames(Told([Step([TURN], closed=True)]), StreamCursor())
     found = [one async for one in ended if isinstance(one, Frame)]
     assert [one.type for one in found] == ["turn_start", "error"]
     assert str(found[-1].position) == "1.end"

@@ -10,7 +10,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionCount
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.command_errors import CommandError
-from holdfast.client.run_lists import ANSWER, LacksAttributesError, Wanted, counted, listed
+from holdfast.client.run_lists import ANSWER, LacksAttributesError, RunFilter, counted, listed
 from holdfast.client.visibility import waiting_count_and_oldest
 from holdfast.schemas import names
 
@@ -65,4 +65,4 @@ async def test_where_nobody_knows_since_when_it_is_known_how_many_wait() -> None
 
 
 def test_nothing_that_cannot_be_seen_is_searched_for() -> None:
-    assert Wanted(agent="a\x1b[2J\u202eb").terms() == f' AND {names.AGENT_NAME} = "ab"'
+    assert RunFilter(agent="a\x1b[2J\u202eb").terms() == f' AND {names.AGENT_NAME} = "ab"'

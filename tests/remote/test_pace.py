@@ -2,11 +2,16 @@
 
 from itertools import pairwise
 
-from holdfast.client.stream.polling import BUSY_SECONDS, FASTEST_SECONDS, SLOWEST_SECONDS, Pace
+from holdfast.client.stream.polling import (
+    BUSY_SECONDS,
+    FASTEST_SECONDS,
+    SLOWEST_SECONDS,
+    PollInterval,
+)
 
 
 def test_it_slows_down_within_bounds_and_is_fast_again_when_something_moves() -> None:
-    pace = Pace()
+    pace = PollInterval()
     still = [pace.next(moved=False, busy=False) for _ in range(20)]
     assert all(one < other or one == SLOWEST_SECONDS for one, other in pairwise(still))
     assert still[-1] == SLOWEST_SECONDS

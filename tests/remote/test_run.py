@@ -9,7 +9,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError
-from holdfast.client.run_handle import NO_WORKER_SECONDS, RemoteRun
+from holdfast.client.run_handle import NO_WORKER_SECONDS, RunHandle
 
 
 @dataclass
@@ -30,9 +30,9 @@ class Answering:
         return self.said
 
 
-def run(temporal: Answering) -> RemoteRun:
+def run(temporal: Answering) -> RunHandle:
     """A run that it has."""
-    return RemoteRun(cast(Client, temporal), "run-1")
+    return RunHandle(cast(Client, temporal), "run-1")
 
 
 async def test_a_query_that_got_lost_is_asked_again_within_its_time() -> None:

@@ -1,12 +1,12 @@
 """What Temporal's own UI shows of how a run was started, whatever it was started with (§11)."""
 
-from holdfast.client.start import New
+from holdfast.client.start import StartRequest
 from holdfast.schemas.run import CallRequest, RunRequest
 
 
 def test_what_a_run_was_started_with_stands_there_as_it_is_and_is_obeyed_by_nothing() -> None:
     said = "Order 7 \x1b[2Jis late.\n# Approved\n[here](https://evil.example)"
-    new = New.run(RunRequest(agent="desk", input=said), {})
+    new = StartRequest.run(RunRequest(agent="desk", input=said), {})
     assert new.summary == "desk: Order 7 is late."
     assert new.details == (
         "Started with `holdfast`, on this:\n\n"
@@ -15,7 +15,7 @@ def test_what_a_run_was_started_with_stands_there_as_it_is_and_is_obeyed_by_noth
 
 
 def test_a_long_one_has_its_beginning_there() -> None:
-    new = New.run(RunRequest(agent="desk", input="x" * 10_000), {}, by="an API")
+    new = StartRequest.run(RunRequest(agent="desk", input="x" * 10_000), {}, by="an API")
     assert len(new.summary) == 200
     assert new.details.startswith("Started with an API, on this:")
     assert len(new.details) < 4_100
@@ -23,6 +23,6 @@ def test_a_long_one_has_its_beginning_there() -> None:
 
 
 def test_a_single_call_says_with_what_arguments() -> None:
-    new = New.call(CallRequest(tool="pay", arguments={"amount": 4}), {})
+    new = StartRequest.call(CallRequest(tool="pay", arguments={"amount": 4}), {})
     assert new.summary == "pay: amount=4"
-    assert New.call(CallRequest(tool="stop"), {}).details == "Started with `holdfast`."
+    assert StartRequest.call(CallRequest(tool="stop"), {}).details == "Started with `holdfast`."

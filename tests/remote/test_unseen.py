@@ -9,7 +9,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client import run_handle as remote_run
 from holdfast.client.command_errors import NoWorkerError
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from tests.support.house import SIDE_BY_SIDE, house
 from tests.support.model_server import Answer
 
@@ -35,9 +35,9 @@ class Overlooking(Interceptor):
         return Queries(next_)
 
 
-def overlooked(client: Client, run_id: str, overlooking: Overlooking) -> RemoteRun:
+def overlooked(client: Client, run_id: str, overlooking: Overlooking) -> RunHandle:
     """A run, by a client whose server overlooks workers."""
-    return RemoteRun(Client(**(client.config() | {"interceptors": [overlooking]})), run_id)
+    return RunHandle(Client(**(client.config() | {"interceptors": [overlooking]})), run_id)
 
 
 async def test_a_worker_that_is_overlooked_is_asked_again(client: Client, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from holdfast.activities.interceptors.results import SizeInterceptor
+from holdfast.activities.interceptors.results import ResultInterceptor
 from holdfast.hosting.temporal import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import is_for_store, keeper
@@ -105,7 +105,7 @@ async def queue(client: Client, root: Path) -> AsyncIterator[str]:
         task_queue=named,
         workflows=[Run, Others],
         activities=[large, length],
-        interceptors=[SizeInterceptor(keeper(keeping.data_converter))],
+        interceptors=[ResultInterceptor(keeper(keeping.data_converter))],
         max_cached_workflows=0,
     ):
         yield named

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.client.run_lists import having
 from holdfast.hosting.resources import load
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, serve
 
@@ -200,7 +200,7 @@ async def house(
         async with before(model.url) as url:
             endpoints = folder / f"{task_queue}.yaml"
             endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{url}', timeout: 20s}}\n")
-            made = Settings(
+            made = WorkerSettings(
                 endpoints=endpoints,
                 task_queue=task_queue,
                 **{

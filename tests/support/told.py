@@ -14,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.schemas.decision import Decided, Waiting
+from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.settings.notify import News
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-WAITING = Waiting(
+WAITING = PendingApproval(
     call_id="t2c1",
     kind="call",
     tool="refund",

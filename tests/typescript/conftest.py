@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.support.house import Answers, House, OpenHouse
 from tests.support.model_server import serve
 from tests.typescript.payments import EXAMPLE, Payments
@@ -39,7 +39,7 @@ async def open_house(client: Client, tmp_path: Path, tools: Path) -> AsyncIterat
             model = stack.enter_context(serve(answers))
             endpoints = tmp_path / "endpoints.yaml"
             endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}'}}\n")
-            settings = Settings(catalog=tools.parent, endpoints=endpoints, task_queue=queue)
+            settings = WorkerSettings(catalog=tools.parent, endpoints=endpoints, task_queue=queue)
             await stack.enter_async_context(await build_worker(client, settings))
             return House(client, queue, model)
 

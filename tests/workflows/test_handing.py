@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.activities.model.conversation_cache import Run
-from holdfast.activities.model.page_prefetch import Handing
-from holdfast.activities.model.run_queries import QueriedPages
-from holdfast.schemas.internal.model_request import Page, PageOf
+from holdfast.activities.model.conversation_cache import RunKey
+from holdfast.activities.model.page_prefetch import PagePrefetch
+from holdfast.activities.model.run_queries import PageQueries
+from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from tests.support.house import OpenHouse
 from tests.support.model_server import Answer
 from tests.workflows.test_latent import ASKS, GOOD, MOOD
@@ -17,16 +17,18 @@ SAID = [ASKS, GOOD, Answer("done")]
 
 
 @pytest.fixture
-def queried(monkeypatch: pytest.MonkeyPatch) -> list[PageOf]:
+def queried(monkeypatch: pytest.MonkeyPatch) -> list[ConversationPageRequest]:
     """What runs are asked for, from now on."""
-    asked: list[PageOf] = []
-    page = QueriedPages.page
+    asked: list[ConversationPageRequest] = []
+    page = PageQueries.page
 
-    async def watched(self: QueriedPages, run: Run, want: PageOf) -> Page:
+    async def watched(
+        self: PageQueries, run: RunKey, want: ConversationPageRequest
+    ) -> ConversationPage:
         asked.append(want)
         return await page(self, run, want)
 
-    monkeypatch.setattr(QueriedPages, "page", watched)
+    monkeypatch.setattr(PageQueries, "page", watched)
     return asked
 
 
@@ -38,7 +40,7 @@ def answers() -> Any:
 
 @pytest.mark.parametrize("cached", [0, 10])
 async def test_nothing_is_queried_with_or_without_the_workflow_cache(
-    open_house: OpenHouse, queried: list[PageOf], cached: int
+    open_house: OpenHouse, queried: list[ConversationPageRequest], cached: int
 ) -> None:
     house = await open_house(answers(), max_cached_workflows=cached)
     result = await (await house.start([MOOD])).result()
@@ -47,13 +49,13 @@ async def test_nothing_is_queried_with_or_without_the_workflow_cache(
 
 
 async def test_without_what_is_handed_over_the_same_is_asked(
-    open_house: OpenHouse, queried: list[PageOf], monkeypatch: pytest.MonkeyPatch
+    open_house: OpenHouse, queried: list[ConversationPageRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house = await open_house(answers())
     await (await house.start([MOOD])).result()
     handed, house.model.requests[:] = list(house.model.requests), []
 
-    monkeypatch.setattr(Handing, "hand_over", lambda *_: None)
+    monkeypatch.setattr(PagePrefetch, "hand_over", lambda *_: None)
     house = await open_house(answers())
     await (await house.start([MOOD])).result()
     assert house.model.requests == handed

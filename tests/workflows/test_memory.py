@@ -15,9 +15,9 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.testing import ActivityEnvironment
 
-from holdfast.activities.memory_access import Memories
-from holdfast.activities.model.run_queries import Queries
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.activities.memory_access import MemoryActivities
+from holdfast.activities.model.run_queries import RunQueries
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas.internal import memory
 from holdfast.schemas.internal.memory import (
     EMPTY,
@@ -41,14 +41,14 @@ class Desk:
         self.owner = MemoryOwner(agent=self.task_queue)
         self.handle = client.get_workflow_handle(self.owner.workflow_id)
         # Those of three workers.
-        self._activities = [Memories(client, Queries(client)) for _ in range(3)]
+        self._activities = [MemoryActivities(client, RunQueries(client)) for _ in range(3)]
         self._endpoints = folder / "endpoints.yaml"
         self._endpoints.write_text("{}")
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[None]:
         """A worker that keeps nothing between two workflow tasks."""
-        settings = Settings(
+        settings = WorkerSettings(
             endpoints=self._endpoints, task_queue=self.task_queue, max_cached_workflows=0
         )
         async with await build_worker(self.client, settings):

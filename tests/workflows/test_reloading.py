@@ -168,7 +168,7 @@ async def test_other_endpoints_need_a_restart_and_a_worker_says_so(
 
 async def test_looking_begins_and_ends_with_the_worker(client: Client, tmp_path: Path) -> None:
     def looking() -> set[asyncio.Task[Any]]:
-        return {task for task in asyncio.all_tasks() if "Reloading.go_on" in repr(task)}
+        return {task for task in asyncio.all_tasks() if "CatalogReloader.go_on" in repr(task)}
 
     async def begun() -> set[asyncio.Task[Any]]:
         return looking() - before

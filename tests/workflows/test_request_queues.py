@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.hosting.temporal import connect
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
 from holdfast.workflows.commands import failures
 from tests.support.eventually import eventually
@@ -31,9 +31,9 @@ Asked = Callable[[int, dict[str, Any]], Answer]
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path) -> WorkerSettings:
     """What the workers of a test have in common, but for where their model is."""
-    return Settings(
+    return WorkerSettings(
         tools=[str(TOOLS)],
         endpoints=tmp_path / "endpoints.yaml",
         task_queue=f"queue-{tmp_path.name}",
@@ -43,7 +43,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @asynccontextmanager
 async def houses(
-    client: Client, settings: Settings, answer: Asked, *, limit: int | None, workers: int = 1
+    client: Client, settings: WorkerSettings, answer: Asked, *, limit: int | None, workers: int = 1
 ) -> AsyncIterator[House]:
     """So many workers of one task queue, whose model takes so many requests a minute."""
     assert settings.endpoints is not None
@@ -72,7 +72,7 @@ class Clock:
 
 
 async def test_two_workers_together_make_no_more_requests_than_their_endpoint_takes(
-    client: Client, settings: Settings
+    client: Client, settings: WorkerSettings
 ) -> None:
     clock = Clock()
     async with houses(client, settings, clock, limit=240, workers=2) as house:
@@ -85,7 +85,7 @@ async def test_two_workers_together_make_no_more_requests_than_their_endpoint_ta
 
 
 async def test_who_asks_for_one_does_not_wait_behind_who_asks_for_many(
-    client: Client, settings: Settings
+    client: Client, settings: WorkerSettings
 ) -> None:
     clock = Clock()
     async with houses(client, settings, clock, limit=60) as house:
@@ -104,7 +104,7 @@ async def test_who_asks_for_one_does_not_wait_behind_who_asks_for_many(
 
 
 async def test_requests_wait_in_their_endpoints_queue_and_all_else_stays_in_the_workers(
-    client: Client, settings: Settings
+    client: Client, settings: WorkerSettings
 ) -> None:
     refusals = [Answer(status=429, headers={"retry-after-ms": "100"})]
 
@@ -134,7 +134,7 @@ async def test_requests_wait_in_their_endpoints_queue_and_all_else_stays_in_the_
 
 
 async def test_a_request_without_a_limit_waits_for_nobody(
-    client: Client, settings: Settings
+    client: Client, settings: WorkerSettings
 ) -> None:
     async with houses(client, settings, lambda *_: Answer("done"), limit=None) as house:
         run = await house.start(principal={"id": "ada"})
@@ -152,7 +152,7 @@ async def scheduled(run: Run, activity: str) -> list[ActivityTaskScheduledEventA
 
 
 async def test_a_run_goes_on_where_its_endpoint_has_no_limit_any_more(
-    client: Client, settings: Settings
+    client: Client, settings: WorkerSettings
 ) -> None:
     def answer(turn: int, _: dict[str, Any]) -> Answer:
         return Answer(calls=[call("charge", order_id="7")]) if turn == 1 else Answer("done")

@@ -16,9 +16,9 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.client import run_handle as remote_run
-from holdfast.hosting.deployment import Version, unrouted
+from holdfast.hosting.deployment import DeploymentVersion, unrouted
 from holdfast.hosting.dev_server import temporal_binary
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
 from tests.support import tools
 from tests.support.command import holdfast
@@ -68,12 +68,12 @@ class Rollout:
 
     async def start(self, build: str) -> AsyncExitStack:
         """Start a worker of a build in this process; it is stopped by closing what is given."""
-        settings = Settings(
+        settings = WorkerSettings(
             endpoints=self._folder / "endpoints.yaml",
             catalog=self._folder / "catalog",
             tools=[str(self._module(build))],
             task_queue=self.name,
-            version=Version(self.name, build),
+            version=DeploymentVersion(self.name, build),
             max_cached_workflows=0,
         )
         worker = await build_worker(self.house.client, settings)
@@ -282,7 +282,7 @@ async def test_nothing_begins_before_a_build_is_current(rollout: Rollout) -> Non
     told = f"holdfast: the workers on task queue {rollout.name} are of no build that is current; "
     assert (said.code, said.err[: len(told)]) == (3, told)
     _, _, make = said.err.strip().partition("make one so: temporal ")
-    version = Version(rollout.name, "1")
+    version = DeploymentVersion(rollout.name, "1")
     # It is known of once it has polled.
     assert await eventually(lambda: unrouted(rollout.house.client, version))
     assert await rollout.temporal(*make.split(), "--yes") == 0

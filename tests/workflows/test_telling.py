@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.schemas.settings.notify import Listener
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.publishing import notifier
-from holdfast.workflows.publishing.notifier import Notifying
+from holdfast.workflows.publishing.notifier import ApprovalNotifier
 from tests.engine.asking import approve, asks, decides, open_question
 from tests.engine.driver import FACTS, Play
 
@@ -56,10 +56,10 @@ def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Deaf]:
     found.fails.set()
 
 
-def telling(play: Play, *channels: str) -> Notifying:
+def telling(play: Play, *channels: str) -> ApprovalNotifier:
     """What tells people of a run in these channels."""
     listeners = [Listener(name=name, on=ON) for name in channels]
-    return Notifying(play.run, FACTS.model_copy(update={"notifiers": listeners}))
+    return ApprovalNotifier(play.run, FACTS.model_copy(update={"notifiers": listeners}))
 
 
 async def begun() -> None:

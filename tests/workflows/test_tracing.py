@@ -21,7 +21,7 @@ from temporalio.converter import PayloadConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-from holdfast.schemas.internal.tracing import HEADER, Told, Tracing
+from holdfast.schemas.internal.tracing import HEADER, SpanBatch, Tracing
 from holdfast.workflows.publishing.trace import Trace, _record
 from tests.engine.driver import FACTS, NOON, Play, says, tool
 from tests.engine.driver import call as asks
@@ -307,7 +307,7 @@ async def test_what_is_being_written_down_is_not_called_off(
 ) -> None:
     written = asyncio.get_running_loop().create_future()
     monkeypatch.setattr(workflow, "start_local_activity", lambda *_, **__: written)
-    telling = _record(Told(trace_id="a" * 32, flags="01"))
+    telling = _record(SpanBatch(trace_id="a" * 32, flags="01"))
     telling.cancel()
     await asyncio.sleep(0)
     assert telling.cancelled()

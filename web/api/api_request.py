@@ -9,15 +9,15 @@ from typing import Any, Final, NoReturn, TypeVar
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from holdfast.schemas import names
 from holdfast.schemas.base import Strict
-from holdfast.validation.problems import faults_of, told
+from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.web.auth.person import Person, person_of
-from holdfast.web.http.problems import Problem
+from holdfast.web.http.problems import HttpProblem
 from holdfast.web.http.request_body import body_of
 from holdfast.web.http.routing import NUMBER
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 # Temporal takes as much at a time.
 MAX_BODY_BYTES: Final = 2_000_000
@@ -30,7 +30,7 @@ class Asked:
     """A request, and what it is answered with; `run_id` is the run that its address names."""
 
     request: Request
-    parts: Parts
+    parts: Services
     run_id: str
 
     @property
@@ -38,7 +38,7 @@ class Asked:
         """Who sends it."""
         return person_of(self.request)
 
-    async def run(self, *, listens: bool = False) -> RemoteRun:
+    async def run(self, *, listens: bool = False) -> RunHandle:
         """The run, where there is one; `listens`: something is to be said to it.
 
         Raises:
@@ -48,7 +48,9 @@ class Asked:
         found = await run.describe()
         if listens and found.workflow_type != names.AGENT_WORKFLOW:
             todo = "decide on it with `POST /runs/{run}/decisions`, or cancel it"
-            raise Problem("single_call", f"It is a single call, to which nothing is said; {todo}.")
+            raise HttpProblem(
+                "single_call", f"It is a single call, to which nothing is said; {todo}."
+            )
         return run
 
     async def said(self, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
@@ -68,9 +70,9 @@ def _said(body: bytes, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str
     try:
         return model.model_validate(value), value
     except ValidationError as error:
-        faults = faults_of(error, value, model)
-        sentence = f"That is no {what}: {told(faults)}."
-        raise Problem("invalid_request", sentence, faults=faults) from None
+        faults = problems_of(error, value, model)
+        sentence = f"That is no {what}: {summarize_problems(faults)}."
+        raise HttpProblem("invalid_request", sentence, faults=faults) from None
 
 
 def _read(body: bytes) -> Any:
@@ -79,7 +81,7 @@ def _read(body: bytes) -> Any:
         # Half a character cannot be sent on.
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise Problem("bad_request", "The body is no JSON; send one object in UTF-8.") from None
+        raise HttpProblem("bad_request", "The body is no JSON; send one object in UTF-8.") from None
     return value
 
 
@@ -97,5 +99,5 @@ def number_of(request: Request, name: str, default: int, least: int, most: int) 
     if given is None:
         return default
     if not re.fullmatch(NUMBER, given) or not least <= int(given) <= most:
-        raise Problem("bad_request", f"`{name}` is a whole number from {least} to {most}.")
+        raise HttpProblem("bad_request", f"`{name}` is a whole number from {least} to {most}.")
     return int(given)

@@ -14,12 +14,12 @@ from typing import Final
 from starlette.responses import Response
 
 from holdfast.client.command_errors import CommandError
-from holdfast.client.stream.cursor import Position
+from holdfast.client.stream.cursor import StreamCursor
 from holdfast.client.stream.deltas import Frame
-from holdfast.client.stream.frames import Remark, frames
+from holdfast.client.stream.frames import StreamNotice, frames
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.web.api.api_request import Asked
-from holdfast.web.http.problems import Problem, problem_of
+from holdfast.web.http.problems import HttpProblem, problem_of
 from holdfast.web.http.streaming import HEADERS, MEDIA_TYPE, EventStream, Room, comment, frame
 
 MAX_STREAMS: Final = 200
@@ -42,11 +42,11 @@ class Streams:
         if asked.request.method == "HEAD":
             return Response(media_type=MEDIA_TYPE, headers=HEADERS)
         if self._room.is_full:
-            raise Problem("too_many_streams", "Too many streams are open here; try again.")
+            raise HttpProblem("too_many_streams", "Too many streams are open here; try again.")
         return EventStream(self._room, _written(frames(run, position)))
 
 
-async def _written(told: AsyncGenerator[Frame | Remark, None]) -> AsyncGenerator[str, None]:
+async def _written(told: AsyncGenerator[Frame | StreamNotice, None]) -> AsyncGenerator[str, None]:
     """Frames as text."""
     async with aclosing(told):
         try:
@@ -54,16 +54,16 @@ async def _written(told: AsyncGenerator[Frame | Remark, None]) -> AsyncGenerator
                 yield _text(each)
         except CommandError as error:
             # It is asked for again, and then told as a problem.
-            yield _text(Remark(problem_of(error).detail))
+            yield _text(StreamNotice(problem_of(error).detail))
 
 
-def _text(each: Frame | Remark) -> str:
-    if isinstance(each, Remark):
+def _text(each: Frame | StreamNotice) -> str:
+    if isinstance(each, StreamNotice):
         return comment(one_line(each.text, _REMARK_CHARS))
     return frame(each.type, as_json(each.data), str(each.position))
 
 
-def _position(asked: Asked) -> Position:
+def _position(asked: Asked) -> StreamCursor:
     """Where the reader is: what their last frame says, or the address.
 
     Raises:
@@ -72,6 +72,6 @@ def _position(asked: Asked) -> Position:
     headers, query = asked.request.headers, asked.request.query_params
     said = headers.get("last-event-id") or query.get("after") or "0"
     try:
-        return Position.read(said)
+        return StreamCursor.read(said)
     except ValueError as error:
-        raise Problem("bad_request", f"`Last-Event-ID`: {error}.") from None
+        raise HttpProblem("bad_request", f"`Last-Event-ID`: {error}.") from None

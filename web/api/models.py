@@ -6,7 +6,7 @@ from pydantic import Field, JsonValue
 
 from holdfast.schemas import names
 from holdfast.schemas.base import Lenient, Strict
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.message import Content
 from holdfast.schemas.run import CallRequest, RunRequest, RunResult, Spent
 
@@ -50,7 +50,7 @@ class Started(Lenient):
     """The run's id."""
 
 
-class Answered(Lenient):
+class AnswerResponse(Lenient):
     """A conversation's answer to a message."""
 
     run: str
@@ -59,7 +59,7 @@ class Answered(Lenient):
     """What it answered."""
 
 
-class Failure(Lenient):
+class FailureResponse(Lenient):
     """Why a run failed."""
 
     code: str
@@ -92,7 +92,7 @@ class RunView(Lenient):
     """The runs of its delegates that are under way."""
     result: RunResult | None = None
     """What came of it."""
-    error: Failure | None = None
+    error: FailureResponse | None = None
     """Why it failed."""
     spent: Spent | None = None
     """What it had used when it failed, where that is known."""
@@ -123,7 +123,7 @@ class LogPage(Lenient):
 class Approvals(Lenient):
     """The calls of a run that wait for people."""
 
-    approvals: list[Waiting]
+    approvals: list[PendingApproval]
     """Each of them, whole."""
 
     def to_json(self) -> dict[str, Any]:

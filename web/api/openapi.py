@@ -13,7 +13,7 @@ from holdfast.schemas.publish import EVENTS, described
 from holdfast.web.api import models
 from holdfast.web.api.api_request import JSON, MAX_BODY_BYTES
 from holdfast.web.api.operations import Answer, Operation, Parameter
-from holdfast.web.http.problems import CODES, MEDIA_TYPE, Problem
+from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
 
 VERSION: Final = "1.0.0"
 # What anything may be refused with.
@@ -148,5 +148,5 @@ def _problems(known: Operation, schemas: _Schemas) -> dict[str, Any]:
     }
 
 
-def _example(code: str) -> Problem:
-    return Problem(code, f"{CODES[code][1]}; …")
+def _example(code: str) -> HttpProblem:
+    return HttpProblem(code, f"{CODES[code][1]}; …")

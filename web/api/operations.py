@@ -256,7 +256,7 @@ def _saying() -> list[Operation]:
             {
                 200: Answer(
                     "The conversation's answer.",
-                    models.Answered,
+                    models.AnswerResponse,
                     example=answer,
                     headers={"Preference-Applied": "How long it was waited for at most."},
                 ),

@@ -12,14 +12,14 @@ from holdfast.web.api.docs_page import described
 from holdfast.web.api.event_stream import Streams
 from holdfast.web.api.openapi import description
 from holdfast.web.api.operations import Operation, operations
-from holdfast.web.http.problems import Problem, problem_of
+from holdfast.web.http.problems import HttpProblem, problem_of
 from holdfast.web.http.routing import RunRoute
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 _RUN = "{run}"
 
 
-def routes(parts: Parts) -> list[BaseRoute]:
+def routes(parts: Services) -> list[BaseRoute]:
     """What programs can ask for, and how that is described."""
     known = operations(Streams())
     # What ends with a run's id is looked at last: that id may have slashes in it.
@@ -34,7 +34,7 @@ def routes(parts: Parts) -> list[BaseRoute]:
 class Resource:
     """What can be done at one address; an ASGI application."""
 
-    def __init__(self, known: Sequence[Operation], parts: Parts) -> None:
+    def __init__(self, known: Sequence[Operation], parts: Services) -> None:
         self._operations = {each.method: each for each in known}
         self._parts = parts
 
@@ -59,7 +59,7 @@ class Resource:
         except Exception as error:
             return problem_of(error).answer()
 
-    def _not_done(self, method: str) -> Problem:
+    def _not_done(self, method: str) -> HttpProblem:
         allowed = ", ".join(self.methods)
         said = f"There is no {method[:20]} here; ask with {allowed}."
-        return Problem("method_not_allowed", said, headers={"Allow": allowed})
+        return HttpProblem("method_not_allowed", said, headers={"Allow": allowed})

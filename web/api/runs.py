@@ -7,14 +7,14 @@ from starlette.responses import JSONResponse, Response
 from temporalio.exceptions import ApplicationError
 
 from holdfast.client.command_errors import HasEndedError
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.errors import ErrorCode
 from holdfast.web.api.api_request import Asked, number_of
-from holdfast.web.api.models import Approvals, Failure, LogPage, RunView, Said, Started
-from holdfast.web.decision_sender import RefusedError, send
-from holdfast.web.http.problems import Problem
+from holdfast.web.api.models import Approvals, FailureResponse, LogPage, RunView, Said, Started
+from holdfast.web.decision_sender import DecisionNotSent, send
+from holdfast.web.http.problems import HttpProblem
 
 MAX_WAIT_SECONDS: Final = 60
 MAX_LIMIT: Final = 1_000
@@ -36,7 +36,9 @@ async def show(asked: Asked) -> Response:
             run=run.id,
             status=end.status,
             result=end.result,
-            error=Failure(code=end.code or end.status, message=end.message) if failed else None,
+            error=FailureResponse(code=end.code or end.status, message=end.message)
+            if failed
+            else None,
             spent=end.spent,
         )
     return JSONResponse(view.to_json())
@@ -69,7 +71,7 @@ async def decide(asked: Asked) -> Response:
             receipt = await send(asked.parts, run.id, waiting, meant)
     except ApplicationError as refusal:
         raise _refused(refusal.type, refusal.message) from None
-    except RefusedError as refusal:
+    except DecisionNotSent as refusal:
         raise _refused(refusal.code, str(refusal)) from None
     return JSONResponse(receipt.to_json())
 
@@ -104,7 +106,7 @@ async def cancel(asked: Asked) -> Response:
     return _accepted(run)
 
 
-def _accepted(run: RemoteRun) -> Response:
+def _accepted(run: RunHandle) -> Response:
     return JSONResponse(Started(run=run.id).to_json(), 202)
 
 
@@ -116,13 +118,15 @@ def _by_sender(said: Decision, asked: Asked) -> Decision:
     return said.model_copy(update={"by": person.name, "groups": list(person.groups)})
 
 
-def _check_seen(meant: Decision, waiting: Waiting) -> None:
+def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
     """Have nothing signed that was changed since it was asked, unless they have seen that."""
     changed = any(decided.decision == "edit" for decided in waiting.decisions)
     blind = meant.digest is None and meant.token is None and meant.decision == "approve"
     if waiting.signed and changed and blind:
         todo = "read it anew, and send the `digest` of what you approve"
-        raise Problem("invalid_decision", f"The arguments were changed since it was asked; {todo}.")
+        raise HttpProblem(
+            "invalid_decision", f"The arguments were changed since it was asked; {todo}."
+        )
 
 
 _REFUSALS: Final = {
@@ -132,12 +136,12 @@ _REFUSALS: Final = {
 }
 
 
-def _refused(why: str | None, said: str) -> Problem:
+def _refused(why: str | None, said: str) -> HttpProblem:
     code, todo = _REFUSALS.get(why or "", ("refused", "see the worker's log"))
-    return Problem(code, f"The run refuses: {said.rstrip('.')}; {todo}.")
+    return HttpProblem(code, f"The run refuses: {said.rstrip('.')}; {todo}.")
 
 
-async def _answered(run: RemoteRun, message: dict[str, Any], wait_seconds: int) -> Response | None:
+async def _answered(run: RunHandle, message: dict[str, Any], wait_seconds: int) -> Response | None:
     """The answer to a message, where it comes in time; None: the run has the message.
 
     Raises:
@@ -155,7 +159,7 @@ async def _answered(run: RemoteRun, message: dict[str, Any], wait_seconds: int) 
 
 
 async def _without_answer(
-    run: RemoteRun, message: dict[str, Any], refusal: ApplicationError
+    run: RunHandle, message: dict[str, Any], refusal: ApplicationError
 ) -> None:
     """See what becomes of a message to which there is no answer."""
     match refusal.type:
@@ -164,8 +168,8 @@ async def _without_answer(
         case names.NOT_A_CONVERSATION:
             await run.signal(names.MESSAGE, message)
         case names.INVALID_REQUEST:
-            raise Problem("invalid_request", f"The run refuses: {refusal.message}.") from None
+            raise HttpProblem("invalid_request", f"The run refuses: {refusal.message}.") from None
         case ErrorCode.CANCELLED:
-            raise Problem("no_answer", f"There is no answer: {refusal.message}.") from None
+            raise HttpProblem("no_answer", f"There is no answer: {refusal.message}.") from None
         case _:
-            raise Problem("refused", f"The run refuses: {refusal.message}.") from None
+            raise HttpProblem("refused", f"The run refuses: {refusal.message}.") from None

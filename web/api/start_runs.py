@@ -11,17 +11,17 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from holdfast.client.run_handle import RemoteRun
-from holdfast.client.start import New, TakenError, start
+from holdfast.client.run_handle import RunHandle
+from holdfast.client.start import StartRequest, TakenError, start
 from holdfast.client.trace_headers import FIELDS, caller_of
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
 from holdfast.web.api.api_request import Asked
 from holdfast.web.api.models import NewCall, NewRun, Started
 from holdfast.web.auth.person import Person
-from holdfast.web.http.problems import Problem
+from holdfast.web.http.problems import HttpProblem
 from holdfast.web.pages import address
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 KEY_HEADER: Final = "Idempotency-Key"
 MAX_KEY_CHARS: Final = 200
@@ -35,11 +35,11 @@ async def start_run(asked: Asked) -> Response:
     """Start a run."""
     said, written = await asked.said(NewRun, "run request")
     if said.input is None and not said.context:
-        raise Problem("invalid_request", "There is nothing to do; say what as `input`.")
+        raise HttpProblem("invalid_request", "There is nothing to do; say what as `input`.")
     if not isinstance(said.agent, str):
         _check_definition("agent", asked.parts)
     sent = _sent(written, said.principal, asked)
-    new = New.run(said, sent, by=_BY.format("/runs"), **_known_by(asked, written))
+    new = StartRequest.run(said, sent, by=_BY.format("/runs"), **_known_by(asked, written))
     return await _start(asked, new, said)
 
 
@@ -49,7 +49,7 @@ async def start_call(asked: Asked) -> Response:
     if not isinstance(said.tool, str):
         _check_definition("tool", asked.parts)
     sent = _sent(written, said.principal, asked)
-    new = New.call(said, sent, by=_BY.format("/calls"), **_known_by(asked, written))
+    new = StartRequest.call(said, sent, by=_BY.format("/calls"), **_known_by(asked, written))
     return await _start(asked, new, said)
 
 
@@ -69,20 +69,20 @@ def principal_of(
         case Principal(id=id, scopes=scopes):
             if id != person.name:
                 todo = f"leave `principal` out, or name `{person.name}`"
-                raise Problem("principal_not_yours", f"The run would act for another; {todo}.")
+                raise HttpProblem("principal_not_yours", f"The run would act for another; {todo}.")
             if more := sorted(set(scopes) - set(person.scopes)):
                 todo = "leave them out, or send a token that has them"
-                raise Problem(
+                raise HttpProblem(
                     "principal_not_yours", f"You do not hold {', '.join(more)[:500]}; {todo}."
                 )
             return Principal(id=id, scopes=scopes).to_json()
     return Principal(id=person.name, scopes=list(person.scopes)).to_json()
 
 
-def _check_definition(what: str, parts: Parts) -> None:
+def _check_definition(what: str, parts: Services) -> None:
     if not parts.takes_definitions:
         todo = "name one of the worker's, or have `definitions` set in the inbox's `programs`"
-        raise Problem("definition_not_taken", f"Here no {what} is written out; {todo}.")
+        raise HttpProblem("definition_not_taken", f"Here no {what} is written out; {todo}.")
 
 
 def _sent(written: dict[str, Any], given: AnyPrincipal | None, asked: Asked) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _key(asked: Asked) -> str | None:
     key = asked.request.headers.get(KEY_HEADER)
     if key is not None and not re.fullmatch(rf"[!-~]{{1,{MAX_KEY_CHARS}}}", key):
         todo = f"write 1 to {MAX_KEY_CHARS} characters of ASCII, without spaces"
-        raise Problem("bad_request", f"`{KEY_HEADER}` is no key; {todo}.")
+        raise HttpProblem("bad_request", f"`{KEY_HEADER}` is no key; {todo}.")
     return key
 
 
@@ -120,7 +120,7 @@ def _memo(asked: Asked, written: dict[str, Any]) -> dict[str, Any]:
     return {_MEMO: sha256(canonical_json(what))}
 
 
-async def _start(asked: Asked, new: New, said: NewRun | NewCall) -> Response:
+async def _start(asked: Asked, new: StartRequest, said: NewRun | NewCall) -> Response:
     key = _key(asked)
     run_id = said.id or (None if key is None else _id_of(key, asked.person))
     try:
@@ -137,7 +137,7 @@ def _id_of(key: str, person: Person) -> str:
     return f"http-{hashlib.sha256(canonical_json([person.name, key])).hexdigest()[:40]}"
 
 
-async def _check_same(there: RemoteRun, new: New, *, by_key: bool) -> None:
+async def _check_same(there: RunHandle, new: StartRequest, *, by_key: bool) -> None:
     """Let pass what was asked for before, in the same words, under the same key.
 
     Raises:
@@ -148,5 +148,7 @@ async def _check_same(there: RemoteRun, new: New, *, by_key: bool) -> None:
         return
     if by_key:
         todo = "send another key, or the same request"
-        raise Problem("key_reused", f"This `{KEY_HEADER}` was sent with another request; {todo}.")
-    raise Problem("run_exists", "There is a run with this id; choose another `id`.")
+        raise HttpProblem(
+            "key_reused", f"This `{KEY_HEADER}` was sent with another request; {todo}."
+        )
+    raise HttpProblem("run_exists", "There is a run with this id; choose another `id`.")

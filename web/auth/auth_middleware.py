@@ -1,6 +1,7 @@
 """The gate: nothing is asked of the inbox but by somebody who is known.
 
-    name that was asked (`Host`) ─► page that asks (`Origin`) ─► who it is ─► form token ─► pages
+    name that was asked (`Host`) ─► page that asks (`Origin`) ─► who it is ─► form token ─►
+    pages
 
 Signing in, the health of the inbox and what its pages are drawn with are for everybody. What is
 refused here has changed nothing, and says so.
@@ -22,9 +23,9 @@ from holdfast.web.auth.return_path import SIGN_IN, SIGN_OUT, SIGNED_IN, asked_fo
 from holdfast.web.auth.sessions import Known
 from holdfast.web.http.error_middleware import Failing
 from holdfast.web.http.form_request import carries_token, form_of, is_form
-from holdfast.web.http.health import HEALTH, Health
+from holdfast.web.http.health import HEALTH, InboxHealth
 from holdfast.web.http.origins import hosts_of
-from holdfast.web.http.refused_request import Refused, unauthorized
+from holdfast.web.http.refused_request import RefusedRequest, unauthorized
 from holdfast.web.http.responses import STATIC, add_headers, refusal, wants_page
 from holdfast.web.http.resubmission import kept_page
 from holdfast.web.http.session_streams import Bounded
@@ -54,7 +55,7 @@ class Way(Protocol):
 
 
 @dataclass(frozen=True)
-class Access:
+class RequestAccess:
     """Who may come: `own` are the origins of the inbox itself, `bearer` knows programs."""
 
     own: frozenset[str]
@@ -63,10 +64,10 @@ class Access:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Gate:
+class AuthMiddleware:
     """The inbox, for those who are known."""
 
-    def __init__(self, app: ASGIApp, access: Access, health: Health) -> None:
+    def __init__(self, app: ASGIApp, access: RequestAccess, health: InboxHealth) -> None:
         self._app, self._access, self._health = app, access, health
         self._hosts = hosts_of(access.own)
         self._doors = Router(access.way.doors)
@@ -86,7 +87,7 @@ class Gate:
         request = Request(scope, receive)
         try:
             answer = await self._answer(request)
-        except Refused as refused:
+        except RefusedRequest as refused:
             answer = refusal(request, refused)
         await answer(scope, receive, send)
 
@@ -124,21 +125,23 @@ class Gate:
     def _check_name(self, request: Request) -> None:
         origin = self._hosts.get(request.headers.get("host", "").lower())
         if origin is None:
-            raise Refused(421, "the inbox has another name; name this one as `url` in its settings")
+            raise RefusedRequest(
+                421, "the inbox has another name; name this one as `url` in its settings"
+            )
         request.state.origin = origin
 
     def _check_page(self, request: Request) -> None:
         """Let pass what no page of another site has sent to change something."""
         origin = request.headers.get("origin")
         if request.method not in _SAFE and origin is not None and origin not in self._access.own:
-            raise Refused(403, _FORGED)
+            raise RefusedRequest(403, _FORGED)
 
     def _check_own_page(self, request: Request) -> None:
         """Let pass what a page of the inbox has sent: a browser says so in one way or the other."""
         site = request.headers.get("sec-fetch-site", "same-origin")
         has_said = "origin" in request.headers or "sec-fetch-site" in request.headers
         if site != "same-origin" or not has_said:
-            raise Refused(403, _FORGED)
+            raise RefusedRequest(403, _FORGED)
 
     async def _stranger(self, request: Request) -> Response:
         """For nobody who is known: sign in, and have lost nothing."""
@@ -153,5 +156,5 @@ class Gate:
     async def _forged(self, request: Request) -> Response:
         """For somebody who sends what their own pages did not give them."""
         if not (wants_page(request) and is_form(request)):
-            raise Refused(403, _FORGED)
+            raise RefusedRequest(403, _FORGED)
         return kept_page(request, await form_of(request), request.state.person)

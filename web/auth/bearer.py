@@ -14,15 +14,15 @@ from holdfast.runtime.identity.key_sets import Keys, MissingKeys
 from holdfast.runtime.identity.token_claims import principal_claims
 from holdfast.schemas.token import PrincipalClaims
 from holdfast.web.auth.identity import person
-from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.auth.sessions import Known
-from holdfast.web.http.refused_request import Refused, unauthorized
+from holdfast.web.http.refused_request import RefusedRequest, unauthorized
 
 
 class Bearer:
     """Somebody who sends a token; without keys, there are none."""
 
-    def __init__(self, seal: Seal, sets: Sequence[Keys]) -> None:
+    def __init__(self, seal: TextSealer, sets: Sequence[Keys]) -> None:
         self._seal, self._sets = seal, sets
 
     async def known(self, request: Request) -> Known | None:
@@ -44,7 +44,7 @@ class Bearer:
             raise unauthorized(str(error)) from None
         except MissingKeys as error:
             said = f"the key set `{error}` cannot be had now; try again"
-            raise Refused(503, said, {"Retry-After": "10"}) from None
+            raise RefusedRequest(503, said, {"Retry-After": "10"}) from None
         return Known(person(self._seal, claims.id, groups, "token", claims.scopes))
 
 

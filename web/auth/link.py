@@ -13,19 +13,19 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.web.auth.return_path import SIGN_IN, own_path
-from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.auth.sessions import Known, Sessions
 from holdfast.web.auth.sign_in_pages import failed, home_of, sign_out_routes
 from holdfast.web.codec.shared_secret import Clock, Secret
 from holdfast.web.http.form_request import form_of
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.pages import page
 
 _KEY: Final = "key"
 
 
 @dataclass(frozen=True)
-class Whose:
+class LinkOwner:
     """Whose link it is."""
 
     name: str
@@ -35,7 +35,7 @@ class Whose:
 class Link:
     """Whoever has the link is the one who has started the inbox."""
 
-    def __init__(self, seal: Seal, whose: Whose, clock: Clock = time.monotonic) -> None:
+    def __init__(self, seal: TextSealer, whose: LinkOwner, clock: Clock = time.monotonic) -> None:
         self._whose = whose
         self._sessions = Sessions(seal, "link")
         self._key = seal.mark("link", whose.name)
@@ -67,7 +67,7 @@ class Link:
     def _signed_in(self, request: Request, shown: str, home: str) -> Response:
         try:
             self._secret.check(shown, "" if request.client is None else request.client.host)
-        except Refused as refused:
+        except RefusedRequest as refused:
             return failed(request, refused, way="link", home=home)
         # Somewhere else at once: the key is not to stay in the address.
         answer = RedirectResponse(home, 303)

@@ -15,13 +15,13 @@ from starlette.routing import Route
 
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
-from holdfast.web.auth.oidc_provider import Provider
+from holdfast.web.auth.oidc_provider import OidcProvider
 from holdfast.web.auth.oidc_state import Going
 from holdfast.web.auth.return_path import HOME, SIGN_IN, SIGNED_IN, sign_in_for
-from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.auth.sessions import Known, Sessions
 from holdfast.web.auth.sign_in_pages import failed, home_of, sign_out_routes
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 
 _SAID_CHARS: Final = 200
 _ANOTHER: Final = (
@@ -33,7 +33,7 @@ _ANOTHER: Final = (
 class SignIn:
     """Somebody who has signed in with the provider."""
 
-    def __init__(self, seal: Seal, settings: Oidc, provider: Provider) -> None:
+    def __init__(self, seal: TextSealer, settings: Oidc, provider: OidcProvider) -> None:
         self._seal, self._settings, self._provider = seal, settings, provider
         self._sessions = Sessions(seal, "oidc")
         self.doors = [
@@ -50,7 +50,7 @@ class SignIn:
         going = Going.to(home_of(request))
         try:
             page = await self._provider.page(going, _back_to(request))
-        except Refused as refused:
+        except RefusedRequest as refused:
             return self._failed(request, refused, going.home)
         answer = RedirectResponse(page, 303)
         going.begin(answer, request, self._seal)
@@ -59,10 +59,10 @@ class SignIn:
     async def _back(self, request: Request) -> Response:
         going = Going.back(request, request.query_params.get("state", ""), self._seal)
         if going is None:
-            return self._failed(request, Refused(400, _ANOTHER), HOME)
+            return self._failed(request, RefusedRequest(400, _ANOTHER), HOME)
         try:
             answer = await self._signed_in(request, going)
-        except Refused as refused:
+        except RefusedRequest as refused:
             answer = self._failed(request, refused, going.home)
         going.end(answer, request)
         return answer
@@ -70,10 +70,10 @@ class SignIn:
     async def _signed_in(self, request: Request, going: Going) -> Response:
         said = request.query_params
         if said.get("iss", self._settings.issuer) != self._settings.issuer:
-            raise Refused(400, "another provider has sent you back; sign in again")
+            raise RefusedRequest(400, "another provider has sent you back; sign in again")
         if "error" in said:
             why = one_line(said.get("error_description") or said["error"], _SAID_CHARS)
-            raise Refused(403, f"the provider has not signed you in: {why}")
+            raise RefusedRequest(403, f"the provider has not signed you in: {why}")
         claims = await self._provider.claims(said.get("code", ""), going, _back_to(request))
         name, groups = _name(claims, self._settings), _groups(claims, self._settings)
         _check_allowed(groups, self._settings)
@@ -81,7 +81,7 @@ class SignIn:
         self._sessions.begin(answer, request, name, groups)
         return answer
 
-    def _failed(self, request: Request, refused: Refused, home: str) -> Response:
+    def _failed(self, request: Request, refused: RefusedRequest, home: str) -> Response:
         at = httpx.URL(self._settings.issuer).host
         return failed(request, refused, way="oidc", at=at, again=sign_in_for(home))
 
@@ -94,9 +94,13 @@ def _name(claims: Mapping[str, Any], settings: Oidc) -> str:
     said = claims.get(settings.name_claim)
     if not isinstance(said, str) or not said:
         todo = "tell who runs the inbox"
-        raise Refused(403, f"the provider does not say your name (`{settings.name_claim}`); {todo}")
+        raise RefusedRequest(
+            403, f"the provider does not say your name (`{settings.name_claim}`); {todo}"
+        )
     if settings.name_claim == "email" and claims.get("email_verified") is False:
-        raise Refused(403, "the provider has not seen that your e-mail address is yours; verify it")
+        raise RefusedRequest(
+            403, "the provider has not seen that your e-mail address is yours; verify it"
+        )
     return said
 
 
@@ -105,7 +109,9 @@ def _groups(claims: Mapping[str, Any], settings: Oidc) -> list[str]:
     said = claims.get(settings.groups_claim, [])
     theirs = [said] if isinstance(said, str) else said
     if not isinstance(theirs, list) or not all(isinstance(each, str) for each in theirs):
-        raise Refused(403, "the provider says your groups as no list of names; tell who runs this")
+        raise RefusedRequest(
+            403, "the provider says your groups as no list of names; tell who runs this"
+        )
     if settings.groups is None:
         return theirs
     return [ours for group in theirs for ours in settings.groups.get(group, [])]
@@ -114,4 +120,4 @@ def _groups(claims: Mapping[str, Any], settings: Oidc) -> list[str]:
 def _check_allowed(groups: list[str], settings: Oidc) -> None:
     if settings.allow is not None and set(settings.allow).isdisjoint(groups):
         todo = "ask who runs the inbox to let you in"
-        raise Refused(403, f"you are in none of the groups that come in here; {todo}")
+        raise RefusedRequest(403, f"you are in none of the groups that come in here; {todo}")

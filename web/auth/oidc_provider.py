@@ -26,7 +26,7 @@ from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.auth.oidc_state import Going
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 
 METADATA: Final = "/.well-known/openid-configuration"
 FRESH_SECONDS: Final = 3600
@@ -50,7 +50,7 @@ class Metadata(BaseModel):
     token_endpoint_auth_methods_supported: list[str] = ["client_secret_basic"]
 
 
-class Provider:
+class OidcProvider:
     """The provider that the settings name; `secret` is the inbox's own there."""
 
     def __init__(
@@ -214,6 +214,6 @@ def _address(text: str) -> httpx.URL:
     return url
 
 
-def _refused(status: int, sentence: str, why: str) -> Refused:
+def _refused(status: int, sentence: str, why: str) -> RefusedRequest:
     logger.warning("signing in with OpenID Connect: %s", one_line(why, 5 * _SAID_CHARS))
-    return Refused(status, sentence)
+    return RefusedRequest(status, sentence)

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.web.auth.cookies import forget, keep, kept
-from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.auth.sealed_text import TextSealer
 
 GOING_SECONDS: Final = 600
 _KIND: Final = "going"
@@ -34,14 +34,14 @@ class Going:
         """A new way."""
         return cls(home, *(secrets.token_urlsafe(32) for _ in range(3)))
 
-    def begin(self, answer: Response, request: Request, seal: Seal) -> None:
+    def begin(self, answer: Response, request: Request, seal: TextSealer) -> None:
         """Have the browser keep it; several tabs may be on their way at a time."""
         sealed = seal.close(_KIND, asdict(self), GOING_SECONDS)
         # It is to come along when the provider's page sends the browser back.
         keep(answer, request, _cookie(self.state), sealed, GOING_SECONDS, "lax")
 
     @classmethod
-    def back(cls, request: Request, state: str, seal: Seal) -> "Going | None":
+    def back(cls, request: Request, state: str, seal: TextSealer) -> "Going | None":
         """The way with this state, if it was begun in this browser, and lately."""
         opened = seal.open(_KIND, kept(request, _cookie(state)) or "")
         if opened is None:

@@ -15,9 +15,9 @@ from starlette.routing import Route
 from holdfast.schemas.settings.inbox import Proxy
 from holdfast.web.auth.identity import person
 from holdfast.web.auth.return_path import HOME, SIGN_IN
-from holdfast.web.auth.sealed_text import Seal
+from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.auth.sessions import Known
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.pages import page
 
 _FROM_ELSEWHERE: Final = (
@@ -29,7 +29,7 @@ _FROM_ELSEWHERE: Final = (
 class BehindProxy:
     """Somebody whom the proxy names."""
 
-    def __init__(self, seal: Seal, settings: Proxy) -> None:
+    def __init__(self, seal: TextSealer, settings: Proxy) -> None:
         self._seal = seal
         self._user, self._groups = settings.user_header, settings.groups_header
         self._networks = settings.ranges()
@@ -43,13 +43,13 @@ class BehindProxy:
         """
         if not self._is_theirs(request):
             if self._named(request):
-                raise Refused(403, _FROM_ELSEWHERE)
+                raise RefusedRequest(403, _FROM_ELSEWHERE)
             return None
         names = [_text(value) for value in request.headers.getlist(self._user)]
         if not any(names):
             return None
         if len(names) > 1:
-            raise Refused(403, f"the proxy says `{self._user}` twice; have it say it once")
+            raise RefusedRequest(403, f"the proxy says `{self._user}` twice; have it say it once")
         return Known(person(self._seal, names[0], self._said_groups(request), "proxy"))
 
     def _named(self, request: Request) -> bool:
@@ -78,4 +78,6 @@ def _text(value: str) -> str:
     try:
         return value.encode("latin-1").decode().strip(" \t")
     except UnicodeError:
-        raise Refused(403, "the proxy says a name that is not UTF-8; have it mended") from None
+        raise RefusedRequest(
+            403, "the proxy says a name that is not UTF-8; have it mended"
+        ) from None

@@ -34,7 +34,7 @@ class Opened:
     left_seconds: float
 
 
-class Seal:
+class TextSealer:
     """Seals texts for a kind of use: what was sealed for one is nothing for another."""
 
     def __init__(self, secret: str | None = None, clock: Clock = time.time) -> None:

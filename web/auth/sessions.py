@@ -14,8 +14,8 @@ from starlette.responses import Response
 from holdfast.web.auth.cookies import SameSite, forget, keep, kept
 from holdfast.web.auth.identity import person
 from holdfast.web.auth.person import Person, Via
-from holdfast.web.auth.sealed_text import MAX_SEALED_CHARS, Seal
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.auth.sealed_text import MAX_SEALED_CHARS, TextSealer
+from holdfast.web.http.refused_request import RefusedRequest
 
 SESSION_SECONDS: Final = 8 * 3600
 _COOKIE = _KIND = "session"
@@ -32,7 +32,7 @@ class Known:
 class Sessions:
     """Begins sessions, finds them again and ends them."""
 
-    def __init__(self, seal: Seal, via: Via) -> None:
+    def __init__(self, seal: TextSealer, via: Via) -> None:
         self._seal, self._via = seal, via
         # Whoever comes back from another site's page is to be known at once.
         self._same_site: SameSite = "lax" if via == "oidc" else "strict"
@@ -48,7 +48,7 @@ class Sessions:
         sealed = self._seal.close(_KIND, said, SESSION_SECONDS)
         if len(sealed) > MAX_SEALED_CHARS:
             todo = "have those that decide nothing left out"
-            raise Refused(403, f"you are in more groups than a browser can keep; {todo}")
+            raise RefusedRequest(403, f"you are in more groups than a browser can keep; {todo}")
         keep(answer, request, _COOKIE, sealed, SESSION_SECONDS, self._same_site)
 
     def find(self, request: Request) -> Known | None:

@@ -7,7 +7,7 @@ from starlette.routing import Route
 from holdfast.runtime.text_safety import sentence
 from holdfast.web.auth.return_path import HOME, SIGN_OUT, own_path
 from holdfast.web.auth.sessions import Sessions
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.pages import page
 
 
@@ -33,7 +33,7 @@ def home_of(request: Request) -> str:
     return own_path(request.query_params.get("next", HOME))
 
 
-def failed(request: Request, refused: Refused, **values: str) -> Response:
+def failed(request: Request, refused: RefusedRequest, **values: str) -> Response:
     """The page of somebody who could not be signed in: why, and how to try again."""
     said = sentence(refused.sentence)
     shown = page(request, "sign-in.html", refused.status, wrong=said, **values)

@@ -21,7 +21,7 @@ from holdfast.web.call.loader import OVER, Asked, Over, digest_in, look
 from holdfast.web.call.outcome import outcome
 from holdfast.web.http.streaming import MAX_PAGE_SECONDS, EventStream, Room, frame, full
 from holdfast.web.pages import ENVIRONMENT
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 MAX_STREAMS: Final = 200
 LOOK_SECONDS: Final = 1.0
@@ -30,7 +30,7 @@ LOOK_SECONDS: Final = 1.0
 class Changes:
     """The streams of one process."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Services) -> None:
         self._parts = parts
         self._room = Room(MAX_STREAMS)
 

@@ -15,11 +15,11 @@ from starlette.datastructures import FormData
 from holdfast.client.plan_text import CannotStrikeError, without
 from holdfast.runtime.text_safety import sentence
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decision, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.plan import calls_shown
 from holdfast.schemas.reference import MARK
-from holdfast.validation.problems import faults_of, told
-from holdfast.validation.validator import Misfit
+from holdfast.validation.problems import problems_of, summarize_problems
+from holdfast.validation.validator import Violation
 from holdfast.web.auth.person import Person
 from holdfast.web.call.loader import Asked
 from holdfast.web.call.plan_steps import steps_of, why_lost
@@ -108,9 +108,9 @@ class Amiss:
     """Why nothing was decided: in a sentence, and beside which values of which form."""
 
     said: str
-    edit: Sequence[Misfit] = ()
-    result: Sequence[Misfit] = ()
-    calls: Mapping[str, Sequence[Misfit]] = field(default_factory=dict)
+    edit: Sequence[Violation] = ()
+    result: Sequence[Violation] = ()
+    calls: Mapping[str, Sequence[Violation]] = field(default_factory=dict)
 
 
 def output_of(asked: Asked) -> Any:
@@ -153,7 +153,7 @@ def decision_of(typed: Typed, asked: Asked, person: Person) -> Decision | Amiss:
 
 
 def _checked(
-    typed: Typed, waiting: Waiting, person: Person, said: dict[str, Any]
+    typed: Typed, waiting: PendingApproval, person: Person, said: dict[str, Any]
 ) -> Decision | Amiss:
     given: dict[str, Any] = {
         "callId": waiting.call_id,
@@ -171,7 +171,7 @@ def _checked(
     try:
         return Decision.model_validate(given)
     except ValidationError as error:
-        return Amiss(told(faults_of(error, given, Decision)))
+        return Amiss(summarize_problems(problems_of(error, given, Decision)))
 
 
 def _of_edit(typed: Typed, asked: Asked) -> dict[str, Any] | Amiss:
@@ -222,7 +222,7 @@ def of_plan(typed: Typed, asked: Asked) -> dict[str, Any] | Amiss:
 def _others(typed: Typed, asked: Asked, struck: Sequence[str]) -> dict[str, Any] | Amiss:
     """The arguments of the calls of a plan that stay, and are to have others."""
     others: dict[str, Any] = {}
-    faults: dict[str, Sequence[Misfit]] = {}
+    faults: dict[str, Sequence[Violation]] = {}
     for call in calls_shown(asked.waiting.arguments):
         one = call["id"]
         said = typed.calls.get(one)
@@ -237,7 +237,7 @@ def _others(typed: Typed, asked: Asked, struck: Sequence[str]) -> dict[str, Any]
     return others
 
 
-def _beyond_references(found: Sequence[Misfit], value: Any) -> list[Misfit]:
+def _beyond_references(found: Sequence[Violation], value: Any) -> list[Violation]:
     """What is wrong, but for references: what they come to stand for is not known yet."""
     return [one for one in found if not _is_reference(value, one.place)]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.runtime.text_safety import one_line
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
 from holdfast.web.auth.person import Person
 from holdfast.workflows.engine.approvals.policy import strictest
-from holdfast.workflows.engine.approvals.question import person as folded
+from holdfast.workflows.engine.approvals.question import normalized_person as folded
 
 _GROUPS_CHARS: Final = 300
 _NAME_CHARS: Final = 100
@@ -27,13 +27,13 @@ class Standing:
     terms: list[str] = field(default_factory=list)
 
 
-def policy_of(waiting: Waiting, tools: Sequence[ShownTool]) -> ApprovalPolicy | None:
+def policy_of(waiting: PendingApproval, tools: Sequence[ShownTool]) -> ApprovalPolicy | None:
     """The terms of a wait, as far as the tools of its calls say them."""
     return strictest([tool.approval for tool in tools]) if tools else None
 
 
 def standing(
-    waiting: Waiting,
+    waiting: PendingApproval,
     policy: ApprovalPolicy | None,
     person: Person,
     principal: str,
@@ -55,7 +55,7 @@ def standing(
     return Standing(not why_not, why_not, terms)
 
 
-def _terms(waiting: Waiting, principal: str, *, not_own: bool, signs: bool) -> list[str]:
+def _terms(waiting: PendingApproval, principal: str, *, not_own: bool, signs: bool) -> list[str]:
     said = [
         f"Members of {_groups(waiting.approvers)} decide."
         if waiting.approvers

@@ -9,11 +9,11 @@ from datetime import UTC
 from itertools import pairwise
 from typing import Any, Final, Literal
 
-from holdfast.client.log_narration import Line, Story
-from holdfast.client.run_handle import Entry, RemoteRun
+from holdfast.client.log_narration import LogNarration, NarrationLine
+from holdfast.client.run_handle import Entry, RunHandle
 from holdfast.runtime.text_safety import moment
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decided, Kind, Waiting
+from holdfast.schemas.decision import Decided, Kind, PendingApproval
 from holdfast.schemas.plan import calls_shown, in_brief
 from holdfast.web.call.plan_results import Carried, carried
 
@@ -56,12 +56,12 @@ class Past:
     the log before what is told of it.
     """
 
-    asked: Waiting | None = None
+    asked: PendingApproval | None = None
     number: int = 0
     versions: list[Version] = field(default_factory=list)
-    led: list[Line] = field(default_factory=list)
-    earlier: list[Line] = field(default_factory=list)
-    became: list[Line] = field(default_factory=list)
+    led: list[NarrationLine] = field(default_factory=list)
+    earlier: list[NarrationLine] = field(default_factory=list)
+    became: list[NarrationLine] = field(default_factory=list)
     before: list[Before] = field(default_factory=list)
     steps: list[Carried] = field(default_factory=list)
     unshown: int = 0
@@ -77,8 +77,8 @@ class Past:
         return next((one for one in self.versions if one.digest == digest), None)
 
 
-async def read_past(run: RemoteRun, call_id: str, length: int) -> Past:
-    """The past of a call in a log of so many entries; raises as `RemoteRun.entries`."""
+async def read_past(run: RunHandle, call_id: str, length: int) -> Past:
+    """The past of a call in a log of so many entries; raises as `RunHandle.entries`."""
     first = max(length - MAX_ENTRIES, 0)
     entries = [entry async for entry in run.entries(names.CONTEXT, after=first)]
     return past_of(entries, run.id, call_id)
@@ -87,14 +87,14 @@ async def read_past(run: RemoteRun, call_id: str, length: int) -> Past:
 def past_of(entries: Sequence[Entry], run_id: str, call_id: str) -> Past:
     """What these entries say of a call."""
     index = next((i for i in reversed(range(len(entries))) if _asks(entries[i], call_id)), None)
-    story = Story(run_id, whole=True, commands=False)
+    story = LogNarration(run_id, whole=True, commands=False)
     told = [
         (entry, [replace(line, at=_clock(entry)) for line in story.tell(entry)])
         for entry in entries
     ]
     if index is None:
         return Past()
-    asked = Waiting.read(entries[index]["approval"])
+    asked = PendingApproval.read(entries[index]["approval"])
     since = [entry for entry in entries[index:] if entry.get("callId") == call_id]
     ending = _ending(since)
     led, unshown = _led(told[:index], [call_id, *in_brief("plan", asked.arguments)])
@@ -130,7 +130,7 @@ def _asks(entry: Entry, call_id: str) -> bool:
     return asks and not entry.get("reminder")
 
 
-def _granted(entries: Sequence[Entry], asked: Waiting) -> Any:
+def _granted(entries: Sequence[Entry], asked: PendingApproval) -> Any:
     """What a run was granted first of the budget that is asked about: the limit that it was at
     when it asked for the first time."""
     if asked.kind != "budget" or entries[0]["n"] > 1:
@@ -146,7 +146,7 @@ def _is_decision(entry: Entry, *, but: str) -> bool:
     return entry["type"] == "decision" and entry["callId"] != but and not entry.get("ignored")
 
 
-def _versions(asked: Waiting, since: Sequence[Entry]) -> Iterator[Version]:
+def _versions(asked: PendingApproval, since: Sequence[Entry]) -> Iterator[Version]:
     """The arguments as they were asked, and what each edit made of them."""
     arguments = asked.arguments
     yield Version(asked.digest, arguments)
@@ -171,14 +171,14 @@ def _edited(kind: Kind, before: dict[str, Any], edit: dict[str, Any]) -> dict[st
     return {**before, "calls": calls}
 
 
-Told = tuple[Entry, list[Line]]
+Told = tuple[Entry, list[NarrationLine]]
 
 
-def _lines(told: Sequence[Told], wanted: Any) -> list[Line]:
+def _lines(told: Sequence[Told], wanted: Any) -> list[NarrationLine]:
     return [line for entry, lines in told if wanted(entry) for line in lines]
 
 
-def _led(told: Sequence[Told], asked: Sequence[str]) -> tuple[list[Line], int]:
+def _led(told: Sequence[Told], asked: Sequence[str]) -> tuple[list[NarrationLine], int]:
     """What led to a question, but for the calls that it is about, which the page shows; and how
     many entries stand in the log before the first of it, where there are any to be told."""
 
@@ -209,7 +209,7 @@ def _before(entries: Sequence[Entry], call_id: str) -> Iterator[Before]:
         yield Before(entries[start]["approval"].get("kind", "call"), at, verdict)
 
 
-def _stage(asked: Waiting, ending: Entry | None, after: Sequence[Entry]) -> Stage:
+def _stage(asked: PendingApproval, ending: Entry | None, after: Sequence[Entry]) -> Stage:
     """How what was asked about stands; a plan stands as the last of its calls does."""
     if ending is None or asked.kind == "budget":
         return "settled"
@@ -222,7 +222,7 @@ def _stage(asked: Waiting, ending: Entry | None, after: Sequence[Entry]) -> Stag
 
 
 def _steps(
-    asked: Waiting, last: Version, told: Sequence[Told], ending: Entry | None
+    asked: PendingApproval, last: Version, told: Sequence[Told], ending: Entry | None
 ) -> list[Carried]:
     """What came of the steps of a plan since it was decided on."""
     if asked.kind != "plan" or ending is None:
@@ -232,7 +232,7 @@ def _steps(
     return [*carried(asked, last.arguments, after, denied=denied)]
 
 
-def _became(told: Sequence[Told], call_id: str, ending: Entry | None) -> list[Line]:
+def _became(told: Sequence[Told], call_id: str, ending: Entry | None) -> list[NarrationLine]:
     """What happened to the call after the wait was over."""
     if ending is None:
         return []

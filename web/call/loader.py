@@ -1,6 +1,6 @@
 """One question, with all that a page tells of it: from Temporal, and from the run itself.
 
-`Asked` waits for somebody; `Over` does no more, and has what came of it.
+`ParsedRequest` waits for somebody; `Over` does no more, and has what came of it.
 """
 
 import asyncio
@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holdfast.client.command_errors import NO_SUCH, CommandError
-from holdfast.client.run_handle import RemoteRun
-from holdfast.client.run_lists import Wanted, having
+from holdfast.client.run_handle import RunHandle
+from holdfast.client.run_lists import RunFilter, having
 from holdfast.client.visibility import NEWEST, first
 from holdfast.schemas import names
 from holdfast.schemas.agent import Budget
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.phrases import quoted
 from holdfast.schemas.plan import calls_shown
 from holdfast.schemas.tool import ShownTool
@@ -25,7 +25,7 @@ from holdfast.web.call.history import Past, read_past
 from holdfast.web.pages import address
 from holdfast.web.pending_call import is_whole
 from holdfast.web.run.description import Known, known
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 MAX_TOOLS: Final = 30
 _MAX_NEXT_RUNS: Final = 4
@@ -41,8 +41,8 @@ class Asked:
 
     run_id: str
     known: Known
-    waiting: Waiting
-    others: list[Waiting]
+    waiting: PendingApproval
+    others: list[PendingApproval]
     past: Past
     tools: Mapping[str, ShownTool] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Over:
     status: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def question(self) -> Waiting:
+    def question(self) -> PendingApproval:
         """What was asked."""
         assert self.past.asked is not None  # or there would be no such question
         return self.past.asked
@@ -104,7 +104,7 @@ class Over:
         return f"{OVER}{past.number}:{past.stage}:{len(past.became)}:{steps}:{self.ended}"
 
 
-async def look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
+async def look(parts: Services, run_id: str, call_id: str) -> Asked | Over:
     """The question as it stands now.
 
     Raises:
@@ -118,7 +118,7 @@ async def look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
     return found
 
 
-async def _look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
+async def _look(parts: Services, run_id: str, call_id: str) -> Asked | Over:
     run = parts.run(run_id)
     found = await known(parts.client, await run.describe())
     waiting = await run.waiting()
@@ -135,7 +135,7 @@ async def _look(parts: Parts, run_id: str, call_id: str) -> Asked | Over:
     return Over(run_id, call_id, found, past, status)
 
 
-async def _tools(run: RemoteRun, waiting: Waiting) -> dict[str, ShownTool]:
+async def _tools(run: RunHandle, waiting: PendingApproval) -> dict[str, ShownTool]:
     """The tools that a question is about."""
     if waiting.kind == "budget":
         return {}
@@ -147,7 +147,7 @@ async def _tools(run: RemoteRun, waiting: Waiting) -> dict[str, ShownTool]:
     return found
 
 
-def _limit_schema(waiting: Waiting) -> dict[str, Any]:
+def _limit_schema(waiting: PendingApproval) -> dict[str, Any]:
     """What a limit of a budget may be set to."""
     [name, *_] = waiting.arguments
     rules = dict(Budget.model_json_schema(by_alias=True)["properties"][name])
@@ -161,7 +161,7 @@ def _limit_schema(waiting: Waiting) -> dict[str, Any]:
     }
 
 
-async def next_waiting(parts: Parts, run_id: str, call_id: str, person: Person) -> str | None:
+async def next_waiting(parts: Services, run_id: str, call_id: str, person: Person) -> str | None:
     """The page of another question that this person may decide on: of the same run, else the one
     that was asked last. `None` where there is none, or none was found in a moment."""
     with suppress(CommandError, TimeoutError):
@@ -175,19 +175,19 @@ async def next_waiting(parts: Parts, run_id: str, call_id: str, person: Person) 
     return None
 
 
-async def _waiting_runs(parts: Parts, person: Person, *, but: str) -> list[str]:
-    wanted = Wanted(groups=(names.FOR_ANYBODY, *person.groups))
+async def _waiting_runs(parts: Services, person: Person, *, but: str) -> list[str]:
+    wanted = RunFilter(groups=(names.FOR_ANYBODY, *person.groups))
     query = having("awaiting_approval") + wanted.terms()
     found = await first(parts.client, query, NEWEST, _MAX_NEXT_RUNS)
     return [run.id for run in found if run.id != but]
 
 
-def _may(waiting: Waiting, person: Person) -> bool:
+def _may(waiting: PendingApproval, person: Person) -> bool:
     decided = any(one.by == person.name for one in waiting.decisions)
     in_group = not waiting.approvers or bool(set(waiting.approvers) & set(person.groups))
     return in_group and not decided
 
 
-def digest_in(waiting: Waiting) -> str:
+def digest_in(waiting: PendingApproval) -> str:
     """What tells a question from what it is later: who has decided is a part of it."""
     return sha256(canonical_json([waiting.digest, waiting.requested_at, len(waiting.decisions)]))

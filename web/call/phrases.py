@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from holdfast.client.question_text import what
 from holdfast.runtime.text_safety import cell, clean, one_line
-from holdfast.schemas.decision import Decided, Kind, Waiting
+from holdfast.schemas.decision import Decided, Kind, PendingApproval
 from holdfast.schemas.plan import calls_shown
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
 from holdfast.web import budget_text
@@ -63,12 +63,12 @@ _STANDS: Final[dict[Stage, str]] = {
 }
 
 
-def asks(waiting: Waiting) -> str:
+def asks(waiting: PendingApproval) -> str:
     """The question."""
     return _ASKS[waiting.kind]
 
 
-def heading(waiting: Waiting, agent: str) -> str:
+def heading(waiting: PendingApproval, agent: str) -> str:
     """What the question of an agent's run is about."""
     if waiting.kind == "plan":
         return f"A plan of {counted(len(list(calls_shown(waiting.arguments))), 'step')}"
@@ -77,7 +77,7 @@ def heading(waiting: Waiting, agent: str) -> str:
     return what(waiting)
 
 
-def if_approved(waiting: Waiting, tool: ShownTool | None) -> str:
+def if_approved(waiting: PendingApproval, tool: ShownTool | None) -> str:
     """What happens if somebody approves, in a sentence."""
     first = {
         "call": "If it is approved, it is carried out, with exactly what stands here",
@@ -95,7 +95,7 @@ def if_approved(waiting: Waiting, tool: ShownTool | None) -> str:
     return f"{first}{by}."
 
 
-def consequences(waiting: Waiting, tool: ShownTool | None) -> list[str]:
+def consequences(waiting: PendingApproval, tool: ShownTool | None) -> list[str]:
     """What else follows: whether it changes the world, and whether it could be done twice."""
     if tool is None or waiting.kind not in ("call", "reconcile"):
         return []
@@ -115,7 +115,7 @@ def consequences(waiting: Waiting, tool: ShownTool | None) -> list[str]:
     return [changes, twice]
 
 
-def lapse(waiting: Waiting, policy: ApprovalPolicy | None, *, single: bool = False) -> str:
+def lapse(waiting: PendingApproval, policy: ApprovalPolicy | None, *, single: bool = False) -> str:
     """What becomes of it when nobody decides in time; `single`: there is no run around it."""
     if single and waiting.kind == "reconcile":
         return "it is given up, and nobody knows whether it happened"
@@ -125,7 +125,7 @@ def lapse(waiting: Waiting, policy: ApprovalPolicy | None, *, single: bool = Fal
     return (_LAPSES_OF_SINGLE if single else {}).get(end) or _LAPSES[end]
 
 
-def ends(waiting: Waiting, policy: ApprovalPolicy | None) -> str:
+def ends(waiting: PendingApproval, policy: ApprovalPolicy | None) -> str:
     """What the run's rules make of it when nobody decides: `approve` or `fail`; empty where it is
     denied, or no rule says it. A run of an older build tells it by its tools alone."""
     if waiting.kind in _LAPSES_OF:
@@ -134,7 +134,7 @@ def ends(waiting: Waiting, policy: ApprovalPolicy | None) -> str:
     return end if end in ("approve", "fail") else ""
 
 
-def approve_button(waiting: Waiting, used: Any = None, granted: Any = None) -> str:
+def approve_button(waiting: PendingApproval, used: Any = None, granted: Any = None) -> str:
     """What the button that approves does: `Approve: Refund an order, 7, 20`. It names every value,
     or none: what it left out would look as if it did not count."""
     if waiting.kind == "budget":
@@ -146,7 +146,7 @@ def approve_button(waiting: Waiting, used: Any = None, granted: Any = None) -> s
     return named if plain and fits else f"Approve as shown: {what(waiting)}"
 
 
-def extended(waiting: Waiting, used: Any, granted: Any) -> str:
+def extended(waiting: PendingApproval, used: Any, granted: Any) -> str:
     """What a budget comes to that is extended: `calls from 5 to 10`."""
     told = []
     for name, limit in waiting.arguments.items():
@@ -159,7 +159,7 @@ def extended(waiting: Waiting, used: Any, granted: Any) -> str:
     return ", ".join(told)
 
 
-def settled(asked: Waiting, decided: Decided, last: Mapping[str, Any], now: Any) -> str:
+def settled(asked: PendingApproval, decided: Decided, last: Mapping[str, Any], now: Any) -> str:
     """What became of a limit: what it was, what was granted, and what it is `now`."""
     if asked.kind != "budget" or decided.decision not in ("approve", "edit"):
         return ""

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from holdfast.client.log_narration import Line
+from holdfast.client.log_narration import NarrationLine
 from holdfast.client.run_handle import Entry
 from holdfast.runtime.text_safety import beside, clean, one_line
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.plan import calls_shown
 from holdfast.web.call.plan_steps import Steps
@@ -39,9 +39,9 @@ class Carried:
 
 
 def carried(
-    asked: Waiting,
+    asked: PendingApproval,
     left: Mapping[str, Any],
-    told: Sequence[tuple[Entry, Sequence[Line]]],
+    told: Sequence[tuple[Entry, Sequence[NarrationLine]]],
     *,
     denied: bool,
 ) -> Iterator[Carried]:
@@ -59,7 +59,9 @@ def carried(
             yield _stands(shown, own)
 
 
-def _stands(shown: tuple[int, str, str], own: Sequence[tuple[Entry, Sequence[Line]]]) -> Carried:
+def _stands(
+    shown: tuple[int, str, str], own: Sequence[tuple[Entry, Sequence[NarrationLine]]]
+) -> Carried:
     entries = [entry for entry, _ in own]
     ended = next((entry for entry in entries if entry["type"] == "tool_end"), None)
     if ended is None:

@@ -10,7 +10,7 @@ from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Kind
 from holdfast.schemas.plan import calls_shown
 from holdfast.schemas.tool import ShownTool
-from holdfast.validation.validator import Misfit
+from holdfast.validation.validator import Violation
 from holdfast.web.call.decision_form import Amiss, Typed, of_call, schema_of
 from holdfast.web.call.loader import Asked
 from holdfast.web.call.plan_steps import Step, Steps, in_words, numbered, steps_of
@@ -139,7 +139,7 @@ def _order(steps: Steps, step: Step, call: Mapping[str, Any]) -> str:
     return ", ".join(part for part in (steps.before(step), whose) if part)
 
 
-def _edit(schema: Any, said: Said, step: Step, room: int, wrong: Sequence[Misfit]) -> Field:
+def _edit(schema: Any, said: Said, step: Step, room: int, wrong: Sequence[Violation]) -> Field:
     """The form of its arguments."""
     place, prefix = of_call(step.id), f"c{step.number}-"
     return drawn(schema, said, place=place, prefix=prefix, room=room, wrong=wrong)

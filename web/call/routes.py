@@ -26,11 +26,11 @@ from holdfast.web.call.outcome import outcome
 from holdfast.web.call.plan_view import differing
 from holdfast.web.call.similar_calls import alike
 from holdfast.web.call.view_model import Notice, shown
-from holdfast.web.decision_sender import RefusedError, send
+from holdfast.web.decision_sender import DecisionNotSent, send
 from holdfast.web.http.form_request import FIELD, form_of
 from holdfast.web.http.routing import RunRoute
 from holdfast.web.pages import address, page
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 _NAME_CHARS: Final = 100
 _NOT_TAKEN: Final = "This was not decided: "
@@ -40,7 +40,7 @@ _CHANGED: Final = (
 )
 
 
-def routes(parts: Parts) -> list[BaseRoute]:
+def routes(parts: Services) -> list[BaseRoute]:
     """The pages of waiting calls."""
     asking = Asking(parts)
     return [
@@ -53,7 +53,7 @@ def routes(parts: Parts) -> list[BaseRoute]:
 class Asking:
     """The pages, over what they work with."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Services) -> None:
         self._parts = parts
 
     async def show(self, request: Request) -> Response:
@@ -87,7 +87,7 @@ class Asking:
             return await self._page(request, found, 422, typed=typed, amiss=meant)
         try:
             await send(self._parts, found.run_id, found.waiting, meant)
-        except RefusedError as refused:
+        except DecisionNotSent as refused:
             return await self._refused(request, typed, refused)
         except CommandError as error:
             return self._unanswered(request, typed, error, sent=error.code == UNREACHABLE)
@@ -130,7 +130,7 @@ class Asking:
             request, asked, 409, typed=typed, notice=Notice("bad", f"{who}{_CHANGED}", found)
         )
 
-    async def _refused(self, request: Request, typed: Typed, refused: RefusedError) -> Response:
+    async def _refused(self, request: Request, typed: Typed, refused: DecisionNotSent) -> Response:
         """The run did not take it: what it says, on the page as things stand now."""
         found = await self._look(request)
         if isinstance(found, Over):

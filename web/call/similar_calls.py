@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.client.command_errors import CommandError
-from holdfast.client.run_lists import Listed, Wanted, having, listed
+from holdfast.client.run_lists import RunFilter, RunListing, having, listed
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.base import canonical_json
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.web.call.loader import Asked
 from holdfast.web.pages import address
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 MAX_ALIKE: Final = 5
 SECONDS: Final = 1.5
@@ -31,7 +31,7 @@ class Alike:
     same: bool
 
 
-async def alike(parts: Parts, asked: Asked) -> list[Alike]:
+async def alike(parts: Services, asked: Asked) -> list[Alike]:
     """Calls of the same tool, or plans, that wait for the same principal in other runs; those with
     the same arguments first."""
     found: list[Alike] = []
@@ -45,22 +45,22 @@ async def alike(parts: Parts, asked: Asked) -> list[Alike]:
     return sorted(found, key=lambda one: not one.same)[:MAX_ALIKE]
 
 
-async def _runs(parts: Parts, asked: Asked) -> list[Listed]:
+async def _runs(parts: Services, asked: Asked) -> list[RunListing]:
     known = asked.known
     by_agent = "" if known.principal else known.agent
-    wanted = Wanted(by_agent, asked.waiting.tool, known.principal)
+    wanted = RunFilter(by_agent, asked.waiting.tool, known.principal)
     query = having("awaiting_approval") + wanted.terms()
     runs = await listed(parts.client, query, MAX_ALIKE + 1)
     return [run for run in runs if run.id != asked.run_id][:MAX_ALIKE]
 
 
-async def _in_run(parts: Parts, run: Listed, asked: Asked) -> list[Alike]:
+async def _in_run(parts: Services, run: RunListing, asked: Asked) -> list[Alike]:
     with suppress(CommandError):
         waiting = await parts.run(run.id).waiting()
         return [_of(run, one, asked) for one in waiting if one.tool == asked.waiting.tool]
     return []
 
 
-def _of(run: Listed, one: Waiting, asked: Asked) -> Alike:
+def _of(run: RunListing, one: PendingApproval, asked: Asked) -> Alike:
     same = canonical_json(one.arguments) == canonical_json(asked.waiting.arguments)
     return Alike(address("waiting", run.id, one.call_id), one_line(run.id, _NAME_CHARS), same)

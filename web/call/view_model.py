@@ -10,7 +10,7 @@ from typing import Any, Final
 from holdfast.client.question_text import how_to_decide
 from holdfast.runtime.text_safety import clean, command, one_line
 from holdfast.schemas.base import json_size
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.plan import calls_shown
 from holdfast.web.auth.person import Person
 from holdfast.web.budget_text import Used, used_of
@@ -59,7 +59,7 @@ class Shown:
     """The page."""
 
     asked: Asked
-    waiting: Waiting
+    waiting: PendingApproval
     person: Person
     typed: Typed
     notice: Notice | None

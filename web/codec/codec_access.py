@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 
 from holdfast.web.codec.shared_secret import Clock, Secret, digest, keep_newest
 from holdfast.web.http.origins import hosts_of
-from holdfast.web.http.refused_request import Refused, unauthorized
+from holdfast.web.http.refused_request import RefusedRequest, unauthorized
 
 SESSION_SECONDS = 8 * 3600
 MAX_SESSIONS = 1_000
 
 
 @dataclass(frozen=True)
-class Access:
+class CodecAccess:
     """Who may come. `origins` are the pages that may ask, `own` the endpoint's own origins."""
 
     secret: str = field(repr=False)
@@ -31,10 +31,10 @@ class Access:
     own: frozenset[str]
 
 
-class Guard:
+class CodecGuard:
     """Decides on each request; `address` is the network address that it came from."""
 
-    def __init__(self, access: Access, clock: Clock = time.monotonic) -> None:
+    def __init__(self, access: CodecAccess, clock: Clock = time.monotonic) -> None:
         self._access = access
         self._hosts = hosts_of(access.own)
         self._secret = Secret(access.secret, "the secret of this codec endpoint", clock)
@@ -47,7 +47,7 @@ class Guard:
             Refused: it was sent to another, which somebody lets point here.
         """
         if host is None or host.lower() not in self._hosts:
-            raise Refused(421, "this endpoint has another name; name this one with `--url`")
+            raise RefusedRequest(421, "this endpoint has another name; name this one with `--url`")
 
     def check_page(self, origin: str | None) -> None:
         """Let pass what comes from no page, from a named one, or from the endpoint's own.
@@ -56,7 +56,7 @@ class Guard:
             Refused: it comes from another.
         """
         if origin is not None and origin not in self._access.origins | self._access.own:
-            raise Refused(403, "pages from there may not ask; name them with `--origin`")
+            raise RefusedRequest(403, "pages from there may not ask; name them with `--origin`")
 
     def admit(
         self, authorization: str | None, sessions: Iterable[str], origin: str | None, address: str
@@ -100,7 +100,9 @@ class Guard:
             Refused: another page, or none, has sent it.
         """
         if origin not in self._access.own:
-            raise Refused(403, "only the page of this endpoint does that; open it, and try again")
+            raise RefusedRequest(
+                403, "only the page of this endpoint does that; open it, and try again"
+            )
 
     def left_seconds(self, sessions: Iterable[str]) -> int:
         """How long the longest of these sessions goes on; 0 for none."""

@@ -15,9 +15,9 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from holdfast.web.codec import secret_page
-from holdfast.web.codec.codec_access import SESSION_SECONDS, Access, Guard
+from holdfast.web.codec.codec_access import SESSION_SECONDS, CodecAccess, CodecGuard
 from holdfast.web.codec.protocol import Protocol
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.http.request_body import body_of
 
 # Temporal takes at most 4 MB at once, which are 5.4 in base64.
@@ -38,10 +38,10 @@ _EVERY_ANSWER = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-class Endpoint:
+class CodecEndpoint:
     """The endpoint, as what it does at each of its addresses."""
 
-    def __init__(self, protocol: Protocol, access: Access, guard: Guard) -> None:
+    def __init__(self, protocol: Protocol, access: CodecAccess, guard: CodecGuard) -> None:
         self._protocol, self._access, self._guard = protocol, access, guard
 
     def app(self) -> Starlette:
@@ -67,7 +67,7 @@ class Endpoint:
                 self._guard.check_name(request.headers.get("host"))
                 self._guard.check_page(origin)
                 answered = await handler(request)
-            except Refused as refused:
+            except RefusedRequest as refused:
                 answered = _refusal(refused)
             answered.headers.update(_EVERY_ANSWER | self._for_page(origin))
             return answered
@@ -115,7 +115,7 @@ class Endpoint:
         origin = request.headers.get("origin")
         try:
             session = self._guard.sign_in(said[0].strip(), origin, _address(request))
-        except Refused as refused:
+        except RefusedRequest as refused:
             return HTMLResponse(
                 secret_page.sign_in_page(refused.sentence),
                 refused.status,
@@ -149,7 +149,7 @@ def _address(request: Request) -> str:
     return "" if request.client is None else request.client.host
 
 
-def _refusal(refused: Refused) -> Response:
+def _refusal(refused: RefusedRequest) -> Response:
     return JSONResponse({"error": refused.sentence}, refused.status, refused.headers)
 
 

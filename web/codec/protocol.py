@@ -18,7 +18,7 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import PayloadCodec
 
 from holdfast.runtime.encryption.codec import DecryptError
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 
 MAX_PAYLOADS = 1_000
 # What was compressed, or is fetched from a store, is larger than what was sent.
@@ -53,9 +53,11 @@ class Protocol:
             case "download" if self._stored is not None:
                 found = await self._opened(payloads, self._stored, all_or_none=True)
             case "download":
-                raise Refused(404, "this endpoint has no store; start it with `--store PLACE`")
+                raise RefusedRequest(
+                    404, "this endpoint has no store; start it with `--store PLACE`"
+                )
             case _:
-                raise Refused(404, "there is nothing here but decode, encode and download")
+                raise RefusedRequest(404, "there is nothing here but decode, encode and download")
         return await asyncio.to_thread(MessageToJson, Payloads(payloads=found), indent=None)
 
     async def _opened(
@@ -69,7 +71,7 @@ class Protocol:
                 self._tell(str(error))
                 if all_or_none:
                     sentence = "that cannot be had; the log of this endpoint says why"
-                    raise Refused(502, sentence) from None
+                    raise RefusedRequest(502, sentence) from None
                 found.append(payload)
             _check_size(found)
         return found
@@ -88,14 +90,14 @@ class Protocol:
 
 def _read(body: bytes) -> list[Payload]:
     # What is wrong with it is never told: that would repeat it.
-    misread = Refused(400, 'write {"payloads": […]}, as JSON of Protobuf')
+    misread = RefusedRequest(400, 'write {"payloads": […]}, as JSON of Protobuf')
     try:
         value = json.loads(body)
         said = value.get("payloads", []) if isinstance(value, dict) else None
         if not isinstance(said, list):
             raise misread
         if len(said) > MAX_PAYLOADS:
-            raise Refused(413, f"send at most {MAX_PAYLOADS} payloads at a time")
+            raise RefusedRequest(413, f"send at most {MAX_PAYLOADS} payloads at a time")
         # A newer UI may send more than is known here.
         return [ParseDict(each, Payload(), ignore_unknown_fields=True) for each in said]
     except (ValueError, ParseError, RecursionError, AttributeError, TypeError):
@@ -104,4 +106,6 @@ def _read(body: bytes) -> list[Payload]:
 
 def _check_size(found: Sequence[Payload]) -> None:
     if sum(len(payload.data) for payload in found) > MAX_ANSWER_BYTES:
-        raise Refused(413, "what these payloads hold is too large for one answer; ask for fewer")
+        raise RefusedRequest(
+            413, "what these payloads hold is too large for one answer; ask for fewer"
+        )

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.web.http.refused_request import Refused, unauthorized
+from holdfast.web.http.refused_request import RefusedRequest, unauthorized
 
 MIN_SECRET_CHARS = 16
 # So many wrong secrets an address may show in so long; then it has to wait, with a right one too.
@@ -49,7 +49,7 @@ class Secret:
         left = until - self._clock()
         if count >= MAX_FAILURES and left > 0:
             wait = {"Retry-After": str(math.ceil(left))}
-            raise Refused(429, "too many wrong secrets came from here; wait a minute", wait)
+            raise RefusedRequest(429, "too many wrong secrets came from here; wait a minute", wait)
         # Digests are of one length: how long a comparison takes tells nothing of the secret.
         if not hmac.compare_digest(digest(shown), self._digest):
             self._failed(address, count if left > 0 else 0)

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Final
 
 from holdfast.runtime.text_safety import one_line
-from holdfast.validation.validator import Misfit, misfits
+from holdfast.validation.validator import Violation, violations
 from holdfast.validation.work_budget import bounded
 from holdfast.web.forms.control_names import MISSING, Done, Misread, Place, Said, pointer
 from holdfast.web.forms.controls import absent, in_json, misread, pick, scalar, with_leaving_out
@@ -115,7 +115,7 @@ class Drawing:
         root = self._shapes.root if isinstance(self._shapes.root, Mapping) else {}
         named = {key: root[key] for key in ("$defs", "definitions") if key in root}
         rules = [{**named, **one.rules} for one in drawn.shape.branches]
-        wrong = [len(misfits(drawn.value, one)) for one in rules]
+        wrong = [len(violations(drawn.value, one)) for one in rules]
         return wrong.index(min(wrong))
 
     def _object(self, drawn: Field, place: Place, keys: Sequence[str]) -> Field:
@@ -150,7 +150,7 @@ def drawn(
     place: Place = (),
     prefix: str = "f",
     room: int = MAX_FIELDS,
-    wrong: Sequence[Misfit] = (),
+    wrong: Sequence[Violation] = (),
     label: str = "",
 ) -> Field:
     """The fields of a form, with what is wrong beside the field that it is wrong in."""

@@ -6,29 +6,29 @@ The check is the run's own, so nothing passes here that the run would refuse for
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.validation.validator import Misfit, misfits
+from holdfast.validation.validator import Violation, violations
 from holdfast.web.forms.control_names import MISSING, Misread, Place
 from holdfast.web.forms.fields import Field
 from holdfast.web.forms.hints import asked_for
 
 
-def wrong(value: Any, schema: Any) -> list[Misfit]:
+def wrong(value: Any, schema: Any) -> list[Violation]:
     """What keeps a value from being sent; where something was not read, that alone."""
-    unread = [Misfit(place, "", "") for place in _misread(value, ())]
+    unread = [Violation(place, "", "") for place in _misread(value, ())]
     if unread:
         return unread
     if value is MISSING:
-        return [Misfit((), "required", "This is needed.")]
-    found = [each for one in misfits(value, schema) for each in _placed(one, value)]
+        return [Violation((), "required", "This is needed.")]
+    found = [each for one in violations(value, schema) for each in _placed(one, value)]
     return [_plainly(one) for one in found]
 
 
-def _plainly(found: Misfit) -> Misfit:
+def _plainly(found: Violation) -> Violation:
     """What is of another format is told by what to write: `'' is not a 'date'`."""
     if found.keyword != "format":
         return found
     _, _, name = found.said.rpartition(" is not a ")
-    return Misfit(found.place, found.keyword, asked_for(name.strip("'")))
+    return Violation(found.place, found.keyword, asked_for(name.strip("'")))
 
 
 def _misread(value: Any, place: Place) -> Iterator[Place]:
@@ -43,14 +43,16 @@ def _misread(value: Any, place: Place) -> Iterator[Place]:
                 yield from _misread(inner, (*place, index))
 
 
-def _placed(found: Misfit, value: Any) -> list[Misfit]:
+def _placed(found: Violation, value: Any) -> list[Violation]:
     """What is missing is told at its own place, and not around it."""
     if found.keyword != "required":
         return [found]
     for step in found.place:
         value = value[step]
     name = next((key for key in _quoted(found.said) if key not in value), None)
-    return [found if name is None else Misfit((*found.place, name), "required", "This is needed.")]
+    return [
+        found if name is None else Violation((*found.place, name), "required", "This is needed.")
+    ]
 
 
 def _quoted(said: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from holdfast.web.auth.person import Person
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.http.request_body import body_of, media_type_of
 
 FIELD: Final = "form_token"
@@ -67,7 +67,9 @@ async def _read(request: Request) -> FormData:
         return await _parser(request, body).parse()
     except (MultiPartException, KeyError, ValueError) as error:
         why = error.message if isinstance(error, MultiPartException) else "it is none"
-        raise Refused(400, f"the form cannot be read: {why}; send it from its page") from None
+        raise RefusedRequest(
+            400, f"the form cannot be read: {why}; send it from its page"
+        ) from None
 
 
 def _parser(request: Request, body: bytes) -> FormParser | MultiPartParser:

@@ -15,7 +15,7 @@ BETWEEN_LOOKS_SECONDS: Final = 1.0
 ANSWER_TIMEOUT_SECONDS: Final = 2.0
 
 
-class Health:
+class InboxHealth:
     """Asks Temporal whether it answers, and remembers it for a moment."""
 
     def __init__(self, client: Client) -> None:

@@ -22,8 +22,8 @@ from holdfast.client.command_errors import (
 )
 from holdfast.client.diagnosis import StuckError
 from holdfast.runtime.text_safety import sentence
-from holdfast.validation.problems import Fault, spelled
-from holdfast.web.http.refused_request import Refused
+from holdfast.validation.problems import ValueProblem, spelled
+from holdfast.web.http.refused_request import RefusedRequest
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_SECONDS: Final = 5
@@ -75,7 +75,7 @@ _REFUSED: Final = {
 logger = logging.getLogger("holdfast")
 
 
-class Problem(Exception):
+class HttpProblem(Exception):
     """What cannot be had or done; `faults` are its parts, where there are any."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Problem(Exception):
         detail: str,
         *,
         headers: Mapping[str, str] | None = None,
-        faults: Iterable[Fault] = (),
+        faults: Iterable[ValueProblem] = (),
     ) -> None:
         super().__init__(detail)
         self.code = code
@@ -116,36 +116,36 @@ class Problem(Exception):
         return JSONResponse(self.told(), self.status, self.headers, MEDIA_TYPE)
 
 
-def problem_of(error: Exception) -> Problem:
+def problem_of(error: Exception) -> HttpProblem:
     """What an error means to the program that asked."""
     match error:
-        case Problem():
+        case HttpProblem():
             return error
-        case Refused():
+        case RefusedRequest():
             code = _REFUSED.get(error.status, "refused")
-            return Problem(code, sentence(error.sentence), headers=error.headers)
+            return HttpProblem(code, sentence(error.sentence), headers=error.headers)
         case CommandError():
             return _of_command(error)
     logger.error("a request failed", exc_info=error)
-    return Problem("failed", "The inbox has failed at this; its log says why.")
+    return HttpProblem("failed", "The inbox has failed at this; its log says why.")
 
 
-def _of_command(error: CommandError) -> Problem:
+def _of_command(error: CommandError) -> HttpProblem:
     said = sentence(str(error))
     match error:
         case HasEndedError():
-            return Problem("ended", "The run has ended; `GET /runs/{run}` says how.")
+            return HttpProblem("ended", "The run has ended; `GET /runs/{run}` says how.")
         case EncryptedError():
-            return Problem("encrypted", said)
+            return HttpProblem("encrypted", said)
         case StuckError():
-            return Problem("stuck", said)
+            return HttpProblem("stuck", said)
         case NoWorkerError():
-            return Problem("no_worker", said)
+            return HttpProblem("no_worker", said)
         case CommandError(code=code) if code == NO_SUCH:
             todo = "use the `run` that `POST /runs` answered, percent-encoded"
-            return Problem("no_such_run", f"There is no such run; {todo}.")
+            return HttpProblem("no_such_run", f"There is no such run; {todo}.")
         case CommandError(code=code) if code == UNREACHABLE:
-            return Problem("no_temporal", said)
+            return HttpProblem("no_temporal", said)
         case CommandError(code=code) if code == WRONG_COMMAND:
-            return Problem("bad_request", said)
-    return Problem("refused", said)
+            return HttpProblem("bad_request", said)
+    return HttpProblem("refused", said)

@@ -1,7 +1,7 @@
 """Requests that are not served, and what is said to whoever sent them."""
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """A request that is not served: the HTTP status, and one sentence for whoever sent it."""
 
     def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
@@ -11,6 +11,6 @@ class Refused(Exception):
         self.headers = headers or {}
 
 
-def unauthorized(sentence: str) -> Refused:
+def unauthorized(sentence: str) -> RefusedRequest:
     """Nobody is let in who is not known."""
-    return Refused(401, sentence, {"WWW-Authenticate": "Bearer"})
+    return RefusedRequest(401, sentence, {"WWW-Authenticate": "Bearer"})

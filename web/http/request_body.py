@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from starlette.requests import ClientDisconnect, Request
 
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 
 BODY_TIMEOUT_SECONDS = 20
 
@@ -23,16 +23,16 @@ async def body_of(request: Request, media_types: Collection[str], most_bytes: in
     """
     # Of other types, a browser sends some without asking first whether it may.
     if media_type_of(request) not in media_types:
-        raise Refused(415, f"send it as {' or '.join(media_types)}")
+        raise RefusedRequest(415, f"send it as {' or '.join(media_types)}")
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > most_bytes:
-                    raise Refused(413, f"send at most {most_bytes} bytes at a time")
+                    raise RefusedRequest(413, f"send at most {most_bytes} bytes at a time")
     except TimeoutError:
-        raise Refused(408, f"it did not come within {BODY_TIMEOUT_SECONDS} s") from None
+        raise RefusedRequest(408, f"it did not come within {BODY_TIMEOUT_SECONDS} s") from None
     except ClientDisconnect:
-        raise Refused(400, "it broke off") from None
+        raise RefusedRequest(400, "it broke off") from None
     return bytes(body)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from holdfast.runtime.text_safety import sentence
 from holdfast.web.http.problems import problem_of
-from holdfast.web.http.refused_request import Refused
+from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.pages import page
 
 HEADERS: Final = {
@@ -47,7 +47,7 @@ def wants_page(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-def refusal(request: Request, refused: Refused) -> Response:
+def refusal(request: Request, refused: RefusedRequest) -> Response:
     """What is told to whoever is refused: a page, or a problem (RFC 9457)."""
     if wants_page(request):
         shown = page(request, "trouble.html", refused.status, said=sentence(refused.sentence))
@@ -58,13 +58,13 @@ def refusal(request: Request, refused: Refused) -> Response:
 
 async def refused(request: Request, error: Exception) -> Response:
     """The same, for what a handler has raised."""
-    assert isinstance(error, Refused)
+    assert isinstance(error, RefusedRequest)
     return refusal(request, error)
 
 
 def failure(request: Request, error: Exception) -> Response:
     """What is told where something has happened that nobody planned; the error itself is logged."""
-    if isinstance(error, Refused):
+    if isinstance(error, RefusedRequest):
         return refusal(request, error)
     problem = problem_of(error)
     if wants_page(request):

@@ -10,11 +10,11 @@ from holdfast.client.log_narration import DECIDED
 from holdfast.client.question_text import what
 from holdfast.runtime.text_safety import one_line, shorten
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decision, Waiting
+from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.web.auth.person import Person
-from holdfast.web.decision_sender import RefusedError, send
+from holdfast.web.decision_sender import DecisionNotSent, send
 from holdfast.web.listing.rows import MAX_BRIEF_CHARS, Choice, brief
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 MAX_CHOICES: Final = 250
 AT_ONCE: Final = 8
@@ -43,7 +43,7 @@ class Outcome:
 class Several:
     """One answer of one person to several calls."""
 
-    parts: Parts
+    parts: Services
     person: Person
     verdict: Verdict
     reason: str | None = None
@@ -56,10 +56,10 @@ class Several:
         standing = await _standing(self.parts, choice)
         return standing if isinstance(standing, Outcome) else await self._sent(choice, standing)
 
-    async def _sent(self, choice: Choice, waiting: Waiting) -> Outcome:
+    async def _sent(self, choice: Choice, waiting: PendingApproval) -> Outcome:
         try:
             receipt = await send(self.parts, choice.run, waiting, self._decision(choice))
-        except RefusedError as refusal:
+        except DecisionNotSent as refusal:
             tone: Tone = "asks" if refusal.code in _MEANWHILE else "bad"
             return _outcome(choice, waiting, f"Not decided: {_plain(refusal)}.", tone)
         except CommandError as error:
@@ -86,7 +86,7 @@ def read_choices(texts: Iterable[object]) -> list[Choice]:
     return [choice for choice in found if choice is not None]
 
 
-async def before(parts: Parts, choices: Sequence[Choice]) -> list[Outcome]:
+async def before(parts: Services, choices: Sequence[Choice]) -> list[Outcome]:
     """The calls as they stand, before a reason is asked for: nothing is said of one that is as it
     was when it was chosen."""
 
@@ -111,7 +111,7 @@ async def _each(
     return [*found, *(_outcome(each, None, _TOO_MANY, "asks") for each in choices[MAX_CHOICES:])]
 
 
-async def _standing(parts: Parts, choice: Choice) -> Waiting | Outcome:
+async def _standing(parts: Services, choice: Choice) -> PendingApproval | Outcome:
     """A call that was chosen, if it still waits as it was shown; else what has become of it."""
     try:
         all_waiting = await parts.run(choice.run).waiting()
@@ -131,7 +131,7 @@ def _plain(error: Exception) -> str:
     return one_line(str(error), _SAID_CHARS).rstrip(".")
 
 
-def _outcome(choice: Choice, waiting: Waiting | None, said: str, tone: Tone) -> Outcome:
+def _outcome(choice: Choice, waiting: PendingApproval | None, said: str, tone: Tone) -> Outcome:
     call = f"{one_line(choice.call, _ID_CHARS)} of {one_line(choice.run, _ID_CHARS)}"
     title, in_line = (what(waiting), brief(waiting)) if waiting else (call, "")
     return Outcome(choice, title, shorten(in_line, MAX_BRIEF_CHARS), said, tone)

@@ -10,13 +10,13 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from holdfast.client.command_errors import wrong_command
-from holdfast.client.run_lists import Listed, Wanted
-from holdfast.client.visibility import EXPIRING, NEWEST, Order, Place
+from holdfast.client.run_lists import RunFilter, RunListing
+from holdfast.client.visibility import EXPIRING, NEWEST, ListOrder, Place
 from holdfast.schemas import names
 
 MINE: Final = "mine"
 _GROUP: Final = "group:"
-_ORDERS: Final[dict[str, Order]] = {"newest": NEWEST, "expiring": EXPIRING}
+_ORDERS: Final[dict[str, ListOrder]] = {"newest": NEWEST, "expiring": EXPIRING}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # What is looked for around a place is a moment too, so a place is not at the end of all time.
 _LAST: Final = datetime(9000, 1, 1, tzinfo=UTC)
@@ -61,7 +61,7 @@ class View:
         )
 
     @property
-    def order(self) -> Order:
+    def order(self) -> ListOrder:
         """The order."""
         return _ORDERS[self.order_name]
 
@@ -70,9 +70,9 @@ class View:
         """Whether not all that waits is wanted."""
         return bool(self.agent or self.tool or self.principal or self.group or self.run)
 
-    def wanted(self, own_groups: tuple[str, ...]) -> Wanted:
+    def wanted(self, own_groups: tuple[str, ...]) -> RunFilter:
         """The runs that are wanted, for somebody of these groups."""
-        return Wanted(self.agent, self.tool, self.principal, self.groups(own_groups), self.run)
+        return RunFilter(self.agent, self.tool, self.principal, self.groups(own_groups), self.run)
 
     def groups(self, own: tuple[str, ...]) -> tuple[str, ...]:
         """The groups one of which is to decide; none: whoever decides."""
@@ -80,7 +80,7 @@ class View:
             return (names.FOR_ANYBODY, *own)
         return (self.group.removeprefix(_GROUP),) if self.group else ()
 
-    def behind(self, run: Listed) -> "View":
+    def behind(self, run: RunListing) -> "View":
         """The page behind a run."""
         time = self.order.time(run)
         return replace(self, after=None if time is None else (time, run.id))

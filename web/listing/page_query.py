@@ -15,8 +15,8 @@ from temporalio.client import Client
 from holdfast.client.run_lists import (
     OPEN,
     LacksAttributesError,
-    Listed,
-    Wanted,
+    RunFilter,
+    RunListing,
     counted,
     having,
     listed,
@@ -24,7 +24,7 @@ from holdfast.client.run_lists import (
 from holdfast.client.visibility import EXPIRING, first, in_order
 from holdfast.runtime.text_safety import moment
 from holdfast.schemas import names
-from holdfast.schemas.decision import Waiting
+from holdfast.schemas.decision import PendingApproval
 from holdfast.web.listing.filters import View
 from holdfast.web.listing.rows import SOON
 from holdfast.web.listing.run_answers import Answer
@@ -40,15 +40,15 @@ class Look:
     before the lists knew since when a run waits, or that have not answered; `lacking` says what the
     namespace does not know, and `unasked` that there may be more runs than were asked for it."""
 
-    runs: Sequence[Listed]
-    unplaced: Sequence[Listed]
+    runs: Sequence[RunListing]
+    unplaced: Sequence[RunListing]
     count: int
     more: bool
     lacking: str = ""
     unasked: bool = False
 
     @property
-    def shown(self) -> Sequence[Listed]:
+    def shown(self) -> Sequence[RunListing]:
         """All runs of the page."""
         return [*self.runs, *self.unplaced]
 
@@ -75,7 +75,7 @@ async def look(client: Client, view: View, own_groups: tuple[str, ...]) -> Look:
         runs = await listed(client, having("awaiting_approval") + without_groups, MAX_ASKED + 1)
     except LacksAttributesError:
         lacking = "which runs wait, nor their agents and principals"
-        runs = await listed(client, OPEN + Wanted(id_prefix=view.run).terms(), MAX_ASKED + 1)
+        runs = await listed(client, OPEN + RunFilter(id_prefix=view.run).terms(), MAX_ASKED + 1)
     unasked = len(runs) > MAX_ASKED
     return Look(runs[:MAX_ASKED], [], len(runs), False, lacking, unasked)
 
@@ -122,11 +122,11 @@ def placed(
     )
 
 
-def _fits(run: Listed, tool: str, groups: set[str]) -> bool:
+def _fits(run: RunListing, tool: str, groups: set[str]) -> bool:
     return (not tool or tool in run.tools) and (not groups or not groups.isdisjoint(run.groups))
 
 
-def _told(run: Listed, waiting: Sequence[Waiting]) -> Listed:
+def _told(run: RunListing, waiting: Sequence[PendingApproval]) -> RunListing:
     """A run, with what would stand in the lists."""
     asked = [time for one in waiting if (time := moment(one.requested_at))]
     expire = [time for one in waiting if (time := moment(one.expires_at))]

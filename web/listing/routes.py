@@ -25,7 +25,7 @@ from holdfast.web.listing.run_answers import Answer, Asked
 from holdfast.web.listing.runs import Runs
 from holdfast.web.listing.watch import Watches
 from holdfast.web.pages import page
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 ANSWER_SECONDS: Final = 1.5
 # Where every run has to be asked before the list can be put in order.
@@ -34,7 +34,7 @@ MAX_REASON_CHARS: Final = 10_000
 MAX_STREAMS: Final = 500
 
 
-def routes(parts: Parts) -> list[BaseRoute]:
+def routes(parts: Services) -> list[BaseRoute]:
     """The pages of lists."""
     waiting = Waiting(parts)
     return [
@@ -48,7 +48,7 @@ def routes(parts: Parts) -> list[BaseRoute]:
 class Waiting:
     """What waits, in every run."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Services) -> None:
         self._parts = parts
         self._asked = Asked(parts.client)
         self._watches = Watches()

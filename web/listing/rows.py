@@ -11,10 +11,10 @@ from urllib.parse import quote, unquote
 
 from holdfast.client.command_errors import CommandError
 from holdfast.client.question_text import what
-from holdfast.client.run_lists import Listed
+from holdfast.client.run_lists import RunListing
 from holdfast.runtime.text_safety import as_json, clean, moment, one_line, sentence, shorten
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decided, Kind, Waiting
+from holdfast.schemas.decision import Decided, Kind, PendingApproval
 from holdfast.schemas.plan import calls_shown
 from holdfast.web.auth.person import Person
 from holdfast.web.budget_text import reached
@@ -97,7 +97,7 @@ class Choice:
         return cls(*map(unquote, parts)) if len(parts) == 3 and all(parts) else None
 
 
-def rows(run: Listed, answer: Answer | None, person: Person, *, signs: bool) -> Iterator[Row]:
+def rows(run: RunListing, answer: Answer | None, person: Person, *, signs: bool) -> Iterator[Row]:
     """The rows of a run; none, where nothing waits in it any more. `signs`: whether the inbox signs
     decisions for who is signed in."""
     match answer:
@@ -138,7 +138,7 @@ def urgency(until: datetime | None, asked: datetime | None) -> str:
     return "expires soon" if left > timedelta() else OVER
 
 
-def _row(run: Listed, waiting: Waiting, person: Person, *, signs: bool) -> Row:
+def _row(run: RunListing, waiting: PendingApproval, person: Person, *, signs: bool) -> Row:
     asked, until = moment(waiting.requested_at), moment(waiting.expires_at)
     in_line = brief(waiting)
     obstacle = _obstacle(waiting, person, signs=signs)
@@ -165,20 +165,20 @@ def _row(run: Listed, waiting: Waiting, person: Person, *, signs: bool) -> Row:
     )
 
 
-def _urgency(waiting: Waiting, said: str) -> str:
+def _urgency(waiting: PendingApproval, said: str) -> str:
     """How it presses. Where to do nothing is to say yes, that is said however far off it is."""
     by_itself = waiting.on_timeout == "approve" and said != OVER
     return "carried out unless denied" if by_itself else said
 
 
-def _ends(waiting: Waiting, said: str, *, single: bool) -> str:
+def _ends(waiting: PendingApproval, said: str, *, single: bool) -> str:
     """What becomes of it when nobody decides, in front of the time of that."""
     if said == OVER:
         return "expired"
     return "it fails" if single and waiting.on_timeout == "fail" else _ENDS[waiting.on_timeout]
 
 
-def _unanswered(run: Listed, trouble: str, *, late: bool = False) -> Row:
+def _unanswered(run: RunListing, trouble: str, *, late: bool = False) -> Row:
     tools = ", ".join(one_line(tool, _NAME_CHARS) for tool in run.tools)
     return Row(
         run.id,
@@ -196,7 +196,7 @@ def _unanswered(run: Listed, trouble: str, *, late: bool = False) -> Row:
     )
 
 
-def brief(waiting: Waiting) -> str:
+def brief(waiting: PendingApproval) -> str:
     """The arguments in a line, exactly; text is quoted, so that no value can pass for another. Of a
     plan, its steps by their names, which is not what is decided on."""
     if waiting.kind == "plan":
@@ -212,7 +212,7 @@ def _label(call: Mapping[str, Any]) -> str:
     return str(call.get("label") or call.get("tool") or call["id"])
 
 
-def _so_far(waiting: Waiting) -> str:
+def _so_far(waiting: PendingApproval) -> str:
     """What was decided before, and how many have to agree."""
     said = [_decided(decided) for decided in waiting.decisions]
     if waiting.quorum > 1:
@@ -224,7 +224,7 @@ def _decided(decided: Decided) -> str:
     return f"{one_line(decided.by or '', _NAME_CHARS) or 'somebody'} said {decided.decision}"
 
 
-def _obstacle(waiting: Waiting, person: Person, *, signs: bool) -> str:
+def _obstacle(waiting: PendingApproval, person: Person, *, signs: bool) -> str:
     """Why a call is not decided together with others; empty where it can be."""
     if waiting.kind != "call":
         return _OPEN_IT[waiting.kind]

@@ -15,9 +15,9 @@ from temporalio.client import Client
 
 from holdfast.client.command_errors import NO_SUCH, CommandError, NoWorkerError
 from holdfast.client.diagnosis import NoBuildError
-from holdfast.client.run_handle import RemoteRun
-from holdfast.client.run_lists import Listed
-from holdfast.schemas.decision import Waiting
+from holdfast.client.run_handle import RunHandle
+from holdfast.client.run_lists import RunListing
+from holdfast.schemas.decision import PendingApproval
 
 AT_ONCE: Final = 8
 # For as long as this an answer is as good as a new one, if the list says that nothing has changed.
@@ -26,7 +26,7 @@ KEPT_SECONDS: Final = 2.0
 SILENT_SECONDS: Final = 5.0
 MAX_KEPT: Final = 1_000
 
-Answer = list[Waiting] | CommandError
+Answer = list[PendingApproval] | CommandError
 _Key = tuple[object, ...]
 
 
@@ -47,7 +47,7 @@ class Asked:
         self._asking: dict[_Key, _Asking] = {}
         self._silent: dict[str, tuple[float, NoWorkerError]] = {}
 
-    async def of(self, runs: Sequence[Listed], seconds: float) -> dict[str, Answer]:
+    async def of(self, runs: Sequence[RunListing], seconds: float) -> dict[str, Answer]:
         """By the runs' ids, what has been answered when the time is up, or before."""
         self._forget()
         tasks = {run.id: task for run in runs if (task := self._task(run)) is not None}
@@ -61,7 +61,7 @@ class Asked:
         for key in [key for key in self._asking if key[0] in gone]:
             del self._asking[key]
 
-    def _task(self, run: Listed) -> asyncio.Task[Answer] | None:
+    def _task(self, run: RunListing) -> asyncio.Task[Answer] | None:
         key = (run.id, run.since, run.until, run.tools)
         if key not in self._asking:
             if len(self._asking) >= MAX_KEPT:
@@ -71,13 +71,13 @@ class Asked:
             self._asking[key] = asking
         return self._asking[key].task
 
-    async def _answer(self, run: Listed) -> Answer:
+    async def _answer(self, run: RunListing) -> Answer:
         async with self._gate:
             silent = self._silent.get(run.task_queue)
             if silent is not None and monotonic() < silent[0]:
                 return silent[1]
             try:
-                return await RemoteRun(self._client, run.id).waiting()
+                return await RunHandle(self._client, run.id).waiting()
             except NoWorkerError as error:
                 if not isinstance(error, NoBuildError):  # another run may be on another build
                     self._silent[run.task_queue] = (monotonic() + SILENT_SECONDS, error)

@@ -16,14 +16,14 @@ from starlette.responses import Response
 
 from holdfast.client.command_errors import CommandError
 from holdfast.client.result_summary import detail
-from holdfast.client.run_lists import Listed, Wanted, having
+from holdfast.client.run_lists import RunFilter, RunListing, having
 from holdfast.client.visibility import STARTED, first
 from holdfast.runtime.text_safety import one_line
 from holdfast.web import statuses
 from holdfast.web.listing.filters import read_place, write_place
 from holdfast.web.listing.rows import plain
 from holdfast.web.pages import page
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 from holdfast.web.times import When, when
 
 PAGE_RUNS: Final = 25
@@ -69,7 +69,7 @@ class Row:
 class Runs:
     """The page of runs."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Services) -> None:
         self._parts = parts
         self._gate = asyncio.Semaphore(AT_ONCE)
 
@@ -94,7 +94,7 @@ class Runs:
             agents=plain({run.agent for run in shown if run.agent}),
         )
 
-    async def _rows(self, runs: Sequence[Listed]) -> list[Row]:
+    async def _rows(self, runs: Sequence[RunListing]) -> list[Row]:
         tasks = [asyncio.create_task(self._told(run)) for run in runs]
         if tasks:
             await asyncio.wait(tasks, timeout=ANSWER_SECONDS)
@@ -106,7 +106,7 @@ class Runs:
             task.cancel()
         return [self._row(run, one) for run, one in zip(runs, told, strict=True)]
 
-    def _row(self, run: Listed, told: Told) -> Row:
+    def _row(self, run: RunListing, told: Told) -> Row:
         status, tone = statuses.told(run.status, told.code)
         agent, principal = (
             one_line(text or "", _NAME_CHARS) for text in (run.agent, run.principal)
@@ -114,7 +114,7 @@ class Runs:
         link = self._parts.link_to(run.id, run.execution) if told.earlier else None
         return Row(run.id, agent, principal, status, tone, told, run.single, link)
 
-    async def _told(self, run: Listed) -> Told:
+    async def _told(self, run: RunListing) -> Told:
         """What the server knows of a run; no worker is asked."""
         remote = self._parts.run(run.id)
         async with self._gate:
@@ -132,11 +132,11 @@ class Runs:
 
 
 def _terms(said: Mapping[str, str]) -> str:
-    wanted = Wanted(agent=said["agent"], principal=said["principal"], id_prefix=said["run"])
+    wanted = RunFilter(agent=said["agent"], principal=said["principal"], id_prefix=said["run"])
     return wanted.terms()
 
 
-def _behind(kept: Mapping[str, str], run: Listed) -> str:
+def _behind(kept: Mapping[str, str], run: RunListing) -> str:
     return _address({**kept, "after": write_place((run.started, run.id))})
 
 

@@ -9,12 +9,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from holdfast.client.command_errors import CommandError, HasEndedError
-from holdfast.client.run_handle import RemoteRun
+from holdfast.client.run_handle import RunHandle
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
 from holdfast.web.http.form_request import form_of
 from holdfast.web.pages import address, page
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 # What came of it, by the word that stands in the address of the page that says so.
 SAID: Final = {
@@ -35,7 +35,7 @@ _DELIVERIES: Final = ("steer", "followUp")
 class Acting:
     """The pages by which something is done to a run."""
 
-    parts: Parts
+    parts: Services
 
     async def message(self, request: Request) -> Response:
         """Say something to a run; what was written is kept where that cannot be done."""
@@ -76,12 +76,12 @@ class Acting:
         run = self._run(request)
         return await _done(run, run.cancel, "cancelled")
 
-    def _run(self, request: Request, *, listens: bool = False) -> RemoteRun:
+    def _run(self, request: Request, *, listens: bool = False) -> RunHandle:
         run_id: str = request.path_params["run"]
-        return RemoteRun(self.parts.client, run_id, listens=listens)
+        return RunHandle(self.parts.client, run_id, listens=listens)
 
 
-async def _done(run: RemoteRun, act: Callable[[], Awaitable[None]], said: str) -> Response:
+async def _done(run: RunHandle, act: Callable[[], Awaitable[None]], said: str) -> Response:
     """Do what a run takes note of as long as it has not ended, and say so."""
     try:
         if (await run.look()).closed:
@@ -92,5 +92,5 @@ async def _done(run: RemoteRun, act: Callable[[], Awaitable[None]], said: str) -
     return _back(run, said)
 
 
-def _back(run: RemoteRun, said: str) -> Response:
+def _back(run: RunHandle, said: str) -> Response:
     return RedirectResponse(f"{address('run', run.id)}?said={said}#now", 303)

@@ -20,14 +20,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
-from holdfast.client.run_handle import Look, RemoteRun, Streaming
+from holdfast.client.run_handle import RunDescription, RunHandle, Streaming
 from holdfast.client.stream.live_text import said, updated, written
-from holdfast.client.stream.polling import Pace
-from holdfast.client.stream.token_text import Tokens
+from holdfast.client.stream.polling import PollInterval
+from holdfast.client.stream.token_text import TokenText
 from holdfast.runtime.text_safety import clean
 from holdfast.web.http.streaming import MAX_PAGE_SECONDS, EventStream, Room, frame, full
 from holdfast.web.run.description import place
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 MAX_STREAMS: Final = 100
 
@@ -35,7 +35,7 @@ MAX_STREAMS: Final = 100
 class Changes:
     """The streams of one process."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Services) -> None:
         self._parts = parts
         self._room = Room(MAX_STREAMS)
 
@@ -53,9 +53,9 @@ class Changes:
 class Watch:
     """One run, watched. `seen` is the place that the page has come to."""
 
-    run: RemoteRun
+    run: RunHandle
     seen: str
-    _pace: Pace = field(default_factory=Pace)
+    _pace: PollInterval = field(default_factory=PollInterval)
     _saying: "Saying" = field(default_factory=lambda: Saying())
     _updates: dict[str, str] = field(default_factory=dict)
     _troubled: bool = False
@@ -64,22 +64,24 @@ class Watch:
         """What there is to tell, until the run is over."""
         while True:
             look = await self._look()
-            frames = [*(self._news(look) if isinstance(look, Look) else self._trouble(look))]
+            frames = [
+                *(self._news(look) if isinstance(look, RunDescription) else self._trouble(look))
+            ]
             for each in frames:
                 yield each
             if _is_last(look):
                 yield _frame("over", {})
                 return
-            busy = isinstance(look, Look) and look.busy
+            busy = isinstance(look, RunDescription) and look.busy
             await asyncio.sleep(self._pace.next(moved=bool(frames), busy=busy))
 
-    async def _look(self) -> Look | CommandError:
+    async def _look(self) -> RunDescription | CommandError:
         try:
             return await self.run.look()
         except CommandError as error:
             return error
 
-    def _news(self, look: Look) -> Iterator[str]:
+    def _news(self, look: RunDescription) -> Iterator[str]:
         self._troubled = False
         here = place(*look.place, look.attempts)
         answered = self._saying.is_over(look.streaming)
@@ -103,7 +105,7 @@ class Saying:
     """What is told of an answer while it is being given: all of it once."""
 
     def __init__(self) -> None:
-        self._tokens = Tokens()
+        self._tokens = TokenText()
         self._key = ""
         self._end = 0
         self._whole = ""
@@ -131,9 +133,9 @@ class Saying:
         return {"key": streaming.key, "attempt": streaming.attempt, **new} if new else {}
 
 
-def _is_last(look: Look | CommandError) -> bool:
+def _is_last(look: RunDescription | CommandError) -> bool:
     """Whether nothing more is to come: what cannot be reached just now may be there again."""
-    return look.closed if isinstance(look, Look) else look.code != UNREACHABLE
+    return look.closed if isinstance(look, RunDescription) else look.code != UNREACHABLE
 
 
 def _frame(event: str, data: dict[str, Any], id_: str = "") -> str:

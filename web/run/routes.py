@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from holdfast.client.command_errors import NoWorkerError
-from holdfast.client.run_handle import NO_WORKER_SECONDS, Entry, RemoteRun
+from holdfast.client.run_handle import NO_WORKER_SECONDS, Entry, RunHandle
 from holdfast.runtime.text_safety import as_json, clean
 from holdfast.web.http.routing import NUMBER, RunRoute
 from holdfast.web.pages import page
@@ -30,7 +30,7 @@ from holdfast.web.run.changes import Changes
 from holdfast.web.run.snapshot import Span, entries, see
 from holdfast.web.run.timeline import Teller, pictures_of
 from holdfast.web.run.view import states, view
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 # A page is there soon, also where nobody answers; what asks for it then waits until that is clear.
 PAGE_SECONDS: Final = 2.5
@@ -39,7 +39,7 @@ MAX_INSTANCES: Final = 50
 _PICTURE: Final = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 
 
-def routes(parts: Parts) -> list[BaseRoute]:
+def routes(parts: Services) -> list[BaseRoute]:
     """The pages of a run."""
     live, acting, changes = Live(parts), Acting(parts), Changes(parts)
     at = "/run/{run}"
@@ -62,7 +62,7 @@ def routes(parts: Parts) -> list[BaseRoute]:
 class Live:
     """The pages by which a run is looked at."""
 
-    parts: Parts
+    parts: Services
 
     async def page(self, request: Request) -> Response:
         """A run as it stands."""
@@ -124,11 +124,11 @@ class Live:
         more = len(instances) - len(own)
         return page(request, "run-state.html", run=run.id, states=states(shared, own), more=more)
 
-    def _run(self, request: Request) -> RemoteRun:
+    def _run(self, request: Request) -> RunHandle:
         return self.parts.run(_run_id(request))
 
 
-async def _entry(run: RemoteRun, number: int) -> Entry:
+async def _entry(run: RunHandle, number: int) -> Entry:
     found = await entries(run, number - 1, number) if number > 0 else []
     if not found:
         said = f"The log of {clean(run.id)} has no entry {number}."
@@ -136,7 +136,7 @@ async def _entry(run: RemoteRun, number: int) -> Entry:
     return found[0]
 
 
-async def _state_at_end(run: RemoteRun) -> tuple[Any, dict[str, Any]]:
+async def _state_at_end(run: RunHandle) -> tuple[Any, dict[str, Any]]:
     """The state for all, and that of each instance, as Temporal knows it of a run that is over."""
     result = (await run.ended(whole=False)).result
     return (None, {}) if result is None else (result.state, result.instances)

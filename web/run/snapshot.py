@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holdfast.client.command_errors import CommandError
-from holdfast.client.result import Ending
-from holdfast.client.run_handle import Entry, RemoteRun, waiting_elsewhere
+from holdfast.client.result import RunEnding
+from holdfast.client.run_handle import Entry, RunHandle, waiting_elsewhere
 from holdfast.schemas import names
-from holdfast.schemas.decision import Waiting
-from holdfast.schemas.internal.delegate import PendingThere
+from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.web.run.description import Known, known
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 
 PAGE_ENTRIES: Final = 100
 # Read besides, to name the calls by: an entry on a call has the name of its tool alone.
@@ -25,15 +25,15 @@ class Seen:
 
     known: Known
     status: dict[str, Any] = field(default_factory=dict)
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[PendingApproval] = field(default_factory=list)
     lead: list[Entry] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
-    ending: Ending | None = None
+    ending: RunEnding | None = None
     silent: CommandError | None = None
     answered: bool = False
 
     @property
-    def elsewhere(self) -> list[PendingThere]:
+    def elsewhere(self) -> list[DelegatePending]:
         """What waits for a person in delegates."""
         return waiting_elsewhere(self.status)
 
@@ -62,7 +62,7 @@ class Span:
         return first + PAGE_ENTRIES if self.before is None else self.before - 1
 
 
-async def see(parts: Parts, run_id: str, span: Span, patience_seconds: float) -> Seen:
+async def see(parts: Services, run_id: str, span: Span, patience_seconds: float) -> Seen:
     """Look at a run, and ask it itself, for `patience_seconds` at most.
 
     Raises:
@@ -80,14 +80,14 @@ async def see(parts: Parts, run_id: str, span: Span, patience_seconds: float) ->
         return Seen(found, ending=ending, silent=error)
 
 
-async def _ending(run: RemoteRun) -> Ending:
+async def _ending(run: RunHandle) -> RunEnding:
     try:
         return await run.ended(whole=False)
     except CommandError as error:
-        return Ending("ended", message=str(error))
+        return RunEnding("ended", message=str(error))
 
 
-async def _asked(run: RemoteRun, found: Known, ending: Ending | None, span: Span) -> Seen:
+async def _asked(run: RunHandle, found: Known, ending: RunEnding | None, span: Span) -> Seen:
     status = await run.status()
     waiting = await run.waiting() if status["pending"] else []
     length = int(status.get("log", {}).get("entries", 0))
@@ -98,8 +98,8 @@ async def _asked(run: RemoteRun, found: Known, ending: Ending | None, span: Span
     return Seen(found, status, waiting, lead, shown, ending, answered=True)
 
 
-async def entries(run: RemoteRun, after: int, upto: int) -> list[Entry]:
-    """The entries of the log after one number, up to another; raises as `RemoteRun.entries`."""
+async def entries(run: RunHandle, after: int, upto: int) -> list[Entry]:
+    """The entries of the log after one number, up to another; raises as `RunHandle.entries`."""
     read: list[Entry] = []
     while after < upto and (page := await run.page(names.CONTEXT, after, upto - after)):
         read += page

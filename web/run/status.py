@@ -7,11 +7,11 @@ from typing import Final, Literal
 
 from holdfast.client import question_text
 from holdfast.client.log_narration import IN_LINE
-from holdfast.client.result import Ending
+from holdfast.client.result import RunEnding
 from holdfast.runtime.text_safety import arguments_line, clean, moment, one_line
 from holdfast.schemas import names
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.delegate import PendingThere
+from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.plan import in_brief
 from holdfast.web.pages import address
 from holdfast.web.run.description import Doing
@@ -88,7 +88,7 @@ def now(seen: Seen, name: Name) -> list[Now]:
     return found or [Now("It is at work.")]
 
 
-def ended(ending: Ending, at: datetime | None) -> Now:
+def ended(ending: RunEnding, at: datetime | None) -> Now:
     """How a run ended, why, and what is to be done about it."""
     code = ending.code or ending.status
     tone: Tone = "good" if ending.exit_code == 0 else "bad"
@@ -147,7 +147,7 @@ def _decide(seen: Seen, call_id: str) -> Link:
     return Link(address("waiting", seen.known.id, call_id), "Look at it and decide")
 
 
-def _elsewhere(there: PendingThere) -> Now:
+def _elsewhere(there: DelegatePending) -> Now:
     name = one_line(there.label or there.tool, _NAME_CHARS)
     where = address("waiting", there.workflow_id, there.call_id)
     text = f"A delegate waits for a person: {name} ({clean(there.call_id)})."

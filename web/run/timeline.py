@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast.client.log_narration import Line, Story
+from holdfast.client.log_narration import LogNarration, NarrationLine
 from holdfast.client.result_summary import tokens
 from holdfast.runtime.text_safety import as_text, clean, clock, moment, one_line, shorten
 from holdfast.schemas import names
@@ -47,7 +47,7 @@ class Told:
     """A line of the page. `number` is its entry's, where it is the first of that; `at` the time as
     programs read it, `when` as people do. A body that is `folded` shows its `head` at first."""
 
-    line: Line
+    line: NarrationLine
     at: str
     when: str
     number: int | None = None
@@ -62,7 +62,7 @@ class Teller:
 
     def __init__(self, run_id: str, lead: Iterable[Mapping[str, Any]] = ()) -> None:
         self._run_id = run_id
-        self._story = Story(run_id, whole=True, commands=False)
+        self._story = LogNarration(run_id, whole=True, commands=False)
         for entry in lead:
             self._story.tell(entry)
 
@@ -74,7 +74,7 @@ class Teller:
         """The lines of these entries."""
         return [told for entry in entries for told in self._tell(entry)]
 
-    def whole(self, entry: Mapping[str, Any]) -> list[Line]:
+    def whole(self, entry: Mapping[str, Any]) -> list[NarrationLine]:
         """The lines of an entry, however long they are."""
         return [_plainly(line) for line in self._story.tell(entry) or _besides(entry)]
 
@@ -93,7 +93,7 @@ class Teller:
                 pictures=tuple(self._pictures(entry)) if last else (),
             )
 
-    def _shown(self, line: Line, entry: Mapping[str, Any]) -> Told:
+    def _shown(self, line: NarrationLine, entry: Mapping[str, Any]) -> Told:
         at = str(entry.get("at", ""))
         links: list[Link] = []
         if len(line.body) > BODY_CHARS or line.text.endswith("…"):
@@ -143,22 +143,22 @@ def _is_picture(part: Mapping[str, Any]) -> bool:
     return part.get("type") == "image" and fits and part.get("mediaType") in PICTURES
 
 
-def _besides(entry: Mapping[str, Any]) -> list[Line]:
+def _besides(entry: Mapping[str, Any]) -> list[NarrationLine]:
     """What the story leaves to others: what a turn cost, and that the run is over."""
     at = clock(entry.get("at"))
     match entry["type"]:
         case "turn_end":
             used = ", ".join(tokens(Usage.read(entry.get("usage", {}))))
-            return [Line(at, "used", used, tone="quiet")]
+            return [NarrationLine(at, "used", used, tone="quiet")]
         case "done":
-            return [Line(at, "ended", clean(str(entry["status"])), tone="good")]
+            return [NarrationLine(at, "ended", clean(str(entry["status"])), tone="good")]
         case "error":
             message = clean(str(entry.get("message", "")))
-            return [Line(at, "failed", clean(str(entry["code"])), message, tone="bad")]
+            return [NarrationLine(at, "failed", clean(str(entry["code"])), message, tone="bad")]
     return []
 
 
-def _plainly(line: Line) -> Line:
+def _plainly(line: NarrationLine) -> NarrationLine:
     """A line whose body is no more than what came from outside, without what stands around it."""
     if not line.outside:
         return line
@@ -170,7 +170,7 @@ def _plainly(line: Line) -> Line:
     return replace(line, body="\n".join(filter(None, [note, as_text(value)])))
 
 
-def _is_folded(line: Line) -> bool:
+def _is_folded(line: NarrationLine) -> bool:
     """Whether its body is more than one wants to read of it: people and models are heard out."""
     if line.tone in ("said", "bad", "asks"):
         return False

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from holdfast.client.result import Ending
+from holdfast.client.result import RunEnding
 from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line, shorten, since
 from holdfast.web import statuses
 from holdfast.web.pages import address
@@ -14,7 +14,7 @@ from holdfast.web.run.delegate_tree import Tree, tree
 from holdfast.web.run.snapshot import Seen
 from holdfast.web.run.status import Now, Standing, now, standing
 from holdfast.web.run.timeline import Link, Teller, Told
-from holdfast.web.services import Parts
+from holdfast.web.services import Services
 from holdfast.web.times import when
 
 MAX_OUTPUT_CHARS: Final = 20_000
@@ -76,7 +76,7 @@ class View:
     temporal: str | None
 
 
-async def view(parts: Parts, seen: Seen) -> View:
+async def view(parts: Services, seen: Seen) -> View:
     """What is shown of a run.
 
     Raises:
@@ -182,7 +182,7 @@ def _parent(seen: Seen) -> tuple[Link, str] | None:
     return Link(address("run", parent), clean(parent)), clean(call)
 
 
-def _output(ending: Ending) -> str:
+def _output(ending: RunEnding) -> str:
     if ending.result is None or (not ending.told and ending.result.output is None):
         return ""
     return shorten(as_text(ending.told or ending.result.output), MAX_OUTPUT_CHARS)

@@ -15,11 +15,11 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.tool import ActivityBinding, Retry, Tool
 
 from holdfast.workflows.engine.call.hooks import Hook
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.scopes import CONTEXT
 from holdfast.workflows.engine.conversation.visibility import heard
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 
 START_TO_CLOSE = parse_duration("30s")
 SCHEDULE_TO_CLOSE = parse_duration("24h")
@@ -35,7 +35,7 @@ OVERTIME = parse_duration("10s")
 _FINAL_ERRORS = (names.STOP_RUN, names.ACTIVITY_NOT_FOUND, names.RESULT_TOO_LARGE)
 
 
-def arguments_of(call: Call, tool: Tool, kept: Kept) -> list[Any]:
+def arguments_of(call: ToolCall, tool: Tool, kept: RunState) -> list[Any]:
     """What the activity is given: the arguments, or the call, the tool and the scoped context.
 
     An activity of the worker's own is told besides what no model has a say in.
@@ -56,7 +56,7 @@ def arguments_of(call: Call, tool: Tool, kept: Kept) -> list[Any]:
     return [said, tool.to_json(), {scope: _scope(scope, call, kept) for scope in call.scopes}]
 
 
-def remote(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> ActivityConfig:
+def remote(call: ToolCall, tool: Tool, line: str, remaining: timedelta | None) -> ActivityConfig:
     """How a tool's activity is run on a task queue.
 
     A call that may be made only once has one attempt, and says apart whether it was ever begun.
@@ -81,7 +81,9 @@ def remote(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> Ac
     return config
 
 
-def local(call: Call, tool: Tool, line: str, remaining: timedelta | None) -> LocalActivityConfig:
+def local(
+    call: ToolCall, tool: Tool, line: str, remaining: timedelta | None
+) -> LocalActivityConfig:
     """How a short, repeatable activity of this worker is run within the workflow task."""
     binding = _bound(tool)
     longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
@@ -150,11 +152,11 @@ def _bound(tool: Tool) -> ActivityBinding:
     return tool.activity
 
 
-def _scope(scope: str, call: Call, kept: Kept) -> Any:
+def _scope(scope: str, call: ToolCall, kept: RunState) -> Any:
     """A part of the run's context, as the call sees it: with what it waited for in its turn."""
     if scope == CONTEXT:
         return heard(kept.log.messages(), call.instance, kept)
-    return (call.sees or kept.data).seen(scope, call.instance)
+    return (call.visible_data or kept.data).seen(scope, call.instance)
 
 
 def _retry(retry: Retry, *, once: bool) -> RetryPolicy:

@@ -22,7 +22,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.commands import failures
 from holdfast.workflows.engine.call.hooks import Refusal
 from holdfast.workflows.engine.call.outcome import Outcome, refused
-from holdfast.workflows.engine.call.tool_call import Call, Turn
+from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.delegation import (
     Abandoned,
     Broke,
@@ -33,10 +33,10 @@ from holdfast.workflows.engine.delegation import (
     delegate_for,
     outcome_of,
 )
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.publishing import summaries
-from holdfast.workflows.publishing.publisher import Showing
+from holdfast.workflows.publishing.publisher import Publisher
 
 AtWork = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 InFlight = Callable[[int], AbstractAsyncContextManager[None]]
@@ -52,7 +52,9 @@ class Doing(Protocol):
         """Send so many bytes: not too many in one workflow task."""
 
 
-async def carry_out(call: Call, turn: Turn, work: Work, showing: Showing, doing: Doing) -> Outcome:
+async def carry_out(
+    call: ToolCall, turn: Turn, work: ExecutionBase, showing: Publisher, doing: Doing
+) -> Outcome:
     """Have a run of its own carry out a call."""
     own_id, agent = workflow.info().workflow_id, work.agent if isinstance(work, Run) else None
     try:
@@ -71,7 +73,9 @@ async def carry_out(call: Call, turn: Turn, work: Work, showing: Showing, doing:
     return outcome_of(delegate, call.tool, end)
 
 
-async def _end_of(delegate: Delegate, call: Call, work: Work, doing: Doing) -> DelegateEnd:
+async def _end_of(
+    delegate: Delegate, call: ToolCall, work: ExecutionBase, doing: Doing
+) -> DelegateEnd:
     running = asyncio.create_task(_run(delegate, call, doing.in_flight))
     try:
         await _until_over(running, call, work, doing.at_work)
@@ -85,7 +89,7 @@ async def _end_of(delegate: Delegate, call: Call, work: Work, doing: Doing) -> D
 
 
 async def _until_over(
-    running: asyncio.Task[DelegateEnd], call: Call, work: Work, at_work: AtWork
+    running: asyncio.Task[DelegateEnd], call: ToolCall, work: ExecutionBase, at_work: AtWork
 ) -> None:
     """Wait for a delegate, on the run's time except while it waits for people."""
 
@@ -99,7 +103,7 @@ async def _until_over(
             await at_work(workflow.wait_condition(lambda: over() or work.delegates.waits(call.id)))
 
 
-async def _run(delegate: Delegate, call: Call, in_flight: InFlight) -> DelegateEnd:
+async def _run(delegate: Delegate, call: ToolCall, in_flight: InFlight) -> DelegateEnd:
     try:
         async with in_flight(json_size(delegate.request)):
             child = await workflow.start_child_workflow(
@@ -122,12 +126,12 @@ async def _run(delegate: Delegate, call: Call, in_flight: InFlight) -> DelegateE
         return Broke("failed", f"`{delegate.tool}` was carried out, but its result is lost")
 
 
-def _reuse(call: Call) -> WorkflowIDReusePolicy:
+def _reuse(call: ToolCall) -> WorkflowIDReusePolicy:
     """A call that may be carried out once is not, where a run of its id is known to the server;
     except where people said that it had no effect."""
     assert call.tool is not None  # it has a delegate
     policies = WorkflowIDReusePolicy
-    first = call.tool.once and call.unsure == 0
+    first = call.tool.once and call.unknown_outcomes == 0
     return policies.REJECT_DUPLICATE if first else policies.ALLOW_DUPLICATE
 
 

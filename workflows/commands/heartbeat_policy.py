@@ -42,7 +42,7 @@ class Watch:
             begun.heartbeat_timeout = self.timeout
 
 
-class WatchInterceptor(Interceptor):
+class HeartbeatPolicyInterceptor(Interceptor):
     """Has the activities of the worker's workflows watched."""
 
     def __init__(self, carried: Collection[str], timeout: timedelta) -> None:

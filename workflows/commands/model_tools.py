@@ -18,8 +18,8 @@ from holdfast.workflows.commands import activity_options, failures
 from holdfast.workflows.commands.page_prefetch import hand_over
 from holdfast.workflows.engine.budget.reservations import NothingLeft, hold_request
 from holdfast.workflows.engine.call.outcome import Failed, Outcome, failed, refused
-from holdfast.workflows.engine.call.tool_call import Call
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.publishing import summaries
@@ -27,7 +27,9 @@ from holdfast.workflows.publishing import summaries
 AtWork = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 
 
-async def answer(call: Call, turn: int, work: Work, facts: WorkerFacts, at_work: AtWork) -> Outcome:
+async def answer(
+    call: ToolCall, turn: int, work: ExecutionBase, facts: WorkerFacts, at_work: AtWork
+) -> Outcome:
     """Have the model answer a call: once more where its answer does not fit."""
     assert isinstance(work, Run)  # a single call is of no tool that a model answers
     latent = work.pages.latents[call.id] = Latent(call, work.agent, work.kept)
@@ -42,7 +44,7 @@ async def answer(call: Call, turn: int, work: Work, facts: WorkerFacts, at_work:
 
 
 async def _request(
-    latent: Latent, call: Call, turn: int, run: Run, facts: WorkerFacts, at_work: AtWork
+    latent: Latent, call: ToolCall, turn: int, run: Run, facts: WorkerFacts, at_work: AtWork
 ) -> Solution | Outcome:
     """One request, on the run's budget; or why there is no answer."""
     meter, now = run.kept.meter, workflow.now()
@@ -68,7 +70,7 @@ async def _request(
     return solution
 
 
-def _unanswered(call: Call, run: Run, error: ActivityError) -> Failed:
+def _unanswered(call: ToolCall, run: Run, error: ActivityError) -> Failed:
     """The model could not be asked: people read why, the model itself that there is no answer."""
     if run.kept.meter.out_of_time:
         return failed(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")

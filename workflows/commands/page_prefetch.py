@@ -9,10 +9,17 @@ from collections.abc import Callable
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from holdfast.schemas.internal.model_request import HAND_OVER, Page, PageOf, Pointer
+    from holdfast.schemas.internal.model_request import (
+        HAND_OVER,
+        ConversationPage,
+        ConversationPageRequest,
+        ConversationPointer,
+    )
 
 
-def hand_over(pointer: Pointer, answer: Callable[[PageOf], Page]) -> None:
+def hand_over(
+    pointer: ConversationPointer, answer: Callable[[ConversationPageRequest], ConversationPage]
+) -> None:
     """Hand over what leads to the pointer, as the run would `answer` for it, where somebody is
     there to take it."""
     take = workflow.extern_functions().get(HAND_OVER)

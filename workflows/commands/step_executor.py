@@ -20,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import json_size
     from holdfast.schemas.errors import ErrorCode
-    from holdfast.schemas.internal.model_request import Pointer
+    from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.internal.solution import Solution
     from holdfast.schemas.tool import Tool
 
@@ -44,12 +44,12 @@ from holdfast.workflows.engine.call.hooks import (
     hook_end,
 )
 from holdfast.workflows.engine.call.outcome import Outcome, failed, of_failure, of_result
-from holdfast.workflows.engine.call.tool_call import Call, Stage, Turn
+from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, Turn
 from holdfast.workflows.engine.execution.questions import doubted
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.publishing import summaries
-from holdfast.workflows.publishing.publisher import Showing
+from holdfast.workflows.publishing.publisher import Publisher
 from holdfast.workflows.publishing.trace import Trace
 
 # What one workflow task may schedule stays far under the server's bound of four megabytes.
@@ -65,10 +65,12 @@ async def in_time(condition: Callable[[], bool], longest: timedelta | None, line
     return True
 
 
-class Hands:
+class StepExecutor:
     """The doing of one workflow."""
 
-    def __init__(self, work: Work, facts: WorkerFacts, showing: Showing, trace: Trace) -> None:
+    def __init__(
+        self, work: ExecutionBase, facts: WorkerFacts, showing: Publisher, trace: Trace
+    ) -> None:
         self._work = work
         self._facts = facts
         self._showing = showing
@@ -78,7 +80,7 @@ class Hands:
         self._groups: tuple[int, EventGroup] | None = None
         self._hooks = asyncio.Lock()
 
-    async def ask_model(self, run: Run, pointer: Pointer) -> None:
+    async def ask_model(self, run: Run, pointer: ConversationPointer) -> None:
         """Make one request to the model, and tell the run what came of it."""
         meter = run.kept.meter
         line = summaries.model_summary(pointer, run.agent.model)
@@ -122,7 +124,7 @@ class Hands:
             await self.until_ruled(question)
             planning.rule(turn)
 
-    async def _carry_out_together(self, turn: Turn, calls: list[Call]) -> None:
+    async def _carry_out_together(self, turn: Turn, calls: list[ToolCall]) -> None:
         if self._work.halting:
             self._work.abandon(turn, "the run ended before this call")
             return
@@ -132,20 +134,20 @@ class Hands:
         await self._decide(deciding.open(turn.number, calls))
         self._showing.update()
         slots = asyncio.Semaphore(self._work.kept.rules.concurrency)
-        open_ = [call for call in calls if call.stage is not Stage.ENDED or call.awaited]
+        open_ = [call for call in calls if call.stage is not Stage.ENDED or call.has_dependents]
         await asyncio.gather(*(self._see_through(turn, call, slots) for call in open_))
         await self._decide(deciding.finish(turn.number, calls))
 
-    async def _see_through(self, turn: Turn, call: Call, slots: asyncio.Semaphore) -> None:
+    async def _see_through(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
         """One call, from where it stands to its end, and until others can read what it wrote."""
         while call.stage is not Stage.ENDED:
             await self._see_on(turn, call, slots)
             self._showing.update()
         self._trace.ended(call.id)
-        if call.awaited and not call.handed_on:
+        if call.has_dependents and not call.result_published:
             await self._decide(self._work.calls.hand_on(call))
 
-    async def _see_on(self, turn: Turn, call: Call, slots: asyncio.Semaphore) -> None:
+    async def _see_on(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
         """One call, from where it stands to where it stands next."""
         work, calls = self._work, self._work.calls
         match call.stage:
@@ -161,7 +163,7 @@ class Hands:
                 else:
                     calls.rule(turn.number, call)
 
-    async def _wait_for_others(self, turn: Turn, call: Call) -> None:
+    async def _wait_for_others(self, turn: Turn, call: ToolCall) -> None:
         """Wait until the calls have ended that a call waits for, and take it up again."""
         work, calls = self._work, self._work.calls
         queued = call.stage is Stage.QUEUED
@@ -175,12 +177,12 @@ class Hands:
         else:
             await self._decide(calls.ready(turn.number, call))
 
-    async def _run(self, turn: Turn, call: Call) -> None:
+    async def _run(self, turn: Turn, call: ToolCall) -> None:
         """Carry a call out, unless the run ends or a message came while it waited for a slot."""
         work, calls = self._work, self._work.calls
-        if work.halting and call.unsure == 0:
+        if work.halting and call.unknown_outcomes == 0:
             calls.skip(call, "the run ended before this call")
-        elif work.steered and call.unsure == 0:
+        elif work.steered and call.unknown_outcomes == 0:
             work.planning.hold_back([call])
         else:
             outcome = doubted(call, work.kept) or await self._execute(turn, call)
@@ -215,7 +217,7 @@ class Hands:
         except ValueError as error:
             return Broken(str(error))
 
-    async def _execute(self, turn: Turn, call: Call) -> Outcome:
+    async def _execute(self, turn: Turn, call: ToolCall) -> Outcome:
         """Have a call carried out by what carries out its tool's: a run, the model, an activity."""
         tool = call.tool
         assert tool is not None  # it was opened
@@ -227,7 +229,7 @@ class Hands:
             )
         return await self._act(call, tool)
 
-    async def _act(self, call: Call, tool: Tool) -> Outcome:
+    async def _act(self, call: ToolCall, tool: Tool) -> Outcome:
         arguments = activity_options.arguments_of(call, tool, self._work.kept)
         size = json_size(arguments)
         if size > activity_options.MAX_INPUT_BYTES:
@@ -248,7 +250,7 @@ class Hands:
                 f"`{tool.name}` was carried out, but its result is lost: {error}",
             )
 
-    def _activity(self, call: Call, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
+    def _activity(self, call: ToolCall, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
         tool = call.tool
         assert tool is not None  # it was opened
         assert tool.activity is not None  # nothing else carries it out
@@ -311,7 +313,7 @@ class Hands:
     async def until_ruled(self, question: Question) -> None:
         """Wait for people, asking again and giving up when it is time."""
         line = summaries.question_summary(self._work.turn, question)
-        early = self._work.kept.desk.unchecked(question)
+        early = self._work.kept.pending.unchecked(question)
         if early:
             await asyncio.gather(
                 *(token_verification.hear(self._work, decision) for decision in early)
@@ -324,7 +326,7 @@ class Hands:
             ):
                 return
             if question.rang(alarm):
-                self._work.kept.desk.expire(question)
+                self._work.kept.pending.expire(question)
             elif not question.counted:
                 self._work.calls.remind(self._work.turn, question)
             self._showing.update()

@@ -17,16 +17,16 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.token import DecisionClaims, PrincipalClaims, TokenCheck
 
 from holdfast.workflows.commands import failures
-from holdfast.workflows.engine.approvals.pending import Desk
-from holdfast.workflows.engine.approvals.question import Unacceptable
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
+from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.approvals.signed_decision import SignedDecision, Unbound, signed
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.execution_base import ExecutionBase
 
 # While a key set cannot be had, it is asked for again.
 CHECK_TO_CLOSE = parse_duration("1m")
 
 
-class BadToken(Exception):
+class TokenRejected(Exception):
     """A token that does not count, and why."""
 
 
@@ -40,10 +40,10 @@ def as_signed(decision: Decision) -> SignedDecision:
     try:
         return _signed(decision, DecisionClaims.unchecked(decision.token))
     except ValueError as error:
-        raise BadToken(str(error)) from None
+        raise TokenRejected(str(error)) from None
 
 
-async def checked(desk: Desk, decision: Decision) -> Decision:
+async def checked(desk: PendingApprovals, decision: Decision) -> Decision:
     """The decision; where it has a token, as that has it, with a good signature.
 
     Nobody is asked about one whose token could not count.
@@ -60,11 +60,11 @@ async def checked(desk: Desk, decision: Decision) -> Decision:
     return _signed(decision, DecisionClaims.read(await _check(check)))
 
 
-async def hear(work: Work, decision: Decision) -> None:
+async def hear(work: ExecutionBase, decision: Decision) -> None:
     """Count a decision that cannot be refused to whoever sent it: a wrong one is noted."""
     try:
-        meant = await checked(work.kept.desk, decision)
-    except (BadToken, Unacceptable) as error:
+        meant = await checked(work.kept.pending, decision)
+    except (TokenRejected, DecisionRejected) as error:
         work.calls.ignore(decision, str(error))
     else:
         work.calls.hear(meant)
@@ -85,7 +85,7 @@ def _signed(decision: Decision, claims: DecisionClaims) -> SignedDecision:
     try:
         return signed(decision, claims, workflow.info().workflow_id)
     except Unbound as error:
-        raise BadToken(str(error)) from None
+        raise TokenRejected(str(error)) from None
 
 
 async def _check(check: TokenCheck) -> Any:
@@ -100,4 +100,4 @@ async def _check(check: TokenCheck) -> Any:
         failure = failures.failure_of(error)
         if failure.kind == "cancelled":
             raise asyncio.CancelledError from error
-        raise BadToken(failure.message) from None
+        raise TokenRejected(failure.message) from None

@@ -8,13 +8,13 @@ from holdfast.schemas import names
 from holdfast.schemas.agent import Budget, BudgetName
 from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.arguments import InvalidArguments
-from holdfast.validation.problems import faults_of, told
+from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import limit_of
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 
 
-def question_on(kept: Kept, name: BudgetName) -> Question:
+def question_on(kept: RunState, name: BudgetName) -> Question:
     """The question whether a run may use more of a budget."""
     limit = limit_of(kept.meter.budget, name)
     return Question(
@@ -33,11 +33,11 @@ def question_on(kept: Kept, name: BudgetName) -> Question:
     )
 
 
-def _new_limit(kept: Kept, name: BudgetName, arguments: dict[str, Any]) -> dict[str, Any]:
+def _new_limit(kept: RunState, name: BudgetName, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         budget = Budget.model_validate(arguments)
     except ValidationError as error:
-        raise InvalidArguments(told(faults_of(error, arguments, Budget))) from None
+        raise InvalidArguments(summarize_problems(problems_of(error, arguments, Budget))) from None
     said = budget.to_json()
     if list(said) != [name]:
         raise InvalidArguments(f"say the new `{name}`, and nothing else")

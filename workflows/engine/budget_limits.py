@@ -9,8 +9,8 @@ from holdfast.schemas.agent import Budget, BudgetName
 from holdfast.schemas.log_entry import NoticeEntry
 from holdfast.workflows.engine.approvals.question import Approved
 from holdfast.workflows.engine.budget_extension import question_on
-from holdfast.workflows.engine.execution.lifecycle import Calls
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.steps import AskPeople
 
 
@@ -18,7 +18,7 @@ class Limits:
     """The limits of one run. `finalizing` are the turns that were taken when the model was told to
     finish, once it was; `question` is what people are asked, while they are."""
 
-    def __init__(self, kept: Kept, calls: Calls) -> None:
+    def __init__(self, kept: RunState, calls: CallLifecycle) -> None:
         self._kept = kept
         self._calls = calls
         self.finalizing: int | None = None

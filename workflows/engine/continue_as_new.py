@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from holdfast.schemas.agent import Snapshot
+from holdfast.schemas.agent import AgentSnapshot
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.continue_as_new import Carried, CarriedSpans, Continued
+from holdfast.schemas.internal.continue_as_new import Continued, SpansSnapshot, WorkflowSnapshot
 from holdfast.schemas.run import RunRequest
-from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 
 # Far under what Temporal allows (51,200 events, 50 MB): one turn may add much to it.
 PRESSING_EVENTS = 20_000
@@ -56,7 +56,7 @@ _STUCK = (
 
 
 @dataclass(frozen=True)
-class Length:
+class HistoryLength:
     """How long a run's history is; `suggested`: Temporal says that it is long. `bound_events` is
     the operator's own bound. `elsewhere`: runs are to be on another build of the worker now."""
 
@@ -80,7 +80,7 @@ class Length:
         return self.events >= LAST_EVENTS or self.size_bytes >= LAST_BYTES
 
 
-def is_due(length: Length, log: Log, *, stored: bool) -> bool:
+def is_due(length: HistoryLength, log: Log, *, stored: bool) -> bool:
     """Whether the run is to continue as new; `stored`: the pages of its log are kept elsewhere."""
     if length.pressing:
         return True
@@ -90,7 +90,7 @@ def is_due(length: Length, log: Log, *, stored: bool) -> bool:
     return length.suggested and (stored or length.size_bytes >= WORTH * taken)
 
 
-def moves(length: Length, run: Run) -> bool:
+def moves(length: HistoryLength, run: Run) -> bool:
     """Whether a run at rest is to continue as new so that another build goes on with it. One that
     has only just come is to stay for a turn: builds could hand it back and forth for ever."""
     return length.elsewhere and run.has_taken_a_turn
@@ -99,11 +99,11 @@ def moves(length: Length, run: Run) -> bool:
 def carried_from(
     run: Run,
     request: RunRequest,
-    snapshot: Snapshot,
+    snapshot: AgentSnapshot,
     *,
     notes: int = 0,
-    spans: CarriedSpans | None = None,
-) -> Carried:
+    spans: SpansSnapshot | None = None,
+) -> WorkflowSnapshot:
     """All that a run at rest takes along, besides the pages of its log: everything is in these."""
     run.kept.log.seal_all()
     without: dict[str, Any] = {
@@ -112,7 +112,7 @@ def carried_from(
         "input": None,
         "state": None,
     }
-    return Carried(
+    return WorkflowSnapshot(
         request=request.model_copy(update=without),
         snapshot=snapshot,
         run=run.carried(),
@@ -122,16 +122,16 @@ def carried_from(
 
 
 def resumed(
-    carried: Carried,
+    carried: WorkflowSnapshot,
     pages: Iterable[bytes],
     mailbox: Mailbox,
-    desk: Desk,
+    desk: PendingApprovals,
     clock: Callable[[], datetime],
 ) -> Run:
     """The run that was left; what people said since then is in the mailbox and on the desk."""
     request, agent, left = carried.request, carried.snapshot.agent, carried.run
     limits = dict(agent.on_limit)
-    kept = Kept.resumed(request, agent, left.kept, pages, desk, clock, limits)
+    kept = RunState.resumed(request, agent, left.kept, pages, desk, clock, limits)
     return Run.resumed(left, kept, request, agent, mailbox)
 
 
@@ -141,7 +141,7 @@ def is_crowded(log: Log, forgettable: int) -> bool:
     return read > MAX_CARRIED_BYTES // 8
 
 
-def stay(run: Run, length: Length) -> None:
+def stay(run: Run, length: HistoryLength) -> None:
     """What a run does that cannot be taken along: it has its log summarised where that helps, and
     ends where nothing more can be done."""
     if length.last:
@@ -150,7 +150,9 @@ def stay(run: Run, length: Length) -> None:
         run.make_room()
 
 
-def parcel(carried: Carried, log: Log, *, stored: bool, forgettable: int) -> list[Any] | None:
+def parcel(
+    carried: WorkflowSnapshot, log: Log, *, stored: bool, forgettable: int
+) -> list[Any] | None:
     """What the new run is started with; None where it is too large for Temporal.
 
     Where there is no store, pages of entries up to number `forgettable` may be left out of the log.
@@ -173,7 +175,7 @@ def parcel(carried: Carried, log: Log, *, stored: bool, forgettable: int) -> lis
     return [head.to_json(), *(piece for each in pieces for piece in each)]
 
 
-def unpacked(values: Sequence[Any]) -> tuple[Carried, list[bytes]]:
+def unpacked(values: Sequence[Any]) -> tuple[WorkflowSnapshot, list[bytes]]:
     """What a parcel holds: all but the log, and the pages of that.
 
     Raises:
@@ -189,12 +191,12 @@ def unpacked(values: Sequence[Any]) -> tuple[Carried, list[bytes]]:
     left = iter(pieces)
     body, *pages = (b"".join(next(left) for _ in range(count)) for count in counts)
     try:
-        return Carried.read(json.loads(zlib.decompress(body))), pages
+        return WorkflowSnapshot.read(json.loads(zlib.decompress(body))), pages
     except zlib.error as error:
         raise ValueError(f"what was left cannot be read: {error}") from None
 
 
-def _task(carried: Carried) -> str:
+def _task(carried: WorkflowSnapshot) -> str:
     """The beginning of what the run was asked for."""
     found = (one.value for one in carried.run.kept.data if one.kind == "input")
     value: Any = next(found, None)
@@ -203,7 +205,7 @@ def _task(carried: Carried) -> str:
     return "" if task is None else text[:_TASK_CHARACTERS]
 
 
-def _compressed(carried: Carried) -> bytes:
+def _compressed(carried: WorkflowSnapshot) -> bytes:
     text = json.dumps(carried.to_json(), separators=(",", ":"), ensure_ascii=False)
     return zlib.compress(text.encode("utf-8", "surrogatepass"))
 

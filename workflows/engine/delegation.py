@@ -20,16 +20,16 @@ from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.delegate import (
     MAX_PENDING_TOLD,
     DelegateNews,
+    DelegatePending,
     DelegateView,
-    PendingThere,
 )
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import DataPart, Message
 from holdfast.schemas.run import Principal, RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ANONYMOUS, Tool
-from holdfast.validation.lenient_json import sound
+from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.budget import reservations
-from holdfast.workflows.engine.budget.meter import Meter, Share
+from holdfast.workflows.engine.budget.meter import BudgetShare, Meter
 from holdfast.workflows.engine.call.hooks import Refusal
 from holdfast.workflows.engine.call.outcome import (
     Outcome,
@@ -39,9 +39,9 @@ from holdfast.workflows.engine.call.outcome import (
     failed,
     refused,
 )
-from holdfast.workflows.engine.call.tool_call import Call, Turn
+from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.conversation import scopes
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import Data
 
 PARENT_INPUT = "parentInput"
@@ -60,7 +60,7 @@ class Delegate:
     agent: str
     workflow_id: str
     request: dict[str, Any]
-    share: Share
+    share: BudgetShare
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ DelegateEnd = RunResult | NotStarted | Broke | Abandoned
 
 
 def delegate_for(
-    call: Call, turn: Turn, kept: Kept, agent: Agent | None, workflow_id: str, now: datetime
+    call: ToolCall, turn: Turn, kept: RunState, agent: Agent | None, workflow_id: str, now: datetime
 ) -> Delegate:
     """The delegate that is to carry out a call of the workflow `workflow_id`.
 
@@ -119,7 +119,7 @@ def delegate_for(
 
 
 def request_for(
-    call: Call, tool: Tool, kept: Kept, agent: Agent | None, share: Share
+    call: ToolCall, tool: Tool, kept: RunState, agent: Agent | None, share: BudgetShare
 ) -> RunRequest:
     """What a delegate is asked.
 
@@ -127,7 +127,7 @@ def request_for(
         Refusal: nobody can be asked so.
         ValidationError: something that it is to see cannot be sent.
     """
-    data = call.sees or kept.data
+    data = call.visible_data or kept.data
     principal = kept.principal
     return RunRequest(
         agent=_anonymous(tool, agent) if tool.delegate == ANONYMOUS else tool.delegate or "",
@@ -187,7 +187,7 @@ class Delegates:
     """The delegates of one run that are under way, and what waits in them."""
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[Delegate, list[PendingThere]]] = {}
+        self._open: dict[str, tuple[Delegate, list[DelegatePending]]] = {}
 
     def begin(self, delegate: Delegate) -> None:
         """A delegate starts."""
@@ -209,7 +209,7 @@ class Delegates:
         """Whether something waits in the delegate that carries out a call."""
         return call_id in self._open and bool(self._open[call_id][1])
 
-    def pending(self) -> list[PendingThere]:
+    def pending(self) -> list[DelegatePending]:
         """What waits in all of them, the first of it."""
         found = [one for _, pending in self._open.values() for one in pending]
         return found[:MAX_PENDING_TOLD]
@@ -229,7 +229,7 @@ class Delegates:
         ]
 
 
-def _share(call: Call, turn: Turn, kept: Kept, now: datetime) -> Share:
+def _share(call: ToolCall, turn: Turn, kept: RunState, now: datetime) -> BudgetShare:
     if kept.meter.budget.max_depth == 0:
         kept.meter.too_deep = True
         why = "the run's limit of delegates of delegates, maxDepth, is reached"
@@ -240,7 +240,7 @@ def _share(call: Call, turn: Turn, kept: Kept, now: datetime) -> Share:
         raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {error}") from None
 
 
-def _budget(meter: Meter, share: Share) -> Budget:
+def _budget(meter: Meter, share: BudgetShare) -> Budget:
     depth = meter.budget.max_depth
     return Budget(
         max_turns=share.requests,
@@ -263,7 +263,7 @@ def _anonymous(tool: Tool, agent: Agent | None) -> AgentDefinition:
     )
 
 
-def _data_messages(call: Call, data: Data) -> list[Message]:
+def _data_messages(call: ToolCall, data: Data) -> list[Message]:
     """A message for each value that it is to see, besides the state."""
     seen = scopes.values(call, data)
     kinds = {
@@ -276,12 +276,12 @@ def _data_messages(call: Call, data: Data) -> list[Message]:
 
 def _output(tool: Tool, output: Any) -> Outcome:
     try:
-        return checked(tool, Succeeded(sound(output)))
+        return checked(tool, Succeeded(ensure_json(output)))
     except ValueError as error:
         why = f"the output of `{tool.name}` is no JSON that can be kept: {error}"
         return failed(ErrorCode.INVALID_OUTPUT, why)
 
 
-def _is_inside(one: PendingThere, delegate: Delegate) -> bool:
+def _is_inside(one: DelegatePending, delegate: Delegate) -> bool:
     """Whether it waits in the delegate, or in a delegate of that."""
     return f"{one.workflow_id}.".startswith(f"{delegate.workflow_id}.")

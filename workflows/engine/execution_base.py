@@ -11,29 +11,29 @@ from typing import Any, assert_never
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.log_entry import Done, Error, NoticeEntry
+from holdfast.schemas.log_entry import DoneEntry, ErrorEntry, NoticeEntry
 from holdfast.schemas.run import Ended, RunResult, RunStatus, Spent
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.outcome import Answered, Failed, Refused, Stopped, Succeeded
-from holdfast.workflows.engine.call.tool_call import Call, Stage, Turn
+from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, Turn
 from holdfast.workflows.engine.delegation import Delegates
 from holdfast.workflows.engine.execution.completion import withhold
-from holdfast.workflows.engine.execution.lifecycle import Calls
+from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.plans.planning import Planning
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.steps import Fail, Finish, Step
 
 # Temporal takes two megabytes; a tool of another worker may come close to that by itself.
 MAX_RESULT_BYTES = 2_000_000
 
 
-class Work(ABC):
+class ExecutionBase(ABC):
     """Calls on somebody's behalf: their log, and everything that is a function of it."""
 
-    def __init__(self, kept: Kept) -> None:
-        self.kept = kept
-        self.calls = Calls(kept)
-        self.planning = Planning(kept, self.calls)
+    def __init__(self, state: RunState) -> None:
+        self.kept = state
+        self.calls = CallLifecycle(state)
+        self.planning = Planning(state, self.calls)
         self.delegates = Delegates()
         self._turn: Turn | None = None
         self._over: Finish | Fail | None = None
@@ -53,7 +53,7 @@ class Work(ABC):
     def failed(self, code: str, message: str) -> None:
         """It cannot go on."""
         self._tell_unasked()
-        self.kept.log.append(Error(code=code, message=message))
+        self.kept.log.append(ErrorEntry(code=code, message=message))
         self._over = Fail(code, message)
 
     def cancelled(self) -> None:
@@ -62,8 +62,8 @@ class Work(ABC):
             return
         if self._turn is not None:
             self._drop(self._turn)
-        for question in self.kept.desk.open():
-            self.kept.desk.withdraw(question)
+        for question in self.kept.pending.open():
+            self.kept.pending.withdraw(question)
         self.failed(ErrorCode.CANCELLED, "the run was cancelled")
 
     def abandon(self, turn: Turn, why: str) -> None:
@@ -91,7 +91,7 @@ class Work(ABC):
                 return "cancelled"
             case Fail():
                 return "failed"
-        return "awaiting_approval" if self.kept.desk.open() else "running"
+        return "awaiting_approval" if self.kept.pending.open() else "running"
 
     @property
     def halting(self) -> bool:
@@ -131,7 +131,7 @@ class Work(ABC):
     def _drop(self, turn: Turn) -> None:
         self.abandon(turn, "the run was cancelled")
 
-    def _end_as(self, call: Call) -> None:
+    def _end_as(self, call: ToolCall) -> None:
         """End as the one call did that is all of the work."""
         outcome = call.outcome
         assert outcome is not None  # it is closed
@@ -147,7 +147,7 @@ class Work(ABC):
             case _:
                 assert_never(outcome)
 
-    def _hand_on(self, call: Call, status: Ended, output: Any) -> None:
+    def _hand_on(self, call: ToolCall, status: Ended, output: Any) -> None:
         result = self._result(status, output)
         size_bytes = json_size(result.to_json())
         if size_bytes <= MAX_RESULT_BYTES:
@@ -173,13 +173,13 @@ class Work(ABC):
 
     def _tell_unasked(self) -> None:
         """Note the decisions that came for calls which never waited."""
-        calls = self.kept.desk.unasked()
+        calls = self.kept.pending.unasked()
         if calls:
             text = f"decisions were ignored, since these calls never waited for one: {calls}"
             self.kept.log.append(NoticeEntry(text=text))
 
     def _finish(self, result: RunResult) -> Finish:
         self._tell_unasked()
-        self.kept.log.append(Done(status=result.status, output=result.output))
+        self.kept.log.append(DoneEntry(status=result.status, output=result.output))
         self._over = Finish(result)
         return self._over

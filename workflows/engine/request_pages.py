@@ -1,26 +1,31 @@
 """Pages: what the activity that asks the model is answered: the conversation, and how to ask."""
 
 from holdfast.schemas.agent import Agent
-from holdfast.schemas.internal.model_request import Ask, Page, PageOf, ToolOffer
+from holdfast.schemas.internal.model_request import (
+    Ask,
+    ConversationPage,
+    ConversationPageRequest,
+    ToolOffer,
+)
 from holdfast.workflows.engine.budget_limits import Limits
 from holdfast.workflows.engine.conversation.summaries import Summaries
 from holdfast.workflows.engine.model import prompt, state_context
 from holdfast.workflows.engine.model.latent_calls import Latent
-from holdfast.workflows.engine.model.tool_choice import Choice
+from holdfast.workflows.engine.model.tool_choice import ToolChoiceState
 from holdfast.workflows.engine.plans.planning import Planning
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 
 
-class Pages:
+class RequestPages:
     """The pages of one run. `latents` are the calls that the model answers now, each by a request
     of its own."""
 
     def __init__(
         self,
         agent: Agent,
-        kept: Kept,
+        kept: RunState,
         planning: Planning,
-        choice: Choice,
+        choice: ToolChoiceState,
         limits: Limits,
         summaries: Summaries,
     ) -> None:
@@ -37,16 +42,16 @@ class Pages:
         """The tools that the model is offered now."""
         return prompt.offers(self._agent, self._kept.skill, self._kept.data.instances())
 
-    def page(self, want: PageOf) -> Page:
+    def page(self, want: ConversationPageRequest) -> ConversationPage:
         """A part of the conversation; of one by which a call is answered, as long as it is."""
         if want.call is not None:
             latent = self.latents.get(want.call)
-            return Page(items=[]) if latent is None else latent.page(want)
+            return ConversationPage(items=[]) if latent is None else latent.page(want)
         items, cut = self._kept.log.page(want)
         if want.offset:
-            return Page(items=items, cut=cut)
+            return ConversationPage(items=items, cut=cut)
         ask = self._summaries.ask(self.ask()) if want.summary else self.ask()
-        return Page(items=items, cut=cut, ask=ask)
+        return ConversationPage(items=items, cut=cut, ask=ask)
 
     def ask(self) -> Ask:
         """How the model is asked for its next turn."""

@@ -17,36 +17,36 @@ from typing import Any, Self
 
 from holdfast.schemas.agent import Agent, BudgetName
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.continue_as_new import CarriedRun
-from holdfast.schemas.internal.model_request import Pointer
+from holdfast.schemas.internal.continue_as_new import RunSnapshot
+from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.internal.solution import Solution
-from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEnd, TurnStart
+from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.names import MODEL_ERROR, call_id
 from holdfast.schemas.run import Ended, RunRequest, RunStatus
 from holdfast.workflows.engine import skills
-from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.budget_limits import Limits
 from holdfast.workflows.engine.call.outcome import Answered, Failed, Succeeded, refused
-from holdfast.workflows.engine.call.tool_call import Call, Turn
+from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.conversation.summaries import CannotShorten, Summaries
 from holdfast.workflows.engine.execution.preparation import calls_of
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES
 from holdfast.workflows.engine.model import prompt
 from holdfast.workflows.engine.model.answer import (
-    Answer,
     NoOutput,
+    ParsedAnswer,
     answer_of,
     given_answer,
     output_in,
 )
-from holdfast.workflows.engine.model.tool_choice import Choice
-from holdfast.workflows.engine.request_pages import Pages
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.model.tool_choice import ToolChoiceState
+from holdfast.workflows.engine.request_pages import RequestPages
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING
 from holdfast.workflows.engine.steps import AskModel, AwaitMessage, CarryOut, Step
 
@@ -54,29 +54,31 @@ from holdfast.workflows.engine.steps import AskModel, AwaitMessage, CarryOut, St
 MAX_SEEN_IDS = 1_024
 
 
-class Run(Work):
+class Run(ExecutionBase):
     """One run: its log, and everything that is a function of it."""
 
-    def __init__(self, kept: Kept, request: RunRequest, agent: Agent, mailbox: Mailbox) -> None:
+    def __init__(self, kept: RunState, request: RunRequest, agent: Agent, mailbox: Mailbox) -> None:
         super().__init__(kept)
         self.agent = agent
         self.mailbox = mailbox
         self.output: Any = None
         self.answered_up_to = 0
-        self._choice = Choice(kept, agent, request.tool_choice or agent.tool_choice)
+        self._choice = ToolChoiceState(kept, agent, request.tool_choice or agent.tool_choice)
         self._limits = Limits(kept, self.calls)
         # The call that is all of the work, where the skill is an activity.
-        self._whole: Call | None = None
+        self._whole: ToolCall | None = None
         self._conversation = initial_context.conversation(request)
         self._seen_ids: dict[str, None] = {}
         self._asking: AskModel | None = None
         self._summaries = Summaries(kept, agent.model.name)
-        self.pages = Pages(agent, kept, self.planning, self._choice, self._limits, self._summaries)
+        self.pages = RequestPages(
+            agent, kept, self.planning, self._choice, self._limits, self._summaries
+        )
         # Whether a turn has been begun that the model has not answered.
         self._begun = False
         self._said: str | None = None
         # The answer that gave the output together with the calls that are carried out now.
-        self._given: Answer | None = None
+        self._given: ParsedAnswer | None = None
         self._unknown_told = False
         self._ending: Ended | None = None
         self._turns_before = kept.meter.turns
@@ -90,7 +92,7 @@ class Run(Work):
         request: RunRequest,
         agent: Agent,
         mailbox: Mailbox,
-        desk: Desk,
+        desk: PendingApprovals,
         clock: Callable[[], datetime],
     ) -> Self:
         """A run that begins.
@@ -99,14 +101,19 @@ class Run(Work):
             InvalidRequest: the request does not fit the agent.
         """
         meter = Meter(agent.budget.within(request.budget), on_limit=dict(agent.on_limit))
-        run = cls(Kept.new(request, agent, meter, desk, clock), request, agent, mailbox)
+        run = cls(RunState.new(request, agent, meter, desk, clock), request, agent, mailbox)
         initial_context.begin(request, agent, run.kept)
         run._begin_whole(turn=0, calls=0)
         return run
 
     @classmethod
     def resumed(
-        cls, carried: CarriedRun, kept: Kept, request: RunRequest, agent: Agent, mailbox: Mailbox
+        cls,
+        carried: RunSnapshot,
+        kept: RunState,
+        request: RunRequest,
+        agent: Agent,
+        mailbox: Mailbox,
     ) -> Self:
         """A run that goes on where another left it."""
         run = cls(kept, request, agent, mailbox)
@@ -119,9 +126,9 @@ class Run(Work):
         run.answered_up_to, run._unknown_told = carried.answered_up_to, carried.unknown_told
         return run
 
-    def carried(self) -> CarriedRun:
+    def carried(self) -> RunSnapshot:
         """All of it, to be carried on while it is `at_rest`."""
-        return CarriedRun(
+        return RunSnapshot(
             kept=self.kept.carried(),
             mailbox=self.mailbox.carried(),
             summaries=self._summaries.carried(),
@@ -308,7 +315,7 @@ class Run(Work):
             self.failed(MODEL_ERROR, str(error))
         return self.next()
 
-    def _request(self) -> Pointer:
+    def _request(self) -> ConversationPointer:
         """The next request to the model: a summary's, where one is due, or that of a turn."""
         turn = self.kept.meter.turns + 1
         summary = self._summaries.due(turn)
@@ -316,7 +323,7 @@ class Run(Work):
             return summary
         if not self._begun:
             self._begun = True
-            self.kept.log.append(TurnStart(turn=turn))
+            self.kept.log.append(TurnStartEntry(turn=turn))
         return self._summaries.pointer(turn)
 
     def _meet(self, limit: BudgetName) -> None:
@@ -353,7 +360,7 @@ class Run(Work):
         self._whole, self._turn = call, Turn(turn, [call])
         return True
 
-    def _conclude_whole(self, call: Call, turn: int) -> None:
+    def _conclude_whole(self, call: ToolCall, turn: int) -> None:
         """The call that is all of the work is closed: what it came to is the end of the run."""
         if turn:
             self._turn_end()
@@ -366,7 +373,7 @@ class Run(Work):
         self._hear(ending=True)
         self._end_as(call)
 
-    def _conclude(self, answer: Answer, *, called: bool) -> None:
+    def _conclude(self, answer: ParsedAnswer, *, called: bool) -> None:
         """An answer whose calls are done, if it had any: the output, or a mistake that costs a
         turn."""
         try:
@@ -382,7 +389,7 @@ class Run(Work):
             self.answered_up_to = self.mailbox.heard
             self._ending = "completed"
 
-    def _refuse(self, calls: list[Call]) -> None:
+    def _refuse(self, calls: list[ToolCall]) -> None:
         """Calls in an answer that was to have none are not carried out."""
         why = "this run makes none" if self._limits.finalizing is None else prompt.FINALIZE
         for call in calls:
@@ -431,7 +438,9 @@ class Run(Work):
             self._turn_end()
 
     def _turn_end(self) -> None:
-        self.kept.log.append(TurnEnd(turn=self.kept.meter.turns, usage=self.kept.meter.usage()))
+        self.kept.log.append(
+            TurnEndEntry(turn=self.kept.meter.turns, usage=self.kept.meter.usage())
+        )
         self.kept.log.seal(PAGE_BYTES)
 
     def _tell_unknown(self) -> None:

@@ -7,18 +7,18 @@ from typing import Any, Self
 
 from holdfast.schemas.agent import OnLimit, Rules
 from holdfast.schemas.base import json_size
-from holdfast.schemas.internal.continue_as_new import CarriedDescription, CarriedKept
+from holdfast.schemas.internal.continue_as_new import DescriptionSnapshot, RunStateSnapshot
 from holdfast.schemas.log_entry import WriteEntry
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import AnyPrincipal, CallRequest, Principal, PrincipalToken, RunRequest
 from holdfast.schemas.tool import OutputMethod, Schema, Tool
 from holdfast.validation.validator import new_errors
-from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.skills import allowed
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data
-from holdfast.workflows.engine.state.redaction import Veil, Veils
+from holdfast.workflows.engine.state.redaction import Redaction, Redactions
 
 # State and output of a run have to fit into its result: two megabytes, with all else in it.
 MAX_STATE_BYTES = 900_000
@@ -30,7 +30,7 @@ _STEP_BYTES = 8
 
 
 @dataclass
-class Kept:
+class RunState:
     """The parts of a run that deciding on a call looks at.
 
     `skill` is the skill that is in force; `described` is what the data of a kind (and instance)
@@ -45,11 +45,11 @@ class Kept:
     log: Log
     data: Data
     meter: Meter
-    desk: Desk
+    pending: PendingApprovals
     started: dict[str, int] = field(default_factory=dict)
     succeeded: dict[str, None] = field(default_factory=dict)
     skill: str | None = None
-    veils: Veils = field(default_factory=Veils)
+    redactions: Redactions = field(default_factory=Redactions)
     described: dict[Path, Description] = field(default_factory=dict)
     ended_with: str | None = None
     reset: bool = False
@@ -62,7 +62,7 @@ class Kept:
         request: RunRequest | CallRequest,
         rules: Rules,
         meter: Meter,
-        desk: Desk,
+        desk: PendingApprovals,
         clock: Callable[[], datetime],
     ) -> Self:
         """What is kept of something that begins: an empty log, and no data."""
@@ -74,7 +74,7 @@ class Kept:
             log=Log(clock),
             data=Data(),
             meter=meter,
-            desk=desk,
+            pending=desk,
         )
 
     @classmethod
@@ -82,9 +82,9 @@ class Kept:
         cls,
         request: RunRequest,
         rules: Rules,
-        carried: CarriedKept,
+        carried: RunStateSnapshot,
         pages: Iterable[bytes],
-        desk: Desk,
+        desk: PendingApprovals,
         clock: Callable[[], datetime],
         on_limit: dict[str, OnLimit],
     ) -> Self:
@@ -97,28 +97,28 @@ class Kept:
             log=Log.resumed(clock, carried.log, pages),
             data=Data.resumed(carried.data),
             meter=Meter.resumed(carried.meter, on_limit),
-            desk=desk,
+            pending=desk,
             started=dict(carried.started),
             succeeded=dict.fromkeys(carried.succeeded),
             skill=carried.skill,
             reset=carried.reset,
-            veils=Veils.resumed(carried.veils),
+            redactions=Redactions.resumed(carried.veils),
             described={
                 Path(one.kind, (), one.instance): (one.schema_, one.description)
                 for one in carried.described
             },
         )
 
-    def carried(self) -> CarriedKept:
+    def carried(self) -> RunStateSnapshot:
         """All of it, to be carried on while no turn is under way."""
-        return CarriedKept(
+        return RunStateSnapshot(
             log=self.log.carried(),
             meter=self.meter.carried(),
-            desk=self.desk.carried(),
+            desk=self.pending.carried(),
             data=self.data.carried(),
-            veils=self.veils.carried(),
+            veils=self.redactions.carried(),
             described=[
-                CarriedDescription(
+                DescriptionSnapshot(
                     kind=place.kind, instance=place.instance, schema_=schema, description=words
                 )
                 for place, (schema, words) in self.described.items()
@@ -150,7 +150,7 @@ class Kept:
         value: Any,
         method: OutputMethod = "set",
         call_id: str | None = None,
-        veil: Veil | None = None,
+        veil: Redaction | None = None,
     ) -> None:
         """Write a value to each of the places, and into the log; or to none of them.
 
@@ -162,7 +162,7 @@ class Kept:
         """
         self.data, self._sizes = self.tried(self.data, paths, value, method)
         for path in paths:
-            self.veils.write(path, method, veil)
+            self.redactions.write(path, method, veil)
             self.log.append(
                 WriteEntry(
                     path=str(path),

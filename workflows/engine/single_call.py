@@ -14,23 +14,27 @@ from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.run import CallRequest
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.approvals.pending import Desk
+from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.tool_call import Turn
 from holdfast.workflows.engine.execution.preparation import calls_of
-from holdfast.workflows.engine.execution_base import Work
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.steps import CarryOut, Fail, Finish
 
 
-class Single(Work):
+class SingleCall(ExecutionBase):
     """One call: its log, and everything that is a function of it."""
 
     def __init__(
-        self, request: CallRequest, tool: Tool, desk: Desk, clock: Callable[[], datetime]
+        self,
+        request: CallRequest,
+        tool: Tool,
+        desk: PendingApprovals,
+        clock: Callable[[], datetime],
     ) -> None:
         rules = Rules(name=tool.name, tools=[tool])
-        super().__init__(Kept.new(request, rules, Meter(Budget()), desk, clock))
+        super().__init__(RunState.new(request, rules, Meter(Budget()), desk, clock))
         self.kept.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
         [self._call] = calls_of(Solution(calls=[written]), 1, rules.tools, {})

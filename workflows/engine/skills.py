@@ -24,7 +24,7 @@ from holdfast.schemas.phrases import nearest, quoted
 from holdfast.schemas.run import RunRequest
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits, Tool
 from holdfast.workflows.engine.call.outcome import Final, Succeeded
-from holdfast.workflows.engine.call.tool_call import Call, Turn
+from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 
 _CHOOSE = (
     "Choose the skill that fits the task, before anything else. Its instructions and its tools are"
@@ -103,7 +103,7 @@ def choice(skills: list[Skill]) -> Tool:
     )
 
 
-def answer(call: Call) -> Final | None:
+def answer(call: ToolCall) -> Final | None:
     """The result of a call that the engine itself answers; None for every other call."""
     if call.name != CHOOSE_SKILL or call.literal:  # a skill may have the name
         return None
@@ -125,7 +125,7 @@ def unchosen(skills: list[Skill]) -> str:
     return f"No skill is chosen yet. Call `{CHOOSE_SKILL}` first, with one of: {known}."
 
 
-def whole(agent: Agent, skill: Skill, given: Any, own: str) -> Call:
+def whole(agent: Agent, skill: Skill, given: Any, own: str) -> ToolCall:
     """The one call that is the whole of a run by an activity, with the run's input.
 
     The input is nobody's words to the engine: no reference and no meta-property is read in it.
@@ -141,7 +141,7 @@ def whole(agent: Agent, skill: Skill, given: Any, own: str) -> Call:
     arguments = {"input": given} if is_text else given or {}
     asked = AskedCall(id=own, provider_id=own, tool=tool.name, arguments=arguments)
     written = WrittenCall(tool=tool.name, arguments=arguments)
-    return Call(own, asked, written, tool, literal=True)
+    return ToolCall(own, asked, written, tool, literal=True)
 
 
 def _parameters(agent: Agent, *, is_text: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.schemas.agent import BudgetName
 from holdfast.schemas.base import Duration
-from holdfast.schemas.internal.model_request import Pointer
+from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.run import RunResult
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import Turn
@@ -14,7 +14,7 @@ from holdfast.workflows.engine.call.tool_call import Turn
 class AskModel:
     """Make one request to the model: all that stands in the log up to the pointer."""
 
-    pointer: Pointer
+    pointer: ConversationPointer
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from holdfast.schemas.agent import Rules
 from holdfast.schemas.phrases import nearest, quoted
 from holdfast.schemas.tool import ShownTool, Tool
 from holdfast.workflows.engine.approvals.policy import policy_of
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 
 
 class NoSuchTool(ValueError):
     """A run has no tool of this name."""
 
 
-def shown(name: Any, kept: Kept) -> ShownTool:
+def shown(name: Any, kept: RunState) -> ShownTool:
     """The tool of a name: of the skill that is in force, else of any other.
 
     Raises:

@@ -28,9 +28,14 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityConfig
 
-from holdfast.workflows.engine.approvals.notifications import Followed, Origin, concerns, news_of
+from holdfast.workflows.engine.approvals.notifications import (
+    Followed,
+    QuestionOrigin,
+    concerns,
+    news_of,
+)
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.publishing import summaries
 
 with workflow.unsafe.imports_passed_through():
@@ -61,10 +66,10 @@ class Telling:
     task: asyncio.Task[None]
 
 
-class Notifying:
+class ApprovalNotifier:
     """What the people of one run are told."""
 
-    def __init__(self, work: Work, facts: WorkerFacts) -> None:
+    def __init__(self, work: ExecutionBase, facts: WorkerFacts) -> None:
         self._work = work
         self._listeners = facts.notifiers
         self._followed = Followed()
@@ -86,7 +91,7 @@ class Notifying:
         if not self._listeners:
             return
         self._under_way = [each for each in self._under_way if not each.task.done()]
-        for question, kind in self._followed.next(self._work.kept.desk.open()):
+        for question, kind in self._followed.next(self._work.kept.pending.open()):
             if kind in (None, "expired", "decided"):
                 self._call_off(question)
             if kind is not None:
@@ -145,9 +150,9 @@ class Notifying:
             self._noted = True
             self._work.kept.log.append(NoticeEntry(text=_TOO_MUCH))
 
-    def _origin(self) -> Origin:
+    def _origin(self) -> QuestionOrigin:
         info, principal = workflow.info(), self._work.kept.principal
-        return Origin(
+        return QuestionOrigin(
             workflow_id=info.workflow_id,
             run_id=info.run_id,
             agent=self._work.agent_name,

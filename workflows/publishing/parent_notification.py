@@ -15,20 +15,20 @@ with workflow.unsafe.imports_passed_through():
         MAX_ARGUMENTS_CHARACTERS,
         MAX_PENDING_TOLD,
         DelegateNews,
-        PendingThere,
+        DelegatePending,
     )
 
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.ui_details.markdown import arguments_line, one_line
 
 
-class Upward:
+class ParentNotification:
     """The way from one workflow to the run that it is a delegate of, if it is one."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: ExecutionBase) -> None:
         self._work = work
-        self._told: list[PendingThere] = []
+        self._told: list[DelegatePending] = []
         self._telling: asyncio.Task[None] | None = None
         parent = workflow.info().parent
         call_id = workflow.memo_value(names.DELEGATE_OF, default=None)
@@ -57,13 +57,13 @@ class Upward:
             except FailureError:
                 return  # it is over, and will have this run cancelled
 
-    def _pending(self) -> list[PendingThere]:
-        own = [_there(question) for question in self._work.kept.desk.open()]
+    def _pending(self) -> list[DelegatePending]:
+        own = [_there(question) for question in self._work.kept.pending.open()]
         return [*own, *self._work.delegates.pending()][:MAX_PENDING_TOLD]
 
 
-def _there(question: Question) -> PendingThere:
-    return PendingThere(
+def _there(question: Question) -> DelegatePending:
+    return DelegatePending(
         workflow_id=workflow.info().workflow_id,
         call_id=question.call_id,
         kind=question.kind,

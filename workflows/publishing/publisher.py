@@ -9,27 +9,27 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import WorkerFacts
 
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.publishing import notifier, search_attributes, summaries
-from holdfast.workflows.publishing.notifier import Notifying
-from holdfast.workflows.publishing.parent_notification import Upward
+from holdfast.workflows.publishing.notifier import ApprovalNotifier
+from holdfast.workflows.publishing.parent_notification import ParentNotification
 from holdfast.workflows.ui_details.narration import Story
-from holdfast.workflows.ui_details.page import Details
+from holdfast.workflows.ui_details.page import DetailsPage
 
 
-class Showing:
+class Publisher:
     """What others see of one workflow."""
 
-    def __init__(self, work: Work, facts: WorkerFacts) -> None:
+    def __init__(self, work: ExecutionBase, facts: WorkerFacts) -> None:
         self._work = work
         self._facts = facts
-        self._details = Details(work, workflow.info().workflow_id)
+        self._details = DetailsPage(work, workflow.info().workflow_id)
         # What is decided on is a call of a turn that is still to come.
         self._recent = Story(after=len(work.kept.log))
         self._attributes: dict[str, Any] = {}
         self._told: dict[str, int] = {}
-        self._upward = Upward(work)
-        self._notifying = Notifying(work, facts)
+        self._upward = ParentNotification(work)
+        self._notifying = ApprovalNotifier(work, facts)
 
     def details(self) -> str:
         """The page that Temporal's UI shows, as things stand."""
@@ -46,7 +46,7 @@ class Showing:
 
     def decided(self, call_id: str) -> str:
         """The decision on a call of the turn under way, where a person made one."""
-        if not self._work.kept.desk.has_ruled:
+        if not self._work.kept.pending.has_ruled:
             return ""
         self._recent.follow(self._work.kept.log)
         return self._recent.decided(call_id)
@@ -67,7 +67,7 @@ class Showing:
 
     def _notify(self, activity: str) -> None:
         """Have people told of what waits: once each time that it is asked."""
-        desk = self._work.kept.desk
+        desk = self._work.kept.pending
         for question, shown in zip(desk.open(), desk.shown(), strict=True):
             key = f"{question.call_id} {question.kind} {question.round}"
             if self._told.get(key) == question.reminders:

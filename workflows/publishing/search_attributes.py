@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import json_size
 
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.execution_base import ExecutionBase
 
 # The server ends a run one of whose search attributes takes more than 2 KB.
 MAX_LIST_BYTES = 1_900
@@ -32,9 +32,9 @@ _KEYS: dict[str, SearchAttributeKey[Any]] = {
 }
 
 
-def attributes(work: Work) -> dict[str, Any]:
+def attributes(work: ExecutionBase) -> dict[str, Any]:
     """The values by which runs and calls are found; names and states alone, no content."""
-    principal, questions = work.kept.principal, work.kept.desk.open()
+    principal, questions = work.kept.principal, work.kept.pending.open()
     return {
         names.AGENT_NAME: work.agent_name,
         names.AGENT_STATUS: work.status,

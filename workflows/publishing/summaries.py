@@ -6,10 +6,10 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import ModelSettings
-    from holdfast.schemas.internal.model_request import Pointer
+    from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.hooks import Hook
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.delegation import Delegate
 from holdfast.workflows.ui_details.markdown import arguments_line, one_line
 
@@ -22,7 +22,7 @@ def summary(text: str) -> str:
     return one_line(text, MAX_SUMMARY_CHARACTERS)
 
 
-def model_summary(pointer: Pointer, model: ModelSettings) -> str:
+def model_summary(pointer: ConversationPointer, model: ModelSettings) -> str:
     """A request to a model, in one line."""
     what = "decides what to do"
     if pointer.summary:
@@ -30,7 +30,7 @@ def model_summary(pointer: Pointer, model: ModelSettings) -> str:
     return summary(f"Turn {pointer.turn}: the model {what} ({model.name or model.endpoint})")
 
 
-def answer_summary(turn: int, call: Call) -> str:
+def answer_summary(turn: int, call: ToolCall) -> str:
     """A request by which a model answers a call, in one line."""
     assert call.tool is not None  # it is carried out
     return _line(turn, f"the model answers {call.tool.label or call.tool.name}", call.arguments)
@@ -41,7 +41,7 @@ def delegate_summary(delegate: Delegate, parent: str) -> str:
     return summary(f"Carries out {delegate.call_id}, {delegate.tool}, of {parent}")
 
 
-def call_summary(turn: int, call: Call, decided: str) -> str:
+def call_summary(turn: int, call: ToolCall, decided: str) -> str:
     """A call that is carried out, in one line: who decided so, and the arguments that fit.
 
     The timeline names the activity before it, so a tool without a label is not named again.

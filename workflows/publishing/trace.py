@@ -30,10 +30,17 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import rfc3339
-    from holdfast.schemas.internal.continue_as_new import CarriedSpans
-    from holdfast.schemas.internal.tracing import HEADER, Origin, Place, Told, Tracing, read_header
+    from holdfast.schemas.internal.continue_as_new import SpansSnapshot
+    from holdfast.schemas.internal.tracing import (
+        HEADER,
+        Place,
+        SpanBatch,
+        TraceOrigin,
+        Tracing,
+        read_header,
+    )
 
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.spans import Spans, Subject
 from holdfast.workflows.engine.run import Run
 
@@ -52,13 +59,13 @@ class Trace:
 
     def __init__(self) -> None:
         info = workflow.info()
-        self._origin = Origin(info.namespace, info.workflow_id, info.first_execution_run_id)
+        self._origin = TraceOrigin(info.namespace, info.workflow_id, info.first_execution_run_id)
         self._starter = _read(info.headers)
         self._wanted: Tracing | None = None
         self._endpoint: str | None = None
         self._spans: Spans | None = None
 
-    def begin(self, work: Work, facts: WorkerFacts, left: CarriedSpans | None) -> None:
+    def begin(self, work: ExecutionBase, facts: WorkerFacts, left: SpansSnapshot | None) -> None:
         """The run has begun, or goes on as a new one."""
         self._wanted = facts.tracing
         if self._wanted is None:
@@ -74,7 +81,7 @@ class Trace:
         )
         self._spans = Spans(subject, rfc3339(workflow.info().workflow_start_time), left)
 
-    def carried(self) -> CarriedSpans | None:
+    def carried(self) -> SpansSnapshot | None:
         """What the next run of the chain is to know."""
         return None if self._spans is None else self._spans.carried()
 
@@ -83,13 +90,13 @@ class Trace:
         if self._spans is not None:
             self._spans.ended[call_id] = rfc3339(workflow.now())
 
-    async def tell(self, work: Work) -> None:
+    async def tell(self, work: ExecutionBase) -> None:
         """Have what is over since the last time written down."""
         if self._spans is None or self._wanted is None:
             return
         ready = self._spans.take(work.kept.log, work.spent)
         for first in range(0, len(ready), MAX_SPANS_AT_ONCE):
-            told = Told(
+            told = SpanBatch(
                 trace_id=self._own().trace_id,
                 flags=self._wanted.flags,
                 endpoint=self._endpoint,
@@ -119,7 +126,7 @@ class Trace:
         return self._starter or self._origin.place()
 
 
-def _record(told: Told) -> asyncio.Future[Any]:
+def _record(told: SpanBatch) -> asyncio.Future[Any]:
     """Written down also where the run is cancelled meanwhile: it is not told a second time."""
     return asyncio.shield(
         workflow.start_local_activity(

@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import RunResult
 
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.execution_base import Work
+from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.engine.steps import Fail, Finish
 from holdfast.workflows.ui_details.markdown import code, cost_bytes, plain, prose
@@ -38,10 +38,10 @@ _OUTPUT_BYTES = 2_000
 _ELSEWHERE = "### What waits in the runs that do a part of this one's work"
 
 
-class Details:
+class DetailsPage:
     """The page of one workflow."""
 
-    def __init__(self, work: Work, workflow_id: str) -> None:
+    def __init__(self, work: ExecutionBase, workflow_id: str) -> None:
         self._work = work
         self._workflow_id = workflow_id
         self._story = Story()
@@ -53,7 +53,7 @@ class Details:
         page = _Page(MAX_PAGE_BYTES)
         page.add(_introduction(self._work) + _skill(self._work) + _summary(self._work))
         page.add(_now(self._work))
-        _add_questions(page, self._work.kept.desk.open(), self._workflow_id)
+        _add_questions(page, self._work.kept.pending.open(), self._workflow_id)
         _add_delegates(page, self._work)
         _add_story(page, self._story)
         return page.text()
@@ -86,7 +86,7 @@ class _Page:
         return "\n\n".join(self._blocks)
 
 
-def _introduction(work: Work) -> str:
+def _introduction(work: ExecutionBase) -> str:
     principal, task = work.kept.principal, work.kept.data["input"]
     lines = [_what(work)]
     if principal is not None:
@@ -96,7 +96,7 @@ def _introduction(work: Work) -> str:
     return "\n".join(lines)
 
 
-def _skill(work: Work) -> str:
+def _skill(work: ExecutionBase) -> str:
     if work.kept.skill is None:
         return ""
     by_activity = isinstance(work, Run) and work.by_activity
@@ -104,12 +104,12 @@ def _skill(work: Work) -> str:
     return f"\nIt has the skill **{prose(work.kept.skill, NAME_BYTES)}**{how}"
 
 
-def _summary(work: Work) -> str:
+def _summary(work: ExecutionBase) -> str:
     upto = work.forgettable if isinstance(work, Run) else 0
     return f"\nThe AI reads a summary in place of entries 1 to {upto} of the log." if upto else ""
 
 
-def _what(work: Work) -> str:
+def _what(work: ExecutionBase) -> str:
     if isinstance(work, Run):
         head, name, said = "the work of an AI agent,", work.agent.name, work.agent.description
     else:
@@ -119,7 +119,7 @@ def _what(work: Work) -> str:
     return f"This run is {head} **{prose(name, NAME_BYTES)}**{described}"
 
 
-def _now(work: Work) -> str:
+def _now(work: ExecutionBase) -> str:
     match work.over:
         case Finish(result):
             return _ended(result)
@@ -131,7 +131,7 @@ def _now(work: Work) -> str:
             "**Now:** the run has left this history behind, and goes on under a new one."
             "\n**To do:** nothing here. To see how it stands, open its latest execution."
         )
-    if questions := work.kept.desk.open():
+    if questions := work.kept.pending.open():
         return _waiting(questions)
     if work.delegates.pending():
         return (
@@ -176,7 +176,7 @@ def _add_questions(page: _Page, questions: list[Question], workflow_id: str) -> 
             return
 
 
-def _add_delegates(page: _Page, work: Work) -> None:
+def _add_delegates(page: _Page, work: ExecutionBase) -> None:
     """What waits in delegates, as much as has room."""
     waiting = work.delegates.pending()
     if waiting and not page.add(_ELSEWHERE, keep_bytes=_REST_BYTES):

@@ -13,7 +13,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
-    from holdfast.schemas.internal.delegate import PendingThere
+    from holdfast.schemas.internal.delegate import DelegatePending
     from holdfast.schemas.plan import calls_shown, example_edit
 
 from holdfast.workflows.engine.approvals.question import Question
@@ -101,7 +101,7 @@ def _text(question: Question) -> str:
     return f"{said}\nAn `edit`, for example: {code(edit)} ({prose(means, WORDS_BYTES)})."
 
 
-def asked_in_delegate(waiting: PendingThere) -> str:
+def asked_in_delegate(waiting: DelegatePending) -> str:
     """What waits in a delegate, and the command that decides it there: a line each."""
     arguments = prose(waiting.arguments, WORDS_BYTES)
     command = f"holdfast decide {shlex.quote(waiting.workflow_id)} {waiting.call_id}"

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
 from tests.support.house import TOOLS, House, Run
 from tests.support.model_server import Answer, ModelServer, call, serve
@@ -90,13 +90,13 @@ def _answer(turn: int, body: dict[str, Any]) -> Answer:
     return Answer(calls=CALLS) if body.get("tools") and turn == 1 else Answer("done")
 
 
-def _settings(folder: Path, model: ModelServer) -> Settings:
+def _settings(folder: Path, model: ModelServer) -> WorkerSettings:
     endpoints = folder / "endpoints.yaml"
     endpoints.write_text(f"fake: {{provider: openai, baseUrl: '{model.url}', timeout: 20s}}\n")
     (folder / "agents").mkdir()
     for name, definition in AGENTS.items():
         (folder / "agents" / f"{name}.yaml").write_text(definition)
-    return Settings(
+    return WorkerSettings(
         catalog=folder, tools=[str(TOOLS)], endpoints=endpoints, task_queue=_id("queue")
     )
 

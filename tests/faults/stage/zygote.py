@@ -23,7 +23,7 @@ from holdfast.hosting.logs import log_to_stderr
 from holdfast.hosting.resources import load
 from holdfast.hosting.sandbox import sandbox
 from holdfast.hosting.temporal import connect
-from holdfast.hosting.worker import Settings, build_worker
+from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.memory import MemoryWorkflow
@@ -55,7 +55,7 @@ def _get_ready() -> None:
     os.environ["SSL_CERT_DIR"] = os.devnull
     for workflow in (AgentWorkflow, CallWorkflow, MemoryWorkflow):
         sandbox().sandbox.inside(workflow)  # type: ignore[attr-defined]  # it is ours
-    load(Settings(tools=[tools.__file__]))
+    load(WorkerSettings(tools=[tools.__file__]))
     load_default_build_id()
     gc.collect()
     gc.freeze()
@@ -117,7 +117,7 @@ def _live(orders: dict[str, Any]) -> NoReturn:
 async def _serve(orders: dict[str, Any], points: Points) -> None:
     folder = Path(orders["folder"])
     client = await connect({"target_host": orders["address"]})
-    settings = Settings(
+    settings = WorkerSettings(
         catalog=folder / "catalog",
         tools=[tools.__file__],
         endpoints=folder / "endpoints.yaml",

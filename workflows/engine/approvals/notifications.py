@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from holdfast.schemas.base import canonical_json, json_size, rfc3339, sha256
-from holdfast.schemas.decision import Decided, Waiting
+from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.settings.notify import Lapse, Listener, News, NewsKind
 from holdfast.workflows.engine.approvals.question import Expired, Question
 from holdfast.workflows.engine.state.truncation import shortened
@@ -29,7 +29,7 @@ _GIVEN_UP: dict[str, Lapse] = {"reconcile": "give_up", "budget": "end"}
 
 
 @dataclass(frozen=True)
-class Origin:
+class QuestionOrigin:
     """The run that news is of; `run_id` is of this very history of it."""
 
     workflow_id: str
@@ -64,7 +64,7 @@ def concerns(listener: Listener, kind: NewsKind, question: Question) -> bool:
     return kind in listener.on and theirs
 
 
-def news_of(question: Question, kind: NewsKind, origin: Origin, now: datetime) -> News:
+def news_of(question: Question, kind: NewsKind, origin: QuestionOrigin, now: datetime) -> News:
     """What is told of a question."""
     about = _about(question, origin)
     number = f"-{question.reminders}" if kind == "reminder" else ""
@@ -94,14 +94,14 @@ def _end(question: Question) -> NewsKind | None:
             return "decided"
 
 
-def _about(question: Question, origin: Origin) -> str:
+def _about(question: Question, origin: QuestionOrigin) -> str:
     """The question by its position: a history that was begun anew asks anew."""
     place = [origin.workflow_id, origin.run_id, question.call_id, question.kind, question.round]
     place.append(rfc3339(question.requested_at))
     return sha256(canonical_json(place))[:_ABOUT_CHARACTERS]
 
 
-def _shown(waiting: Waiting) -> Waiting:
+def _shown(waiting: PendingApproval) -> PendingApproval:
     arguments = shortened(waiting.arguments, ARGUMENTS_BYTES)
     return waiting.model_copy(
         update={

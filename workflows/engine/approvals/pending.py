@@ -9,10 +9,10 @@ from typing import Any, Self
 
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Decided, Decision, Receipt
-from holdfast.schemas.internal.continue_as_new import CarriedDesk
+from holdfast.schemas.internal.continue_as_new import PendingApprovalsSnapshot
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from holdfast.schemas.phrases import quoted, some
-from holdfast.workflows.engine.approvals.question import Expired, Question, Unacceptable
+from holdfast.workflows.engine.approvals.question import DecisionRejected, Expired, Question
 from holdfast.workflows.engine.approvals.signed_decision import SignedDecision
 from holdfast.workflows.engine.state.truncation import shortened
 
@@ -23,7 +23,7 @@ SHOWN_BYTES = 700_000
 MAX_CALLS_NAMED = 10
 
 
-class Desk:
+class PendingApprovals:
     """The questions of one run, and the decisions that came before theirs."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Desk:
         self._unchecked: list[Decision] = []
 
     @classmethod
-    def resumed(cls, carried: CarriedDesk) -> Self:
+    def resumed(cls, carried: PendingApprovalsSnapshot) -> Self:
         """The desk that was carried here."""
         desk = cls()
         desk._early, desk._closed = list(carried.early), dict(carried.closed)
@@ -45,10 +45,10 @@ class Desk:
         desk._tokens = dict(carried.tokens)
         return desk
 
-    def carried(self) -> CarriedDesk:
+    def carried(self) -> PendingApprovalsSnapshot:
         """The desk, to be carried on while nothing is asked."""
         remembered = list(self._remembered)
-        return CarriedDesk(
+        return PendingApprovalsSnapshot(
             early=self._early, closed=self._closed, remembered=remembered, tokens=self._tokens
         )
 
@@ -117,11 +117,11 @@ class Desk:
             return question, question.check(decision)
         if decision.call_id in self._closed:
             said = self._closed[decision.call_id]
-            raise Unacceptable(
+            raise DecisionRejected(
                 ALREADY_DECIDED, f"call {decision.call_id} is decided already: {said}"
             )
         waiting = some(self._open, MAX_CALLS_NAMED) or "none"
-        raise Unacceptable(
+        raise DecisionRejected(
             NO_SUCH_CALL, f"no call {decision.call_id} waits for a decision; waiting: {waiting}"
         )
 
@@ -164,7 +164,7 @@ class Desk:
         use = self._tokens.get(decision.claims.id)
         if use is not None:
             code = ALREADY_DECIDED if use == decision.use else INVALID_DECISION
-            raise Unacceptable(code, f"the token was used already: {use}")
+            raise DecisionRejected(code, f"the token was used already: {use}")
 
     def _close(self, question: Question, said: str) -> None:
         self._open.pop(question.call_id, None)

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from holdfast.schemas.base import canonical_json, rfc3339, sha256
-from holdfast.schemas.decision import Decided, Decision, Kind, Verdict, Waiting
+from holdfast.schemas.decision import Decided, Decision, Kind, PendingApproval, Verdict
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
 from holdfast.schemas.plan import in_brief
 from holdfast.schemas.run import Principal
@@ -46,7 +46,7 @@ _UNFIT: dict[tuple[Kind, Verdict], str] = {
 }
 
 
-class Unacceptable(Exception):
+class DecisionRejected(Exception):
     """A decision that does not count; `code` is a type of `schemas.names`."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -70,7 +70,7 @@ class Denied:
 
 
 @dataclass(frozen=True)
-class Given:
+class AnsweredByPerson:
     """Use this in place of a result."""
 
     result: Any
@@ -81,7 +81,7 @@ class Expired:
     """Nobody decided in time."""
 
 
-Ruling = Approved | Denied | Given | Expired
+Ruling = Approved | Denied | AnsweredByPerson | Expired
 
 
 def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> str:
@@ -94,7 +94,7 @@ def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> 
     return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
 
 
-def person(by: str | None) -> str | None:
+def normalized_person(by: str | None) -> str | None:
     """Who is meant: capitals, spaces and marks that cannot be seen make nobody another person."""
     if by is None:
         return None
@@ -149,9 +149,9 @@ class Question:
         self.waited += alarm
         return self.alarm() <= timedelta()
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> PendingApproval:
         """The question as people are shown it."""
-        return Waiting(
+        return PendingApproval(
             call_id=self.call_id,
             kind=self.kind,
             tool=self.tool,
@@ -188,8 +188,10 @@ class Question:
         meant = self._meaning(decision)
         if meant.decision == "edit":
             meant = self._edited(meant)
-        if meant.by is not None and self._latest().get(person(meant.by)) == self._effect(meant):
-            raise Unacceptable(ALREADY_DECIDED, f"{decision.by} has decided so already")
+        if meant.by is not None and self._latest().get(normalized_person(meant.by)) == self._effect(
+            meant
+        ):
+            raise DecisionRejected(ALREADY_DECIDED, f"{decision.by} has decided so already")
         return meant
 
     def count(self, meant: Decision, now: datetime) -> Decided:
@@ -220,7 +222,9 @@ class Question:
 
     def agreed(self) -> list[Decided]:
         """The decisions that led to the ruling, one of each person."""
-        latest = {person(decided.by): (decided, effect) for decided, effect in self.counted}
+        latest = {
+            normalized_person(decided.by): (decided, effect) for decided, effect in self.counted
+        }
         return [decided for decided, effect in latest.values() if effect == self.counted[-1][1]]
 
     def missing(self) -> int:
@@ -239,20 +243,20 @@ class Question:
 
     def _latest(self) -> dict[str | None, bytes]:
         """What each person decided last."""
-        return {person(decided.by): effect for decided, effect in self.counted}
+        return {normalized_person(decided.by): effect for decided, effect in self.counted}
 
     def _edited(self, meant: Decision) -> Decision:
         try:
             arguments = self.check_arguments(meant.arguments or {})
         except InvalidArguments as error:
             message = f"{_MISFIT.get(self.kind, 'the edited arguments do not fit')}: {error}"
-            raise Unacceptable(INVALID_DECISION, message) from None
+            raise DecisionRejected(INVALID_DECISION, message) from None
         return meant.model_copy(update={"arguments": arguments})
 
     def _check_signature(self, decision: Decision) -> None:
         if not isinstance(decision, SignedDecision):
             if self.policy.signed:
-                raise Unacceptable(INVALID_DECISION, _UNSIGNED)
+                raise DecisionRejected(INVALID_DECISION, _UNSIGNED)
             return
         # Of what is asked, or of what an edit puts in its place.
         edits = decision.decision == "edit"
@@ -261,44 +265,54 @@ class Question:
         try:
             check_bound(decision, self.call_id, digest)
         except Unbound as error:
-            raise Unacceptable(INVALID_DECISION, str(error)) from None
+            raise DecisionRejected(INVALID_DECISION, str(error)) from None
 
     def _check_digest(self, decision: Decision) -> None:
         if decision.digest is not None and decision.digest != self.digest:
-            raise Unacceptable(
+            raise DecisionRejected(
                 INVALID_DECISION,
                 "`digest` is not that of the call as it waits now: look at it again, then decide",
             )
-        others = self.edited_by is not None and person(self.edited_by) != person(decision.by)
+        others = self.edited_by is not None and normalized_person(
+            self.edited_by
+        ) != normalized_person(decision.by)
         bound = decision.digest is not None or isinstance(decision, SignedDecision)
         if others and decision.decision == "approve" and not bound:
-            raise Unacceptable(INVALID_DECISION, _CHANGED.format(by=self.edited_by))
+            raise DecisionRejected(INVALID_DECISION, _CHANGED.format(by=self.edited_by))
 
     def _check_person(self, decision: Decision) -> None:
         policy = self.policy
         if decision.by is None and (policy.not_by or (policy.quorum or 1) > 1):
-            raise Unacceptable(INVALID_DECISION, "this call needs to know who decides: say `by`")
-        own = self.principal is not None and person(decision.by) == person(self.principal.id)
+            raise DecisionRejected(
+                INVALID_DECISION, "this call needs to know who decides: say `by`"
+            )
+        own = self.principal is not None and normalized_person(decision.by) == normalized_person(
+            self.principal.id
+        )
         if policy.not_by and own:
-            raise Unacceptable(
+            raise DecisionRejected(
                 INVALID_DECISION, "on whose behalf a run acts cannot decide on this call"
             )
         if policy.approvers and not any(group in policy.approvers for group in decision.groups):
             wanted = ", ".join(policy.approvers)
-            raise Unacceptable(INVALID_DECISION, f"only these groups decide on this call: {wanted}")
+            raise DecisionRejected(
+                INVALID_DECISION, f"only these groups decide on this call: {wanted}"
+            )
         if len(self.counted) >= MAX_COUNTED_DECISIONS:
-            raise Unacceptable(INVALID_DECISION, "too many decisions were given on this call")
+            raise DecisionRejected(INVALID_DECISION, "too many decisions were given on this call")
 
     def _meaning(self, decision: Decision) -> Decision:
         verdict = decision.decision
         if self.kind != "reconcile" and verdict in _RECONCILE:
-            raise Unacceptable(
+            raise DecisionRejected(
                 INVALID_DECISION, f"`{verdict}` is for calls whose outcome is unknown"
             )
         if (unfit := _UNFIT.get((self.kind, verdict))) is not None:
-            raise Unacceptable(INVALID_DECISION, unfit)
+            raise DecisionRejected(INVALID_DECISION, unfit)
         if self.kind == "plan" and decision.remember:
-            raise Unacceptable(INVALID_DECISION, "`remember` is for a single call; leave it out")
+            raise DecisionRejected(
+                INVALID_DECISION, "`remember` is for a single call; leave it out"
+            )
         self._check_again(decision)
         meant = _RECONCILE.get(verdict, verdict)
         return decision.model_copy(update={"decision": meant})
@@ -309,7 +323,7 @@ class Question:
         if self.kind != "reconcile" or decision.digest is not None:
             return
         if decision.decision == "approve" or repeated:
-            raise Unacceptable(
+            raise DecisionRejected(
                 INVALID_DECISION,
                 "this call may have happened; to carry it out again say `did_not_happen` with the"
                 " `digest` that is shown now",
@@ -329,5 +343,5 @@ class Question:
         if self.missing() > 0:
             return None
         if meant.decision == "respond":
-            return Given(meant.result)
+            return AnsweredByPerson(meant.result)
         return Approved(self.arguments, self.edited_by)

@@ -14,12 +14,12 @@ from typing import Any, Self
 
 from holdfast.schemas.agent import ON_LIMIT_DEFAULTS, Budget, BudgetName, OnLimit
 from holdfast.schemas.base import format_duration
-from holdfast.schemas.internal.continue_as_new import CarriedMeter
+from holdfast.schemas.internal.continue_as_new import MeterSnapshot
 from holdfast.schemas.internal.solution import Usage
 
 
 @dataclass(frozen=True)
-class Share:
+class BudgetShare:
     """A part of a budget; None has no bound."""
 
     requests: int | None = None
@@ -58,7 +58,7 @@ class Meter:
     same_tool: tuple[str, int] = ("", 0)
     out_of_time: bool = False
     too_deep: bool = False
-    held: dict[str, Share] = field(default_factory=dict)
+    held: dict[str, BudgetShare] = field(default_factory=dict)
     _worked: timedelta = timedelta()
     _since: datetime | None = None
     _at_work: int = 0
@@ -68,17 +68,17 @@ class Meter:
         self._granted = self.budget
 
     @classmethod
-    def resumed(cls, carried: CarriedMeter, on_limit: dict[str, OnLimit]) -> Self:
+    def resumed(cls, carried: MeterSnapshot, on_limit: dict[str, OnLimit]) -> Self:
         """The meter that was carried here."""
         used = {name: getattr(carried, name) for name in _CARRIED}
         meter = cls(carried.budget, on_limit, **used)
         meter._granted, meter._worked = carried.granted, carried.worked
         return meter
 
-    def carried(self) -> CarriedMeter:
+    def carried(self) -> MeterSnapshot:
         """The meter, to be carried on while nothing is at work."""
         used = {name: getattr(self, name) for name in _CARRIED}
-        return CarriedMeter(budget=self.budget, granted=self._granted, worked=self._worked, **used)
+        return MeterSnapshot(budget=self.budget, granted=self._granted, worked=self._worked, **used)
 
     def action(self, name: BudgetName) -> OnLimit:
         """What reaching a limit leads to."""

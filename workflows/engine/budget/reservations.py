@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from holdfast.schemas.agent import BudgetName
-from holdfast.workflows.engine.budget.meter import Meter, Share, limit_of
-from holdfast.workflows.engine.call.tool_call import Call, Stage
+from holdfast.workflows.engine.budget.meter import BudgetShare, Meter, limit_of
+from holdfast.workflows.engine.call.tool_call import Stage, ToolCall
 
-ONE_REQUEST = Share(requests=1)
+ONE_REQUEST = BudgetShare(requests=1)
 
 
 class NothingLeft(Exception):
@@ -26,7 +26,7 @@ class NothingLeft(Exception):
         )
 
 
-def share_of(meter: Meter, now: datetime, call: Call, calls: Iterable[Call]) -> Share:
+def share_of(meter: Meter, now: datetime, call: ToolCall, calls: Iterable[ToolCall]) -> BudgetShare:
     """The part of a delegate that is about to start: an equal one among the delegates of its turn
     that have not started yet.
 
@@ -39,7 +39,7 @@ def share_of(meter: Meter, now: datetime, call: Call, calls: Iterable[Call]) -> 
     delegates = sum(1 for one in claims if one.tool is not None and one.tool.delegate is not None)
     left = _left(meter, now, keep=1 + len(claims) - delegates)
     _check(left, meter)
-    return Share(
+    return BudgetShare(
         requests=_part(left.requests, delegates),
         calls=_part(left.calls, delegates),
         tokens=_part(left.tokens, delegates),
@@ -67,18 +67,18 @@ def check_request(meter: Meter, now: datetime) -> None:
     _check(_left(meter, now, keep=1), meter)
 
 
-def _claims(call: Call, meter: Meter) -> bool:
+def _claims(call: ToolCall, meter: Meter) -> bool:
     """Whether a call is still to draw on the budget, for all that is known."""
     draws = call.tool is not None and (call.tool.delegate is not None or call.tool.latent)
     return draws and call.stage is not Stage.ENDED and call.id not in meter.held
 
 
-def _left(meter: Meter, now: datetime, *, keep: int) -> Share:
+def _left(meter: Meter, now: datetime, *, keep: int) -> BudgetShare:
     """What nobody has used or holds; of requests, besides those to `keep`."""
     budget, held = meter.budget, meter.held.values()
     tokens = meter.input_tokens + meter.output_tokens
     cost = meter.cost + sum(one.cost or 0.0 for one in held)
-    return Share(
+    return BudgetShare(
         requests=_rest(budget.max_turns, meter.requests + keep, *(one.requests for one in held)),
         calls=_rest(budget.max_calls, meter.calls, *(one.calls for one in held)),
         tokens=_rest(budget.max_tokens, tokens, *(one.tokens for one in held)),
@@ -87,7 +87,7 @@ def _left(meter: Meter, now: datetime, *, keep: int) -> Share:
     )
 
 
-def _check(left: Share, meter: Meter) -> None:
+def _check(left: BudgetShare, meter: Meter) -> None:
     used_up: list[tuple[BudgetName, bool]] = [
         ("maxTurns", left.requests == 0),
         ("maxTokens", left.tokens == 0),

@@ -18,7 +18,7 @@ from holdfast.schemas.names import CHOOSE_SKILL, STOP_RUN
 from holdfast.schemas.tool import ActivityBinding
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine.call.outcome import Failure, words_of
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 
 HookName = Literal["prepare", "repair", "before", "after"]
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class Stop(Exception):
     """A hook asked for the run to stop; the message is what it said."""
 
 
-def activities(call: Call, rules: Rules, name: HookName) -> list[ActivityBinding]:
+def activities(call: ToolCall, rules: Rules, name: HookName) -> list[ActivityBinding]:
     """The hooks of a name that are asked about a call, in the order in which they are."""
     assert call.tool is not None  # whose hooks they are
     if call.name == CHOOSE_SKILL:
@@ -83,7 +83,9 @@ def activities(call: Call, rules: Rules, name: HookName) -> list[ActivityBinding
     return [activity for activity in both if activity is not None]
 
 
-def ask(call: Call, name: HookName, activity: ActivityBinding, *arguments: Any) -> Deciding[Any]:
+def ask(
+    call: ToolCall, name: HookName, activity: ActivityBinding, *arguments: Any
+) -> Deciding[Any]:
     """Ask a hook, and hand back what it said.
 
     Raises:
@@ -121,7 +123,7 @@ class Instead:
     result: Any
 
 
-def shown_to_hooks(call: Call) -> dict[str, Any]:
+def shown_to_hooks(call: ToolCall) -> dict[str, Any]:
     """A call as `_before` and `_after` are given it."""
     return {
         "id": call.id,

@@ -1,7 +1,7 @@
 """How a call ended: every expected ending has a name here and is a value, not an exception.
 
-The shell describes what Temporal said of an activity as a `Failure`; `of_failure` and `of_result`
-turn it, or what the activity returned, into an outcome.
+The shell describes what Temporal said of an activity as a `FailureResponse`; `of_failure` and
+`of_result` turn it, or what the activity returned, into an outcome.
 """
 
 import re
@@ -15,7 +15,7 @@ from holdfast.schemas.errors import CallError, ErrorCode
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.message import Content, Message
 from holdfast.schemas.tool import Envelope, Tool
-from holdfast.validation.lenient_json import sound
+from holdfast.validation.lenient_json import ensure_json
 from holdfast.validation.validator import errors
 
 MAX_MESSAGE_CHARACTERS = 4_000
@@ -104,7 +104,7 @@ def failed(code: ErrorCode, message: str, value: Any = None) -> Failed:
 def of_result(tool: Tool, value: Any) -> Outcome:
     """What an activity returned, taken apart and checked against the tool's `_output`."""
     try:
-        sound(value)
+        ensure_json(value)
     except ValueError as error:
         return _misfit(f"the result of `{tool.name}` is no JSON that can be kept: {error}")
     match value:

@@ -61,7 +61,7 @@ class IllegalMove(RuntimeError):
 
 
 @dataclass(eq=False)
-class Call:
+class ToolCall:
     """One use of a tool: as it was written, as it would be carried out, and how it ended.
 
     `given` are its arguments with the `references` in them, so many (`literal`: as they are, with
@@ -78,7 +78,7 @@ class Call:
     asked: AskedCall
     written: WrittenCall
     tool: Tool | None = None
-    given: dict[str, Any] = field(default_factory=dict)
+    raw_arguments: dict[str, Any] = field(default_factory=dict)
     references: int = 0
     literal: bool = False
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -89,21 +89,21 @@ class Call:
     output_method: OutputMethod = "set"
     scopes: list[str] = field(default_factory=list)
     edited_by: str | None = None
-    sources: list["Call"] = field(default_factory=list, repr=False)
-    earlier: list["Call"] = field(default_factory=list, repr=False)
-    sees: Data | None = field(default=None, repr=False)
+    sources: list["ToolCall"] = field(default_factory=list, repr=False)
+    earlier: list["ToolCall"] = field(default_factory=list, repr=False)
+    visible_data: Data | None = field(default=None, repr=False)
     asked_hooks: dict[str, int] = field(default_factory=dict)
     stage: Stage = Stage.PROPOSED
     outcome: Final | None = None
     counted: bool = False
-    late: bool = False
+    resolved_late: bool = False
     planned: bool = False
-    covered: bool = False
-    awaited: bool = False
+    covered_by_plan: bool = False
+    has_dependents: bool = False
     reviewed: bool = False
-    handed_on: bool = False
+    result_published: bool = False
     closed: bool = False
-    unsure: int = 0
+    unknown_outcomes: int = 0
 
     def move(self, stage: Stage) -> None:
         """Go on to another stage.
@@ -119,23 +119,23 @@ class Call:
         """Give the call its one result."""
         self.move(Stage.ENDED)
         self.outcome = outcome
-        self.handed_on = isinstance(outcome, Refused | Stopped)
+        self.result_published = isinstance(outcome, Refused | Stopped)
 
     @property
     def due(self) -> bool:
         """Whether no other call has to end before it is decided on."""
-        return all(other.handed_on for other in self.sources)
+        return all(other.result_published for other in self.sources)
 
     @property
     def free(self) -> bool:
         """Whether no other call has to end before it is carried out."""
-        return self.due and all(other.handed_on for other in self.earlier)
+        return self.due and all(other.result_published for other in self.earlier)
 
     @property
-    def waits_for(self) -> list["Call"]:
+    def waits_for(self) -> list["ToolCall"]:
         """The calls that have to end before it is carried out."""
         both = dict.fromkeys((*self.sources, *self.earlier))
-        return [other for other in both if not other.handed_on]
+        return [other for other in both if not other.result_published]
 
     @property
     def name(self) -> str:
@@ -149,7 +149,7 @@ class Turn:
     decide on all of them before any is begun."""
 
     number: int
-    calls: list[Call]
+    calls: list[ToolCall]
     lazy: bool = False
 
     @property
@@ -180,7 +180,7 @@ class Turn:
         return None
 
 
-def writes_of(call: Call, outcome: Final | None) -> tuple[tuple[Path, ...], Any]:
+def writes_of(call: ToolCall, outcome: Final | None) -> tuple[tuple[Path, ...], Any]:
     """The places that a call's end is written to, and what is written there."""
     if call.output_path is None:
         return (), None

@@ -14,9 +14,9 @@ from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage, DataPart, Message, Part
 from holdfast.schemas.reference import Path
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite
-from holdfast.workflows.engine.state.redaction import Veil, hidden
+from holdfast.workflows.engine.state.redaction import Redaction, hidden
 
 # Each tool offers the model all of their names to choose from.
 MAX_INSTANCES = 500
@@ -31,12 +31,12 @@ class Telling:
 
     def __init__(
         self,
-        kept: Kept,
+        kept: RunState,
         messages: Iterable[Message | ChatMessage],
         refuse: Callable[[str, str], None],
         *,
         within: str | None = None,
-        veil: Veil | None = None,
+        veil: Redaction | None = None,
     ) -> None:
         self._kept = kept
         self._refuse = refuse
@@ -111,11 +111,11 @@ class Telling:
         """Whether what comes from outside can stand at a place: it replaces nobody else's words."""
         if place.kind in ("input", "state"):
             return False
-        return not self._stands(place) or self._kept.veils.is_outside(place)
+        return not self._stands(place) or self._kept.redactions.is_outside(place)
 
     def _whole(self, place: Path) -> DataPart:
         """All data of a kind and instance as one part."""
-        data = self._kept.veils.shown(self._kept.data.own(place.kind, place.instance), place)
+        data = self._kept.redactions.shown(self._kept.data.own(place.kind, place.instance), place)
         if is_deeper(data, MAX_JSON_DEPTH):
             data = hidden(data, place)
         schema, description = self._kept.described[place]

@@ -13,10 +13,10 @@ from holdfast.schemas.reference import Path
 from holdfast.schemas.run import Conversation, RunRequest
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.conversation.data_messages import Telling
-from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, Kept
+from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
 from holdfast.workflows.engine.skills import NoSuchSkill, begun_with, nameable, skill_of
 from holdfast.workflows.engine.state.data import CannotWrite
-from holdfast.workflows.engine.state.redaction import Veil
+from holdfast.workflows.engine.state.redaction import Redaction
 
 
 class InvalidRequest(ValueError):
@@ -25,7 +25,7 @@ class InvalidRequest(ValueError):
     code = INVALID_REQUEST
 
 
-def begin(request: RunRequest, agent: Agent, kept: Kept) -> None:
+def begin(request: RunRequest, agent: Agent, kept: RunState) -> None:
     """Write a run's skill, context, state and input into its empty log.
 
     Raises:
@@ -50,14 +50,14 @@ def begin(request: RunRequest, agent: Agent, kept: Kept) -> None:
     _check_input(agent, kept)
 
 
-def take_up(kept: Kept, skill: str) -> None:
+def take_up(kept: RunState, skill: str) -> None:
     """Put a skill in force."""
     kept.skill = skill
     kept.log.append(SkillEntry(skill=skill))
 
 
 def add(
-    kept: Kept, message: Message, *, within: str | None = None, veil: Veil | None = None
+    kept: RunState, message: Message, *, within: str | None = None, veil: Redaction | None = None
 ) -> None:
     """Write what somebody said into the log; data in it can be referred to from now on.
 
@@ -90,7 +90,7 @@ def _refuse(kind: str, why: str) -> None:
     raise InvalidRequest(f"`context`: its data of kind `{kind}` cannot be taken: {why}")
 
 
-def _begin_state(kept: Kept, state: dict[str, Any]) -> None:
+def _begin_state(kept: RunState, state: dict[str, Any]) -> None:
     """Write the state that a run begins with over what messages said of it."""
     try:
         kept.write([Path("state")], state, "merge" if kept.data["state"] else "set")
@@ -98,7 +98,7 @@ def _begin_state(kept: Kept, state: dict[str, Any]) -> None:
         raise InvalidRequest(f"`state`: {error}") from None
 
 
-def _check_input(agent: Agent, kept: Kept) -> None:
+def _check_input(agent: Agent, kept: RunState) -> None:
     """See that what there is of input fits the agent: in a run with instances, what each sees."""
     whose: list[str | None] = [*kept.data.instances()]
     for instance in whose or [None]:

@@ -10,7 +10,7 @@ last ids go along to the next.
 
 from typing import Self
 
-from holdfast.schemas.internal.continue_as_new import CarriedMailbox
+from holdfast.schemas.internal.continue_as_new import MailboxSnapshot
 from holdfast.schemas.message import Delivered
 
 # Who has not been answered sends again soon, and the ids are carried.
@@ -32,7 +32,7 @@ class Mailbox:
         self.closed = False
 
     @classmethod
-    def resumed(cls, carried: CarriedMailbox) -> Self:
+    def resumed(cls, carried: MailboxSnapshot) -> Self:
         """The mailbox that was carried here."""
         mailbox = cls()
         mailbox._line, mailbox._received = list(carried.line), carried.received
@@ -40,9 +40,9 @@ class Mailbox:
         mailbox._known = dict(carried.known)
         return mailbox
 
-    def carried(self) -> CarriedMailbox:
+    def carried(self) -> MailboxSnapshot:
         """The mailbox, to be carried on."""
-        return CarriedMailbox(
+        return MailboxSnapshot(
             line=self._line,
             received=self._received,
             heard=self.heard,

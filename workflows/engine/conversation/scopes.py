@@ -10,11 +10,11 @@ from typing import Any
 
 from holdfast.schemas.base import json_size
 from holdfast.schemas.message import ChatMessage, DataPart, ImagePart, Message, TextPart
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.visibility import heard
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import Data
 
 CONTEXT = "context"
@@ -23,7 +23,7 @@ MAX_TRANSCRIPT_BYTES = 400_000
 MAX_TRANSCRIPT_MESSAGES = 1_000
 
 
-def values(call: Call, data: Data) -> dict[str, Any]:
+def values(call: ToolCall, data: Data) -> dict[str, Any]:
     """The values that a call may see, by kind: those of its scopes that exist."""
     seen = {
         kind: data.seen(kind, call.instance)
@@ -33,7 +33,7 @@ def values(call: Call, data: Data) -> dict[str, Any]:
     return {kind: value for kind, value in seen.items() if value is not None}
 
 
-def transcript(call: Call, kept: Kept) -> list[Message]:
+def transcript(call: ToolCall, kept: RunState) -> list[Message]:
     """The run's conversation up to the answer that the call stands in, the newest of it that have
     room; empty where the call's scopes do not name it."""
     if CONTEXT not in call.scopes:
@@ -53,7 +53,7 @@ def transcript(call: Call, kept: Kept) -> list[Message]:
     return told[::-1]
 
 
-def _before(call: Call, log: Log) -> list[Record]:
+def _before(call: ToolCall, log: Log) -> list[Record]:
     """The messages up to the one that the call stands in, which is one of the last."""
     said = log.messages()
     for index in range(len(said) - 1, -1, -1):

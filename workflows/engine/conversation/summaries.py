@@ -22,15 +22,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.schemas.base import json_size
-from holdfast.schemas.internal.continue_as_new import CarriedSummaries
-from holdfast.schemas.internal.model_request import Ask, Pointer
+from holdfast.schemas.internal.continue_as_new import SummariesSnapshot
+from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.log_entry import SummaryEntry
 from holdfast.workflows.engine.budget.reservations import NothingLeft, check_request
 from holdfast.workflows.engine.conversation import summary_prompt
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 
 BYTES_PER_TOKEN = 4
 # What a picture takes of the window, whatever its data are.
@@ -66,7 +66,7 @@ class Summaries:
     all before.
     """
 
-    def __init__(self, kept: Kept, model: str) -> None:
+    def __init__(self, kept: RunState, model: str) -> None:
         self._kept = kept
         self._model = model
         self.since = 0
@@ -87,15 +87,15 @@ class Summaries:
         self._part: list[Piece] = []
         self._most_bytes: int | None = None
 
-    def resume(self, carried: CarriedSummaries) -> None:
+    def resume(self, carried: SummariesSnapshot) -> None:
         """Go on with what was carried here."""
         self.since, self.origin = carried.since, carried.origin
         self._window, self._task = carried.window, carried.task
         self._tokens, self._counted = carried.tokens, carried.counted
 
-    def carried(self) -> CarriedSummaries:
+    def carried(self) -> SummariesSnapshot:
         """All of it, to be carried on between two turns."""
-        return CarriedSummaries(
+        return SummariesSnapshot(
             since=self.since,
             origin=self.origin,
             window=self._window,
@@ -109,14 +109,14 @@ class Summaries:
         """Whether a turn is to come for which summaries were asked for."""
         return self._requests > 0
 
-    def pointer(self, turn: int) -> Pointer:
+    def pointer(self, turn: int) -> ConversationPointer:
         """The request of a turn: all that stands in the log, the older part by its summary."""
         log = self._kept.log
-        return Pointer(
+        return ConversationPointer(
             turn=turn, entries=len(log), digest=log.digest, since=self.since, origin=self.origin
         )
 
-    def due(self, turn: int) -> Pointer | None:
+    def due(self, turn: int) -> ConversationPointer | None:
         """The request for a summary that comes before the request of this turn, where one does.
 
         Raises:

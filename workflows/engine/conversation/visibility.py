@@ -10,12 +10,12 @@ from collections.abc import Collection
 
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 
 _RETOLD = ("content", "said", "calls", "providerData")
 
 
-def heard(messages: list[Record], instance: str | None, kept: Kept) -> list[Record]:
+def heard(messages: list[Record], instance: str | None, kept: RunState) -> list[Record]:
     """Those messages of the log, and of them what, a call for the instance hears. In a run without
     instances that is all."""
     if not kept.data.instances():

@@ -2,7 +2,7 @@
 
 from holdfast.schemas.errors import CallError, ErrorCode
 from holdfast.schemas.internal.stored_value import Stored
-from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, ToolEnd
+from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, ToolEndEntry
 from holdfast.workflows.engine.call.hooks import (
     Deciding,
     Refusal,
@@ -23,14 +23,14 @@ from holdfast.workflows.engine.call.outcome import (
     checked,
     failed,
 )
-from holdfast.workflows.engine.call.tool_call import Call, error_of, writes_of
+from holdfast.workflows.engine.call.tool_call import ToolCall, error_of, writes_of
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.model.prompt import as_said, is_shown_whole, result_message, veil_of
-from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, Kept
+from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
 from holdfast.workflows.engine.state.data import CannotWrite
 
 
-def after(call: Call, kept: Kept) -> Deciding[None]:
+def after(call: ToolCall, kept: RunState) -> Deciding[None]:
     """Let the hooks replace parts of a call's result; those of a call that was refused are not
     asked."""
     if call.reviewed or call.tool is None or isinstance(call.outcome, Refused | Stopped):
@@ -48,7 +48,7 @@ def after(call: Call, kept: Kept) -> Deciding[None]:
     call.reviewed = True
 
 
-def withhold(call: Call, why: str, kept: Kept) -> None:
+def withhold(call: ToolCall, why: str, kept: RunState) -> None:
     """Keep back a result that hooks would have to see first, since there is no time to ask them."""
     if call.reviewed or not isinstance(call.outcome, Succeeded | Answered | Failed):
         return
@@ -57,14 +57,14 @@ def withhold(call: Call, why: str, kept: Kept) -> None:
         call.outcome = failed(ErrorCode.CANCELLED, message)
 
 
-def close(turn: int, call: Call, kept: Kept) -> None:
+def close(turn: int, call: ToolCall, kept: RunState) -> None:
     """Write a call's result where it belongs, and tell how the call ended."""
     assert call.outcome is not None  # every call is ended before it is closed
     call.outcome = _write(call, call.outcome, kept)
     if isinstance(call.outcome, Succeeded | Answered):
         kept.succeeded[call.name] = None
     _tell(turn, call, call.outcome, kept)
-    call.closed, call.sees = True, None
+    call.closed, call.visible_data = True, None
 
 
 def _as_result(outcome: Final | None) -> dict[str, object]:
@@ -78,7 +78,7 @@ def _as_result(outcome: Final | None) -> dict[str, object]:
     }
 
 
-def _replaced(call: Call, by: Replaced) -> Final:
+def _replaced(call: ToolCall, by: Replaced) -> Final:
     """The outcome with the parts replaced that a hook named."""
     outcome, parts = call.outcome, by.parts
     assert call.tool is not None  # it was carried out
@@ -103,7 +103,7 @@ def _replaced(call: Call, by: Replaced) -> Final:
     )
 
 
-def _write(call: Call, outcome: Final, kept: Kept) -> Final:
+def _write(call: ToolCall, outcome: Final, kept: RunState) -> Final:
     """Write the result where it belongs; a write that cannot be made is the call's error."""
     paths, value = writes_of(call, outcome)
     if paths and (stored := Stored.of(value)) is not None:
@@ -119,13 +119,13 @@ def _write(call: Call, outcome: Final, kept: Kept) -> Final:
     return outcome
 
 
-def _tell(turn: int, call: Call, outcome: Final, kept: Kept) -> None:
+def _tell(turn: int, call: ToolCall, outcome: Final, kept: RunState) -> None:
     place = _place(call, outcome)
     message = result_message(call, outcome, place)
     whole = place is not None or is_shown_whole(call, outcome, message)
     error: CallError | None = error_of(outcome)
     kept.log.append(
-        ToolEnd(
+        ToolEndEntry(
             turn=turn,
             call_id=call.id,
             tool=call.name,
@@ -140,7 +140,7 @@ def _tell(turn: int, call: Call, outcome: Final, kept: Kept) -> None:
         initial_context.add(kept, said, within=call.instance, veil=veil)
 
 
-def _place(call: Call, outcome: Final) -> str | None:
+def _place(call: ToolCall, outcome: Final) -> str | None:
     """Where the whole result can be read from, once it is written."""
     paths, _ = writes_of(call, outcome)
     return str(paths[0]) if paths and error_of(outcome) is None else None

@@ -14,20 +14,20 @@ nobody acts on an old value in the place of the new one.
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from holdfast.schemas.reference import Path
-from holdfast.workflows.engine.call.tool_call import Call, Stage, writes_of
-from holdfast.workflows.engine.run_state import Kept
-from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, View
-from holdfast.workflows.engine.state.path_index import Places
+from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, writes_of
+from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, VisibleData
+from holdfast.workflows.engine.state.path_index import PathIndex
 from holdfast.workflows.engine.state.references import nothing_at, references
 
 MAX_CIRCLE_TOLD = 20
 # For each call those that it waits for.
-_Waits = dict[Call, list[Call]]
+_Waits = dict[ToolCall, list[ToolCall]]
 
 
-def connect(calls: Sequence[Call], *, sequential: bool = False) -> None:
+def connect(calls: Sequence[ToolCall], *, sequential: bool = False) -> None:
     """Find what each call waits for among the others; in a sequential turn, among those before."""
-    writers, again = Places[int](), list[int]()
+    writers, again = PathIndex[int](), list[int]()
     for index, call in enumerate(calls):
         places = _places(call)
         call.earlier = [calls[i] for i in sorted(writers.crossing(places))]
@@ -41,18 +41,18 @@ def connect(calls: Sequence[Call], *, sequential: bool = False) -> None:
         # A later call is waited for where it does not write again what one up to here has written.
         call.sources = [calls[i] for i in found if i < index or (i > index and again[i] > index)]
     for other in dict.fromkeys(other for call in calls for other in _awaited(call)):
-        other.awaited = True
+        other.has_dependents = True
 
 
-def places_read(call: Call) -> Iterator[Path]:
+def places_read(call: ToolCall) -> Iterator[Path]:
     """Every place that a call's arguments refer to, as often as they do."""
     if call.literal:
         return
-    for reference in references(call.given, call.instance):
+    for reference in references(call.raw_arguments, call.instance):
         yield from reference.paths
 
 
-def circles(calls: Sequence[Call], *, references: bool) -> dict[Call, str]:
+def circles(calls: Sequence[ToolCall], *, references: bool) -> dict[ToolCall, str]:
     """The open calls that wait for each other in a circle, each with the circle in words: by what
     they refer to alone, or also since one writes after the other.
 
@@ -70,22 +70,22 @@ def circles(calls: Sequence[Call], *, references: bool) -> dict[Call, str]:
 
 
 def hopeless(
-    call: Call, data: Data, gone: Callable[[Call], bool] = lambda call: False
+    call: ToolCall, data: Data, gone: Callable[[ToolCall], bool] = lambda call: False
 ) -> str | None:
     """Why a call that waits for others can never have all that it refers to, if so; of those that
     are `gone`, nothing comes but their error."""
-    coming = Places(
+    coming = PathIndex(
         (place, source.id) for source in call.sources for place in _coming(source, gone)
     )
-    lost = Places(
+    lost = PathIndex(
         (place, source.id)
         for source in call.sources
         if gone(source)
         for place in _places(source)
         if not coming.meets(place)
     )
-    seen = View(data, lost)
-    for reference in references(call.given, call.instance):
+    seen = VisibleData(data, lost)
+    for reference in references(call.raw_arguments, call.instance):
         paths = reference.paths
         hopes = [coming.meets(path) or seen.read(path) is not MISSING for path in paths]
         if not (all(hopes) if reference.choose == "all" else any(hopes)):
@@ -94,23 +94,23 @@ def hopeless(
     return None
 
 
-def view(call: Call, data: Data) -> View:
+def view(call: ToolCall, data: Data) -> VisibleData:
     """What a call reads, now that those that it waits for have ended."""
-    seen, written = data, Places[str]()
+    seen, written = data, PathIndex[str]()
     for source in call.sources:
         seen, places = _with(seen, source)
         for place in places:
             written.add(place, source.id)
-    void = Places(
+    void = PathIndex(
         (place, source.id)
         for source in call.sources
         for place in _places(source)
         if not written.meets(place)
     )
-    return View(seen, void)
+    return VisibleData(seen, void)
 
 
-def try_write(call: Call, kept: Kept) -> None:
+def try_write(call: ToolCall, kept: RunState) -> None:
     """Make sure that what a call returned can be written, before others read it.
 
     Raises:
@@ -123,7 +123,7 @@ def try_write(call: Call, kept: Kept) -> None:
     kept.tried(seen, paths, value, call.output_method)
 
 
-def _with(seen: Data, call: Call) -> tuple[Data, list[Path]]:
+def _with(seen: Data, call: ToolCall) -> tuple[Data, list[Path]]:
     """The data with what a call has written, and where it has. What one that is closed has written
     is there already."""
     paths, value = writes_of(call, call.outcome)
@@ -138,29 +138,29 @@ def _with(seen: Data, call: Call) -> tuple[Data, list[Path]]:
     return trial, list(paths)
 
 
-def _places(call: Call) -> tuple[Path, ...]:
+def _places(call: ToolCall) -> tuple[Path, ...]:
     """Every place that a call may write to."""
     output = call.output_path
     return () if output is None else (*output.result, *output.error)
 
 
-def _coming(call: Call, gone: Callable[[Call], bool]) -> tuple[Path, ...]:
+def _coming(call: ToolCall, gone: Callable[[ToolCall], bool]) -> tuple[Path, ...]:
     """Every place that a call may still write to."""
     if not gone(call):
         return _places(call)
     return () if call.output_path is None else call.output_path.error
 
 
-def _reads(call: Call) -> list[Path]:
+def _reads(call: ToolCall) -> list[Path]:
     """Every place that a call refers to; one that is refused reads nothing."""
     return [] if call.stage is Stage.ENDED else list(dict.fromkeys(places_read(call)))
 
 
-def _awaited(call: Call) -> list[Call]:
+def _awaited(call: ToolCall) -> list[ToolCall]:
     return [*call.sources, *call.earlier]
 
 
-def _among(calls: Collection[Call], waits: _Waits) -> _Waits:
+def _among(calls: Collection[ToolCall], waits: _Waits) -> _Waits:
     """What is left of who waits for whom, among some of the calls."""
     return {call: [other for other in waits[call] if other in calls] for call in calls}
 
@@ -174,7 +174,7 @@ def _reversed(waits: _Waits) -> _Waits:
     return waited
 
 
-def _entangled(waits: _Waits) -> dict[Call, None]:
+def _entangled(waits: _Waits) -> dict[ToolCall, None]:
     """The calls that stay after taking away, again and again, those that wait for none left."""
     count = {call: len(others) for call, others in waits.items()}
     waited = _reversed(waits)
@@ -187,11 +187,11 @@ def _entangled(waits: _Waits) -> dict[Call, None]:
     return {call: None for call, others in count.items() if others}
 
 
-def _entries(after: dict[Call, Call]) -> dict[Call, Call]:
+def _entries(after: dict[ToolCall, ToolCall]) -> dict[ToolCall, ToolCall]:
     """For each call the first of a circle that it comes to, going on from one to the next."""
-    entries: dict[Call, Call] = {}
+    entries: dict[ToolCall, ToolCall] = {}
     for begin in after:
-        way, call = dict[Call, None](), begin
+        way, call = dict[ToolCall, None](), begin
         while call not in way and call not in entries:
             way[call] = None
             call = after[call]
@@ -203,7 +203,7 @@ def _entries(after: dict[Call, Call]) -> dict[Call, Call]:
     return {call: entries[call] for call in after}
 
 
-def _circle(begin: Call, after: dict[Call, Call]) -> str:
+def _circle(begin: ToolCall, after: dict[ToolCall, ToolCall]) -> str:
     """The calls of a circle, from one back to it."""
     told, call = [begin.id], after[begin]
     while call is not begin and len(told) < MAX_CIRCLE_TOLD:

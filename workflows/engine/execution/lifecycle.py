@@ -10,17 +10,22 @@ from typing import Any, assert_never
 
 from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.log_entry import ConfirmationRequired, DecisionEntry, ToolCall, ToolStart
+from holdfast.schemas.log_entry import (
+    ConfirmationRequiredEntry,
+    DecisionEntry,
+    ToolCallEntry,
+    ToolStartEntry,
+)
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine.approvals.policy import needs_person, policy_of
 from holdfast.workflows.engine.approvals.question import (
+    AnsweredByPerson,
     Approved,
+    DecisionRejected,
     Denied,
     Expired,
-    Given,
     Question,
     Ruling,
-    Unacceptable,
 )
 from holdfast.workflows.engine.call.hooks import Deciding, Refusal, Stop
 from holdfast.workflows.engine.call.outcome import (
@@ -35,7 +40,7 @@ from holdfast.workflows.engine.call.outcome import (
     of_result,
     refused,
 )
-from holdfast.workflows.engine.call.tool_call import Call, Stage, error_of
+from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, error_of
 from holdfast.workflows.engine.execution.completion import after, close
 from holdfast.workflows.engine.execution.dependency_graph import (
     circles,
@@ -58,20 +63,20 @@ from holdfast.workflows.engine.execution.preparation import (
 )
 from holdfast.workflows.engine.execution.questions import whether_it_did, whether_to
 from holdfast.workflows.engine.model.answer import given_answer
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import CannotWrite, same
 
 
-class Calls:
+class CallLifecycle:
     """The calls of one run's turns."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: RunState) -> None:
         self._kept = kept
         # How a call ends that the engine or the model's answer itself has carried out.
-        self.answered_here: Callable[[Call], Final | None] = given_answer
+        self.answered_here: Callable[[ToolCall], Final | None] = given_answer
         self._questions: dict[str, Question] = {}
 
-    def open(self, turn: int, calls: list[Call]) -> Deciding[None]:
+    def open(self, turn: int, calls: list[ToolCall]) -> Deciding[None]:
         """Decide what becomes of the calls: refused, pending, waiting for people, or to be carried
         out.
 
@@ -87,7 +92,9 @@ class Calls:
                     self._give_up(call, "the run ended before this call")
         self._begin(turn, [call for call in calls if call.stage is Stage.PROPOSED])
 
-    def check(self, turn: int, calls: list[Call], *, sequential: bool = False) -> Deciding[None]:
+    def check(
+        self, turn: int, calls: list[ToolCall], *, sequential: bool = False
+    ) -> Deciding[None]:
         """Refuse what can never be carried out, and tell of all the calls.
 
         Of a sequential turn that is checked as a whole, only the first call is decided on so far
@@ -104,7 +111,7 @@ class Calls:
             yield from self._decide(turn, call, now=now)
         self._refuse_hopeless(calls)
 
-    def ready(self, turn: int, call: Call) -> Deciding[None]:
+    def ready(self, turn: int, call: ToolCall) -> Deciding[None]:
         """Decide on a pending call, now that the calls have ended that it waits for."""
         yield from self._attempt(call, self._complete(call))
         if call.stage is Stage.PENDING:
@@ -112,7 +119,7 @@ class Calls:
         elif isinstance(call.outcome, Refused):
             uncount(call, self._kept)
 
-    def begin(self, turn: int, call: Call) -> None:
+    def begin(self, turn: int, call: ToolCall) -> None:
         """Carry the call out, if its principal may: scopes are checked now, not before. It is
         queued while others have to write first where it does."""
         if not call.free:
@@ -125,11 +132,11 @@ class Calls:
             return
         call.move(Stage.RUNNING)
         self._kept.log.append(
-            ToolStart(
+            ToolStartEntry(
                 turn=turn,
                 call_id=call.id,
                 tool=call.name,
-                arguments=call.arguments if call.late else None,
+                arguments=call.arguments if call.resolved_late else None,
                 delegate=call.tool.delegate if call.tool is not None else None,
             )
         )
@@ -137,13 +144,13 @@ class Calls:
         if answer is not None:
             call.end(answer)
 
-    def question(self, call: Call) -> Question:
+    def question(self, call: ToolCall) -> Question:
         """What people are asked about a call that waits."""
         return self._questions[call.id]
 
     def ask(self, turn: int, question: Question) -> None:
         """Put a question to people, and count what they have said already."""
-        early = self._kept.desk.ask(question)
+        early = self._kept.pending.ask(question)
         self._confirmation(turn, question)
         for decision in early:
             self.hear(decision)
@@ -160,7 +167,7 @@ class Calls:
             Unacceptable: it does not count, and why.
         """
         kept = self._kept
-        receipt, decided = kept.desk.count(decision, kept.clock())
+        receipt, decided = kept.pending.count(decision, kept.clock())
         kept.log.append(
             DecisionEntry(
                 call_id=decision.call_id,
@@ -175,38 +182,38 @@ class Calls:
         """Count a decision that cannot be refused to whoever sent it: a wrong one is noted."""
         try:
             self.decide(decision)
-        except Unacceptable as error:
+        except DecisionRejected as error:
             self.ignore(decision, str(error))
 
     def ignore(self, decision: Decision, why: str) -> None:
         """Note a decision that does not count."""
         self._kept.log.append(DecisionEntry(call_id=decision.call_id, ignored=why))
 
-    def rule(self, turn: int, call: Call) -> None:
+    def rule(self, turn: int, call: ToolCall) -> None:
         """Let a question's ruling take effect on its call."""
         question = self._questions.pop(call.id)
         ruling = question.ruling
         if ruling is None:
-            self._kept.desk.withdraw(question)
+            self._kept.pending.withdraw(question)
             self._give_up(call, "the run ended before anybody decided")
         elif call.stage is Stage.UNSURE:
             self._reconcile(turn, call, ruling)
         else:
             self._apply(turn, call, question, ruling)
 
-    def settle(self, turn: int, call: Call, outcome: Outcome) -> None:
+    def settle(self, turn: int, call: ToolCall, outcome: Outcome) -> None:
         """Take in how carrying out a call ended; an unknown end is asked about."""
         match outcome:
             case Unknown(message) if self._kept.asks_people:
                 call.move(Stage.UNSURE)
-                call.unsure += 1
+                call.unknown_outcomes += 1
                 self._ask(turn, call, whether_it_did(call, self._kept, message))
             case Unknown(message):
                 call.end(failed(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
                 call.end(outcome)
 
-    def hand_on(self, call: Call) -> Deciding[None]:
+    def hand_on(self, call: ToolCall) -> Deciding[None]:
         """Make an ended call's result fit to be read by the calls that wait for it."""
         yield from after(call, self._kept)
         try:
@@ -216,33 +223,33 @@ class Calls:
             if error_of(call.outcome) is None:
                 value = getattr(call.outcome, "value", None)
                 call.outcome = failed(ErrorCode.INVALID_OUTPUT, str(error), value)
-        call.handed_on = True
+        call.result_published = True
 
-    def give_up(self, call: Call, why: str) -> None:
+    def give_up(self, call: ToolCall, why: str) -> None:
         """End a call because its run ends."""
         question = self._questions.pop(call.id, None)
         if question is not None:
-            self._kept.desk.withdraw(question)
+            self._kept.pending.withdraw(question)
         self._give_up(call, why)
 
-    def skip(self, call: Call, why: str) -> None:
+    def skip(self, call: ToolCall, why: str) -> None:
         """End a call that nothing was done of."""
         call.end(refused(ErrorCode.CANCELLED, why))
         uncount(call, self._kept)
 
-    def finish(self, turn: int, calls: list[Call]) -> Deciding[None]:
+    def finish(self, turn: int, calls: list[ToolCall]) -> Deciding[None]:
         """Close calls that have all ended, each after its hooks."""
         for call in calls:
             yield from after(call, self._kept)
             self.close(turn, [call])
 
-    def close(self, turn: int, calls: list[Call]) -> None:
+    def close(self, turn: int, calls: list[ToolCall]) -> None:
         """Tell how the calls ended, and write down their results."""
         with bounded():
             for call in calls:
                 close(turn, call, self._kept)
 
-    def _attempt(self, call: Call, deciding: Deciding[None]) -> Deciding[None]:
+    def _attempt(self, call: ToolCall, deciding: Deciding[None]) -> Deciding[None]:
         """Decide on a call, and end it where that is what was decided."""
         try:
             yield from deciding
@@ -251,7 +258,7 @@ class Calls:
         except Stop as stop:
             call.end(Stopped(str(stop)))
 
-    def _propose(self, call: Call, room: int) -> Deciding[None]:
+    def _propose(self, call: ToolCall, room: int) -> Deciding[None]:
         beyond = self._kept.meter.refuse_call(call.name)
         if beyond is not None:
             raise Refusal(ErrorCode.BLOCKED, beyond)
@@ -260,22 +267,24 @@ class Calls:
             raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
         yield from prepare(call, self._kept)
 
-    def _decide(self, turn: int, call: Call, *, now: bool) -> Deciding[None]:
+    def _decide(self, turn: int, call: ToolCall, *, now: bool) -> Deciding[None]:
         """Decide on a call now or as far as that can be said, and tell of it."""
         if call.stage is Stage.PROPOSED:
             yield from self._attempt(call, self._complete(call) if now else self._wait(call))
         if isinstance(call.outcome, Refused):
             self._tell(turn, call, call.asked.arguments)
         else:
-            self._tell(turn, call, call.given if call.stage is Stage.PENDING else call.arguments)
+            self._tell(
+                turn, call, call.raw_arguments if call.stage is Stage.PENDING else call.arguments
+            )
 
-    def _wait(self, call: Call) -> Deciding[None]:
+    def _wait(self, call: ToolCall) -> Deciding[None]:
         count(call, self._kept)
         call.move(Stage.PENDING)
-        call.late = True
+        call.resolved_late = True
         yield from ()
 
-    def _complete(self, call: Call) -> Deciding[None]:
+    def _complete(self, call: ToolCall) -> Deciding[None]:
         kept = self._kept
         ended = [source for source in call.sources if isinstance(source.outcome, Succeeded)]
         check_after(call, kept, ended)
@@ -288,16 +297,16 @@ class Calls:
             call.end(outcome)
         # What was approved in a plan is not what hooks have made of it since.
         changed = not same(call.arguments, completed) or "repair" in call.asked_hooks
-        call.covered = call.covered and not changed
+        call.covered_by_plan = call.covered_by_plan and not changed
 
-    def _refuse_circles(self, calls: list[Call]) -> None:
+    def _refuse_circles(self, calls: list[ToolCall]) -> None:
         # One that only writes after another of a circle of references does not stand in it.
         for references in (True, False):
             for call, circle in circles(calls, references=references).items():
                 message = f"the references go in a circle: {circle}; nothing of it is carried out"
                 call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, message))
 
-    def _refuse_hopeless(self, calls: list[Call]) -> None:
+    def _refuse_hopeless(self, calls: list[ToolCall]) -> None:
         """End the calls that wait for others in vain, before anything of them starts."""
         for call in calls:
             if call.stage is Stage.PENDING and not call.due:
@@ -306,7 +315,7 @@ class Calls:
                     call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, why))
                     uncount(call, self._kept)
 
-    def _begin(self, turn: int, calls: list[Call]) -> None:
+    def _begin(self, turn: int, calls: list[ToolCall]) -> None:
         """Ask people about the calls that need it, and start the others."""
         for call in calls:
             if self._needs_person(call):
@@ -315,10 +324,10 @@ class Calls:
             if call.stage in (Stage.PROPOSED, Stage.PENDING):
                 self.begin(turn, call)
 
-    def _tell(self, turn: int, call: Call, arguments: dict[str, Any]) -> None:
+    def _tell(self, turn: int, call: ToolCall, arguments: dict[str, Any]) -> None:
         tool = call.tool
         self._kept.log.append(
-            ToolCall(
+            ToolCallEntry(
                 turn=turn,
                 call_id=call.id,
                 tool=call.name,
@@ -330,30 +339,30 @@ class Calls:
             )
         )
 
-    def _needs_person(self, call: Call) -> bool:
+    def _needs_person(self, call: ToolCall) -> bool:
         assert call.tool is not None  # prepared
         kept = self._kept
-        if call.covered:
+        if call.covered_by_plan:
             return False
-        if call.name in kept.rules.approval.auto or kept.desk.remembers(call.name):
+        if call.name in kept.rules.approval.auto or kept.pending.remembers(call.name):
             return False
         return needs_person(call.tool, policy_of(call.tool, kept.rules), call.arguments)
 
-    def _ask_about(self, turn: int, call: Call) -> None:
+    def _ask_about(self, turn: int, call: ToolCall) -> None:
         if not self._kept.asks_people:
             call.end(refused(ErrorCode.DENIED, "this run does not wait for anybody's approval"))
             return
         call.move(Stage.WAITING)
-        call.late = False  # what it is called with stands in the question
+        call.resolved_late = False  # what it is called with stands in the question
         self._ask(turn, call, whether_to(call, self._kept))
 
-    def _ask(self, turn: int, call: Call, question: Question) -> None:
+    def _ask(self, turn: int, call: ToolCall, question: Question) -> None:
         self._questions[call.id] = question
         self.ask(turn, question)
 
     def _confirmation(self, turn: int, question: Question) -> None:
         self._kept.log.append(
-            ConfirmationRequired(
+            ConfirmationRequiredEntry(
                 turn=turn,
                 call_id=question.call_id,
                 reminder=question.reminders,
@@ -361,23 +370,23 @@ class Calls:
             )
         )
 
-    def _apply(self, turn: int, call: Call, question: Question, ruling: Ruling) -> None:
+    def _apply(self, turn: int, call: ToolCall, question: Question, ruling: Ruling) -> None:
         match ruling:
             case Approved(arguments, edited_by):
                 call.arguments = arguments
                 if edited_by is not None:
-                    call.given, call.edited_by = arguments, edited_by
+                    call.raw_arguments, call.edited_by = arguments, edited_by
                 self.begin(turn, call)
             case Denied(reason):
                 call.end(refused(ErrorCode.DENIED, reason or "A person denied this call."))
-            case Given(result):
+            case AnsweredByPerson(result):
                 call.end(Answered(result))
             case Expired():
                 self._expire(turn, call, question)
             case _:
                 assert_never(ruling)
 
-    def _expire(self, turn: int, call: Call, question: Question) -> None:
+    def _expire(self, turn: int, call: ToolCall, question: Question) -> None:
         self._kept.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
         if question.policy.on_timeout == "approve":
             self.begin(turn, call)
@@ -387,12 +396,12 @@ class Calls:
         if question.policy.on_timeout == "fail":
             self._kept.ended_with = message
 
-    def _reconcile(self, turn: int, call: Call, ruling: Ruling) -> None:
+    def _reconcile(self, turn: int, call: ToolCall, ruling: Ruling) -> None:
         assert call.tool is not None  # it was carried out
         match ruling:
             case Approved():
                 self.begin(turn, call)
-            case Given(result):
+            case AnsweredByPerson(result):
                 self.settle(turn, call, of_result(call.tool, result))
             case Denied(reason):
                 message = "whether it took effect is unknown, and it was given up"
@@ -405,7 +414,7 @@ class Calls:
             case _:
                 assert_never(ruling)
 
-    def _give_up(self, call: Call, why: str) -> None:
+    def _give_up(self, call: ToolCall, why: str) -> None:
         """A call that may have taken effect is not said to have been cancelled."""
         begun = call.stage in (Stage.RUNNING, Stage.UNSURE)
         if begun and call.tool is not None and call.tool.once:

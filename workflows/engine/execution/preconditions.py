@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 from holdfast.schemas.errors import ErrorCode
 from holdfast.workflows.engine.call.hooks import Refusal
-from holdfast.workflows.engine.call.tool_call import Call
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.run_state import RunState
 
 
-def count(call: Call, kept: Kept) -> None:
+def count(call: ToolCall, kept: RunState) -> None:
     """Count a call against the most that its tool may have in a run.
 
     Raises:
@@ -23,14 +23,14 @@ def count(call: Call, kept: Kept) -> None:
     call.counted = True
 
 
-def uncount(call: Call, kept: Kept) -> None:
+def uncount(call: ToolCall, kept: RunState) -> None:
     """Let a call not count that was counted, and is not begun after all."""
     if call.counted:
         kept.started[call.name] -= 1
         call.counted = False
 
 
-def check_after(call: Call, kept: Kept, others: Iterable[Call]) -> None:
+def check_after(call: ToolCall, kept: RunState, others: Iterable[ToolCall]) -> None:
     """See whether the tools have succeeded that have to before; these other calls count as well.
 
     Raises:
@@ -45,7 +45,7 @@ def check_after(call: Call, kept: Kept, others: Iterable[Call]) -> None:
         )
 
 
-def check_scopes(call: Call, kept: Kept) -> None:
+def check_scopes(call: ToolCall, kept: RunState) -> None:
     """See whether the principal holds what the tool asks for.
 
     Raises:

@@ -18,7 +18,7 @@ from holdfast.schemas.names import call_id
 from holdfast.schemas.reference import parse_output_path
 from holdfast.schemas.tool import REASONING, OutputMethod, Tool
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
-from holdfast.validation.lenient_json import sound
+from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.call.hooks import (
     Deciding,
     GoOn,
@@ -32,10 +32,10 @@ from holdfast.workflows.engine.call.hooks import (
     wrong,
 )
 from holdfast.workflows.engine.call.outcome import Final, Unknown, of_result
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution.dependency_graph import places_read
-from holdfast.workflows.engine.run_state import Kept
-from holdfast.workflows.engine.state.data import MISSING, View
+from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.state.data import MISSING, VisibleData
 from holdfast.workflows.engine.state.instances import instance_of
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
@@ -50,7 +50,7 @@ _METHODS: tuple[OutputMethod, ...] = get_args(OutputMethod)
 
 def calls_of(
     solution: Solution, turn: int, tools: Sequence[Tool], seen: dict[str, None]
-) -> list[Call]:
+) -> list[ToolCall]:
     """The calls of an answer, with ids by position, and the tools of those that have one.
 
     A provider's id is kept for the provider's sake where it is new in the run; `seen` holds those
@@ -66,11 +66,11 @@ def calls_of(
         seen[provider_id] = None
         tool = next((tool for tool in tools if tool.name == written.tool), None)
         written = written.model_copy(update={"tool": written.tool[:MAX_TOOL_NAME_CHARACTERS]})
-        calls.append(Call(own, _asked(own, provider_id, written), written, tool))
+        calls.append(ToolCall(own, _asked(own, provider_id, written), written, tool))
     return calls
 
 
-def prepare(call: Call, kept: Kept) -> Deciding[None]:
+def prepare(call: ToolCall, kept: RunState) -> Deciding[None]:
     """Fill in what is known of the call before what it refers to is there.
 
     Raises:
@@ -87,11 +87,11 @@ def prepare(call: Call, kept: Kept) -> Deciding[None]:
     for activity in activities(call, kept.rules, "prepare"):
         prepared = _object((yield from ask(call, "prepare", activity, written)), "prepare")
         written = _changed(call, written, prepared)
-    call.given = written
+    call.raw_arguments = written
     check_reads(call)
 
 
-def check_reads(call: Call) -> None:
+def check_reads(call: ToolCall) -> None:
     """See that a call does not refer to too much.
 
     Raises:
@@ -107,22 +107,24 @@ def check_reads(call: Call) -> None:
         raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
 
 
-def complete(call: Call, kept: Kept, seen: View) -> Deciding[None]:
+def complete(call: ToolCall, kept: RunState, seen: VisibleData) -> Deciding[None]:
     """Fill in the arguments that the call would be carried out with.
 
     Raises:
         Refusal: it cannot be.
         Stop: a hook stops the run.
     """
-    call.sees = seen.data
+    call.visible_data = seen.data
     try:
-        resolved = call.given if call.literal else resolve(call.given, seen, call.instance)
+        resolved = (
+            call.raw_arguments if call.literal else resolve(call.raw_arguments, seen, call.instance)
+        )
     except Unresolved as error:
         raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
     call.arguments = yield from _fitted(call, kept, resolved)
 
 
-def before(call: Call, kept: Kept) -> Deciding[Final | None]:
+def before(call: ToolCall, kept: RunState) -> Deciding[Final | None]:
     """Ask the hooks `_before`; how the call ends by what they say, where it does.
 
     Raises:
@@ -156,7 +158,7 @@ def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     if size > MAX_ARGUMENT_BYTES:
         raise InvalidArguments(f"{size} bytes in all; at most {MAX_ARGUMENT_BYTES}")
     try:
-        sound(fitted)
+        ensure_json(fitted)
     except ValueError as error:
         raise InvalidArguments(str(error)) from None
     return fitted
@@ -176,7 +178,7 @@ def _asked(own: str, provider_id: str, written: WrittenCall) -> AskedCall:
     )
 
 
-def _allowed(call: Call, kept: Kept) -> Tool:
+def _allowed(call: ToolCall, kept: RunState) -> Tool:
     if call.tool is not None:
         return call.tool
     allowed = ", ".join(tool.name for tool in kept.tools())
@@ -187,7 +189,7 @@ def _allowed(call: Call, kept: Kept) -> Tool:
     )
 
 
-def _fitted(call: Call, kept: Kept, arguments: dict[str, Any]) -> Deciding[dict[str, Any]]:
+def _fitted(call: ToolCall, kept: RunState, arguments: dict[str, Any]) -> Deciding[dict[str, Any]]:
     """The arguments as the tool takes them, mended by the hooks `_repair` where there are any."""
     assert call.tool is not None  # prepared
     hooks = activities(call, kept.rules, "repair")
@@ -210,7 +212,7 @@ def _hooks_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
         raise wrong("before", f"its arguments do not fit: {error}") from None
 
 
-def _changed(call: Call, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def _changed(call: ToolCall, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """The arguments that a hook gave: what the model has answered was no answer to others."""
     if new != old:
         call.answer = MISSING
@@ -221,7 +223,7 @@ def _object(said: Any, name: HookName) -> dict[str, Any]:
     """The arguments that a hook gave."""
     try:
         if isinstance(said, dict):
-            return dict(sound(said))
+            return dict(ensure_json(said))
     except ValueError as error:
         raise wrong(name, str(error)) from None
     raise wrong(name, "it has to return an object, the arguments")
@@ -237,7 +239,7 @@ def _read(written: WrittenCall) -> dict[str, Any]:
     return dict(read_arguments(written.arguments))
 
 
-def _set_apart(call: Call, tool: Tool, written: dict[str, Any], kept: Kept) -> None:
+def _set_apart(call: ToolCall, tool: Tool, written: dict[str, Any], kept: RunState) -> None:
     """Take the meta-properties out of the arguments; those that the model may not choose go."""
     said = {key: written.pop(key) for key in [key for key in written if key.startswith("_")]}
     reasoning = said.get(REASONING)

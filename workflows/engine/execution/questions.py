@@ -4,9 +4,9 @@ from holdfast.schemas.decision import Kind
 from holdfast.workflows.engine.approvals.policy import policy_of
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.outcome import Unknown
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution.preparation import fit_arguments
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 
 _RECONCILE = (
     "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
@@ -14,30 +14,30 @@ _RECONCILE = (
 )
 
 
-def whether_to(call: Call, kept: Kept) -> Question:
+def whether_to(call: ToolCall, kept: RunState) -> Question:
     """Whether a call is to be carried out."""
     return _question(
         call, kept, "call", f"Shall `{call.name}` be carried out with these arguments?"
     )
 
 
-def whether_it_did(call: Call, kept: Kept, message: str) -> Question:
+def whether_it_did(call: ToolCall, kept: RunState, message: str) -> Question:
     """Whether a call took effect whose end is unknown; the message says how that came."""
     return _question(call, kept, "reconcile", _RECONCILE.format(message=message.rstrip(".")))
 
 
-def doubted(call: Call, kept: Kept) -> Unknown | None:
+def doubted(call: ToolCall, kept: RunState) -> Unknown | None:
     """What is not known of a call before it is carried out: in a run that somebody has reset,
     whether it was, by the run as it was before. What acts once by its key may go on."""
     tool = call.tool
     assert tool is not None  # prepared
     once = tool.once or tool.delegate is not None
-    if not (kept.reset and once and call.unsure == 0):
+    if not (kept.reset and once and call.unknown_outcomes == 0):
         return None
     return Unknown(f"`{tool.name}` may have been carried out before the run was reset")
 
 
-def _question(call: Call, kept: Kept, kind: Kind, text: str) -> Question:
+def _question(call: ToolCall, kept: RunState, kind: Kind, text: str) -> Question:
     tool = call.tool
     assert tool is not None  # prepared
     return Question(
@@ -53,5 +53,5 @@ def _question(call: Call, kept: Kept, kind: Kind, text: str) -> Question:
         check_arguments=lambda arguments: fit_arguments(tool, arguments),
         principal=kept.principal,
         instance=call.instance,
-        round=call.unsure,
+        round=call.unknown_outcomes,
     )

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from holdfast.schemas.internal.continue_as_new import SealedIndex
+from holdfast.schemas.internal.continue_as_new import CompressedPageIndex
 from holdfast.schemas.log_entry import EVENTS
 
 # Before they are compressed: enough for a page to be worth its while, little enough to be read.
@@ -22,10 +22,10 @@ PAGE_BYTES = 256_000
 Record = dict[str, Any]
 
 
-class Sealed:
+class CompressedPages:
     """One page: `index` says where it stands, `data` holds its entries."""
 
-    def __init__(self, index: SealedIndex, data: bytes) -> None:
+    def __init__(self, index: CompressedPageIndex, data: bytes) -> None:
         self.index = index
         self.data = data
 
@@ -62,11 +62,11 @@ class Sealed:
         return {"n": number, "at": self.index.at, "type": "left_out"}
 
 
-def seal(records: Sequence[Record], first_event: int, origin: str) -> Sealed:
+def seal(records: Sequence[Record], first_event: int, origin: str) -> CompressedPages:
     """A page of these entries; `origin` is the digest of all that stand before it."""
     text = json.dumps(records, separators=(",", ":"), ensure_ascii=False)
     data = text.encode("utf-8", "surrogatepass")
-    index = SealedIndex(
+    index = CompressedPageIndex(
         first=records[0]["n"],
         entries=len(records),
         first_event=first_event,
@@ -75,7 +75,7 @@ def seal(records: Sequence[Record], first_event: int, origin: str) -> Sealed:
         at=records[-1]["at"],
         size_bytes=len(data),
     )
-    return Sealed(index, zlib.compress(data))
+    return CompressedPages(index, zlib.compress(data))
 
 
 def events_in(records: Iterable[Record]) -> Iterator[Record]:

@@ -18,11 +18,17 @@ from itertools import islice
 from typing import Self
 
 from holdfast.schemas.base import json_size, link, rfc3339, sha256
-from holdfast.schemas.internal.continue_as_new import CarriedLog
-from holdfast.schemas.internal.model_request import PageOf
+from holdfast.schemas.internal.continue_as_new import LogSnapshot
+from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.log_entry import SHOWN_TO_MODELS, Entry, digested
 from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES as SEALED_BYTES
-from holdfast.workflows.engine.log.compressed_pages import Record, Sealed, events_in, numbered, seal
+from holdfast.workflows.engine.log.compressed_pages import (
+    CompressedPages,
+    Record,
+    events_in,
+    numbered,
+    seal,
+)
 from holdfast.workflows.engine.state.truncation import shortened
 
 # A page stays under a megabyte: of whole entries, or of one entry's characters at four bytes each.
@@ -37,7 +43,7 @@ class Log:
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
-        self._sealed: list[Sealed] = []
+        self._sealed: list[CompressedPages] = []
         self._tail: list[Record] = []
         self._tail_digests: list[str] = []
         self._tail_bytes = 0
@@ -47,25 +53,25 @@ class Log:
 
     @classmethod
     def resumed(
-        cls, clock: Callable[[], datetime], carried: CarriedLog, pages: Iterable[bytes]
+        cls, clock: Callable[[], datetime], carried: LogSnapshot, pages: Iterable[bytes]
     ) -> Self:
         """The log that was carried here in these pages."""
         log = cls(clock)
         log._sealed = [
-            Sealed(index, data) for index, data in zip(carried.pages, pages, strict=True)
+            CompressedPages(index, data) for index, data in zip(carried.pages, pages, strict=True)
         ]
         log.digest = log._origin = carried.digest
         return log
 
-    def carried(self) -> CarriedLog:
+    def carried(self) -> LogSnapshot:
         """Where what stands in the pages belongs; call `seal` first."""
-        return CarriedLog(pages=[page.index for page in self._sealed], digest=self.digest)
+        return LogSnapshot(pages=[page.index for page in self._sealed], digest=self.digest)
 
     def __len__(self) -> int:
         return self._before + len(self._tail)
 
     @property
-    def pages(self) -> list[Sealed]:
+    def pages(self) -> list[CompressedPages]:
         """The pages that are sealed, the oldest first."""
         return list(self._sealed)
 
@@ -143,7 +149,7 @@ class Log:
         """Every entry of a type, whole."""
         return [record for record in self.since(0) if record["type"] == type_]
 
-    def page(self, want: PageOf) -> tuple[list[str], bool]:
+    def page(self, want: ConversationPageRequest) -> tuple[list[str], bool]:
         """What a request to a model needs of the log, and whether the last item is cut."""
         items: list[str] = []
         room = PAGE_BYTES

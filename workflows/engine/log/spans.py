@@ -18,8 +18,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.continue_as_new import CarriedSpans
-from holdfast.schemas.internal.tracing import Origin, SpanRecord
+from holdfast.schemas.internal.continue_as_new import SpansSnapshot
+from holdfast.schemas.internal.tracing import SpanRecord, TraceOrigin
 from holdfast.schemas.names import CALL_WORKFLOW
 from holdfast.schemas.run import Spent
 from holdfast.workflows.engine.log.compressed_pages import Record
@@ -37,7 +37,7 @@ class Subject:
     """Whose spans they are: a run of `agent`, or, without one, a single call; its place in the
     world and in the trace, and whether its content is told."""
 
-    origin: Origin
+    origin: TraceOrigin
     parent_id: str | None = None
     agent: str | None = None
     model: str | None = None
@@ -55,8 +55,8 @@ class Wait:
 class Spans:
     """The spans of one run, as its log grows."""
 
-    def __init__(self, subject: Subject, began: str, left: CarriedSpans | None = None) -> None:
-        left = left or CarriedSpans(began=began)
+    def __init__(self, subject: Subject, began: str, left: SpansSnapshot | None = None) -> None:
+        left = left or SpansSnapshot(began=began)
         self._subject = subject
         self._began, self._read = left.began, left.upto
         self._asked: list[JsonValue] = list(left.asked)
@@ -67,9 +67,9 @@ class Spans:
         self._waits: dict[str, Wait] = {}
         self._ready: list[SpanRecord] = []
 
-    def carried(self) -> CarriedSpans:
+    def carried(self) -> SpansSnapshot:
         """What the next run of the chain goes on from; all that is ready was taken."""
-        return CarriedSpans(upto=self._read, began=self._began, asked=self._asked)
+        return SpansSnapshot(upto=self._read, began=self._began, asked=self._asked)
 
     def take(self, log: Log, spent: Callable[[], Spent]) -> list[SpanRecord]:
         """What is over, since this was asked last; `spent` says what the run has used so far."""

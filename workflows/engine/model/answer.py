@@ -11,9 +11,9 @@ from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.outcome import Final, Succeeded
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.model.composed import NoAnswer, read_answer
-from holdfast.workflows.engine.state.data import MISSING, Data, View
+from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
 _COMPOSED = 'Answer with one JSON object alone: {"calls": [...], "output": ...}.'
@@ -24,7 +24,7 @@ class NoOutput(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ParsedAnswer:
     """An answer, taken apart: `solution` has its calls, wherever they stood.
 
     In composed calling, `said` is what people read of it, `output` the one that it gives (or
@@ -42,22 +42,22 @@ class Answer:
         return self.solution.text if self.said is None else self.said
 
 
-def answer_of(solution: Solution, agent: Agent, tools: list[Tool]) -> Answer:
+def answer_of(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedAnswer:
     """Take an answer apart, in which these tools can be called."""
     if agent.calling == "native":
-        return Answer(solution)
+        return ParsedAnswer(solution)
     try:
         read = read_answer(solution.text, agent, tools)
     except NoAnswer as error:
         cut = " It was cut off: write less." if solution.stop_reason == "length" else ""
         wrong = f"invalid_output: {error}.{cut} {_COMPOSED}"
-        return Answer(solution.model_copy(update={"calls": []}), wrong=wrong)
+        return ParsedAnswer(solution.model_copy(update={"calls": []}), wrong=wrong)
     output = "" if read.output is MISSING else _as_text(read.output)
     said = "\n\n".join(filter(None, (read.beside, output)))
-    return Answer(solution.model_copy(update={"calls": read.calls}), said, read.output)
+    return ParsedAnswer(solution.model_copy(update={"calls": read.calls}), said, read.output)
 
 
-def output_in(answer: Answer, agent: Agent, data: Data, *, last: bool) -> Any:
+def output_in(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool) -> Any:
     """The output that an answer gives; in composed calling, it may refer to what is kept.
 
     Raises:
@@ -70,7 +70,7 @@ def output_in(answer: Answer, agent: Agent, data: Data, *, last: bool) -> Any:
     if answer.output is MISSING:
         raise NoOutput(f"The answer had neither calls nor an output. {_COMPOSED}")
     try:
-        output = resolve(answer.output, View(data))
+        output = resolve(answer.output, VisibleData(data))
         return _as_text(output) if agent.output is None else fit(output, agent.output)
     except Unresolved as error:
         raise NoOutput(f"unresolved_reference: `output`: {error}. Answer again.") from None
@@ -100,7 +100,7 @@ def output_of(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
         ) from None
 
 
-def given_answer(call: Call) -> Final | None:
+def given_answer(call: ToolCall) -> Final | None:
     """What the model itself gave as the result of a call that nothing else carries out, if it is
     good, and if these are the arguments that it knew."""
     if call.tool is None or not call.tool.latent or call.answer in (MISSING, None):

@@ -10,17 +10,22 @@ from typing import Any
 
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.model_request import Ask, Page, PageOf, Pointer
+from holdfast.schemas.internal.model_request import (
+    Ask,
+    ConversationPage,
+    ConversationPageRequest,
+    ConversationPointer,
+)
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.call.outcome import Outcome, Succeeded, failed
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.model.answer import NoOutput, output_of
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import skill_of
 
 MAX_REQUESTS = 2
@@ -40,7 +45,7 @@ _AS_JSON = "Answer with JSON alone, valid against this JSON Schema:\n"
 class Latent:
     """The answering of one call."""
 
-    def __init__(self, call: Call, agent: Agent, kept: Kept) -> None:
+    def __init__(self, call: ToolCall, agent: Agent, kept: RunState) -> None:
         assert call.tool is not None  # it was opened
         self._call_id = call.id
         self._tool = call.tool
@@ -56,16 +61,18 @@ class Latent:
             self._say(ChatMessage(role=message.role, content=message.content))
         self._say(ChatMessage(role="user", content=_question(call, call.tool, kept)))
 
-    def pointer(self, turn: int) -> Pointer:
+    def pointer(self, turn: int) -> ConversationPointer:
         """The next request: all that stands in its log."""
         self.requests += 1
         log = self._log
-        return Pointer(turn=turn, entries=len(log), digest=log.digest, call=self._call_id)
+        return ConversationPointer(
+            turn=turn, entries=len(log), digest=log.digest, call=self._call_id
+        )
 
-    def page(self, want: PageOf) -> Page:
+    def page(self, want: ConversationPageRequest) -> ConversationPage:
         """A part of its log, for the activity that makes the request."""
         items, cut = self._log.page(want)
-        return Page(items=items, cut=cut, ask=self._ask if want.offset == 0 else None)
+        return ConversationPage(items=items, cut=cut, ask=self._ask if want.offset == 0 else None)
 
     def answered(self, solution: Solution) -> Outcome | None:
         """What the model's answer makes of the call; None where it is to be asked again."""
@@ -100,8 +107,8 @@ def _instructions(agent: Agent, skill: str | None, tool: Tool) -> str:
     return "\n\n".join(note for note in notes if note)
 
 
-def _question(call: Call, tool: Tool, kept: Kept) -> str:
-    seen = scopes.values(call, call.sees or kept.data)
+def _question(call: ToolCall, tool: Tool, kept: RunState) -> str:
+    seen = scopes.values(call, call.visible_data or kept.data)
     lines = [
         f"Tool: {tool.name}",
         f"What it does: {tool.description}" if tool.description else "",

@@ -31,12 +31,12 @@ from holdfast.workflows.engine.call.outcome import (
     Succeeded,
     parts,
 )
-from holdfast.workflows.engine.call.tool_call import Call
+from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.model.composed import WHY, composed_schema
 from holdfast.workflows.engine.model.reference_schemas import or_reference, refers
 from holdfast.workflows.engine.skills import allowed, skill_of
 from holdfast.workflows.engine.state.instances import INSTANCE, choice_of
-from holdfast.workflows.engine.state.redaction import Veil, from_outside
+from holdfast.workflows.engine.state.redaction import Redaction, from_outside
 
 FINALIZE = "iteration limit reached; finalise your answer"
 MAX_SHOWN_CHARACTERS = 8_000
@@ -128,7 +128,7 @@ def ask(
     )
 
 
-def result_message(call: Call, outcome: Final, path: str | None) -> ChatMessage:
+def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMessage:
     """The one message that tells the model what came of a call."""
     content, is_error = _content(call, outcome, path)
     if call.edited_by is not None:
@@ -148,7 +148,7 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def as_said(call: Call, message: Message) -> Message:
+def as_said(call: ToolCall, message: Message) -> Message:
     """A message that came of a call. One from outside has no voice of its own: its texts are data,
     and of data it cannot say what they are."""
     if call.tool is None or not call.tool.untrusted:
@@ -159,7 +159,7 @@ def as_said(call: Call, message: Message) -> Message:
     return Message(content=[_from_stranger(call, part) for part in content])
 
 
-def veil_of(call: Call, value: Any) -> Veil | None:
+def veil_of(call: ToolCall, value: Any) -> Redaction | None:
     """How what a call writes is shown in the state: no more of it than in its result, and as what
     it was there. None: as it is."""
     if call.tool is None:
@@ -169,10 +169,10 @@ def veil_of(call: Call, value: Any) -> Veil | None:
     hidden = room is not None and len(as_text(value)) > room
     if not hidden and not call.tool.untrusted:
         return None
-    return Veil(call.name, hidden=hidden, trusted=not call.tool.untrusted)
+    return Redaction(call.name, hidden=hidden, trusted=not call.tool.untrusted)
 
 
-def is_shown_whole(call: Call, outcome: Final, message: ChatMessage) -> bool:
+def is_shown_whole(call: ToolCall, outcome: Final, message: ChatMessage) -> bool:
     """Whether the message holds the whole result, so that it need not be kept beside it."""
     match outcome:
         case Succeeded(value, _, _, _) | Answered(value):
@@ -198,7 +198,7 @@ def _offer(tool: Tool, why: bool, instances: Sequence[str], *, refer: bool) -> T
     return ToolOffer(name=tool.name, description=tool.description, parameters=parameters)
 
 
-def _content(call: Call, outcome: Final, path: str | None) -> tuple[Content, bool]:
+def _content(call: ToolCall, outcome: Final, path: str | None) -> tuple[Content, bool]:
     match outcome:
         case Refused(error) | Failed(error, _):
             return as_text({"error": error.to_json()}), True
@@ -210,7 +210,7 @@ def _content(call: Call, outcome: Final, path: str | None) -> tuple[Content, boo
             return _shown(call, value, path), False
 
 
-def _shown(call: Call, value: Any, path: str | None) -> Content:
+def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
     place = f" Its whole value is kept at {path}." if path else ""
     if call.tool is not None and call.tool.show == "none":
         return f"Done.{place}"
@@ -227,7 +227,7 @@ def _shown(call: Call, value: Any, path: str | None) -> Content:
     return f"{size}{place}\n{content[:PREVIEW_CHARACTERS]}"
 
 
-def _beginning(call: Call, stored: Stored) -> str:
+def _beginning(call: ToolCall, stored: Stored) -> str:
     """What the model reads of a result that no run can hold."""
     text = stored.beginning
     if call.tool is not None and call.tool.untrusted:
@@ -236,7 +236,7 @@ def _beginning(call: Call, stored: Stored) -> str:
     return f"{said}\n{text}"
 
 
-def _from_outside(call: Call, content: Content, value: Any) -> Content:
+def _from_outside(call: ToolCall, content: Content, value: Any) -> Content:
     """A value that is not to be trusted, said to be so; pictures stay pictures."""
     if isinstance(content, str):
         return as_text(from_outside(call.name, value))
@@ -246,7 +246,7 @@ def _from_outside(call: Call, content: Content, value: Any) -> Content:
     return [TextPart(text=said), *pictures] if pictures else said
 
 
-def _from_stranger(call: Call, part: Part) -> Part:
+def _from_stranger(call: ToolCall, part: Part) -> Part:
     match part:
         case TextPart(text=text):
             return TextPart(text=as_text(from_outside(call.name, text)))
@@ -262,8 +262,8 @@ def _how(tool: Tool | None, content: str, path: str | None) -> str:
     return "preview" if path and len(content) > MAX_SHOWN_CHARACTERS else "full"
 
 
-def _after_edit(call: Call, content: Content) -> Content:
-    changed = canonical_json(call.given).decode("utf-8", "surrogatepass")
+def _after_edit(call: ToolCall, content: Content) -> Content:
+    changed = canonical_json(call.raw_arguments).decode("utf-8", "surrogatepass")
     note = f"A person changed the arguments of this call to {changed}."
     if isinstance(content, str):
         return f"{note}\n{content}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.schemas.reference import Path
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING
 
 MAX_STATE_CHARACTERS = 8_000
@@ -24,7 +24,7 @@ _FOR_ALL = "The current state (†state) of every instance, for your information
 _OWN = "The state that each instance has of its own, over what every instance has:"
 
 
-def tail(kept: Kept, plan: str | None = None) -> str | None:
+def tail(kept: RunState, plan: str | None = None) -> str | None:
     """The current state and how a plan stands, as they stand behind the conversation; None where
     there is neither."""
     shared = shown_state(kept)
@@ -41,11 +41,11 @@ def tail(kept: Kept, plan: str | None = None) -> str | None:
     return "\n\n".join(notes) or None
 
 
-def shown_state(kept: Kept, instance: str | None = None) -> Any:
+def shown_state(kept: RunState, instance: str | None = None) -> Any:
     """The state for all, or what an instance has of its own, as the model is shown it."""
     place = Path("state", (), instance)
     state = kept.data.own(place.kind, instance)
-    return None if state is MISSING or not state else kept.veils.shown(state, place)
+    return None if state is MISSING or not state else kept.redactions.shown(state, place)
 
 
 def _shares(states: Mapping[str, Any]) -> str:

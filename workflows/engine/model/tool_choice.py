@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from holdfast.schemas.agent import Agent, Forced, ToolChoice
 from holdfast.schemas.internal.model_request import ToolOffer
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 
 
-class Choice:
+class ToolChoiceState:
     """The tool choice of one run. `settled_after` are the turns that were taken when it was settled
     which skill the run has."""
 
-    def __init__(self, kept: Kept, agent: Agent, wanted: ToolChoice) -> None:
+    def __init__(self, kept: RunState, agent: Agent, wanted: ToolChoice) -> None:
         self._kept = kept
         self._agent = agent
         self.wanted = wanted

@@ -19,14 +19,14 @@ from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.plan import Plan, PlannedCall, no_call
 from holdfast.schemas.reference import OutputPath
 from holdfast.validation.arguments import InvalidArguments, fit
-from holdfast.validation.problems import faults_of, told
+from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.workflows.engine.call.hooks import Refusal, activities
 from holdfast.workflows.engine.call.outcome import Refused
-from holdfast.workflows.engine.call.tool_call import Call, Stage, Turn
+from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, Turn
 from holdfast.workflows.engine.execution.dependency_graph import circles, connect, hopeless
 from holdfast.workflows.engine.execution.preconditions import check_after
 from holdfast.workflows.engine.execution.preparation import check_reads, fit_arguments
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import same
 from holdfast.workflows.engine.state.references import references
 
@@ -39,17 +39,17 @@ _LOCAL = (
 )
 
 
-def live(calls: Sequence[Call]) -> list[Call]:
+def live(calls: Sequence[ToolCall]) -> list[ToolCall]:
     """The calls that have not ended and are not begun."""
     return [call for call in calls if call.stage in (Stage.PROPOSED, Stage.PENDING)]
 
 
-def known(call: Call) -> dict[str, Any]:
+def known(call: ToolCall) -> dict[str, Any]:
     """The arguments of a call as far as they are known."""
-    return call.given if call.stage is Stage.PENDING else call.arguments
+    return call.raw_arguments if call.stage is Stage.PENDING else call.arguments
 
 
-def shown(calls: Sequence[Call], *, sequential: bool) -> dict[str, Any]:
+def shown(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
     """Calls as people are asked about them."""
     planned = [
         PlannedCall(
@@ -74,7 +74,7 @@ def written_to(output: OutputPath) -> str:
     return " || ".join([result, *map(str, output.error)])
 
 
-def check_known(call: Call, kept: Kept) -> None:
+def check_known(call: ToolCall, kept: RunState) -> None:
     """See that the arguments of a call that waits fit its tool, as far as they are known. Where
     hooks mend what does not fit, nothing is.
 
@@ -85,18 +85,18 @@ def check_known(call: Call, kept: Kept) -> None:
     if activities(call, kept.rules, "repair"):
         return
     parameters = call.tool.parameters
-    unknown = [name for name, value in call.given.items() if refers(value)]
-    fit(call.given, _without(parameters, unknown) if unknown else parameters)
+    unknown = [name for name, value in call.raw_arguments.items() if refers(value)]
+    fit(call.raw_arguments, _without(parameters, unknown) if unknown else parameters)
 
 
 def vain(
-    turn: Turn, calls: Sequence[Call], kept: Kept, gone: Callable[[Call], bool]
-) -> dict[Call, Refusal]:
+    turn: Turn, calls: Sequence[ToolCall], kept: RunState, gone: Callable[[ToolCall], bool]
+) -> dict[ToolCall, Refusal]:
     """The waiting calls of a turn that can never be carried out without those that are `gone`, and
     why; with those, in turn, that need them."""
-    found: dict[Call, Refusal] = {}
+    found: dict[ToolCall, Refusal] = {}
 
-    def lost(call: Call) -> bool:
+    def lost(call: ToolCall) -> bool:
         return gone(call) or call in found
 
     while more := {
@@ -110,7 +110,7 @@ def vain(
 
 
 def _vain(
-    call: Call, before: Sequence[Call], kept: Kept, gone: Callable[[Call], bool]
+    call: ToolCall, before: Sequence[ToolCall], kept: RunState, gone: Callable[[ToolCall], bool]
 ) -> Refusal | None:
     try:
         check_after(call, kept, [other for other in before if not gone(other)])
@@ -130,7 +130,7 @@ class Edit:
     def __init__(
         self,
         turn: Turn,
-        kept: Kept,
+        kept: RunState,
         now: dict[str, Any],
         edited: dict[str, Any],
     ) -> None:
@@ -144,7 +144,7 @@ class Edit:
         """The plan as it is then."""
         return shown(self._staying(), sequential=self._turn.sequential)
 
-    def _tried(self) -> list[Call]:
+    def _tried(self) -> list[ToolCall]:
         """Copies of the calls with the arguments that they would have."""
         copies = [replace(call, sources=[], earlier=[]) for call in self._turn.calls]
         for copy in copies:
@@ -153,10 +153,10 @@ class Edit:
         connect(copies, sequential=self._turn.sequential)
         return copies
 
-    def _staying(self) -> list[Call]:
+    def _staying(self) -> list[ToolCall]:
         return [call for call in self._trial if call.id in self._given]
 
-    def _is_gone(self, call: Call) -> bool:
+    def _is_gone(self, call: ToolCall) -> bool:
         """Whether nothing comes of a call: it is struck out, or was refused before."""
         struck = call.outcome is None and call.id not in self._given
         return struck or isinstance(call.outcome, Refused)
@@ -174,17 +174,17 @@ class Edit:
             raise InvalidArguments(f"{lost}. Strike {also} out as well, or change the arguments")
 
 
-def put(call: Call, arguments: dict[str, Any]) -> None:
+def put(call: ToolCall, arguments: dict[str, Any]) -> None:
     """Give a call that has not begun other arguments."""
     call.literal = call.literal or call.stage is not Stage.PENDING
-    call.given = call.arguments = arguments
+    call.raw_arguments = call.arguments = arguments
 
 
 def _plan(edited: dict[str, Any]) -> Plan:
     try:
         return Plan.model_validate(edited)
     except ValidationError as error:
-        raise InvalidArguments(told(faults_of(error, edited, Plan))) from None
+        raise InvalidArguments(summarize_problems(problems_of(error, edited, Plan))) from None
 
 
 def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
@@ -202,7 +202,7 @@ def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
     return given
 
 
-def _arguments(call: Call, now: PlannedCall, entry: PlannedCall) -> dict[str, Any]:
+def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str, Any]:
     for name in _FIXED:
         if name in entry.model_fields_set and getattr(entry, name) != getattr(now, name):
             alias = PlannedCall.model_fields[name].alias
@@ -219,7 +219,7 @@ def _arguments(call: Call, now: PlannedCall, entry: PlannedCall) -> dict[str, An
         raise InvalidArguments(f"{call.id}: {error}") from None
 
 
-def _check_edited(call: Call, kept: Kept) -> None:
+def _check_edited(call: ToolCall, kept: RunState) -> None:
     try:
         check_reads(call)
         check_known(call, kept)
@@ -245,7 +245,7 @@ def _without(parameters: dict[str, Any], unknown: Sequence[str]) -> dict[str, An
     return {**said, "properties": {**said.get("properties", {}), **may_be}}
 
 
-def _waits_for(call: Call, calls: Sequence[Call], *, sequential: bool) -> list[str]:
+def _waits_for(call: ToolCall, calls: Sequence[ToolCall], *, sequential: bool) -> list[str]:
     """The calls among these that have to end before."""
     before = calls[calls.index(call) - 1 : calls.index(call)] if sequential else []
     waited = {*call.sources, *call.earlier, *before}

@@ -28,7 +28,7 @@ import json
 from collections.abc import Sequence
 
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.continue_as_new import CarriedStep
+from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.log_entry import DecisionEntry
 from holdfast.schemas.names import plan_id
 from holdfast.schemas.phrases import some
@@ -45,9 +45,9 @@ from holdfast.workflows.engine.approvals.policy import (
 from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
 from holdfast.workflows.engine.call.hooks import Deciding, Refusal
 from holdfast.workflows.engine.call.outcome import Answered, Refused, Succeeded, refused
-from holdfast.workflows.engine.call.tool_call import Call, Stage, Turn, error_of
+from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, Turn, error_of
 from holdfast.workflows.engine.execution.dependency_graph import connect
-from holdfast.workflows.engine.execution.lifecycle import Calls
+from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.execution.preconditions import check_scopes, uncount
 from holdfast.workflows.engine.plans.plan import (
     Edit,
@@ -60,7 +60,7 @@ from holdfast.workflows.engine.plans.plan import (
     vain,
 )
 from holdfast.workflows.engine.plans.remainder import Keys, carried, keys_of, resumed
-from holdfast.workflows.engine.run_state import Kept
+from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import same
 from holdfast.workflows.engine.state.truncation import shortened
 
@@ -81,12 +81,12 @@ _HOW = (
 class Planning:
     """The plans of one run, one after the other."""
 
-    def __init__(self, kept: Kept, calls: Calls) -> None:
+    def __init__(self, kept: RunState, calls: CallLifecycle) -> None:
         self._kept = kept
         self._calls = calls
         self._question: Question | None = None
         # The calls of the plan that was approved last, as it stands now.
-        self._approved: dict[Call, None] = {}
+        self._approved: dict[ToolCall, None] = {}
         self._held: Keys = {}
 
     def check(self, turn: Turn) -> Deciding[None]:
@@ -127,9 +127,9 @@ class Planning:
             case Expired():
                 self._expire(calls, question)
             case _:
-                self._kept.desk.withdraw(question)
+                self._kept.pending.withdraw(question)
 
-    def hold_back(self, calls: Sequence[Call]) -> None:
+    def hold_back(self, calls: Sequence[ToolCall]) -> None:
         """End the calls among these that are not begun, because of a message: what was approved of
         them is left of the plan."""
         calls = [call for call in calls if call.stage is not Stage.ENDED]
@@ -155,17 +155,17 @@ class Planning:
         told = [*lines[:MAX_STANDING_CALLS], *([f"(and {more} more)"] if more > 0 else [])]
         return "\n".join([_STANDING, *told, *([_HOW] if self._left() else [])])
 
-    def carried(self) -> list[CarriedStep]:
+    def carried(self) -> list[StepSnapshot]:
         """The approved plan as it stands, to be carried on."""
         return [carried(call, self._held) for call in self._approved]
 
-    def resume(self, steps: Sequence[CarriedStep]) -> None:
+    def resume(self, steps: Sequence[StepSnapshot]) -> None:
         """Go on with the approved plan that was carried here."""
         calls = {resumed(step): step for step in steps}
         self._approved = dict.fromkeys(calls)
         self._held = {call: step.key for call, step in calls.items() if step.held}
 
-    def _check(self, call: Call) -> None:
+    def _check(self, call: ToolCall) -> None:
         """Refuse a call whose principal may not make it, or whose arguments do not fit."""
         try:
             check_scopes(call, self._kept)
@@ -176,25 +176,25 @@ class Planning:
         except InvalidArguments as error:
             self._refuse([call], ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
 
-    def _take_up(self, calls: Sequence[Call]) -> bool:
+    def _take_up(self, calls: Sequence[ToolCall]) -> bool:
         """Go on with calls that are all left of the approved plan; whether they are."""
-        left, taken = self._left(), dict[Call, Call]()
+        left, taken = self._left(), dict[ToolCall, ToolCall]()
         for call, key in keys_of(calls, self._kept.data).items():
             old = next((old for old in left if self._held[old] == key and old not in taken), None)
             if old is None:
                 return False
             taken[old] = call
         for old, call in taken.items():
-            call.covered = old.covered
+            call.covered_by_plan = old.covered_by_plan
         self._held = {call: key for call, key in self._held.items() if call not in taken}
         self._approved = {taken.get(call, call): None for call in self._approved}
         return True
 
-    def _left(self) -> list[Call]:
+    def _left(self) -> list[ToolCall]:
         """The calls that are left of the approved plan."""
         return [call for call, key in self._held.items() if key is not None]
 
-    def _question_on(self, turn: Turn, calls: Sequence[Call]) -> Question:
+    def _question_on(self, turn: Turn, calls: Sequence[ToolCall]) -> Question:
         count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
         question = Question(
             call_id=plan_id(turn.number),
@@ -213,7 +213,7 @@ class Planning:
         )
         return question
 
-    def _policy(self, call: Call) -> ApprovalPolicy:
+    def _policy(self, call: ToolCall) -> ApprovalPolicy:
         """The policy that a call would be asked about under; the agent's own, where nobody would be
         asked."""
         kept, tool = self._kept, call.tool
@@ -224,7 +224,7 @@ class Planning:
             if call.stage is Stage.PENDING
             else needs_person(tool, policy, call.arguments)
         )
-        free = call.name in kept.rules.approval.auto or kept.desk.remembers(call.name)
+        free = call.name in kept.rules.approval.auto or kept.pending.remembers(call.name)
         return policy if asks and not free else kept.rules.approval.over(APPROVAL_DEFAULTS)
 
     def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
@@ -239,43 +239,45 @@ class Planning:
                 call.edited_by = edited_by
         connect(turn.calls, sequential=turn.sequential)
 
-    def _approve(self, calls: Sequence[Call], question: Question) -> None:
+    def _approve(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._approved = dict.fromkeys(calls)
         by, kept = question.agreed(), self._kept
         for call in live(calls):
             assert call.tool is not None  # it stands in a plan
             policy = policy_of(call.tool, kept.rules)
-            unsigned = policy.signed and call.stage is Stage.PENDING and refers(call.given)
-            call.covered = not unsigned and satisfied(policy, by, kept.principal)
+            unsigned = policy.signed and call.stage is Stage.PENDING and refers(call.raw_arguments)
+            call.covered_by_plan = not unsigned and satisfied(policy, by, kept.principal)
 
-    def _expire(self, calls: Sequence[Call], question: Question) -> None:
+    def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._kept.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
         if question.policy.on_timeout == "approve":
             self._approved = dict.fromkeys(calls)
             for call in calls:
-                call.covered = True
+                call.covered_by_plan = True
             return
         message = "nobody decided on the plan in time"
         self._refuse(calls, ErrorCode.APPROVAL_TIMEOUT, message)
         if question.policy.on_timeout == "fail":
             self._kept.ended_with = message
 
-    def _refuse(self, calls: Sequence[Call], code: ErrorCode, message: str) -> None:
+    def _refuse(self, calls: Sequence[ToolCall], code: ErrorCode, message: str) -> None:
         for call in calls:
             call.end(refused(code, message))
             uncount(call, self._kept)
 
-    def _stands(self, call: Call) -> str:
+    def _stands(self, call: ToolCall) -> str:
         """A call of the approved plan and what became of it, in a line."""
         what = f"{call.id} {call.name}"
         if self._held.get(call) is not None:
-            given = json.dumps(shortened(call.given, MAX_STANDING_BYTES), ensure_ascii=False)
+            given = json.dumps(
+                shortened(call.raw_arguments, MAX_STANDING_BYTES), ensure_ascii=False
+            )
             return f"{what} {given}: left"
         error = None if call.outcome is None else error_of(call.outcome)
         return f"{what}: {'done' if error is None else f'not done ({error.code})'}"
 
 
-def _is_refused(call: Call) -> bool:
+def _is_refused(call: ToolCall) -> bool:
     return isinstance(call.outcome, Refused)
 
 

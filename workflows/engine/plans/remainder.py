@@ -11,25 +11,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.internal.continue_as_new import CarriedStep
+from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.reference import Path
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.workflows.engine.call.outcome import Refused, Succeeded
-from holdfast.workflows.engine.call.tool_call import Call, Stage, error_of
+from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, error_of
 from holdfast.workflows.engine.execution.dependency_graph import view
 from holdfast.workflows.engine.execution.preparation import fit_arguments
 from holdfast.workflows.engine.plans.plan import written_to
-from holdfast.workflows.engine.state.data import MISSING, Data, Missing, View
+from holdfast.workflows.engine.state.data import MISSING, Data, Missing, VisibleData
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
-Keys = Mapping[Call, str | None]
+Keys = Mapping[ToolCall, str | None]
 
 
 def keys_of(
-    calls: Sequence[Call], data: Data, others: Keys | None = None
-) -> dict[Call, str | None]:
+    calls: Sequence[ToolCall], data: Data, others: Keys | None = None
+) -> dict[ToolCall, str | None]:
     """What each of the calls is known by, none of which is begun, and what these others are; None
     where that cannot be said.
 
@@ -44,31 +44,31 @@ def keys_of(
     return keys
 
 
-def carried(call: Call, keys: Keys) -> CarriedStep:
+def carried(call: ToolCall, keys: Keys) -> StepSnapshot:
     """A call of the approved plan, to be carried on: none of it is under way."""
     assert call.outcome is not None  # its turn is over
     error = error_of(call.outcome)
-    return CarriedStep(
+    return StepSnapshot(
         id=call.id,
         tool=call.name,
-        given=call.given,
-        covered=call.covered,
+        given=call.raw_arguments,
+        covered=call.covered_by_plan,
         held=call in keys,
         key=keys.get(call),
         error=error,
     )
 
 
-def resumed(step: CarriedStep) -> Call:
+def resumed(step: StepSnapshot) -> ToolCall:
     """The call as far as it is still asked for: what it came to, and what was approved."""
     asked = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
-    call = Call(step.id, asked, WrittenCall(tool=step.tool))
-    call.given, call.covered = step.given, step.covered
+    call = ToolCall(step.id, asked, WrittenCall(tool=step.tool))
+    call.raw_arguments, call.covered_by_plan = step.given, step.covered
     call.end(Succeeded(None) if step.error is None else Refused(step.error))
     return call
 
 
-def _key(call: Call, data: Data, keys: Keys) -> str | None:
+def _key(call: ToolCall, data: Data, keys: Keys) -> str | None:
     """What a call is known by; `keys` has those calls that are not begun and that it waits for."""
     waits = [keys[source] for source in call.sources if source in keys]
     arguments = _meant(call, data, keys) if call.stage is Stage.PENDING else call.arguments
@@ -86,13 +86,15 @@ def _key(call: Call, data: Data, keys: Keys) -> str | None:
     return sha256(canonical_json(meant))
 
 
-def _meant(call: Call, data: Data, keys: Keys) -> dict[str, Any] | None:
+def _meant(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
     """The arguments of a call that waits, with what is known put in for references."""
     assert call.tool is not None  # it stands in a plan
     awaited = [source for source in call.sources if source in keys]
     seen = _Seen(view(call, data), [(source, str(keys[source])) for source in awaited])
     try:
-        resolved = call.given if call.literal else resolve(call.given, seen, call.instance)
+        resolved = (
+            call.raw_arguments if call.literal else resolve(call.raw_arguments, seen, call.instance)
+        )
         return resolved if awaited else fit_arguments(call.tool, resolved)
     except (Unresolved, InvalidArguments):
         return None
@@ -102,8 +104,8 @@ def _meant(call: Call, data: Data, keys: Keys) -> dict[str, Any] | None:
 class _Seen:
     """What a call reads; where calls will write that are not begun, which calls these are."""
 
-    view: View
-    awaited: list[tuple[Call, str]] = field(default_factory=list)
+    view: VisibleData
+    awaited: list[tuple[ToolCall, str]] = field(default_factory=list)
 
     def read(self, path: Path) -> Any | Missing:
         """What stands at the path, or will."""
@@ -118,7 +120,7 @@ class _Seen:
         return self.view.why(path)
 
 
-def _writes(call: Call, path: Path) -> bool:
+def _writes(call: ToolCall, path: Path) -> bool:
     output = call.output_path
     places = () if output is None else (*output.result, *output.error)
     return any(place.overlaps(path) for place in places)

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from holdfast.schemas.base import canonical_json
-from holdfast.schemas.internal.continue_as_new import CarriedValue
+from holdfast.schemas.internal.continue_as_new import ValueSnapshot
 from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import OutputMethod
-from holdfast.workflows.engine.state.path_index import Places
+from holdfast.workflows.engine.state.path_index import PathIndex
 
 MAX_INDEX = 100_000
 
@@ -51,16 +51,16 @@ class Data:
         return (kind, None) in self._values
 
     @classmethod
-    def resumed(cls, carried: Iterable[CarriedValue]) -> Self:
+    def resumed(cls, carried: Iterable[ValueSnapshot]) -> Self:
         """The values that were carried here."""
         data = cls()
         data._values = {(one.kind, one.instance): _resumed(one.value) for one in carried}
         return data
 
-    def carried(self) -> list[CarriedValue]:
+    def carried(self) -> list[ValueSnapshot]:
         """The values, to be carried on."""
         return [
-            CarriedValue(kind=kind, instance=instance, value=_carried(value))
+            ValueSnapshot(kind=kind, instance=instance, value=_carried(value))
             for (kind, instance), value in self._values.items()
         ]
 
@@ -278,11 +278,11 @@ def _put_index(value: Any, index: int, inner: Any, path: Path) -> list[Any]:
 
 
 @dataclass
-class View:
+class VisibleData:
     """What one call reads. `void` are the places that stay empty, and who was to write them."""
 
     data: Data
-    void: Places[str] = field(default_factory=Places[str])
+    void: PathIndex[str] = field(default_factory=PathIndex[str])
 
     def read(self, path: Path) -> Any | Missing:
         """What stands at the path, or `MISSING`."""

@@ -15,7 +15,7 @@ _Step = str | int
 _Key = tuple[str, str | None, tuple[_Step, ...]]
 
 
-class Places(Generic[T]):
+class PathIndex(Generic[T]):
     """Who writes where."""
 
     def __init__(self, written: Iterable[tuple[Path, T]] = ()) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Self
 
-from holdfast.schemas.internal.continue_as_new import CarriedVeil
+from holdfast.schemas.internal.continue_as_new import RedactionSnapshot
 from holdfast.schemas.reference import Path
 from holdfast.schemas.tool import OutputMethod
 
@@ -22,7 +22,7 @@ _Steps = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Veil:
+class Redaction:
     """How a value that `tool` wrote is shown: `hidden` by its size and its name alone, and, where
     it is not `trusted`, as data from outside."""
 
@@ -30,33 +30,33 @@ class Veil:
     hidden: bool = False
     trusted: bool = True
 
-    def over(self, other: "Veil | None") -> "Veil":
+    def over(self, other: "Redaction | None") -> "Redaction":
         """How a value is shown that both have a part in; this one came later."""
         if other is None:
             return self
         tool = other.tool if self.trusted and not other.trusted else self.tool
-        return Veil(tool, self.hidden or other.hidden, self.trusted and other.trusted)
+        return Redaction(tool, self.hidden or other.hidden, self.trusted and other.trusted)
 
 
-class Veils:
+class Redactions:
     """The veiled places of a run's data."""
 
     def __init__(self) -> None:
-        self._at: dict[tuple[str, str | None], dict[_Steps, Veil]] = {}
+        self._at: dict[tuple[str, str | None], dict[_Steps, Redaction]] = {}
 
     @classmethod
-    def resumed(cls, carried: Iterable[CarriedVeil]) -> Self:
+    def resumed(cls, carried: Iterable[RedactionSnapshot]) -> Self:
         """The veils that were carried here."""
         veils = cls()
         for one in carried:
             at = veils._at.setdefault((one.kind, one.instance), {})
-            at[tuple(one.steps)] = Veil(one.tool, one.hidden, one.trusted)
+            at[tuple(one.steps)] = Redaction(one.tool, one.hidden, one.trusted)
         return veils
 
-    def carried(self) -> list[CarriedVeil]:
+    def carried(self) -> list[RedactionSnapshot]:
         """The veils, to be carried on."""
         return [
-            CarriedVeil(
+            RedactionSnapshot(
                 kind=kind,
                 instance=instance,
                 steps=list(steps),
@@ -68,7 +68,7 @@ class Veils:
             for steps, veil in at.items()
         ]
 
-    def write(self, path: Path, method: OutputMethod, veil: Veil | None) -> None:
+    def write(self, path: Path, method: OutputMethod, veil: Redaction | None) -> None:
         """Take in that a place was written to."""
         at = self._at.get((path.kind, path.instance), {})
         if method == "set":
@@ -103,12 +103,12 @@ def hidden(value: Any, path: Path) -> str:
     return f"({len(text):,} characters, not shown; name them as {path})"
 
 
-def _veiled(value: Any, path: Path, at: dict[_Steps, Veil]) -> Any:
+def _veiled(value: Any, path: Path, at: dict[_Steps, Redaction]) -> Any:
     """The value at a path; `at` holds the veils there and further inside."""
     veil = at.get(path.steps)
     if veil is not None and veil.hidden:
         return hidden(value, path)
-    inside: dict[str | int, dict[_Steps, Veil]] = {}
+    inside: dict[str | int, dict[_Steps, Redaction]] = {}
     for steps, each in at.items():
         if len(steps) > len(path.steps):
             inside.setdefault(steps[len(path.steps)], {})[steps] = each
@@ -118,7 +118,7 @@ def _veiled(value: Any, path: Path, at: dict[_Steps, Veil]) -> Any:
     return value if veil is None or veil.trusted else from_outside(veil.tool, value)
 
 
-def _with_veiled(value: Any, step: str | int, place: Path, at: dict[_Steps, Veil]) -> Any:
+def _with_veiled(value: Any, step: str | int, place: Path, at: dict[_Steps, Redaction]) -> Any:
     """The value with what stands at the next place as it is shown; nothing may stand there."""
     match value, step:
         case dict(), str() if step in value:
