@@ -31,7 +31,7 @@ THIRD_PARTY = {
     "client": {"pydantic", "temporalio", "google", "jwt", "cryptography"},
     "web": {
         *("pydantic", "temporalio", "google", "jsonschema", "referencing", "httpx", "jwt"),
-        *("cryptography", "starlette", "jinja2", "authlib", "opentelemetry"),
+        *("cryptography", "starlette", "jinja2", "opentelemetry"),
     },
     "cli": {
         *("pydantic", "temporalio", "google", "rich", "jwt", "cryptography"),

@@ -6,16 +6,17 @@ What goes wrong between it and us is told in the log; who wants to sign in is to
 """
 
 import asyncio
+import hashlib
 import hmac
 import json
 import logging
 import time
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import httpx
-from authlib.oauth2.client import OAuth2Client
-from authlib.oauth2.rfc6749.parameters import prepare_token_request
 from pydantic import BaseModel, ValidationError
 
 from holdfast.activities.check_token import signed_for
@@ -73,13 +74,18 @@ class OidcProvider:
             Refused: the provider does not say it now.
         """
         metadata = await self._metadata()
-        url, _ = self._client(metadata, back).create_authorization_url(
-            metadata.authorization_endpoint,
-            state=going.state,
-            nonce=going.nonce,
-            code_verifier=going.verifier,
-        )
-        return str(url)
+        digest = hashlib.sha256(going.verifier.encode()).digest()
+        query = {
+            "response_type": "code",
+            "client_id": self._settings.client_id,
+            "redirect_uri": back,
+            "scope": " ".join(dict.fromkeys(["openid", *self._settings.scopes])),
+            "state": going.state,
+            "nonce": going.nonce,
+            "code_challenge": urlsafe_b64encode(digest).decode().rstrip("="),
+            "code_challenge_method": "S256",
+        }
+        return str(httpx.URL(metadata.authorization_endpoint).copy_merge_params(query))
 
     async def claims(self, code: str, going: Going, back: str) -> Mapping[str, Any]:
         """What the provider says of who has come `back` with this code.
@@ -128,27 +134,23 @@ class OidcProvider:
     async def _exchanged(
         self, metadata: Metadata, code: str, going: Going, back: str
     ) -> dict[str, Any]:
-        client = self._client(metadata, back)
-        body = prepare_token_request(
-            "authorization_code", redirect_uri=back, code=code, code_verifier=going.verifier
-        )
-        auth = client.client_auth(client.token_endpoint_auth_method)
-        url, headers, body = auth.prepare("POST", metadata.token_endpoint, dict(_FORM), body)
-        return await self._asked("POST", url, headers, body)
-
-    def _client(self, metadata: Metadata, back: str) -> OAuth2Client:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": back,
+            "code_verifier": going.verifier,
+        }
+        headers = dict(_FORM)
         methods = metadata.token_endpoint_auth_methods_supported
-        by_post = "client_secret_basic" not in methods and "client_secret_post" in methods
-        method = "client_secret_post" if self._secret and by_post else None
-        return OAuth2Client(
-            session=None,
-            client_id=self._settings.client_id,
-            client_secret=self._secret,
-            token_endpoint_auth_method=method,
-            scope=" ".join(dict.fromkeys(["openid", *self._settings.scopes])),
-            redirect_uri=back,
-            code_challenge_method="S256",
-        )
+        client = self._settings.client_id
+        if not self._secret:
+            form["client_id"] = client
+        elif "client_secret_basic" not in methods and "client_secret_post" in methods:
+            form |= {"client_id": client, "client_secret": self._secret}
+        else:
+            text = b64encode(f"{client}:{self._secret}".encode()).decode()
+            headers["authorization"] = f"Basic {text}"
+        return await self._asked("POST", metadata.token_endpoint, headers, urlencode(form))
 
     async def _metadata(self) -> Metadata:
         if self._known is not None and self._clock() - self._known_at < FRESH_SECONDS:
