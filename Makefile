@@ -64,9 +64,10 @@ test-fuzz: $(VENV)/.test ## every parser, on thousands of spoilt texts (ARGS="-k
 test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(AIMOCK)/node_modules/.made ## a tool and a client in TypeScript (Node 20 or newer)
 	@$(BIN)/python -m pytest -m typescript $(ARGS)
 
-lint: $(VENV)/.test ## ruff: rules and format
+lint: $(VENV)/.test ## ruff's rules and format, and the words and names of the product
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@$(BIN)/python -m tests.contract.style
 
 types: $(VENV)/.test ## mypy, strict
 	@$(BIN)/mypy
