@@ -1,9 +1,9 @@
 """Check the product's words and names: `python -m tests.contract.style`.
 
-Two rules: prose uses no word of the table `AVOIDED`, and no two public classes share a name. Prose is
-every comment, docstring and string literal with a space in it, and the text of the templates; names
-and fields are no prose, since clients depend on them. A line that ends with `# durable text` is
-exempt: it is part of a history or of a digest.
+Two rules: prose uses no word of the table `AVOIDED`, and no two public classes share a name.
+Prose is every comment, docstring and string literal with a space in it, and the text of the
+templates; names and fields are no prose, since clients depend on them. A line that ends with
+`# durable text` is exempt: it is part of a history or of a digest.
 """
 
 import ast
@@ -56,7 +56,8 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         is_prose = token.type in (tokenize.COMMENT, tokenize.STRING) and " " in token.string
         is_prose = is_prose or token.type == getattr(tokenize, "FSTRING_MIDDLE", -1)
-        for number, line in enumerate(token.string.splitlines() if is_prose else [], token.start[0]):
+        lines = token.string.splitlines() if is_prose else []
+        for number, line in enumerate(lines, token.start[0]):
             if number not in durable:
                 yield number, line
 
@@ -72,9 +73,9 @@ def avoided() -> Iterator[str]:
     for path in [*files(".py", checked), *files(".html", checked)]:
         for number, line in prose(path):
             for match in _AVOIDED.finditer(line):
-                found = match.group()
-                instead = next(new for old, new in AVOIDED.items() if re.fullmatch(old, found, re.I))
-                yield f"{path.relative_to(ROOT)}:{number}: avoid `{found}`; write: {instead}"
+                place, found = f"{path.relative_to(ROOT)}:{number}", match.group()
+                instead = next(AVOIDED[old] for old in AVOIDED if re.fullmatch(old, found, re.I))
+                yield f"{place}: avoid `{found}`; write: {instead}"
 
 
 def shared_names() -> Iterator[str]:
