@@ -198,13 +198,13 @@ class BaseWorkflow(ABC, Generic[WorkT]):
                 "budget": {},
                 "delegates": [],
             }
-        work, meter, turn = self._work, self._work.kept.meter, self._work.under_way
+        work, meter, turn = self._work, self._work.state.meter, self._work.under_way
         waiting = [question.waiting().to_json() for question in self._desk.open()]
         return {
             "status": work.status,
             "turn": work.turn,
-            "skill": work.kept.skill,
-            "instances": work.kept.data.instances(),
+            "skill": work.state.skill,
+            "instances": work.state.data.instances(),
             "pending": [
                 {key: one[key] for key in ("callId", "kind", "tool", "label")} for one in waiting
             ],
@@ -212,7 +212,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             "usage": meter.usage().model_dump(mode="json", by_alias=True),
             "budget": meter.view(workflow.now()),
             "delegates": [delegate.to_json() for delegate in work.delegates.shown()],
-            "log": {"entries": len(work.kept.log), "digest": work.kept.log.digest},
+            "log": {"entries": len(work.state.log), "digest": work.state.log.digest},
         }
 
     @workflow.query(name=names.APPROVALS, description="The calls that wait for a person's decision")
@@ -224,7 +224,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     @raw_payload_handler
     def state(self, instance: RawValue = MISSING_PAYLOAD, *_: Any) -> Any:
         """The state that is for all, or what `†state` reads in an instance."""
-        name, data = received(instance), Data() if self._work is None else self._work.kept.data
+        name, data = received(instance), Data() if self._work is None else self._work.state.data
         if name is not None:
             known(name, data)
         return data.seen("state", name) or {}
@@ -235,21 +235,21 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         """What a person has to know of a tool whose call waits; see `schemas.tool.ShownTool`."""
         if self._work is None:
             raise NoSuchTool("the run has not begun; ask again in a moment")
-        return tool_view.shown(received(name), self._work.kept).to_json()
+        return tool_view.shown(received(name), self._work.state).to_json()
 
     @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")
     @raw_payload_handler
     def context(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
         """Entries of the log."""
         want = _page(page)
-        return [] if self._work is None else self._work.kept.log.records(want.after, want.limit)
+        return [] if self._work is None else self._work.state.log.records(want.after, want.limit)
 
     @workflow.query(name=names.EVENTS, description="What happened, by number: {after, limit}")
     @raw_payload_handler
     def events(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
         """Events of the log."""
         want = _page(page)
-        return [] if self._work is None else self._work.kept.log.events(want.after, want.limit)
+        return [] if self._work is None else self._work.state.log.events(want.after, want.limit)
 
     def details(self) -> str:
         """What Temporal's UI shows as current details."""
@@ -285,11 +285,11 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             await workflow.wait_condition(workflow.all_handlers_finished)
             raise
         assert self._facts is not None  # the work was made
-        work.kept.reset |= self._reset
+        work.state.reset |= self._reset
         self.trace.begin(work, self._facts, self._spans_left)
         self._showing = Publisher(work, self._facts)
         for text in self._unnoted:
-            work.kept.log.append(NoticeEntry(text=text))
+            work.state.log.append(NoticeEntry(text=text))
         for decision in self._unheard:
             await self._hear(work, decision)
         return work
@@ -339,7 +339,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         """Somebody has had the run go on from here, though it had gone further."""
         self._reset = True
         if self._work is not None:
-            self._work.kept.reset = True
+            self._work.state.reset = True
 
     # Telling.
 
@@ -367,7 +367,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         if self._notes == MAX_NOTES:
             text = "something was ignored; what else is, is not noted any more"
         if self._work is not None:
-            self._work.kept.log.append(NoticeEntry(text=text))
+            self._work.state.log.append(NoticeEntry(text=text))
         else:
             self._unnoted.append(text)
 

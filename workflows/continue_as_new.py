@@ -79,7 +79,7 @@ def is_to_go_on(run: Run, facts: WorkerFacts) -> bool:
     """Whether the run is to go on as a new one, now that it is between two turns: under a history
     of its own, or on another build of its worker."""
     now = length(facts)
-    return run.at_rest and (moves(now, run) or is_due(now, run.kept.log, stored=facts.store))
+    return run.at_rest and (moves(now, run) or is_due(now, run.state.log, stored=facts.store))
 
 
 def leave(run: Run, request: RunRequest, snapshot: AgentSnapshot, notes: int, trace: Trace) -> None:
@@ -92,7 +92,7 @@ def leave(run: Run, request: RunRequest, snapshot: AgentSnapshot, notes: int, tr
     """
     carried = carried_from(run, request, snapshot, notes=notes, spans=trace.carried())
     stored = snapshot.worker.store
-    values = parcel(carried, run.kept.log, stored=stored, forgettable=run.forgettable)
+    values = parcel(carried, run.state.log, stored=stored, forgettable=run.forgettable)
     if values is not None:
         # A copy: what is shown of this history is no longer true of the run.
         attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))

@@ -159,7 +159,7 @@ class Playing(Generic[WorkT]):
             case Stage.QUEUED:
                 calls.begin(turn.number, one)
             case Stage.RUNNING:
-                outcome = doubted(one, self.run.kept) or self.outcome(one)
+                outcome = doubted(one, self.run.state) or self.outcome(one)
                 calls.settle(turn.number, one, outcome)
             case _:
                 question = calls.question(one)
@@ -236,7 +236,7 @@ class Playing(Generic[WorkT]):
     @property
     def log(self) -> Log:
         """The run's log."""
-        return self.run.kept.log
+        return self.run.state.log
 
     def records(self, *types: str) -> list[dict[str, Any]]:
         """The log's entries, or those of some types."""

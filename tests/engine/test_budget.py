@@ -191,7 +191,7 @@ def test_in_the_final_answer_no_call_is_carried_out_and_each_has_its_result() ->
 
 def test_the_final_answer_is_asked_for_without_calls() -> None:
     play = Play(tool(), model=loops(6))
-    while play.run.kept.meter.turns < 6:
+    while play.run.state.meter.turns < 6:
         play.take(play.run.next())
         assert play.run.pages.page(ConversationPageRequest(upto=0)).ask.tool_choice == "auto"  # type: ignore[union-attr]  # the first page has it
     play.take(play.run.next())
@@ -285,7 +285,7 @@ def test_a_delegate_too_deep_is_a_limit_for_the_run_where_its_agent_says_so(
     on_limit: Any, status: str, output: Any
 ) -> None:
     def too_deep(_: Any) -> str:
-        play.run.kept.meter.too_deep = True
+        play.run.state.meter.too_deep = True
         return "refused"
 
     play = Play(
@@ -302,7 +302,7 @@ def test_a_delegate_too_deep_is_a_limit_for_the_run_where_its_agent_says_so(
     assert asked == (["maxDepth"] if "ask" in on_limit.values() else [])
     told = "iteration limit reached" in str(play.said())
     assert told == ("finalize" in on_limit.values())
-    assert play.run.kept.meter.budget.max_depth == (1 if asked else 0)
+    assert play.run.state.meter.budget.max_depth == (1 if asked else 0)
 
 
 def test_a_final_answer_is_asked_for_once_where_its_own_limit_stands_against_another() -> None:
@@ -370,7 +370,7 @@ def test_an_edit_sets_the_limit() -> None:
     play.to_end()
 
     assert (play.result["status"], play.result["output"]) == ("completed", "done")
-    assert play.run.kept.meter.budget.max_turns == 4
+    assert play.run.state.meter.budget.max_turns == 4
 
 
 @pytest.mark.parametrize("decision", ["deny", "expire"])
@@ -410,7 +410,7 @@ def test_a_second_approval_does_not_grant_twice() -> None:
         play.run.calls.hear(Decision(call_id=question.call_id, decision="approve"))
     play.run.extended()
 
-    assert play.run.kept.meter.budget.max_turns == 4
+    assert play.run.state.meter.budget.max_turns == 4
     assert "is decided already" in play.records("decision")[1]["ignored"]
 
 

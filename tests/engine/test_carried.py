@@ -133,7 +133,7 @@ def test_every_part_of_a_run_is_taken_up_and_would_be_carried_on() -> None:
     run = taken_up(given, log)
 
     assert run.carried() == given
-    assert run.kept.log.records(0, 10) == log.records(0, 10)
+    assert run.state.log.records(0, 10) == log.records(0, 10)
 
 
 def test_no_part_is_left_out_of_the_test_before() -> None:
@@ -174,7 +174,7 @@ def test_what_the_oldest_worker_left_is_read_and_gone_on_with() -> None:
     }
     run = taken_up(WorkflowSnapshot.read(oldest).run, Log(noon))
 
-    assert run.kept.asks_people
+    assert run.state.asks_people
     assert isinstance(run.next(), AskModel)
     run.answered(says("done"))
     assert run.next() is run.over

@@ -216,7 +216,7 @@ def test_what_is_in_no_page_yet_counts_as_what_it_will_be_compressed_to() -> Non
 
 def carried(log: Log, **state: Any) -> WorkflowSnapshot:
     play = Play(model=[says("done")], state=state).to_end()
-    play.run.kept.log = log
+    play.run.state.log = log
     return play.carried()
 
 
@@ -272,7 +272,7 @@ def test_what_cannot_be_taken_along_is_summarised_although_the_model_could_read_
         summaries=[says("we looked three times")],
         budget={"maxTurns": 20},
     )
-    while play.run.kept.meter.turns < 4:
+    while play.run.state.meter.turns < 4:
         play.take(play.run.next())
     play.to_rest()
     play.run.make_room()
@@ -319,8 +319,8 @@ def test_what_is_too_large_without_any_log_cannot_be_taken_along() -> None:
     assert json_size(state) > MAX_CARRIED_BYTES
     one = carried(log)
     large = one.run.kept.data[0].model_copy(update={"value": {"is": state}})
-    kept = one.run.kept.model_copy(update={"data": [large]})
-    run = one.run.model_copy(update={"kept": kept})
+    run_state = one.run.kept.model_copy(update={"data": [large]})
+    run = one.run.model_copy(update={"kept": run_state})
     assert parcel(one.model_copy(update={"run": run}), log, stored=False, forgettable=0) is None
 
 
@@ -372,7 +372,7 @@ def test_the_last_bounds_are_within_those_of_temporal() -> None:
 
 def test_a_run_that_can_neither_stay_nor_leave_ends_and_says_what_to_do() -> None:
     play = Play(tool("look"), model=[says("", call("look"))]).to_rest()
-    play.run.kept.log = logs(30, size=200_000)[1]
+    play.run.state.log = logs(30, size=200_000)[1]
     stay(play.run, HistoryLength(LAST_EVENTS - 1, 0))
     assert play.run.over is None
     stay(play.run, HistoryLength(LAST_EVENTS, 0))
@@ -389,7 +389,7 @@ def test_one_that_may_stay_has_its_log_summarised_where_that_helps(
     play = Play(look, model=[says("", call("look"))] * 2, outcomes={"look": seen}).to_rest()
     play.take(play.run.next())
     play.to_rest()
-    play.run.kept.log.seal()
+    play.run.state.log.seal()
     stay(play.run, HistoryLength(PRESSING_EVENTS, 0))
 
     step = play.run.next()

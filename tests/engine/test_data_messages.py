@@ -57,7 +57,7 @@ def test_one_data_message_of_a_kind_is_shown_as_it_was_said() -> None:
 
     assert shown(play) == [[data("order", {"id": 7}, description="The order.")], "go"]
     assert writes(play) == []
-    assert play.run.kept.data["order"] == {"id": 7}
+    assert play.run.state.data["order"] == {"id": 7}
 
 
 def test_several_of_a_kind_are_merged_and_shown_once_where_the_last_one_stands() -> None:
@@ -74,7 +74,7 @@ def test_several_of_a_kind_are_merged_and_shown_once_where_the_last_one_stands()
         [data("order", whole, schema=SCHEMA, description="The order.")],
         "go",
     ]
-    assert play.run.kept.data["order"] == whole
+    assert play.run.state.data["order"] == whole
     assert writes(play) == [
         ("†order", "merge", {"id": 7, "a": {"x": 1}}, None),
         ("†order", "merge", {"a": {"y": 2}}, None),
@@ -91,14 +91,14 @@ def test_an_input_is_merged_with_what_messages_said_of_it() -> None:
     play = begun([data("input", {"a": 1})], input={"b": 2}, definition={"input": SCHEMA})
 
     assert shown(play) == [[data("input", {"a": 1, "b": 2}, schema=SCHEMA)]]
-    assert play.run.kept.data["input"] == {"a": 1, "b": 2}
+    assert play.run.state.data["input"] == {"a": 1, "b": 2}
 
 
 def test_an_input_that_is_a_text_stands_in_the_place_of_what_messages_said() -> None:
     play = begun([data("input", {"a": 1})], input="go")
 
     assert shown(play) == [[data("input", {"a": 1})], "go"]
-    assert play.run.kept.data["input"] == "go"
+    assert play.run.state.data["input"] == "go"
 
 
 def test_the_state_in_a_message_is_read_behind_the_conversation_and_not_in_it() -> None:
@@ -142,7 +142,7 @@ def test_what_a_tool_wrote_is_part_of_the_whole() -> None:
 def test_what_was_hidden_stays_so_in_the_whole() -> None:
     play = begun([data("order", {"id": 7})])
     place = Path("order", ("card",))
-    play.run.kept.write([place], "4111", veil=Redaction("look", hidden=True))
+    play.run.state.write([place], "4111", veil=Redaction("look", hidden=True))
     play.hear([data("order", {"paid": True})])
     play.to_end()
 
@@ -155,7 +155,7 @@ def test_a_whole_that_is_too_deep_to_be_shown_is_named() -> None:
     for _ in range(MAX_JSON_DEPTH - 1):
         deep = [deep]
     play = begun([data("order", {"id": 7})])
-    play.run.kept.write([Path("order", ("deep",))], deep, veil=Redaction("look", trusted=False))
+    play.run.state.write([Path("order", ("deep",))], deep, veil=Redaction("look", trusted=False))
     play.hear([data("order", {"paid": True})])
     play.to_end()
 
@@ -197,7 +197,7 @@ def test_data_that_cannot_be_kept_is_not_taken_and_that_is_noted() -> None:
     play.to_end()
 
     assert "the order in a message was not taken" in play.records("notice")[0]["text"]
-    assert "b" not in play.run.kept.data["order"]
+    assert "b" not in play.run.state.data["order"]
     assert shown(play)[-1] == [{"type": "text", "text": "there"}]
 
 
@@ -213,15 +213,15 @@ def test_each_instance_has_a_state_and_an_input_of_its_own() -> None:
         ],
         [data("input", {"text": "Hi"}, _instance="two")],
     )
-    kept = play.run.kept
+    state = play.run.state
 
-    assert kept.data.instances() == ["one", "two"]
-    assert [kept.data.seen("input", name) for name in ("one", "two")] == [
+    assert state.data.instances() == ["one", "two"]
+    assert [state.data.seen("input", name) for name in ("one", "two")] == [
         {"text": "Buy!"},
         {"text": "Hi"},
     ]
-    assert kept.data.seen("state", "one") == {"tone": "kind", "n": 1}
-    assert kept.data.seen("policy", "two") == "no spam"
+    assert state.data.seen("state", "one") == {"tone": "kind", "n": 1}
+    assert state.data.seen("policy", "two") == "no spam"
     assert shown(play) == [
         [data("policy", "no spam")],
         [data("input", {"text": "Buy!"}, _instance="one")],
@@ -254,7 +254,7 @@ def test_a_message_can_bring_an_instance_with_it_later() -> None:
     play.hear([data("input", {"a": 2}, _instance="two"), data("state", {"x": 1}, _instance="two")])
     play.to_end()
 
-    assert play.run.kept.data.instances() == ["one", "two"]
+    assert play.run.state.data.instances() == ["one", "two"]
     assert shown(play)[-1] == [data("input", {"a": 2}, _instance="two")]
     assert play.result["instances"] == {"one": {}, "two": {"x": 1}}
 
@@ -303,7 +303,7 @@ def test_an_input_for_all_need_not_be_whole_where_each_instance_sees_a_whole_one
     parts = [data("input", {"id": 1}, _instance="one"), data("input", {"id": 2}, _instance="two")]
     play = begun(parts, input={"lang": "de"}, definition={"input": both})
 
-    assert play.run.kept.data.seen("input", "two") == {"id": 2, "lang": "de"}
+    assert play.run.state.data.seen("input", "two") == {"id": 2, "lang": "de"}
 
 
 def test_what_is_said_for_all_must_fit_in_every_instance() -> None:
@@ -317,17 +317,17 @@ def test_what_is_said_for_all_must_fit_in_every_instance() -> None:
     play.to_end()
 
     assert "the state of one would not fit its schema" in play.records("notice")[0]["text"]
-    assert play.run.kept.data["state"] == {}
+    assert play.run.state.data["state"] == {}
 
 
 def test_what_a_call_for_an_instance_says_is_that_instances_alone() -> None:
     play = begun([data("input", {}, _instance="one"), data("input", {}, _instance="two")])
-    kept = play.run.kept
+    state = play.run.state
     parts = [data("state", {"x": 1}), data("state", {"x": 2}, _instance="two")]
-    initial_context.add(kept, Message.model_validate({"content": parts}), within="one")
+    initial_context.add(state, Message.model_validate({"content": parts}), within="one")
 
-    assert kept.data.each("state") == {"one": {"x": 1}, "two": {}}
-    assert kept.data["state"] == {}
+    assert state.data.each("state") == {"one": {"x": 1}, "two": {}}
+    assert state.data["state"] == {}
     assert "it comes from a call for the instance one" in play.records("notice")[0]["text"]
 
 
@@ -363,7 +363,7 @@ def test_what_comes_from_outside_is_no_input_of_a_run_that_has_none() -> None:
     part = data("input", {"a": 2})
     play = strange({"content": [part]}, input=None, context=[{"content": "go"}])
 
-    assert "input" not in play.run.kept.data
+    assert "input" not in play.run.state.data
 
 
 def test_what_came_from_outside_may_be_said_anew_from_there() -> None:
@@ -374,7 +374,7 @@ def test_what_came_from_outside_may_be_said_anew_from_there() -> None:
         outcomes={"look": tuple({"_message": {"content": [part]}} for part in parts)},
     ).to_end()
 
-    assert play.run.kept.data["page"] == {"a": 1, "b": 2}
+    assert play.run.state.data["page"] == {"a": 1, "b": 2}
 
 
 def test_data_from_outside_is_shown_as_such_and_does_not_say_what_it_is() -> None:
@@ -383,7 +383,7 @@ def test_data_from_outside_is_shown_as_such_and_does_not_say_what_it_is() -> Non
 
     [shown_] = shown(play)[-1]
     assert shown_ == data("page", {"tool": "look", "trusted": False, "value": {"a": 1}})
-    assert play.run.kept.data["page"] == {"a": 1}, "calls may refer to it"
+    assert play.run.state.data["page"] == {"a": 1}, "calls may refer to it"
 
 
 @pytest.mark.parametrize(
@@ -400,9 +400,9 @@ def test_what_comes_from_outside_replaces_nothing_and_brings_no_instance(part: A
     order = [{"content": [data("order", {"id": 7})]}]
     play = strange({"content": [part]}, input={"a": 1}, state={"n": 1}, context=order)
 
-    assert play.run.kept.data["input"] == {"a": 1}
-    assert play.run.kept.data["order"] == {"id": 7}
+    assert play.run.state.data["input"] == {"a": 1}
+    assert play.run.state.data["order"] == {"id": 7}
     assert play.result["state"] == {"n": 1}
-    assert play.run.kept.data.instances() == []
+    assert play.run.state.data.instances() == []
     [notice] = play.records("notice")
     assert notice["text"].endswith("it comes from outside, which has no say in what a run is about")

@@ -40,7 +40,7 @@ def asks(ask: Tool, *tools: Tool, before: tuple[Any, ...] = (), **request: Any) 
 
     def delegate(one: ToolCall) -> Outcome:
         agent = play.run.agent
-        found.append(delegate_for(one, Turn(1, [one]), play.run.kept, agent, "run-1", NOON))
+        found.append(delegate_for(one, Turn(1, [one]), play.run.state, agent, "run-1", NOON))
         return Succeeded("done")
 
     model = [*before, says("", call("ask", {"text": "hello"})), says("done")]
@@ -120,7 +120,7 @@ def test_an_anonymous_delegate_is_the_same_model_with_the_tools_description_and_
 def test_a_delegate_of_a_single_call_is_bounded_by_its_own_agent() -> None:
     play = PlayCall(helper(), {"text": "hi"})
     one = the_call(play)
-    request = delegate_for(one, Turn(0, [one]), play.run.kept, None, "call-1", NOON).request
+    request = delegate_for(one, Turn(0, [one]), play.run.state, None, "call-1", NOON).request
 
     assert "budget" not in request
 
@@ -172,7 +172,7 @@ def test_an_id_that_no_server_takes_is_refused() -> None:
     one = the_call(play)
 
     with pytest.raises(Refusal, match="1000 bytes"):
-        delegate_for(one, Turn(0, [one]), play.run.kept, None, "é" * 499, NOON)
+        delegate_for(one, Turn(0, [one]), play.run.state, None, "é" * 499, NOON)
 
 
 # What becomes of it.
@@ -259,7 +259,7 @@ def test_what_it_used_is_charged_to_its_parent_and_its_part_is_free_again(
     end: DelegateEnd, requests: int, calls: int, tokens: int | None
 ) -> None:
     delegate = asks(helper())
-    meter = Play().run.kept.meter
+    meter = Play().run.state.meter
     meter.held[delegate.call_id] = delegate.share
     charge(meter, delegate, end)
 

@@ -218,7 +218,7 @@ def _is_bad(played: Played, calls: list[Planned], reader: int, path: Path) -> bo
     """Whether nothing stands at a place, or a call that was to write there did not."""
     writers = writers_of(calls, reader, str(path))
     failed_ = any(played.codes[f"t1c{writer + 1}"] is not None for writer in writers)
-    return failed_ or played.play.run.kept.data.read(path) is MISSING
+    return failed_ or played.play.run.state.data.read(path) is MISSING
 
 
 def _crossed(calls: list[Planned], index: int) -> bool:
@@ -263,7 +263,7 @@ def test_what_is_written_once_is_read_as_it_stands_in_the_end(
         for text, value in zip(each.reads, read, strict=bool(read)):
             reference = parse_reference(text)
             if reference is not None and len(reference.paths) == 1:
-                assert value == played.play.run.kept.data.read(reference.paths[0])
+                assert value == played.play.run.state.data.read(reference.paths[0])
 
 
 RINGS = st.integers(1, 6)

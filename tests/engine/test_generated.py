@@ -98,7 +98,7 @@ def test_the_state_is_the_replay_of_its_writes(drawn: Drawn) -> None:
         method, value = write.get("method", "set"), write.get("value")
         again.set(path.kind, again.written(path, method, value))
 
-    assert again["state"] == play.run.kept.data["state"]
+    assert again["state"] == play.run.state.data["state"]
 
 
 @few

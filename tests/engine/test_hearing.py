@@ -31,10 +31,10 @@ def peeked(*model: Solution, **more: Any) -> tuple[list[str], list[dict[str, Any
     found: dict[str, Any] = {}
 
     def peek(one: ToolCall) -> Outcome:
-        kept = play.run.kept
+        state = play.run.state
         assert one.tool is not None
-        found["told"] = [message.content for message in scopes.transcript(one, kept)]
-        [_, _, given] = activity_options.arguments_of(one, one.tool, kept)
+        found["told"] = [message.content for message in scopes.transcript(one, state)]
+        [_, _, given] = activity_options.arguments_of(one, one.tool, state)
         found["given"] = [record["message"] for record in given["context"]]
         return Succeeded("seen")
 

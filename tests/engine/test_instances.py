@@ -181,7 +181,7 @@ def test_the_choice_of_a_skill_is_for_the_whole_run() -> None:
 
     assert "_instance" not in offer.parameters["properties"]
     assert play.errors() == {"t1c1": None}
-    assert play.run.kept.skill == "read"
+    assert play.run.state.skill == "read"
 
 
 def test_an_instance_that_comes_later_is_offered_from_then_on() -> None:

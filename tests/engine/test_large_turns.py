@@ -82,7 +82,7 @@ def test_a_thousand_writes_to_a_large_state_are_kept_in_no_time() -> None:
         play.see_on(turn, one)
     quick(lambda: play.decided(play.run.calls.finish(turn.number, turn.calls)))
 
-    assert play.run.kept.data["state"][f"k{CALLS - 1}"] == "ok"
+    assert play.run.state.data["state"][f"k{CALLS - 1}"] == "ok"
 
 
 def test_a_call_of_far_too_many_references_is_refused_in_no_time() -> None:
@@ -119,7 +119,7 @@ def test_of_a_very_long_conversation_a_call_is_told_the_newest() -> None:
     play.run.answered(says("", call("write")))
     [one] = play.run.next().turn.calls  # type: ignore[union-attr]  # there is one
     one.scopes = [scopes.CONTEXT]
-    said = quick(lambda: [scopes.transcript(one, play.run.kept) for _ in range(20)][-1])
+    said = quick(lambda: [scopes.transcript(one, play.run.state) for _ in range(20)][-1])
 
     assert [said[1].content, said[-1].content] == ["9000", "9999"]
     assert said[0].content == "(9001 earlier messages are left out.)", "the input is the first"

@@ -46,7 +46,7 @@ class Answering:
         self.latent = self.latents[0]
 
     def _open(self, one: ToolCall) -> Outcome:
-        self.latents.append(Latent(one, self.play.run.agent, self.play.run.kept))
+        self.latents.append(Latent(one, self.play.run.agent, self.play.run.state))
         return Succeeded("whatever")
 
     def asked(self) -> tuple[ConversationPointer, list[tuple[str, Any]], ConversationPage]:
@@ -126,11 +126,11 @@ def test_the_run_answers_for_the_request_as_long_as_it_is_under_way_and_not_afte
 
 def test_its_requests_are_counted_and_are_no_turns() -> None:
     run = Answering().play.run
-    turns, requests = run.kept.meter.turns, run.kept.meter.requests
+    turns, requests = run.state.meter.turns, run.state.meter.requests
     run.charged(says("", usage=Usage(input_tokens=7, output_tokens=1), notices=["a notice"]))
 
-    assert (run.kept.meter.turns, run.kept.meter.requests) == (turns, requests + 1)
-    assert run.kept.log.records(len(run.kept.log) - 1, 1)[0]["text"].startswith("a notice")
+    assert (run.state.meter.turns, run.state.meter.requests) == (turns, requests + 1)
+    assert run.state.log.records(len(run.state.log) - 1, 1)[0]["text"].startswith("a notice")
 
 
 GUESS = Tool(name="guess", parameters={"type": "object"})

@@ -111,12 +111,12 @@ def test_a_write_that_comes_again_does_not_undo_what_came_after_it() -> None:
 
 
 def test_writes_are_known_again_by_a_memory_that_goes_on() -> None:
-    kept = Kept()
-    kept.write("ann", "tea", "run-1/t1c1")
-    kept.write("ann", "coffee", "run-2/t1c1")
-    kept.memory = Memory(MemoryState.read(kept.memory.state().to_json()))
-    kept.write("ann", "tea", "run-1/t1c1")
-    assert kept.value("ann") == "coffee"
+    state = Kept()
+    state.write("ann", "tea", "run-1/t1c1")
+    state.write("ann", "coffee", "run-2/t1c1")
+    state.memory = Memory(MemoryState.read(state.memory.state().to_json()))
+    state.write("ann", "tea", "run-1/t1c1")
+    assert state.value("ann") == "coffee"
 
 
 def test_only_the_last_writes_are_known_again_however_long_their_ids() -> None:

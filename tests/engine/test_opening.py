@@ -19,7 +19,7 @@ def test_an_input_that_is_a_text_is_what_the_user_says() -> None:
     play = begun(input="refund it")
 
     assert play.messages()[0] == {"role": "user", "content": "refund it"}
-    assert play.run.kept.data["input"] == "refund it"
+    assert play.run.state.data["input"] == "refund it"
 
 
 def test_an_input_that_is_an_object_is_data_with_its_schema() -> None:
@@ -29,7 +29,7 @@ def test_an_input_that_is_an_object_is_data_with_its_schema() -> None:
         "role": "user",
         "content": [{"type": "data", "kind": "input", "data": {"id": 7}, "schema": OBJECT}],
     }
-    assert play.run.kept.data["input"] == {"id": 7}
+    assert play.run.state.data["input"] == {"id": 7}
 
 
 def test_a_context_comes_before_the_input_and_its_data_can_be_referred_to() -> None:
@@ -39,7 +39,7 @@ def test_a_context_comes_before_the_input_and_its_data_can_be_referred_to() -> N
     )
 
     assert [message["role"] for message in play.messages()[:3]] == ["assistant", "user", "user"]
-    assert play.run.kept.data["order"] == {"id": 7}
+    assert play.run.state.data["order"] == {"id": 7}
 
 
 def test_a_context_is_enough() -> None:

@@ -229,7 +229,7 @@ def test_a_message_is_appended_as_that_message() -> None:
 
     assert play.results() == {"t1c1": "The message follows."}
     assert play.messages()[3] == said
-    assert play.run.kept.data["order"] == {"id": 7}, "calls may refer to its data"
+    assert play.run.state.data["order"] == {"id": 7}, "calls may refer to its data"
 
 
 def test_a_result_of_three_megabytes_is_kept_and_can_be_looked_at() -> None:

@@ -102,7 +102,7 @@ def test_an_approved_plan_is_carried_out_without_another_question() -> None:
     assert play.results()["t1c2"] == '{"amount": 40}'
     assert play.result["state"] == {"price": 40, "paid": {"amount": 40}, "seen": "seen"}
     assert len(asked(play)) == 1
-    assert play.run.kept.meter.turns == 2
+    assert play.run.state.meter.turns == 2
 
 
 def test_a_plan_of_calls_that_need_nobody_is_asked_about_all_the_same() -> None:

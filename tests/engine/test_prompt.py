@@ -132,7 +132,7 @@ def ask_of(play: Play) -> Ask:
 def asked(*tools: Any, first: bool = True, **more: Any) -> Ask:
     """With what settings the model is asked in its first turn, or its second."""
     play = Play(*tools, model=[says("", call("look"))], **more)
-    while play.run.kept.meter.turns == 0 and not first:
+    while play.run.state.meter.turns == 0 and not first:
         play.take(play.run.next())
     if isinstance(step := play.run.next(), CarryOut):
         play.take(step)

@@ -34,11 +34,11 @@ LOOK, PAY = tool("look", ORDER), tool("pay")
 def proposed(written: WrittenCall, *tools: Any, state: Any = None) -> ToolCall:
     owner = agent(*(tools or (LOOK, PAY)))
     request = RunRequest(agent="tester", input="go")
-    kept = RunState.new(request, owner, Meter(owner.budget), PendingApprovals(), noon)
-    kept.data.set("state", state or {})
+    run_state = RunState.new(request, owner, Meter(owner.budget), PendingApprovals(), noon)
+    run_state.data.set("state", state or {})
     [one] = calls_of(Solution(calls=[written]), 1, owner.tools, {})
-    assert go_on(prepare(one, kept)) is None
-    assert go_on(complete(one, kept, VisibleData(kept.data))) is None
+    assert go_on(prepare(one, run_state)) is None
+    assert go_on(complete(one, run_state, VisibleData(run_state.data))) is None
     return one
 
 

@@ -79,7 +79,7 @@ def test_a_call_that_is_given_up_is_unknown_to_the_model(decision: str) -> None:
 
 def reset(play: Play) -> Play:
     """The run goes on from its beginning, though it had gone further."""
-    play.run.kept.reset = True
+    play.run.state.reset = True
     return play.to_end()
 
 

@@ -242,7 +242,7 @@ def test_a_request_points_to_all_that_stands_in_the_log() -> None:
         if isinstance(step, AskModel):
             assert step.pointer.entries == len(play.log)
             assert step.pointer.digest == read_again(play.log)[0]
-            assert step.pointer.turn == play.run.kept.meter.turns + 1
+            assert step.pointer.turn == play.run.state.meter.turns + 1
         play.take(step)
 
 

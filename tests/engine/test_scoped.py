@@ -15,8 +15,8 @@ def sees(*scopes: str, instance: str | None = None, **request: Any) -> tuple[Any
     found: list[Any] = []
 
     def look(one: ToolCall) -> Outcome:
-        values = visible.values(one, one.visible_data or play.run.kept.data)
-        found.append((values, visible.transcript(one, play.run.kept)))
+        values = visible.values(one, one.visible_data or play.run.state.data)
+        found.append((values, visible.transcript(one, play.run.state)))
         return Succeeded("done")
 
     arguments = {} if instance is None else {"_instance": instance}

@@ -222,6 +222,6 @@ def test_a_cancelled_call_has_its_one_result_and_is_over() -> None:
 def test_decisions_on_what_never_waited_are_told_however_it_ends() -> None:
     for arguments in ({"id": 7}, {"id": "x"}):
         play = PlayCall(LOOK, arguments)
-        play.run.kept.pending.keep(Decision(call_id="t9c9", decision="approve"))
+        play.run.state.pending.keep(Decision(call_id="t9c9", decision="approve"))
         [notice] = play.to_end().records("notice")
         assert notice["text"].endswith("never waited for one: `t9c9`")

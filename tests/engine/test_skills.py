@@ -62,7 +62,7 @@ def asks(play: Play) -> list[Ask]:
 def test_a_run_names_its_skill_and_is_asked_for_none() -> None:
     play = desk(DONE, skill="travel").to_end()
 
-    assert play.run.kept.skill == "travel"
+    assert play.run.state.skill == "travel"
     assert play.records("skill")[0]["skill"] == "travel"
     assert (play.result["turns"], play.result["calls"]) == (1, 0)
 
@@ -159,7 +159,7 @@ def test_a_choice_is_told_as_every_call_is_and_counts_as_one_and_as_a_turn() -> 
         "The skill `refunds` is in force: its instructions and tools are yours now."
     )
     assert (play.result["turns"], play.result["calls"]) == (2, 1)
-    assert play.run.kept.meter.iterations == 1
+    assert play.run.state.meter.iterations == 1
 
 
 def test_no_person_no_hook_and_no_scope_stands_before_a_choice() -> None:
@@ -197,7 +197,7 @@ def test_until_a_skill_is_chosen_every_other_call_is_refused() -> None:
     assert message_of(play, "t1c3") == (
         "Tool 'refund' is not allowed for agent 'tester'. Allowed: [choose_skill]"
     )
-    assert play.run.kept.skill == "refunds"
+    assert play.run.state.skill == "refunds"
 
 
 def test_a_skill_that_there_is_not_is_not_chosen() -> None:
@@ -212,7 +212,7 @@ def test_of_two_choices_the_first_holds() -> None:
     other = call("choose_skill", {"skill": "travel"})
     play = desk(says("", CHOOSE, other), says("", other), DONE).to_end()
 
-    assert play.run.kept.skill == "refunds"
+    assert play.run.state.skill == "refunds"
     assert play.errors() == {"t1c1": None, "t1c2": "blocked", "t2c1": "tool_not_allowed"}
     assert message_of(play, "t2c1") == (
         "Tool 'choose_skill' is not allowed for skill 'refunds'."
@@ -295,7 +295,7 @@ def test_text_in_a_result_that_asks_for_a_tool_changes_nothing_of_what_is_allowe
         "t2c1": "tool_not_allowed",
         "t2c2": "tool_not_allowed",
     }
-    assert play.run.kept.skill == "refunds"
+    assert play.run.state.skill == "refunds"
 
 
 def test_a_person_who_is_asked_can_let_no_call_of_another_skill_through() -> None:
@@ -422,7 +422,7 @@ def test_its_error_fails_the_run(outcome: Any, code: str) -> None:
 
 def test_where_its_time_was_up_the_budget_is_used_up() -> None:
     def late(one: Any) -> Any:
-        play.run.kept.meter.out_of_time = True
+        play.run.state.meter.out_of_time = True
         return failed(ErrorCode.TIMEOUT, "too long")
 
     play = desk(skills=[EXPORT], outcomes={"export": late}, budget={"maxDuration": "1s"})
@@ -455,7 +455,7 @@ def test_a_model_may_choose_it_and_is_asked_no_more() -> None:
         *("tool_call t1c3", "tool_start t1c3", "tool_end t1c3", "turn_end", "done"),
     ]
     assert (play.result["output"], play.result["turns"]) == ({"input": "go"}, 1)
-    assert play.run.kept.skill == "export"
+    assert play.run.state.skill == "export"
 
 
 def test_a_run_by_an_activity_that_is_cancelled_is_told_to_its_end() -> None:

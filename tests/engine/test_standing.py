@@ -28,7 +28,7 @@ def kept_of(state: Any = None, **instances: Any) -> RunState:
         for name, own in instances.items()
     ]
     play = Play(state=state, context=[{"content": said}] if said else [])
-    return play.run.kept
+    return play.run.state
 
 
 def place(text: str, instance: str | None = None) -> Path:
@@ -38,7 +38,7 @@ def place(text: str, instance: str | None = None) -> Path:
 
 
 def write(
-    kept: RunState,
+    state: RunState,
     by: Tool,
     path: str,
     value: Any,
@@ -46,14 +46,14 @@ def write(
     instance: str | None = None,
 ) -> None:
     """Write what a tool returned, as a call of it is closed."""
-    [asked] = Play(by, model=[says("", call(by.name))]).run.kept.rules.tools
+    [asked] = Play(by, model=[says("", call(by.name))]).run.state.rules.tools
     made = ToolCall("t1c1", None, call(asked.name), asked)  # type: ignore[arg-type]  # not asked for
-    kept.write([place(path, instance)], value, method, "t1c1", veil=veil_of(made, value))
+    state.write([place(path, instance)], value, method, "t1c1", veil=veil_of(made, value))
 
 
-def told(kept: RunState, heading: str = "") -> Any:
+def told(state: RunState, heading: str = "") -> Any:
     """The state as the model reads it."""
-    text = tail(kept)
+    text = tail(state)
     assert text is not None
     assert text.startswith(heading or "The current state (†state), for your information:\n")
     return json.loads(text.split("\n", 1)[1])
@@ -189,7 +189,7 @@ def test_the_veil_is_a_results_as_the_model_read_it() -> None:
         outcomes={"look": "bad", "t1c2": "secret", "t1c3": 5},
     ).to_end()
 
-    state = told(play.run.kept)
+    state = told(play.run.state)
     assert state["a"] == {"tool": "look", "trusted": False, "value": "bad"}
     assert state["b"] == "(6 characters, not shown; name them as †state.b)"
     assert state["c"]["code"] == "invalid_output", "an error is shown whole"

@@ -324,20 +324,20 @@ WRITES = st.lists(
 
 @given(WRITES)
 def test_a_state_is_never_larger_than_it_is_taken_for(writes: Any) -> None:
-    kept = Play(tool(), state={"d": [{"é": "y" * 30}]}).run.kept
+    state = Play(tool(), state={"d": [{"é": "y" * 30}]}).run.state
     for path, method, value, instance in writes:
         place = parse_output_path(f"†state.{path}").within(instance).result
         with suppress(CannotWrite):
-            kept.write(place, value, method)
+            state.write(place, value, method)
 
-    own = [kept.data.own("state", name) for name in (None, *kept.data.instances())]
+    own = [state.data.own("state", name) for name in (None, *state.data.instances())]
     size_bytes = sum(json_size(one) for one in own if one is not MISSING)
-    assert size_bytes <= kept._sizes["state"]
+    assert size_bytes <= state._sizes["state"]
 
 
 def test_what_shows_in_an_instance_is_counted_there_too() -> None:
-    kept = Play(tool()).run.kept
-    kept.write([place("state.a.b").within("one")], 1)
-    kept.write([place("state.a.c")], "x" * 1_000)
+    state = Play(tool()).run.state
+    state.write([place("state.a.b").within("one")], 1)
+    state.write([place("state.a.c")], "x" * 1_000)
 
-    assert kept._sizes["state"] > 2_000
+    assert state._sizes["state"] > 2_000

@@ -60,7 +60,7 @@ def test_what_comes_from_outside_begins_so_too() -> None:
 
 def test_it_is_not_written_to_the_state() -> None:
     play = played(output_path="†state.rows")
-    assert play.run.kept.data["state"] == {}
+    assert play.run.state.data["state"] == {}
     assert play.errors() == {"t1c1": "invalid_output"}
     assert "`look` has 5000000 bytes, and †state.rows can take in at most 900000" in str(
         play.results()["t1c1"]

@@ -288,8 +288,8 @@ def test_what_was_too_long_costs_nothing() -> None:
     play.take(play.run.next())
     play.take(play.run.next())
 
-    assert play.run.kept.meter.requests == 0
-    assert not play.run.kept.meter.tokens_unknown
+    assert play.run.state.meter.requests == 0
+    assert not play.run.state.meter.tokens_unknown
 
 
 def test_a_limit_that_the_summary_reaches_ends_the_turn_that_was_begun() -> None:
@@ -346,7 +346,7 @@ def test_a_call_whose_own_request_is_too_long_is_told_so() -> None:
     play = Play(guess, model=[says("", call("guess")), says("done")])
 
     def answered(one: ToolCall) -> Outcome:
-        latent = Latent(one, play.run.agent, play.run.kept)
+        latent = Latent(one, play.run.agent, play.run.state)
         latent.pointer(1)
         found.append(latent.answered(TOO_LONG))
         return Succeeded("whatever")

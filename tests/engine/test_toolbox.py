@@ -14,12 +14,12 @@ SKILLS = [
 
 def test_the_tool_of_the_skill_in_force_comes_before_another_of_its_name() -> None:
     play = Play(tool("look"), definition={"skills": SKILLS}, skill="travel")
-    assert shown("find", play.run.kept).description == "Finds trains."
-    assert shown("look", play.run.kept).name == "look"
+    assert shown("find", play.run.state).description == "Finds trains."
+    assert shown("look", play.run.state).name == "look"
 
 
 def test_before_a_skill_is_chosen_every_tool_is_known() -> None:
     play = Play(tool("look"), definition={"skills": SKILLS})
-    assert shown("refund", play.run.kept).name == "refund"
+    assert shown("refund", play.run.state).name == "refund"
     with pytest.raises(NoSuchTool, match="no tool `refnd`; did you mean `refund`"):
-        shown("refnd", play.run.kept)
+        shown("refnd", play.run.state)

@@ -35,7 +35,7 @@ OVERTIME = parse_duration("10s")
 _FINAL_ERRORS = (names.STOP_RUN, names.ACTIVITY_NOT_FOUND, names.RESULT_TOO_LARGE)
 
 
-def arguments_of(call: ToolCall, tool: Tool, kept: RunState) -> list[Any]:
+def arguments_of(call: ToolCall, tool: Tool, state: RunState) -> list[Any]:
     """What the activity is given: the arguments, or the call, the tool and the scoped context.
 
     An activity of the worker's own is told besides what no model has a say in.
@@ -43,7 +43,7 @@ def arguments_of(call: ToolCall, tool: Tool, kept: RunState) -> list[Any]:
     if tool.knowledge is not None:
         return [tool.knowledge.to_json()]
     if tool.memory is not None:
-        principal = kept.principal.id if kept.principal is not None else None
+        principal = state.principal.id if state.principal is not None else None
         return [call.arguments, tool.memory.of(principal).to_json()]
     if _bound(tool).input == "arguments":
         return [call.arguments]
@@ -53,7 +53,7 @@ def arguments_of(call: ToolCall, tool: Tool, kept: RunState) -> list[Any]:
         "arguments": call.arguments,
         "reasoning": call.reasoning,
     }
-    return [said, tool.to_json(), {scope: _scope(scope, call, kept) for scope in call.scopes}]
+    return [said, tool.to_json(), {scope: _scope(scope, call, state) for scope in call.scopes}]
 
 
 def remote(call: ToolCall, tool: Tool, line: str, remaining: timedelta | None) -> ActivityConfig:
@@ -143,7 +143,7 @@ def generate(
 
 def _asker(run: Run) -> str:
     """Among whom requests are dealt out evenly: principals, or else agents."""
-    principal = run.kept.principal
+    principal = run.state.principal
     return names.fairness_key(run.agent_name if principal is None else principal.id)
 
 
@@ -152,11 +152,11 @@ def _bound(tool: Tool) -> ActivityBinding:
     return tool.activity
 
 
-def _scope(scope: str, call: ToolCall, kept: RunState) -> Any:
+def _scope(scope: str, call: ToolCall, state: RunState) -> Any:
     """A part of the run's context, as the call sees it: with what it waited for in its turn."""
     if scope == CONTEXT:
-        return heard(kept.log.messages(), call.instance, kept)
-    return (call.visible_data or kept.data).seen(scope, call.instance)
+        return heard(state.log.messages(), call.instance, state)
+    return (call.visible_data or state.data).seen(scope, call.instance)
 
 
 def _retry(retry: Retry, *, once: bool) -> RetryPolicy:

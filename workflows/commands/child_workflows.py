@@ -58,18 +58,18 @@ async def carry_out(
     """Have a run of its own carry out a call."""
     own_id, agent = workflow.info().workflow_id, work.agent if isinstance(work, Run) else None
     try:
-        delegate = delegate_for(call, turn, work.kept, agent, own_id, workflow.now())
+        delegate = delegate_for(call, turn, work.state, agent, own_id, workflow.now())
     except Refusal as refusal:
         return refused(refusal.error.code, refusal.error.message)
     assert call.tool is not None  # it has a delegate
-    work.kept.meter.held[call.id] = delegate.share
+    work.state.meter.held[call.id] = delegate.share
     work.delegates.begin(delegate)
     showing.update()
     try:
         end = await _end_of(delegate, call, work, doing)
     finally:
         work.delegates.end(call.id)
-    charge(work.kept.meter, delegate, end)
+    charge(work.state.meter, delegate, end)
     return outcome_of(delegate, call.tool, end)
 
 

@@ -32,7 +32,7 @@ async def answer(
 ) -> Outcome:
     """Have the model answer a call: once more where its answer does not fit."""
     assert isinstance(work, Run)  # a single call is of no tool that a model answers
-    latent = work.pages.latents[call.id] = Latent(call, work.agent, work.kept)
+    latent = work.pages.latents[call.id] = Latent(call, work.agent, work.state)
     try:
         while True:
             said = await _request(latent, call, turn, work, facts, at_work)
@@ -47,7 +47,7 @@ async def _request(
     latent: Latent, call: ToolCall, turn: int, run: Run, facts: WorkerFacts, at_work: AtWork
 ) -> Solution | Outcome:
     """One request, on the run's budget; or why there is no answer."""
-    meter, now = run.kept.meter, workflow.now()
+    meter, now = run.state.meter, workflow.now()
     try:
         hold_request(meter, now, call.id)
     except NothingLeft as error:
@@ -72,8 +72,8 @@ async def _request(
 
 def _unanswered(call: ToolCall, run: Run, error: ActivityError) -> Failed:
     """The model could not be asked: people read why, the model itself that there is no answer."""
-    if run.kept.meter.out_of_time:
+    if run.state.meter.out_of_time:
         return failed(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")
     why = failures.model_failure_of(error)
-    run.kept.log.append(NoticeEntry(text=f"{call.id} was not answered: {why}"))
+    run.state.log.append(NoticeEntry(text=f"{call.id} was not answered: {why}"))
     return failed(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")

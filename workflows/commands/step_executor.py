@@ -82,7 +82,7 @@ class StepExecutor:
 
     async def ask_model(self, run: Run, pointer: ConversationPointer) -> None:
         """Make one request to the model, and tell the run what came of it."""
-        meter = run.kept.meter
+        meter = run.state.meter
         line = summaries.model_summary(pointer, run.agent.model)
         left = meter.remaining(workflow.now())
         config = activity_options.generate(run, self._facts, line, left)
@@ -133,7 +133,7 @@ class StepExecutor:
         deciding = self._work.calls
         await self._decide(deciding.open(turn.number, calls))
         self._showing.update()
-        slots = asyncio.Semaphore(self._work.kept.rules.concurrency)
+        slots = asyncio.Semaphore(self._work.state.rules.concurrency)
         open_ = [call for call in calls if call.stage is not Stage.ENDED or call.has_dependents]
         await asyncio.gather(*(self._see_through(turn, call, slots) for call in open_))
         await self._decide(deciding.finish(turn.number, calls))
@@ -185,7 +185,7 @@ class StepExecutor:
         elif work.steered and call.unknown_outcomes == 0:
             work.planning.hold_back([call])
         else:
-            outcome = doubted(call, work.kept) or await self._execute(turn, call)
+            outcome = doubted(call, work.state) or await self._execute(turn, call)
             calls.settle(turn.number, call, outcome)
 
     async def _decide(self, deciding: Deciding[None]) -> None:
@@ -202,7 +202,7 @@ class StepExecutor:
             return Broken(
                 f"it would be given {size} bytes; at most {activity_options.MAX_INPUT_BYTES}"
             )
-        config = activity_options.hook(hook, line, self._work.kept.meter.remaining(workflow.now()))
+        config = activity_options.hook(hook, line, self._work.state.meter.remaining(workflow.now()))
         try:
             said = await self.at_work(
                 workflow.execute_activity(
@@ -230,7 +230,7 @@ class StepExecutor:
         return await self._act(call, tool)
 
     async def _act(self, call: ToolCall, tool: Tool) -> Outcome:
-        arguments = activity_options.arguments_of(call, tool, self._work.kept)
+        arguments = activity_options.arguments_of(call, tool, self._work.state)
         size = json_size(arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
@@ -254,7 +254,7 @@ class StepExecutor:
         tool = call.tool
         assert tool is not None  # it was opened
         assert tool.activity is not None  # nothing else carries it out
-        remaining = self._work.kept.meter.remaining(workflow.now())
+        remaining = self._work.state.meter.remaining(workflow.now())
         line = summaries.call_summary(self._work.turn, call, self._showing.decided(call.id))
         if tool.activity.local:
             return workflow.execute_local_activity(
@@ -272,7 +272,7 @@ class StepExecutor:
 
     async def at_work(self, doing: Coroutine[Any, Any, Any]) -> Any:
         """Do something on the run's time; while anything is, a timer watches how much is left."""
-        meter = self._work.kept.meter
+        meter = self._work.state.meter
         meter.begin_work(workflow.now())
         left = meter.remaining(workflow.now())
         if left is not None and self._timer is None:
@@ -292,7 +292,7 @@ class StepExecutor:
 
     async def _run_out(self, left: timedelta) -> None:
         await workflow.sleep(left, summary="The run's time at work is over then (maxDuration)")
-        self._work.kept.meter.out_of_time = True
+        self._work.state.meter.out_of_time = True
 
     @asynccontextmanager
     async def in_flight(self, size: int) -> AsyncIterator[None]:
@@ -313,7 +313,7 @@ class StepExecutor:
     async def until_ruled(self, question: Question) -> None:
         """Wait for people, asking again and giving up when it is time."""
         line = summaries.question_summary(self._work.turn, question)
-        early = self._work.kept.pending.unchecked(question)
+        early = self._work.state.pending.unchecked(question)
         if early:
             await asyncio.gather(
                 *(token_verification.hear(self._work, decision) for decision in early)
@@ -326,7 +326,7 @@ class StepExecutor:
             ):
                 return
             if question.rang(alarm):
-                self._work.kept.pending.expire(question)
+                self._work.state.pending.expire(question)
             elif not question.counted:
                 self._work.calls.remind(self._work.turn, question)
             self._showing.update()

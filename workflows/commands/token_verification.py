@@ -63,7 +63,7 @@ async def checked(desk: PendingApprovals, decision: Decision) -> Decision:
 async def hear(work: ExecutionBase, decision: Decision) -> None:
     """Count a decision that cannot be refused to whoever sent it: a wrong one is noted."""
     try:
-        meant = await checked(work.kept.pending, decision)
+        meant = await checked(work.state.pending, decision)
     except (TokenRejected, DecisionRejected) as error:
         work.calls.ignore(decision, str(error))
     else:

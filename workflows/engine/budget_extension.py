@@ -14,11 +14,11 @@ from holdfast.workflows.engine.budget.meter import limit_of
 from holdfast.workflows.engine.run_state import RunState
 
 
-def question_on(kept: RunState, name: BudgetName) -> Question:
+def question_on(state: RunState, name: BudgetName) -> Question:
     """The question whether a run may use more of a budget."""
-    limit = limit_of(kept.meter.budget, name)
+    limit = limit_of(state.meter.budget, name)
     return Question(
-        call_id=names.budget_id(kept.meter.turns, name),
+        call_id=names.budget_id(state.meter.turns, name),
         kind="budget",
         tool=name,
         label=f"budget {name}",
@@ -26,14 +26,14 @@ def question_on(kept: RunState, name: BudgetName) -> Question:
         reasoning=None,
         text=f"The run has used up its {name} of {limit}. `approve` grants as much again,"
         " `edit` sets it, `deny` ends the run.",
-        policy=kept.rules.approval.over(APPROVAL_DEFAULTS),
-        requested_at=kept.clock(),
-        check_arguments=lambda arguments: _new_limit(kept, name, arguments),
-        principal=kept.principal,
+        policy=state.rules.approval.over(APPROVAL_DEFAULTS),
+        requested_at=state.clock(),
+        check_arguments=lambda arguments: _new_limit(state, name, arguments),
+        principal=state.principal,
     )
 
 
-def _new_limit(kept: RunState, name: BudgetName, arguments: dict[str, Any]) -> dict[str, Any]:
+def _new_limit(state: RunState, name: BudgetName, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         budget = Budget.model_validate(arguments)
     except ValidationError as error:
@@ -41,6 +41,6 @@ def _new_limit(kept: RunState, name: BudgetName, arguments: dict[str, Any]) -> d
     said = budget.to_json()
     if list(said) != [name]:
         raise InvalidArguments(f"say the new `{name}`, and nothing else")
-    if not kept.meter.frees(name, budget):
+    if not state.meter.frees(name, budget):
         raise InvalidArguments(f"`{name}` has to be more than the run has used already")
     return said

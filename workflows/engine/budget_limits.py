@@ -18,8 +18,8 @@ class Limits:
     """The limits of one run. `finalizing` are the turns that were taken when the model was told to
     finish, once it was; `question` is what people are asked, while they are."""
 
-    def __init__(self, kept: RunState, calls: CallLifecycle) -> None:
-        self._kept = kept
+    def __init__(self, state: RunState, calls: CallLifecycle) -> None:
+        self._state = state
         self._calls = calls
         self.finalizing: int | None = None
         self.question: AskPeople | None = None
@@ -30,20 +30,20 @@ class Limits:
         The request for a final answer is made all the same. What is wrong with that answer may be
         mended, within every limit but that of iterations.
         """
-        limit = self._kept.meter.reached()
+        limit = self._state.meter.reached()
         if self.finalizing is None:
             return limit
-        first = self.finalizing == self._kept.meter.turns
+        first = self.finalizing == self._state.meter.turns
         return None if first or limit == "maxIterations" else limit
 
     def meet(self, name: BudgetName) -> bool:
         """Ask people, or have the model finish; or whether nothing is left but to end the run."""
-        action = self._kept.meter.action(name)
-        if action == "ask" and self._kept.asks_people:
-            self.question = AskPeople(question_on(self._kept, name), name)
-            self._calls.ask(self._kept.meter.turns, self.question.question)
+        action = self._state.meter.action(name)
+        if action == "ask" and self._state.asks_people:
+            self.question = AskPeople(question_on(self._state, name), name)
+            self._calls.ask(self._state.meter.turns, self.question.question)
         elif action == "finalize" and self.finalizing is None:
-            self.finalizing = self._kept.meter.turns
+            self.finalizing = self._state.meter.turns
         else:
             self.exceed(name)
             return True
@@ -51,7 +51,7 @@ class Limits:
 
     def exceed(self, name: BudgetName) -> None:
         """Write down what the run ends for."""
-        self._kept.log.append(NoticeEntry(text=f"the budget {name} is used up"))
+        self._state.log.append(NoticeEntry(text=f"the budget {name} is used up"))
 
     def extend(self) -> bool:
         """Let people's ruling take effect; whether they have extended the budget."""
@@ -61,5 +61,5 @@ class Limits:
         if not isinstance(ruling, Approved):
             return False
         to = Budget.model_validate(ruling.arguments) if ruling.edited_by else None
-        self._kept.meter.extend(asked.budget, to)
+        self._state.meter.extend(asked.budget, to)
         return True

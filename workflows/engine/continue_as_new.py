@@ -105,7 +105,7 @@ def carried_from(
     spans: SpansSnapshot | None = None,
 ) -> WorkflowSnapshot:
     """All that a run at rest takes along, besides the pages of its log: everything is in these."""
-    run.kept.log.seal_all()
+    run.state.log.seal_all()
     without: dict[str, Any] = {
         "agent": snapshot.agent.name,
         "context": [],
@@ -131,8 +131,8 @@ def resumed(
     """The run that was left; what people said since then is in the mailbox and on the desk."""
     request, agent, left = carried.request, carried.snapshot.agent, carried.run
     limits = dict(agent.on_limit)
-    kept = RunState.resumed(request, agent, left.kept, pages, desk, clock, limits)
-    return Run.resumed(left, kept, request, agent, mailbox)
+    state = RunState.resumed(request, agent, left.kept, pages, desk, clock, limits)
+    return Run.resumed(left, state, request, agent, mailbox)
 
 
 def is_crowded(log: Log, forgettable: int) -> bool:
@@ -146,7 +146,7 @@ def stay(run: Run, length: HistoryLength) -> None:
     ends where nothing more can be done."""
     if length.last:
         run.failed(ErrorCode.BLOCKED, _STUCK)
-    elif is_crowded(run.kept.log, run.forgettable):
+    elif is_crowded(run.state.log, run.forgettable):
         run.make_room()
 
 

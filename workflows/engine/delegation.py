@@ -91,7 +91,12 @@ DelegateEnd = RunResult | NotStarted | Broke | Abandoned
 
 
 def delegate_for(
-    call: ToolCall, turn: Turn, kept: RunState, agent: Agent | None, workflow_id: str, now: datetime
+    call: ToolCall,
+    turn: Turn,
+    state: RunState,
+    agent: Agent | None,
+    workflow_id: str,
+    now: datetime,
 ) -> Delegate:
     """The delegate that is to carry out a call of the workflow `workflow_id`.
 
@@ -105,9 +110,9 @@ def delegate_for(
     if len(own_id.encode()) > MAX_ID_BYTES:
         message = f"the id of its run would be too long: {own_id[:60]}…, of more than"
         raise Refusal(ErrorCode.BLOCKED, f"{message} {MAX_ID_BYTES} bytes")
-    share = _share(call, turn, kept, now)
+    share = _share(call, turn, state, now)
     try:
-        request = request_for(call, tool, kept, agent, share).to_json()
+        request = request_for(call, tool, state, agent, share).to_json()
     except ValidationError as error:
         why = f"`{tool.name}` cannot be given what it is to see: {error.errors()[0]['msg']}"
         raise Refusal(ErrorCode.INVALID_ARGUMENTS, why) from None
@@ -119,7 +124,7 @@ def delegate_for(
 
 
 def request_for(
-    call: ToolCall, tool: Tool, kept: RunState, agent: Agent | None, share: BudgetShare
+    call: ToolCall, tool: Tool, state: RunState, agent: Agent | None, share: BudgetShare
 ) -> RunRequest:
     """What a delegate is asked.
 
@@ -127,16 +132,16 @@ def request_for(
         Refusal: nobody can be asked so.
         ValidationError: something that it is to see cannot be sent.
     """
-    data = call.visible_data or kept.data
-    principal = kept.principal
+    data = call.visible_data or state.data
+    principal = state.principal
     return RunRequest(
         agent=_anonymous(tool, agent) if tool.delegate == ANONYMOUS else tool.delegate or "",
         input=call.arguments,
-        context=[*scopes.transcript(call, kept), *_data_messages(call, data)],
+        context=[*scopes.transcript(call, state), *_data_messages(call, data)],
         state=scopes.values(call, data).get("state"),
-        budget=_budget(kept.meter, share),
-        principal=principal and Principal(id=principal.id, scopes=kept.scopes()),
-        approvals="ask" if kept.asks_people else "deny",
+        budget=_budget(state.meter, share),
+        principal=principal and Principal(id=principal.id, scopes=state.scopes()),
+        approvals="ask" if state.asks_people else "deny",
     )
 
 
@@ -229,13 +234,13 @@ class Delegates:
         ]
 
 
-def _share(call: ToolCall, turn: Turn, kept: RunState, now: datetime) -> BudgetShare:
-    if kept.meter.budget.max_depth == 0:
-        kept.meter.too_deep = True
+def _share(call: ToolCall, turn: Turn, state: RunState, now: datetime) -> BudgetShare:
+    if state.meter.budget.max_depth == 0:
+        state.meter.too_deep = True
         why = "the run's limit of delegates of delegates, maxDepth, is reached"
         raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {why}")
     try:
-        return reservations.share_of(kept.meter, now, call, turn.calls)
+        return reservations.share_of(state.meter, now, call, turn.calls)
     except reservations.NothingLeft as error:
         raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {error}") from None
 

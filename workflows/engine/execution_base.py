@@ -31,7 +31,7 @@ class ExecutionBase(ABC):
     """Calls on somebody's behalf: their log, and everything that is a function of it."""
 
     def __init__(self, state: RunState) -> None:
-        self.kept = state
+        self.state = state
         self.calls = CallLifecycle(state)
         self.planning = Planning(state, self.calls)
         self.delegates = Delegates()
@@ -53,7 +53,7 @@ class ExecutionBase(ABC):
     def failed(self, code: str, message: str) -> None:
         """It cannot go on."""
         self._tell_unasked()
-        self.kept.log.append(ErrorEntry(code=code, message=message))
+        self.state.log.append(ErrorEntry(code=code, message=message))
         self._over = Fail(code, message)
 
     def cancelled(self) -> None:
@@ -62,8 +62,8 @@ class ExecutionBase(ABC):
             return
         if self._turn is not None:
             self._drop(self._turn)
-        for question in self.kept.pending.open():
-            self.kept.pending.withdraw(question)
+        for question in self.state.pending.open():
+            self.state.pending.withdraw(question)
         self.failed(ErrorCode.CANCELLED, "the run was cancelled")
 
     def abandon(self, turn: Turn, why: str) -> None:
@@ -71,7 +71,7 @@ class ExecutionBase(ABC):
         told = [call for call in turn.calls if not call.closed]
         for call in told:
             if call.stage is Stage.ENDED:
-                withhold(call, why, self.kept)
+                withhold(call, why, self.state)
             else:
                 self.calls.give_up(call, why)
         self.calls.close(turn.number, told)
@@ -91,13 +91,13 @@ class ExecutionBase(ABC):
                 return "cancelled"
             case Fail():
                 return "failed"
-        return "awaiting_approval" if self.kept.pending.open() else "running"
+        return "awaiting_approval" if self.state.pending.open() else "running"
 
     @property
     def halting(self) -> bool:
         """Whether it is to end, so that nobody need be waited for any longer."""
         stopped = self._turn is not None and self._turn.stopped is not None
-        return stopped or self.kept.ended_with is not None
+        return stopped or self.state.ended_with is not None
 
     @property
     def steered(self) -> bool:
@@ -116,7 +116,7 @@ class ExecutionBase(ABC):
     @property
     def turn(self) -> int:
         """The number of the turn that is under way, or was last; 0 before any model is asked."""
-        return self._turn.number if self._turn is not None else self.kept.meter.turns
+        return self._turn.number if self._turn is not None else self.state.meter.turns
 
     @property
     def under_way(self) -> Turn | None:
@@ -125,7 +125,7 @@ class ExecutionBase(ABC):
 
     def spent(self) -> Spent:
         """What it has used so far."""
-        meter = self.kept.meter
+        meter = self.state.meter
         return Spent(turns=meter.requests, calls=meter.calls, usage=meter.usage())
 
     def _drop(self, turn: Turn) -> None:
@@ -160,7 +160,7 @@ class ExecutionBase(ABC):
         self.failed(ErrorCode.INVALID_OUTPUT, message)
 
     def _result(self, status: Ended, output: Any) -> RunResult:
-        meter, data = self.kept.meter, self.kept.data
+        meter, data = self.state.meter, self.state.data
         return RunResult(
             status=status,
             output=output,
@@ -173,13 +173,13 @@ class ExecutionBase(ABC):
 
     def _tell_unasked(self) -> None:
         """Note the decisions that came for calls which never waited."""
-        calls = self.kept.pending.unasked()
+        calls = self.state.pending.unasked()
         if calls:
             text = f"decisions were ignored, since these calls never waited for one: {calls}"
-            self.kept.log.append(NoticeEntry(text=text))
+            self.state.log.append(NoticeEntry(text=text))
 
     def _finish(self, result: RunResult) -> Finish:
         self._tell_unasked()
-        self.kept.log.append(DoneEntry(status=result.status, output=result.output))
+        self.state.log.append(DoneEntry(status=result.status, output=result.output))
         self._over = Finish(result)
         return self._over

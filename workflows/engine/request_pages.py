@@ -23,14 +23,14 @@ class RequestPages:
     def __init__(
         self,
         agent: Agent,
-        kept: RunState,
+        state: RunState,
         planning: Planning,
         choice: ToolChoiceState,
         limits: Limits,
         summaries: Summaries,
     ) -> None:
         self._agent = agent
-        self._kept = kept
+        self._state = state
         self._planning = planning
         self._choice = choice
         self._limits = limits
@@ -40,14 +40,14 @@ class RequestPages:
     @property
     def offers(self) -> list[ToolOffer]:
         """The tools that the model is offered now."""
-        return prompt.offers(self._agent, self._kept.skill, self._kept.data.instances())
+        return prompt.offers(self._agent, self._state.skill, self._state.data.instances())
 
     def page(self, want: ConversationPageRequest) -> ConversationPage:
         """A part of the conversation; of one by which a call is answered, as long as it is."""
         if want.call is not None:
             latent = self.latents.get(want.call)
             return ConversationPage(items=[]) if latent is None else latent.page(want)
-        items, cut = self._kept.log.page(want)
+        items, cut = self._state.log.page(want)
         if want.offset:
             return ConversationPage(items=items, cut=cut)
         ask = self._summaries.ask(self.ask()) if want.summary else self.ask()
@@ -56,6 +56,6 @@ class RequestPages:
     def ask(self) -> Ask:
         """How the model is asked for its next turn."""
         choice = self._choice.now() if self._limits.finalizing is None else "none"
-        skill, instances = self._kept.skill, self._kept.data.instances()
-        tail = state_context.tail(self._kept, self._planning.standing())
+        skill, instances = self._state.skill, self._state.data.instances()
+        tail = state_context.tail(self._state, self._planning.standing())
         return prompt.ask(self._agent, self.offers, choice, tail, skill, instances)

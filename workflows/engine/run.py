@@ -57,22 +57,24 @@ MAX_SEEN_IDS = 1_024
 class Run(ExecutionBase):
     """One run: its log, and everything that is a function of it."""
 
-    def __init__(self, kept: RunState, request: RunRequest, agent: Agent, mailbox: Mailbox) -> None:
-        super().__init__(kept)
+    def __init__(
+        self, state: RunState, request: RunRequest, agent: Agent, mailbox: Mailbox
+    ) -> None:
+        super().__init__(state)
         self.agent = agent
         self.mailbox = mailbox
         self.output: Any = None
         self.answered_up_to = 0
-        self._choice = ToolChoiceState(kept, agent, request.tool_choice or agent.tool_choice)
-        self._limits = Limits(kept, self.calls)
+        self._choice = ToolChoiceState(state, agent, request.tool_choice or agent.tool_choice)
+        self._limits = Limits(state, self.calls)
         # The call that is all of the work, where the skill is an activity.
         self._whole: ToolCall | None = None
         self._conversation = initial_context.conversation(request)
         self._seen_ids: dict[str, None] = {}
         self._asking: AskModel | None = None
-        self._summaries = Summaries(kept, agent.model.name)
+        self._summaries = Summaries(state, agent.model.name)
         self.pages = RequestPages(
-            agent, kept, self.planning, self._choice, self._limits, self._summaries
+            agent, state, self.planning, self._choice, self._limits, self._summaries
         )
         # Whether a turn has been begun that the model has not answered.
         self._begun = False
@@ -81,7 +83,7 @@ class Run(ExecutionBase):
         self._given: ParsedAnswer | None = None
         self._unknown_told = False
         self._ending: Ended | None = None
-        self._turns_before = kept.meter.turns
+        self._turns_before = state.meter.turns
         # Whether it goes on under another history, and this is what it has left.
         self.gone_on = False
         self.calls.answered_here = lambda call: skills.answer(call) or given_answer(call)
@@ -102,7 +104,7 @@ class Run(ExecutionBase):
         """
         meter = Meter(agent.budget.within(request.budget), on_limit=dict(agent.on_limit))
         run = cls(RunState.new(request, agent, meter, desk, clock), request, agent, mailbox)
-        initial_context.begin(request, agent, run.kept)
+        initial_context.begin(request, agent, run.state)
         run._begin_whole(turn=0, calls=0)
         return run
 
@@ -110,13 +112,13 @@ class Run(ExecutionBase):
     def resumed(
         cls,
         carried: RunSnapshot,
-        kept: RunState,
+        state: RunState,
         request: RunRequest,
         agent: Agent,
         mailbox: Mailbox,
     ) -> Self:
         """A run that goes on where another left it."""
-        run = cls(kept, request, agent, mailbox)
+        run = cls(state, request, agent, mailbox)
         run.planning.resume(carried.plan)
         run._summaries.resume(carried.summaries)
         run._seen_ids = dict.fromkeys(carried.seen_ids)
@@ -129,7 +131,7 @@ class Run(ExecutionBase):
     def carried(self) -> RunSnapshot:
         """All of it, to be carried on while it is `at_rest`."""
         return RunSnapshot(
-            kept=self.kept.carried(),
+            kept=self.state.carried(),
             mailbox=self.mailbox.carried(),
             summaries=self._summaries.carried(),
             plan=self.planning.carried(),
@@ -157,12 +159,12 @@ class Run(ExecutionBase):
     def at_rest(self) -> bool:
         """Whether it is between two turns: nothing is under way, and nobody is asked."""
         busy = self._turn or self._limits.question or self._asking or self._begun or self._over
-        return not (busy or self._summaries.under_way) and self.kept.meter.turns > 0
+        return not (busy or self._summaries.under_way) and self.state.meter.turns > 0
 
     @property
     def has_taken_a_turn(self) -> bool:
         """Whether it has asked the model since it began, or since it went on from another."""
-        return self.kept.meter.turns > self._turns_before
+        return self.state.meter.turns > self._turns_before
 
     def next(self) -> Step:
         """The next step; asking again without having taken it names the same one."""
@@ -186,14 +188,14 @@ class Run(ExecutionBase):
             self._summaries.refused(solution)
             return
         self._begun = False
-        meter = self.kept.meter
+        meter = self.state.meter
         meter.spend(solution.usage)
         self._tell_unknown()
-        answer = answer_of(solution, self.agent, self.kept.tools())
+        answer = answer_of(solution, self.agent, self.state.tools())
         self._said = answer.text or self._said
-        calls = calls_of(answer.solution, meter.turns, self.kept.tools(), self._seen_ids)
+        calls = calls_of(answer.solution, meter.turns, self.state.tools(), self._seen_ids)
         self._seen_ids = dict.fromkeys(list(self._seen_ids)[-MAX_SEEN_IDS:])
-        self.kept.log.append(
+        self.state.log.append(
             MessageEntry(
                 message=ChatMessage(
                     role="assistant",
@@ -226,7 +228,7 @@ class Run(ExecutionBase):
         too long cost nothing."""
         self._note(solution)
         if not solution.too_long:
-            self.kept.meter.charge(solution.usage)
+            self.state.meter.charge(solution.usage)
             self._tell_unknown()
 
     def unanswered(self) -> None:
@@ -242,12 +244,12 @@ class Run(ExecutionBase):
         if self._whole is not None:
             self._conclude_whole(self._whole, turn.number)
             return
-        self.kept.meter.iterations += 1
+        self.state.meter.iterations += 1
         if self._choice.choosing and self._take_up(turn):
             return
         self._turn_end()
-        if self.kept.ended_with is not None:
-            self.failed(ErrorCode.APPROVAL_TIMEOUT, self.kept.ended_with)
+        if self.state.ended_with is not None:
+            self.failed(ErrorCode.APPROVAL_TIMEOUT, self.state.ended_with)
         elif turn.stopped is not None:
             self.output, self._ending = turn.stopped, "stopped"
         elif turn.asks_to_stop:
@@ -317,13 +319,13 @@ class Run(ExecutionBase):
 
     def _request(self) -> ConversationPointer:
         """The next request to the model: a summary's, where one is due, or that of a turn."""
-        turn = self.kept.meter.turns + 1
+        turn = self.state.meter.turns + 1
         summary = self._summaries.due(turn)
         if summary is not None:
             return summary
         if not self._begun:
             self._begun = True
-            self.kept.log.append(TurnStartEntry(turn=turn))
+            self.state.log.append(TurnStartEntry(turn=turn))
         return self._summaries.pointer(turn)
 
     def _meet(self, limit: BudgetName) -> None:
@@ -340,23 +342,23 @@ class Run(ExecutionBase):
         chosen = skills.chosen_in(turn)
         if chosen is None:
             return False
-        initial_context.take_up(self.kept, chosen)
+        initial_context.take_up(self.state, chosen)
         lacking = self._choice.settle(turn.number, self.pages.offers)
         if lacking is not None:
             text = f"the skill `{chosen}` has no tool `{lacking}`: it is not asked to call it first"
-            self.kept.log.append(NoticeEntry(text=text))
+            self.state.log.append(NoticeEntry(text=text))
         return self._begin_whole(turn=turn.number, calls=len(turn.calls))
 
     def _begin_whole(self, *, turn: int, calls: int) -> bool:
         """Have the skill's activity do all of the work, if it has one, in a turn (0: in none) of so
         many calls; whether it has."""
-        skill = skills.skill_of(self.agent, self.kept.skill)
+        skill = skills.skill_of(self.agent, self.state.skill)
         if skill is None or skill.activity is None:
             return False
         own = call_id(max(turn, 1), calls + 1)
-        call = skills.whole(self.agent, skill, self.kept.data["input"], own)
+        call = skills.whole(self.agent, skill, self.state.data["input"], own)
         asked = ChatMessage(role="user", calls=[call.asked])
-        self.kept.log.append(MessageEntry(message=asked))
+        self.state.log.append(MessageEntry(message=asked))
         self._whole, self._turn = call, Turn(turn, [call])
         return True
 
@@ -364,7 +366,7 @@ class Run(ExecutionBase):
         """The call that is all of the work is closed: what it came to is the end of the run."""
         if turn:
             self._turn_end()
-        if isinstance(call.outcome, Failed) and self.kept.meter.out_of_time:
+        if isinstance(call.outcome, Failed) and self.state.meter.out_of_time:
             self._limits.exceed("maxDuration")
             self._ending = "budget_exceeded"
             return
@@ -382,7 +384,7 @@ class Run(ExecutionBase):
                 raise NoOutput(skills.unchosen(self.agent.skills))
             if self._choice.demands_call(self.pages.offers) and not called:
                 raise NoOutput("A call of a tool was required, and none was made. Call one.")
-            self.output = output_in(answer, self.agent, self.kept.data, last=last)
+            self.output = output_in(answer, self.agent, self.state.data, last=last)
         except NoOutput as error:
             self._say(str(error))
         else:
@@ -393,16 +395,16 @@ class Run(ExecutionBase):
         """Calls in an answer that was to have none are not carried out."""
         why = "this run makes none" if self._limits.finalizing is None else prompt.FINALIZE
         for call in calls:
-            self.kept.meter.refuse_call(call.name)
+            self.state.meter.refuse_call(call.name)
             call.end(refused(ErrorCode.BLOCKED, f"no call is carried out: {why}"))
-        self.calls.close(self.kept.meter.turns, calls)
+        self.calls.close(self.state.meter.turns, calls)
 
     def _end(self, status: Ended) -> Step:
         """End the run, unless somebody has said something, or still may."""
         if status == "completed" and self._hear(ending=True):
             self._ending, self._limits.finalizing = None, None
             if self._conversation is not None:
-                self.kept.meter.iterations = 0
+                self.state.meter.iterations = 0
             return self._go_on()
         if status == "completed" and self._idle:
             assert self._conversation is not None  # it is idle
@@ -416,15 +418,15 @@ class Run(ExecutionBase):
         """Take messages out of the mailbox into the log; whether there were any."""
         heard = self.mailbox.take(ending=ending)
         for message in heard:
-            initial_context.add(self.kept, message)
+            initial_context.add(self.state, message)
         return bool(heard)
 
     def _note(self, solution: Solution) -> None:
         for notice in solution.notices:
-            self.kept.log.append(NoticeEntry(text=notice))
+            self.state.log.append(NoticeEntry(text=notice))
 
     def _say(self, text: str) -> None:
-        self.kept.log.append(MessageEntry(message=ChatMessage(role="user", content=text)))
+        self.state.log.append(MessageEntry(message=ChatMessage(role="user", content=text)))
 
     def _drop(self, turn: Turn) -> None:
         super()._drop(turn)
@@ -438,14 +440,14 @@ class Run(ExecutionBase):
             self._turn_end()
 
     def _turn_end(self) -> None:
-        self.kept.log.append(
-            TurnEndEntry(turn=self.kept.meter.turns, usage=self.kept.meter.usage())
+        self.state.log.append(
+            TurnEndEntry(turn=self.state.meter.turns, usage=self.state.meter.usage())
         )
-        self.kept.log.seal(PAGE_BYTES)
+        self.state.log.seal(PAGE_BYTES)
 
     def _tell_unknown(self) -> None:
-        unknown = self.kept.meter.unknown()
+        unknown = self.state.meter.unknown()
         if unknown is not None and not self._unknown_told:
             self._unknown_told = True
             text = f"the provider does not report its usage: the budget {unknown} cannot be kept to"
-            self.kept.log.append(NoticeEntry(text=text))
+            self.state.log.append(NoticeEntry(text=text))

@@ -35,11 +35,11 @@ class SingleCall(ExecutionBase):
     ) -> None:
         rules = Rules(name=tool.name, tools=[tool])
         super().__init__(RunState.new(request, rules, Meter(Budget()), desk, clock))
-        self.kept.data.set("state", {})
+        self.state.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
         [self._call] = calls_of(Solution(calls=[written]), 1, rules.tools, {})
         asked = ChatMessage(role="user", calls=[self._call.asked])
-        self.kept.log.append(MessageEntry(message=asked))
+        self.state.log.append(MessageEntry(message=asked))
         self._turn = Turn(0, [self._call])
 
     def next(self) -> CarryOut | Finish | Fail:

@@ -14,19 +14,19 @@ class NoSuchTool(ValueError):
     """A run has no tool of this name."""
 
 
-def shown(name: Any, kept: RunState) -> ShownTool:
+def shown(name: Any, state: RunState) -> ShownTool:
     """The tool of a name: of the skill that is in force, else of any other.
 
     Raises:
         NoSuchTool: there is none.
     """
-    tools = [*kept.tools(), *_all(kept.rules)]
+    tools = [*state.tools(), *_all(state.rules)]
     found = next((tool for tool in tools if tool.name == name), None)
     if found is None:
         mend = nearest(str(name), list(dict.fromkeys(tool.name for tool in tools)))
         raise NoSuchTool(f"this run has no tool {quoted(str(name))}; {mend}")
     same = {field: getattr(found, field) for field in ShownTool.model_fields if field != "approval"}
-    return ShownTool(**same, approval=policy_of(found, kept.rules))
+    return ShownTool(**same, approval=policy_of(found, state.rules))
 
 
 def _all(rules: Rules) -> Iterator[Tool]:

@@ -91,7 +91,7 @@ class ApprovalNotifier:
         if not self._listeners:
             return
         self._under_way = [each for each in self._under_way if not each.task.done()]
-        for question, kind in self._followed.next(self._work.kept.pending.open()):
+        for question, kind in self._followed.next(self._work.state.pending.open()):
             if kind in (None, "expired", "decided"):
                 self._call_off(question)
             if kind is not None:
@@ -148,10 +148,10 @@ class ApprovalNotifier:
     def _note(self) -> None:
         if not self._noted:
             self._noted = True
-            self._work.kept.log.append(NoticeEntry(text=_TOO_MUCH))
+            self._work.state.log.append(NoticeEntry(text=_TOO_MUCH))
 
     def _origin(self) -> QuestionOrigin:
-        info, principal = workflow.info(), self._work.kept.principal
+        info, principal = workflow.info(), self._work.state.principal
         return QuestionOrigin(
             workflow_id=info.workflow_id,
             run_id=info.run_id,

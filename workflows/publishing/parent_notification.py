@@ -58,7 +58,7 @@ class ParentNotification:
                 return  # it is over, and will have this run cancelled
 
     def _pending(self) -> list[DelegatePending]:
-        own = [_there(question) for question in self._work.kept.pending.open()]
+        own = [_there(question) for question in self._work.state.pending.open()]
         return [*own, *self._work.delegates.pending()][:MAX_PENDING_TOLD]
 
 

@@ -25,7 +25,7 @@ class Publisher:
         self._facts = facts
         self._details = DetailsPage(work, workflow.info().workflow_id)
         # What is decided on is a call of a turn that is still to come.
-        self._recent = Story(after=len(work.kept.log))
+        self._recent = Story(after=len(work.state.log))
         self._attributes: dict[str, Any] = {}
         self._told: dict[str, int] = {}
         self._upward = ParentNotification(work)
@@ -46,9 +46,9 @@ class Publisher:
 
     def decided(self, call_id: str) -> str:
         """The decision on a call of the turn under way, where a person made one."""
-        if not self._work.kept.pending.has_ruled:
+        if not self._work.state.pending.has_ruled:
             return ""
-        self._recent.follow(self._work.kept.log)
+        self._recent.follow(self._work.state.log)
         return self._recent.decided(call_id)
 
     def update(self) -> None:
@@ -67,7 +67,7 @@ class Publisher:
 
     def _notify(self, activity: str) -> None:
         """Have people told of what waits: once each time that it is asked."""
-        desk = self._work.kept.pending
+        desk = self._work.state.pending
         for question, shown in zip(desk.open(), desk.shown(), strict=True):
             key = f"{question.call_id} {question.kind} {question.round}"
             if self._told.get(key) == question.reminders:

@@ -48,12 +48,12 @@ class DetailsPage:
 
     def read(self) -> str:
         """The run as it stands, in Markdown, with the commands that decide each waiting call."""
-        self._story.follow(self._work.kept.log)
+        self._story.follow(self._work.state.log)
         self._foresee()
         page = _Page(MAX_PAGE_BYTES)
         page.add(_introduction(self._work) + _skill(self._work) + _summary(self._work))
         page.add(_now(self._work))
-        _add_questions(page, self._work.kept.pending.open(), self._workflow_id)
+        _add_questions(page, self._work.state.pending.open(), self._workflow_id)
         _add_delegates(page, self._work)
         _add_story(page, self._story)
         return page.text()
@@ -87,7 +87,7 @@ class _Page:
 
 
 def _introduction(work: ExecutionBase) -> str:
-    principal, task = work.kept.principal, work.kept.data["input"]
+    principal, task = work.state.principal, work.state.data["input"]
     lines = [_what(work)]
     if principal is not None:
         lines.append(f"It acts on behalf of **{prose(principal.id, NAME_BYTES)}**.")
@@ -97,11 +97,11 @@ def _introduction(work: ExecutionBase) -> str:
 
 
 def _skill(work: ExecutionBase) -> str:
-    if work.kept.skill is None:
+    if work.state.skill is None:
         return ""
     by_activity = isinstance(work, Run) and work.by_activity
     how = ": an activity does its work, without any AI." if by_activity else "."
-    return f"\nIt has the skill **{prose(work.kept.skill, NAME_BYTES)}**{how}"
+    return f"\nIt has the skill **{prose(work.state.skill, NAME_BYTES)}**{how}"
 
 
 def _summary(work: ExecutionBase) -> str:
@@ -113,7 +113,7 @@ def _what(work: ExecutionBase) -> str:
     if isinstance(work, Run):
         head, name, said = "the work of an AI agent,", work.agent.name, work.agent.description
     else:
-        [tool] = work.kept.rules.tools
+        [tool] = work.state.rules.tools
         head, name, said = "one call, without any AI, of", tool.label or tool.name, tool.description
     described = f": “{prose(said, _TASK_BYTES)}”" if said else ""
     return f"This run is {head} **{prose(name, NAME_BYTES)}**{described}"
@@ -131,7 +131,7 @@ def _now(work: ExecutionBase) -> str:
             "**Now:** the run has left this history behind, and goes on under a new one."
             "\n**To do:** nothing here. To see how it stands, open its latest execution."
         )
-    if questions := work.kept.pending.open():
+    if questions := work.state.pending.open():
         return _waiting(questions)
     if work.delegates.pending():
         return (

@@ -31,14 +31,14 @@ class Telling:
 
     def __init__(
         self,
-        kept: RunState,
+        state: RunState,
         messages: Iterable[Message | ChatMessage],
         refuse: Callable[[str, str], None],
         *,
         within: str | None = None,
         veil: Redaction | None = None,
     ) -> None:
-        self._kept = kept
+        self._state = state
         self._refuse = refuse
         self._within = within
         self._veil = veil
@@ -60,7 +60,9 @@ class Telling:
             content = [shown for part in content for shown in self._part(part)]
             if not content and message.content:
                 return
-        self._kept.log.append(MessageEntry(message=message.model_copy(update={"content": content})))
+        self._state.log.append(
+            MessageEntry(message=message.model_copy(update={"content": content}))
+        )
 
     def _part(self, part: Part) -> Iterator[Part]:
         """What the model is shown of a part where it stands."""
@@ -82,7 +84,7 @@ class Telling:
         return Path(part.kind, (), part.instance or self._within)
 
     def _stands(self, place: Path) -> bool:
-        return self._kept.data.own(place.kind, place.instance) is not MISSING
+        return self._state.data.own(place.kind, place.instance) is not MISSING
 
     def _take(self, part: DataPart, place: Path) -> None:
         """Let data be referred to.
@@ -90,35 +92,35 @@ class Telling:
         Raises:
             CannotWrite: it cannot be kept.
         """
-        kept = self._kept
+        state = self._state
         if self._within is not None and place.instance != self._within:
             raise CannotWrite(f"it comes from a call for the instance {self._within}")
-        known = kept.data.instances()
+        known = state.data.instances()
         new = place.instance not in (None, *known)
         if self._outside and (new or not self._is_strangers(place)):
             raise CannotWrite("it comes from outside, which has no say in what a run is about")
         if new and len(known) >= MAX_INSTANCES:
             raise CannotWrite(f"a run has at most {MAX_INSTANCES} instances")
         if place in self._alone and place.instance is None and place.kind != "state":
-            kept.hold(place.kind, part.data)
+            state.hold(place.kind, part.data)
         else:
-            kept.write([place], part.data, "merge", veil=self._veil)
-        schema, description = kept.described.get(place, (None, None))
+            state.write([place], part.data, "merge", veil=self._veil)
+        schema, description = state.described.get(place, (None, None))
         self._taken.add(place)
-        kept.described[place] = part.schema_ or schema, part.description or description
+        state.described[place] = part.schema_ or schema, part.description or description
 
     def _is_strangers(self, place: Path) -> bool:
         """Whether what comes from outside can stand at a place: it replaces nobody else's words."""
         if place.kind in ("input", "state"):
             return False
-        return not self._stands(place) or self._kept.redactions.is_outside(place)
+        return not self._stands(place) or self._state.redactions.is_outside(place)
 
     def _whole(self, place: Path) -> DataPart:
         """All data of a kind and instance as one part."""
-        data = self._kept.redactions.shown(self._kept.data.own(place.kind, place.instance), place)
+        data = self._state.redactions.shown(self._state.data.own(place.kind, place.instance), place)
         if is_deeper(data, MAX_JSON_DEPTH):
             data = hidden(data, place)
-        schema, description = self._kept.described[place]
+        schema, description = self._state.described[place]
         return DataPart(
             kind=place.kind,
             data=data,

@@ -25,7 +25,7 @@ class InvalidRequest(ValueError):
     code = INVALID_REQUEST
 
 
-def begin(request: RunRequest, agent: Agent, kept: RunState) -> None:
+def begin(request: RunRequest, agent: Agent, state: RunState) -> None:
     """Write a run's skill, context, state and input into its empty log.
 
     Raises:
@@ -34,30 +34,30 @@ def begin(request: RunRequest, agent: Agent, kept: RunState) -> None:
     skill = _skill(request, agent)
     _check(request, agent, skill)
     if skill is not None:
-        take_up(kept, skill)
-    kept.data.set("state", {})
+        take_up(state, skill)
+    state.data.set("state", {})
     context = [_said(message) for message in request.context]
     task = [] if request.input is None else [_input(request, agent)]
-    telling = Telling(kept, [*context, *task], _refuse)
+    telling = Telling(state, [*context, *task], _refuse)
     for message in context:
         telling.say(message)
     if request.state is not None:
-        _begin_state(kept, request.state)
+        _begin_state(state, request.state)
     if isinstance(request.input, str):
-        kept.hold("input", request.input)
+        state.hold("input", request.input)
     for message in task:
         telling.say(message)
-    _check_input(agent, kept)
+    _check_input(agent, state)
 
 
-def take_up(kept: RunState, skill: str) -> None:
+def take_up(state: RunState, skill: str) -> None:
     """Put a skill in force."""
-    kept.skill = skill
-    kept.log.append(SkillEntry(skill=skill))
+    state.skill = skill
+    state.log.append(SkillEntry(skill=skill))
 
 
 def add(
-    kept: RunState, message: Message, *, within: str | None = None, veil: Redaction | None = None
+    state: RunState, message: Message, *, within: str | None = None, veil: Redaction | None = None
 ) -> None:
     """Write what somebody said into the log; data in it can be referred to from now on.
 
@@ -65,10 +65,10 @@ def add(
     """
 
     def note(kind: str, why: str) -> None:
-        kept.log.append(NoticeEntry(text=f"the {kind} in a message was not taken: {why}"))
+        state.log.append(NoticeEntry(text=f"the {kind} in a message was not taken: {why}"))
 
     said = _said(message).model_copy(update={"instance": within})
-    Telling(kept, [message], note, within=within, veil=veil).say(said)
+    Telling(state, [message], note, within=within, veil=veil).say(said)
 
 
 def conversation(request: RunRequest) -> Conversation | None:
@@ -90,19 +90,19 @@ def _refuse(kind: str, why: str) -> None:
     raise InvalidRequest(f"`context`: its data of kind `{kind}` cannot be taken: {why}")
 
 
-def _begin_state(kept: RunState, state: dict[str, Any]) -> None:
+def _begin_state(run_state: RunState, state: dict[str, Any]) -> None:
     """Write the state that a run begins with over what messages said of it."""
     try:
-        kept.write([Path("state")], state, "merge" if kept.data["state"] else "set")
+        run_state.write([Path("state")], state, "merge" if run_state.data["state"] else "set")
     except CannotWrite as error:
         raise InvalidRequest(f"`state`: {error}") from None
 
 
-def _check_input(agent: Agent, kept: RunState) -> None:
+def _check_input(agent: Agent, state: RunState) -> None:
     """See that what there is of input fits the agent: in a run with instances, what each sees."""
-    whose: list[str | None] = [*kept.data.instances()]
+    whose: list[str | None] = [*state.data.instances()]
     for instance in whose or [None]:
-        seen = kept.data.seen("input", instance)
+        seen = state.data.seen("input", instance)
         wrong = [] if agent.input is None or seen is None else errors(seen, agent.input)
         if wrong:
             of = "" if instance is None else f" of the instance `{instance}`"

@@ -33,12 +33,12 @@ def values(call: ToolCall, data: Data) -> dict[str, Any]:
     return {kind: value for kind, value in seen.items() if value is not None}
 
 
-def transcript(call: ToolCall, kept: RunState) -> list[Message]:
+def transcript(call: ToolCall, state: RunState) -> list[Message]:
     """The run's conversation up to the answer that the call stands in, the newest of it that have
     room; empty where the call's scopes do not name it."""
     if CONTEXT not in call.scopes:
         return []
-    before = heard(_before(call, kept.log), call.instance, kept)
+    before = heard(_before(call, state.log), call.instance, state)
     room, told = MAX_TRANSCRIPT_BYTES, list[Message]()
     for left_out in range(len(before), 0, -1):
         message = ChatMessage.read(before[left_out - 1]["message"])

@@ -66,8 +66,8 @@ class Summaries:
     all before.
     """
 
-    def __init__(self, kept: RunState, model: str) -> None:
-        self._kept = kept
+    def __init__(self, state: RunState, model: str) -> None:
+        self._state = state
         self._model = model
         self.since = 0
         self.origin = ""
@@ -111,7 +111,7 @@ class Summaries:
 
     def pointer(self, turn: int) -> ConversationPointer:
         """The request of a turn: all that stands in the log, the older part by its summary."""
-        log = self._kept.log
+        log = self._state.log
         return ConversationPointer(
             turn=turn, entries=len(log), digest=log.digest, since=self.since, origin=self.origin
         )
@@ -145,7 +145,7 @@ class Summaries:
         """Take in that the model has answered a turn; its answer stands in the log."""
         self._window = solution.window or self._window
         self._tokens = self._taken(solution.usage)
-        self._counted = len(self._kept.log)
+        self._counted = len(self._state.log)
         self._too_long = self._settled = self._crowded = False
         self._requests, self._most_bytes = 0, None
 
@@ -172,15 +172,15 @@ class Summaries:
         self._crowded = True
 
     def _all_but_the_last(self) -> list[Piece]:
-        found = list(pieces(self._kept.log, self.since))
+        found = list(pieces(self._state.log, self.since))
         return self._oldest(found[:-1], _size(found)) if self._hindrance() is None else []
 
     def _replace(self, upto: int, text: str) -> None:
-        log = self._kept.log
+        log = self._state.log
         if self._task is None:
             self._task = summary_prompt.task(log)
         told = summary_prompt.summary(
-            text, self._task, self._window, calls=bool(self._kept.tools())
+            text, self._task, self._window, calls=bool(self._state.tools())
         )
         self.since, self.origin = upto, log.digest_at(upto)
         self._tokens, self._counted = len(told.encode()) // BYTES_PER_TOKEN, upto
@@ -194,7 +194,7 @@ class Summaries:
 
     def _new_tokens(self) -> int:
         """What was said since the last answer, in tokens."""
-        records = self._kept.log.since(self._counted)
+        records = self._state.log.since(self._counted)
         return sum(_bytes_of(record) for record in records) // BYTES_PER_TOKEN
 
     def _is_full(self) -> bool:
@@ -206,14 +206,14 @@ class Summaries:
         """What a summary is to replace before the window is full: nothing, where that is little,
         or another request is more than the budget allows."""
         assert self._window is not None  # it is full
-        found = list(pieces(self._kept.log, self.since))
+        found = list(pieces(self._state.log, self.since))
         part = self._oldest(found[:-1], _size(found) * _NEWER)
         is_little = _size(part) < self._window * BYTES_PER_TOKEN * WORTH_IT
         return [] if is_little or self._hindrance() is not None else part
 
     def _needed(self) -> list[Piece]:
         """What a summary is to replace so that the turn can be asked for."""
-        found = list(pieces(self._kept.log, self.since))
+        found = list(pieces(self._state.log, self.since))
         if self._settled or not found:
             raise self._failure("and what came last is too long by itself")
         if self._requests >= MAX_REQUESTS_PER_TURN:
@@ -242,7 +242,7 @@ class Summaries:
     def _hindrance(self) -> NothingLeft | None:
         """Why the budget does not allow a request besides the turn's, where it does not."""
         try:
-            check_request(self._kept.meter, self._kept.clock())
+            check_request(self._state.meter, self._state.clock())
         except NothingLeft as error:
             return error
         return None

@@ -15,12 +15,12 @@ from holdfast.workflows.engine.run_state import RunState
 _RETOLD = ("content", "said", "calls", "providerData")
 
 
-def heard(messages: list[Record], instance: str | None, kept: RunState) -> list[Record]:
+def heard(messages: list[Record], instance: str | None, state: RunState) -> list[Record]:
     """Those messages of the log, and of them what, a call for the instance hears. In a run without
     instances that is all."""
-    if not kept.data.instances():
+    if not state.data.instances():
         return messages
-    known = _known(instance, kept.log)
+    known = _known(instance, state.log)
     own = ((record, _own(record["message"], instance, known)) for record in messages)
     return [{**record, "message": message} for record, message in own if message is not None]
 

@@ -30,13 +30,13 @@ from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
 from holdfast.workflows.engine.state.data import CannotWrite
 
 
-def after(call: ToolCall, kept: RunState) -> Deciding[None]:
+def after(call: ToolCall, state: RunState) -> Deciding[None]:
     """Let the hooks replace parts of a call's result; those of a call that was refused are not
     asked."""
     if call.reviewed or call.tool is None or isinstance(call.outcome, Refused | Stopped):
         return
     try:
-        for activity in activities(call, kept.rules, "after"):
+        for activity in activities(call, state.rules, "after"):
             shown = shown_to_hooks(call), _as_result(call.outcome)
             said = yield from ask(call, "after", activity, *shown)
             call.outcome = _replaced(call, replaced_by(said))
@@ -48,22 +48,22 @@ def after(call: ToolCall, kept: RunState) -> Deciding[None]:
     call.reviewed = True
 
 
-def withhold(call: ToolCall, why: str, kept: RunState) -> None:
+def withhold(call: ToolCall, why: str, state: RunState) -> None:
     """Keep back a result that hooks would have to see first, since there is no time to ask them."""
     if call.reviewed or not isinstance(call.outcome, Succeeded | Answered | Failed):
         return
-    if call.tool is not None and activities(call, kept.rules, "after"):
+    if call.tool is not None and activities(call, state.rules, "after"):
         message = f"the call was carried out, and its result is withheld: {why}"
         call.outcome = failed(ErrorCode.CANCELLED, message)
 
 
-def close(turn: int, call: ToolCall, kept: RunState) -> None:
+def close(turn: int, call: ToolCall, state: RunState) -> None:
     """Write a call's result where it belongs, and tell how the call ended."""
     assert call.outcome is not None  # every call is ended before it is closed
-    call.outcome = _write(call, call.outcome, kept)
+    call.outcome = _write(call, call.outcome, state)
     if isinstance(call.outcome, Succeeded | Answered):
-        kept.succeeded[call.name] = None
-    _tell(turn, call, call.outcome, kept)
+        state.succeeded[call.name] = None
+    _tell(turn, call, call.outcome, state)
     call.closed, call.visible_data = True, None
 
 
@@ -103,7 +103,7 @@ def _replaced(call: ToolCall, by: Replaced) -> Final:
     )
 
 
-def _write(call: ToolCall, outcome: Final, kept: RunState) -> Final:
+def _write(call: ToolCall, outcome: Final, state: RunState) -> Final:
     """Write the result where it belongs; a write that cannot be made is the call's error."""
     paths, value = writes_of(call, outcome)
     if paths and (stored := Stored.of(value)) is not None:
@@ -111,20 +111,20 @@ def _write(call: ToolCall, outcome: Final, kept: RunState) -> Final:
         return failed(ErrorCode.INVALID_OUTPUT, f"the result of `{call.name}` has {said}", value)
     try:
         veil = veil_of(call, value) if error_of(outcome) is None else None
-        kept.write(paths, value, call.output_method, call.id, veil)
+        state.write(paths, value, call.output_method, call.id, veil)
     except CannotWrite as error:
         if error_of(outcome) is None:
             return failed(ErrorCode.INVALID_OUTPUT, str(error), value)
-        kept.log.append(NoticeEntry(text=f"the error of {call.id} was not kept: {error}"))
+        state.log.append(NoticeEntry(text=f"the error of {call.id} was not kept: {error}"))
     return outcome
 
 
-def _tell(turn: int, call: ToolCall, outcome: Final, kept: RunState) -> None:
+def _tell(turn: int, call: ToolCall, outcome: Final, state: RunState) -> None:
     place = _place(call, outcome)
     message = result_message(call, outcome, place)
     whole = place is not None or is_shown_whole(call, outcome, message)
     error: CallError | None = error_of(outcome)
-    kept.log.append(
+    state.log.append(
         ToolEndEntry(
             turn=turn,
             call_id=call.id,
@@ -134,10 +134,10 @@ def _tell(turn: int, call: ToolCall, outcome: Final, kept: RunState) -> None:
             details=outcome.details if isinstance(outcome, Succeeded) else None,
         )
     )
-    kept.log.append(MessageEntry(message=message))
+    state.log.append(MessageEntry(message=message))
     if isinstance(outcome, Succeeded) and outcome.message is not None:
         veil, said = veil_of(call, None), as_said(call, outcome.message)
-        initial_context.add(kept, said, within=call.instance, veil=veil)
+        initial_context.add(state, said, within=call.instance, veil=veil)
 
 
 def _place(call: ToolCall, outcome: Final) -> str | None:

@@ -110,17 +110,17 @@ def view(call: ToolCall, data: Data) -> VisibleData:
     return VisibleData(seen, void)
 
 
-def try_write(call: ToolCall, kept: RunState) -> None:
+def try_write(call: ToolCall, state: RunState) -> None:
     """Make sure that what a call returned can be written, before others read it.
 
     Raises:
         CannotWrite: it cannot.
     """
-    seen = kept.data
+    seen = state.data
     for earlier in call.earlier:
         seen, _ = _with(seen, earlier)
     paths, value = writes_of(call, call.outcome)
-    kept.tried(seen, paths, value, call.output_method)
+    state.tried(seen, paths, value, call.output_method)
 
 
 def _with(seen: Data, call: ToolCall) -> tuple[Data, list[Path]]:

@@ -70,8 +70,8 @@ from holdfast.workflows.engine.state.data import CannotWrite, same
 class CallLifecycle:
     """The calls of one run's turns."""
 
-    def __init__(self, kept: RunState) -> None:
-        self._kept = kept
+    def __init__(self, state: RunState) -> None:
+        self._state = state
         # How a call ends that the engine or the model's answer itself has carried out.
         self.answered_here: Callable[[ToolCall], Final | None] = given_answer
         self._questions: dict[str, Question] = {}
@@ -117,7 +117,7 @@ class CallLifecycle:
         if call.stage is Stage.PENDING:
             self._begin(turn, [call])
         elif isinstance(call.outcome, Refused):
-            uncount(call, self._kept)
+            uncount(call, self._state)
 
     def begin(self, turn: int, call: ToolCall) -> None:
         """Carry the call out, if its principal may: scopes are checked now, not before. It is
@@ -126,12 +126,12 @@ class CallLifecycle:
             call.move(Stage.QUEUED)
             return
         try:
-            check_scopes(call, self._kept)
+            check_scopes(call, self._state)
         except Refusal as refusal:
             call.end(Refused(refusal.error))
             return
         call.move(Stage.RUNNING)
-        self._kept.log.append(
+        self._state.log.append(
             ToolStartEntry(
                 turn=turn,
                 call_id=call.id,
@@ -150,7 +150,7 @@ class CallLifecycle:
 
     def ask(self, turn: int, question: Question) -> None:
         """Put a question to people, and count what they have said already."""
-        early = self._kept.pending.ask(question)
+        early = self._state.pending.ask(question)
         self._confirmation(turn, question)
         for decision in early:
             self.hear(decision)
@@ -166,9 +166,9 @@ class CallLifecycle:
         Raises:
             Unacceptable: it does not count, and why.
         """
-        kept = self._kept
-        receipt, decided = kept.pending.count(decision, kept.clock())
-        kept.log.append(
+        state = self._state
+        receipt, decided = state.pending.count(decision, state.clock())
+        state.log.append(
             DecisionEntry(
                 call_id=decision.call_id,
                 decided=decided,
@@ -187,14 +187,14 @@ class CallLifecycle:
 
     def ignore(self, decision: Decision, why: str) -> None:
         """Note a decision that does not count."""
-        self._kept.log.append(DecisionEntry(call_id=decision.call_id, ignored=why))
+        self._state.log.append(DecisionEntry(call_id=decision.call_id, ignored=why))
 
     def rule(self, turn: int, call: ToolCall) -> None:
         """Let a question's ruling take effect on its call."""
         question = self._questions.pop(call.id)
         ruling = question.ruling
         if ruling is None:
-            self._kept.pending.withdraw(question)
+            self._state.pending.withdraw(question)
             self._give_up(call, "the run ended before anybody decided")
         elif call.stage is Stage.UNSURE:
             self._reconcile(turn, call, ruling)
@@ -204,10 +204,10 @@ class CallLifecycle:
     def settle(self, turn: int, call: ToolCall, outcome: Outcome) -> None:
         """Take in how carrying out a call ended; an unknown end is asked about."""
         match outcome:
-            case Unknown(message) if self._kept.asks_people:
+            case Unknown(message) if self._state.asks_people:
                 call.move(Stage.UNSURE)
                 call.unknown_outcomes += 1
-                self._ask(turn, call, whether_it_did(call, self._kept, message))
+                self._ask(turn, call, whether_it_did(call, self._state, message))
             case Unknown(message):
                 call.end(failed(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
@@ -215,9 +215,9 @@ class CallLifecycle:
 
     def hand_on(self, call: ToolCall) -> Deciding[None]:
         """Make an ended call's result fit to be read by the calls that wait for it."""
-        yield from after(call, self._kept)
+        yield from after(call, self._state)
         try:
-            try_write(call, self._kept)
+            try_write(call, self._state)
         except CannotWrite as error:
             assert call.outcome is not None  # it has ended
             if error_of(call.outcome) is None:
@@ -229,25 +229,25 @@ class CallLifecycle:
         """End a call because its run ends."""
         question = self._questions.pop(call.id, None)
         if question is not None:
-            self._kept.pending.withdraw(question)
+            self._state.pending.withdraw(question)
         self._give_up(call, why)
 
     def skip(self, call: ToolCall, why: str) -> None:
         """End a call that nothing was done of."""
         call.end(refused(ErrorCode.CANCELLED, why))
-        uncount(call, self._kept)
+        uncount(call, self._state)
 
     def finish(self, turn: int, calls: list[ToolCall]) -> Deciding[None]:
         """Close calls that have all ended, each after its hooks."""
         for call in calls:
-            yield from after(call, self._kept)
+            yield from after(call, self._state)
             self.close(turn, [call])
 
     def close(self, turn: int, calls: list[ToolCall]) -> None:
         """Tell how the calls ended, and write down their results."""
         with bounded():
             for call in calls:
-                close(turn, call, self._kept)
+                close(turn, call, self._state)
 
     def _attempt(self, call: ToolCall, deciding: Deciding[None]) -> Deciding[None]:
         """Decide on a call, and end it where that is what was decided."""
@@ -259,13 +259,13 @@ class CallLifecycle:
             call.end(Stopped(str(stop)))
 
     def _propose(self, call: ToolCall, room: int) -> Deciding[None]:
-        beyond = self._kept.meter.refuse_call(call.name)
+        beyond = self._state.meter.refuse_call(call.name)
         if beyond is not None:
             raise Refusal(ErrorCode.BLOCKED, beyond)
         if room < 0:
             message = f"the calls before it hold more than {MAX_REFERENCES_IN_TURN} references"
             raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
-        yield from prepare(call, self._kept)
+        yield from prepare(call, self._state)
 
     def _decide(self, turn: int, call: ToolCall, *, now: bool) -> Deciding[None]:
         """Decide on a call now or as far as that can be said, and tell of it."""
@@ -279,20 +279,20 @@ class CallLifecycle:
             )
 
     def _wait(self, call: ToolCall) -> Deciding[None]:
-        count(call, self._kept)
+        count(call, self._state)
         call.move(Stage.PENDING)
         call.resolved_late = True
         yield from ()
 
     def _complete(self, call: ToolCall) -> Deciding[None]:
-        kept = self._kept
+        state = self._state
         ended = [source for source in call.sources if isinstance(source.outcome, Succeeded)]
-        check_after(call, kept, ended)
-        yield from complete(call, kept, view(call, kept.data))
+        check_after(call, state, ended)
+        yield from complete(call, state, view(call, state.data))
         if call.stage is not Stage.PENDING:
-            count(call, kept)
+            count(call, state)
         completed = call.arguments
-        outcome = yield from before(call, kept)
+        outcome = yield from before(call, state)
         if outcome is not None:
             call.end(outcome)
         # What was approved in a plan is not what hooks have made of it since.
@@ -310,10 +310,10 @@ class CallLifecycle:
         """End the calls that wait for others in vain, before anything of them starts."""
         for call in calls:
             if call.stage is Stage.PENDING and not call.due:
-                why = hopeless(call, self._kept.data)
+                why = hopeless(call, self._state.data)
                 if why is not None:
                     call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, why))
-                    uncount(call, self._kept)
+                    uncount(call, self._state)
 
     def _begin(self, turn: int, calls: list[ToolCall]) -> None:
         """Ask people about the calls that need it, and start the others."""
@@ -326,7 +326,7 @@ class CallLifecycle:
 
     def _tell(self, turn: int, call: ToolCall, arguments: dict[str, Any]) -> None:
         tool = call.tool
-        self._kept.log.append(
+        self._state.log.append(
             ToolCallEntry(
                 turn=turn,
                 call_id=call.id,
@@ -341,27 +341,27 @@ class CallLifecycle:
 
     def _needs_person(self, call: ToolCall) -> bool:
         assert call.tool is not None  # prepared
-        kept = self._kept
+        state = self._state
         if call.covered_by_plan:
             return False
-        if call.name in kept.rules.approval.auto or kept.pending.remembers(call.name):
+        if call.name in state.rules.approval.auto or state.pending.remembers(call.name):
             return False
-        return needs_person(call.tool, policy_of(call.tool, kept.rules), call.arguments)
+        return needs_person(call.tool, policy_of(call.tool, state.rules), call.arguments)
 
     def _ask_about(self, turn: int, call: ToolCall) -> None:
-        if not self._kept.asks_people:
+        if not self._state.asks_people:
             call.end(refused(ErrorCode.DENIED, "this run does not wait for anybody's approval"))
             return
         call.move(Stage.WAITING)
         call.resolved_late = False  # what it is called with stands in the question
-        self._ask(turn, call, whether_to(call, self._kept))
+        self._ask(turn, call, whether_to(call, self._state))
 
     def _ask(self, turn: int, call: ToolCall, question: Question) -> None:
         self._questions[call.id] = question
         self.ask(turn, question)
 
     def _confirmation(self, turn: int, question: Question) -> None:
-        self._kept.log.append(
+        self._state.log.append(
             ConfirmationRequiredEntry(
                 turn=turn,
                 call_id=question.call_id,
@@ -387,14 +387,14 @@ class CallLifecycle:
                 assert_never(ruling)
 
     def _expire(self, turn: int, call: ToolCall, question: Question) -> None:
-        self._kept.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
+        self._state.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
         if question.policy.on_timeout == "approve":
             self.begin(turn, call)
             return
         message = f"nobody decided on `{call.name}` in time"
         call.end(refused(ErrorCode.APPROVAL_TIMEOUT, message))
         if question.policy.on_timeout == "fail":
-            self._kept.ended_with = message
+            self._state.ended_with = message
 
     def _reconcile(self, turn: int, call: ToolCall, ruling: Ruling) -> None:
         assert call.tool is not None  # it was carried out
@@ -409,7 +409,7 @@ class CallLifecycle:
                     failed(ErrorCode.OUTCOME_UNKNOWN, f"{message}: {reason}" if reason else message)
                 )
             case Expired():
-                self._kept.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
+                self._state.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
                 call.end(failed(ErrorCode.OUTCOME_UNKNOWN, "whether it took effect is unknown"))
             case _:
                 assert_never(ruling)

@@ -9,35 +9,35 @@ from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.run_state import RunState
 
 
-def count(call: ToolCall, kept: RunState) -> None:
+def count(call: ToolCall, state: RunState) -> None:
     """Count a call against the most that its tool may have in a run.
 
     Raises:
         Refusal: it would be one too many.
     """
     assert call.tool is not None  # prepared
-    most, made = call.tool.limits.per_run, kept.started.get(call.name, 0)
+    most, made = call.tool.limits.per_run, state.started.get(call.name, 0)
     if most is not None and made >= most:
         raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run")
-    kept.started[call.name] = made + 1
+    state.started[call.name] = made + 1
     call.counted = True
 
 
-def uncount(call: ToolCall, kept: RunState) -> None:
+def uncount(call: ToolCall, state: RunState) -> None:
     """Let a call not count that was counted, and is not begun after all."""
     if call.counted:
-        kept.started[call.name] -= 1
+        state.started[call.name] -= 1
         call.counted = False
 
 
-def check_after(call: ToolCall, kept: RunState, others: Iterable[ToolCall]) -> None:
+def check_after(call: ToolCall, state: RunState, others: Iterable[ToolCall]) -> None:
     """See whether the tools have succeeded that have to before; these other calls count as well.
 
     Raises:
         Refusal: one of them has not.
     """
     assert call.tool is not None  # prepared
-    known = {*kept.succeeded, *(other.name for other in others)}
+    known = {*state.succeeded, *(other.name for other in others)}
     missing = [name for name in call.tool.limits.after if name not in known]
     if missing:
         raise Refusal(
@@ -45,14 +45,14 @@ def check_after(call: ToolCall, kept: RunState, others: Iterable[ToolCall]) -> N
         )
 
 
-def check_scopes(call: ToolCall, kept: RunState) -> None:
+def check_scopes(call: ToolCall, state: RunState) -> None:
     """See whether the principal holds what the tool asks for.
 
     Raises:
         Refusal: it does not.
     """
     assert call.tool is not None  # prepared
-    held = kept.scopes()
+    held = state.scopes()
     missing = [scope for scope in call.tool.requires if scope not in held]
     if missing:
         message = f"`{call.name}` needs the scope {', '.join(missing)}, which is not held here"

@@ -70,21 +70,21 @@ def calls_of(
     return calls
 
 
-def prepare(call: ToolCall, kept: RunState) -> Deciding[None]:
+def prepare(call: ToolCall, state: RunState) -> Deciding[None]:
     """Fill in what is known of the call before what it refers to is there.
 
     Raises:
         Refusal: it cannot be carried out.
         Stop: a hook stops the run.
     """
-    tool = _allowed(call, kept)
+    tool = _allowed(call, state)
     try:
         written = _read(call.written)
         if not call.literal:
-            _set_apart(call, tool, written, kept)
+            _set_apart(call, tool, written, state)
     except InvalidArguments as error:
         raise _invalid(error) from None
-    for activity in activities(call, kept.rules, "prepare"):
+    for activity in activities(call, state.rules, "prepare"):
         prepared = _object((yield from ask(call, "prepare", activity, written)), "prepare")
         written = _changed(call, written, prepared)
     call.raw_arguments = written
@@ -107,7 +107,7 @@ def check_reads(call: ToolCall) -> None:
         raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
 
 
-def complete(call: ToolCall, kept: RunState, seen: VisibleData) -> Deciding[None]:
+def complete(call: ToolCall, state: RunState, seen: VisibleData) -> Deciding[None]:
     """Fill in the arguments that the call would be carried out with.
 
     Raises:
@@ -121,10 +121,10 @@ def complete(call: ToolCall, kept: RunState, seen: VisibleData) -> Deciding[None
         )
     except Unresolved as error:
         raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
-    call.arguments = yield from _fitted(call, kept, resolved)
+    call.arguments = yield from _fitted(call, state, resolved)
 
 
-def before(call: ToolCall, kept: RunState) -> Deciding[Final | None]:
+def before(call: ToolCall, state: RunState) -> Deciding[Final | None]:
     """Ask the hooks `_before`; how the call ends by what they say, where it does.
 
     Raises:
@@ -132,7 +132,7 @@ def before(call: ToolCall, kept: RunState) -> Deciding[Final | None]:
         Stop: one of them stops the run.
     """
     assert call.tool is not None  # prepared
-    for activity in activities(call, kept.rules, "before"):
+    for activity in activities(call, state.rules, "before"):
         said = yield from ask(call, "before", activity, shown_to_hooks(call))
         match verdict_of(said):
             case GoOn(None):
@@ -178,21 +178,21 @@ def _asked(own: str, provider_id: str, written: WrittenCall) -> AskedCall:
     )
 
 
-def _allowed(call: ToolCall, kept: RunState) -> Tool:
+def _allowed(call: ToolCall, state: RunState) -> Tool:
     if call.tool is not None:
         return call.tool
-    allowed = ", ".join(tool.name for tool in kept.tools())
-    whose = f"skill '{kept.skill}'" if kept.skill is not None else f"agent '{kept.rules.name}'"
+    allowed = ", ".join(tool.name for tool in state.tools())
+    whose = f"skill '{state.skill}'" if state.skill is not None else f"agent '{state.rules.name}'"
     raise Refusal(
         ErrorCode.TOOL_NOT_ALLOWED,
         f"Tool '{call.name}' is not allowed for {whose}. Allowed: [{allowed}]",
     )
 
 
-def _fitted(call: ToolCall, kept: RunState, arguments: dict[str, Any]) -> Deciding[dict[str, Any]]:
+def _fitted(call: ToolCall, state: RunState, arguments: dict[str, Any]) -> Deciding[dict[str, Any]]:
     """The arguments as the tool takes them, mended by the hooks `_repair` where there are any."""
     assert call.tool is not None  # prepared
-    hooks = activities(call, kept.rules, "repair")
+    hooks = activities(call, state.rules, "repair")
     for n in range(MAX_REPAIRS + 1):
         try:
             return fit_arguments(call.tool, arguments)
@@ -239,7 +239,7 @@ def _read(written: WrittenCall) -> dict[str, Any]:
     return dict(read_arguments(written.arguments))
 
 
-def _set_apart(call: ToolCall, tool: Tool, written: dict[str, Any], kept: RunState) -> None:
+def _set_apart(call: ToolCall, tool: Tool, written: dict[str, Any], state: RunState) -> None:
     """Take the meta-properties out of the arguments; those that the model may not choose go."""
     said = {key: written.pop(key) for key in [key for key in written if key.startswith("_")]}
     reasoning = said.get(REASONING)
@@ -247,7 +247,7 @@ def _set_apart(call: ToolCall, tool: Tool, written: dict[str, Any], kept: RunSta
     chosen = {key: _chosen(tool, key, value) for key, value in said.items() if key in tool.chosen}
     call.output_method = _method(chosen.get("_outputMethod", tool.output_method))
     call.scopes = _scopes(chosen.get("_scopes", tool.scopes))
-    call.instance = instance_of(said.get("_instance"), tool, kept.data)
+    call.instance = instance_of(said.get("_instance"), tool, state.data)
     if tool.latent:
         call.answer = said.get("_output", MISSING)
     path = chosen.get("_outputPath", tool.output_path)

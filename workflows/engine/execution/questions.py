@@ -14,30 +14,30 @@ _RECONCILE = (
 )
 
 
-def whether_to(call: ToolCall, kept: RunState) -> Question:
+def whether_to(call: ToolCall, state: RunState) -> Question:
     """Whether a call is to be carried out."""
     return _question(
-        call, kept, "call", f"Shall `{call.name}` be carried out with these arguments?"
+        call, state, "call", f"Shall `{call.name}` be carried out with these arguments?"
     )
 
 
-def whether_it_did(call: ToolCall, kept: RunState, message: str) -> Question:
+def whether_it_did(call: ToolCall, state: RunState, message: str) -> Question:
     """Whether a call took effect whose end is unknown; the message says how that came."""
-    return _question(call, kept, "reconcile", _RECONCILE.format(message=message.rstrip(".")))
+    return _question(call, state, "reconcile", _RECONCILE.format(message=message.rstrip(".")))
 
 
-def doubted(call: ToolCall, kept: RunState) -> Unknown | None:
+def doubted(call: ToolCall, state: RunState) -> Unknown | None:
     """What is not known of a call before it is carried out: in a run that somebody has reset,
     whether it was, by the run as it was before. What acts once by its key may go on."""
     tool = call.tool
     assert tool is not None  # prepared
     once = tool.once or tool.delegate is not None
-    if not (kept.reset and once and call.unknown_outcomes == 0):
+    if not (state.reset and once and call.unknown_outcomes == 0):
         return None
     return Unknown(f"`{tool.name}` may have been carried out before the run was reset")
 
 
-def _question(call: ToolCall, kept: RunState, kind: Kind, text: str) -> Question:
+def _question(call: ToolCall, state: RunState, kind: Kind, text: str) -> Question:
     tool = call.tool
     assert tool is not None  # prepared
     return Question(
@@ -48,10 +48,10 @@ def _question(call: ToolCall, kept: RunState, kind: Kind, text: str) -> Question
         arguments=call.arguments,
         reasoning=call.reasoning,
         text=text,
-        policy=policy_of(tool, kept.rules),
-        requested_at=kept.clock(),
+        policy=policy_of(tool, state.rules),
+        requested_at=state.clock(),
         check_arguments=lambda arguments: fit_arguments(tool, arguments),
-        principal=kept.principal,
+        principal=state.principal,
         instance=call.instance,
         round=call.unknown_outcomes,
     )

@@ -45,21 +45,21 @@ _AS_JSON = "Answer with JSON alone, valid against this JSON Schema:\n"
 class Latent:
     """The answering of one call."""
 
-    def __init__(self, call: ToolCall, agent: Agent, kept: RunState) -> None:
+    def __init__(self, call: ToolCall, agent: Agent, state: RunState) -> None:
         assert call.tool is not None  # it was opened
         self._call_id = call.id
         self._tool = call.tool
-        self._log = Log(kept.clock)
+        self._log = Log(state.clock)
         self._ask = Ask(
             model=agent.model,
-            instructions=_instructions(agent, kept.skill, call.tool),
+            instructions=_instructions(agent, state.skill, call.tool),
             tool_choice="none",
             output=call.tool.output,
         )
         self.requests = 0
-        for message in scopes.transcript(call, kept):
+        for message in scopes.transcript(call, state):
             self._say(ChatMessage(role=message.role, content=message.content))
-        self._say(ChatMessage(role="user", content=_question(call, call.tool, kept)))
+        self._say(ChatMessage(role="user", content=_question(call, call.tool, state)))
 
     def pointer(self, turn: int) -> ConversationPointer:
         """The next request: all that stands in its log."""
@@ -107,8 +107,8 @@ def _instructions(agent: Agent, skill: str | None, tool: Tool) -> str:
     return "\n\n".join(note for note in notes if note)
 
 
-def _question(call: ToolCall, tool: Tool, kept: RunState) -> str:
-    seen = scopes.values(call, call.visible_data or kept.data)
+def _question(call: ToolCall, tool: Tool, state: RunState) -> str:
+    seen = scopes.values(call, call.visible_data or state.data)
     lines = [
         f"Tool: {tool.name}",
         f"What it does: {tool.description}" if tool.description else "",

@@ -24,12 +24,12 @@ _FOR_ALL = "The current state (†state) of every instance, for your information
 _OWN = "The state that each instance has of its own, over what every instance has:"
 
 
-def tail(kept: RunState, plan: str | None = None) -> str | None:
+def tail(run_state: RunState, plan: str | None = None) -> str | None:
     """The current state and how a plan stands, as they stand behind the conversation; None where
     there is neither."""
-    shared = shown_state(kept)
-    instances = kept.data.instances()
-    own = {name: state for name in instances if (state := shown_state(kept, name))}
+    shared = shown_state(run_state)
+    instances = run_state.data.instances()
+    own = {name: state for name in instances if (state := shown_state(run_state, name))}
     notes = []
     if shared:
         heading = _FOR_ALL if instances else _STATE
@@ -41,11 +41,11 @@ def tail(kept: RunState, plan: str | None = None) -> str | None:
     return "\n\n".join(notes) or None
 
 
-def shown_state(kept: RunState, instance: str | None = None) -> Any:
+def shown_state(run_state: RunState, instance: str | None = None) -> Any:
     """The state for all, or what an instance has of its own, as the model is shown it."""
     place = Path("state", (), instance)
-    state = kept.data.own(place.kind, instance)
-    return None if state is MISSING or not state else kept.redactions.shown(state, place)
+    state = run_state.data.own(place.kind, instance)
+    return None if state is MISSING or not state else run_state.redactions.shown(state, place)
 
 
 def _shares(states: Mapping[str, Any]) -> str:

@@ -15,8 +15,8 @@ class ToolChoiceState:
     """The tool choice of one run. `settled_after` are the turns that were taken when it was settled
     which skill the run has."""
 
-    def __init__(self, kept: RunState, agent: Agent, wanted: ToolChoice) -> None:
-        self._kept = kept
+    def __init__(self, state: RunState, agent: Agent, wanted: ToolChoice) -> None:
+        self._state = state
         self._agent = agent
         self.wanted = wanted
         self.settled_after = 0
@@ -24,7 +24,7 @@ class ToolChoiceState:
     @property
     def choosing(self) -> bool:
         """Whether the model is to choose a skill before anything else."""
-        return bool(self._agent.skills) and self._kept.skill is None
+        return bool(self._agent.skills) and self._state.skill is None
 
     @property
     def may_call(self) -> bool:
@@ -35,7 +35,7 @@ class ToolChoiceState:
     def demands_call(self, offers: Sequence[ToolOffer]) -> bool:
         """Whether this turn, the first with its skill, had to make a call."""
         forced = self.wanted == "required" or isinstance(self.wanted, Forced)
-        first = self._kept.meter.turns == self.settled_after + 1
+        first = self._state.meter.turns == self.settled_after + 1
         return forced and first and bool(offers)
 
     def settle(self, turns: int, offers: Sequence[ToolOffer]) -> str | None:
@@ -52,5 +52,5 @@ class ToolChoiceState:
         """What holds for the next request."""
         if self.choosing:
             return "required"
-        first = self._kept.meter.turns == self.settled_after
+        first = self._state.meter.turns == self.settled_after
         return self.wanted if first or self.wanted == "none" else "auto"

@@ -74,7 +74,7 @@ def written_to(output: OutputPath) -> str:
     return " || ".join([result, *map(str, output.error)])
 
 
-def check_known(call: ToolCall, kept: RunState) -> None:
+def check_known(call: ToolCall, state: RunState) -> None:
     """See that the arguments of a call that waits fit its tool, as far as they are known. Where
     hooks mend what does not fit, nothing is.
 
@@ -82,7 +82,7 @@ def check_known(call: ToolCall, kept: RunState) -> None:
         InvalidArguments: they do not.
     """
     assert call.tool is not None  # prepared
-    if activities(call, kept.rules, "repair"):
+    if activities(call, state.rules, "repair"):
         return
     parameters = call.tool.parameters
     unknown = [name for name, value in call.raw_arguments.items() if refers(value)]
@@ -90,7 +90,7 @@ def check_known(call: ToolCall, kept: RunState) -> None:
 
 
 def vain(
-    turn: Turn, calls: Sequence[ToolCall], kept: RunState, gone: Callable[[ToolCall], bool]
+    turn: Turn, calls: Sequence[ToolCall], state: RunState, gone: Callable[[ToolCall], bool]
 ) -> dict[ToolCall, Refusal]:
     """The waiting calls of a turn that can never be carried out without those that are `gone`, and
     why; with those, in turn, that need them."""
@@ -103,20 +103,20 @@ def vain(
         call: refusal
         for index, call in enumerate(calls)
         if call.stage is Stage.PENDING and not lost(call)
-        if (refusal := _vain(call, calls[:index] if turn.sequential else call.sources, kept, lost))
+        if (refusal := _vain(call, calls[:index] if turn.sequential else call.sources, state, lost))
     }:
         found |= more
     return found
 
 
 def _vain(
-    call: ToolCall, before: Sequence[ToolCall], kept: RunState, gone: Callable[[ToolCall], bool]
+    call: ToolCall, before: Sequence[ToolCall], state: RunState, gone: Callable[[ToolCall], bool]
 ) -> Refusal | None:
     try:
-        check_after(call, kept, [other for other in before if not gone(other)])
+        check_after(call, state, [other for other in before if not gone(other)])
     except Refusal as refusal:
         return refusal
-    why = hopeless(call, kept.data, gone)
+    why = hopeless(call, state.data, gone)
     return None if why is None else Refusal(ErrorCode.UNRESOLVED_REFERENCE, why)
 
 
@@ -130,12 +130,12 @@ class Edit:
     def __init__(
         self,
         turn: Turn,
-        kept: RunState,
+        state: RunState,
         now: dict[str, Any],
         edited: dict[str, Any],
     ) -> None:
         self._turn = turn
-        self._kept = kept
+        self._state = state
         self._given = _given(turn, Plan.model_validate(now), _plan(edited))
         self._trial = self._tried()
         self._check()
@@ -164,10 +164,10 @@ class Edit:
     def _check(self) -> None:
         for call in self._staying():
             if call.stage is Stage.PENDING:
-                _check_edited(call, self._kept)
+                _check_edited(call, self._state)
         for call, circle in circles(self._staying(), references=False).items():
             raise InvalidArguments(f"{call.id}: the references go in a circle: {circle}")
-        found = vain(self._turn, self._trial, self._kept, self._is_gone)
+        found = vain(self._turn, self._trial, self._state, self._is_gone)
         if found:
             lost = "; ".join(f"{call.id}: {refusal}" for call, refusal in found.items())
             also = ", ".join(call.id for call in found)
@@ -219,10 +219,10 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
         raise InvalidArguments(f"{call.id}: {error}") from None
 
 
-def _check_edited(call: ToolCall, kept: RunState) -> None:
+def _check_edited(call: ToolCall, state: RunState) -> None:
     try:
         check_reads(call)
-        check_known(call, kept)
+        check_known(call, state)
     except (Refusal, InvalidArguments) as error:
         raise InvalidArguments(f"{call.id}: {error}") from None
 

@@ -81,8 +81,8 @@ _HOW = (
 class Planning:
     """The plans of one run, one after the other."""
 
-    def __init__(self, kept: RunState, calls: CallLifecycle) -> None:
-        self._kept = kept
+    def __init__(self, state: RunState, calls: CallLifecycle) -> None:
+        self._state = state
         self._calls = calls
         self._question: Question | None = None
         # The calls of the plan that was approved last, as it stands now.
@@ -96,7 +96,7 @@ class Planning:
             call.planned = True
             if call.stage in (Stage.PROPOSED, Stage.PENDING):
                 self._check(call)
-        for call, refusal in vain(turn, turn.calls, self._kept, _is_refused).items():
+        for call, refusal in vain(turn, turn.calls, self._state, _is_refused).items():
             self._refuse([call], refusal.error.code, refusal.error.message)
 
     def ask(self, turn: Turn) -> Question | None:
@@ -105,7 +105,7 @@ class Planning:
         if not calls or turn.stopped is not None or self._take_up(calls):
             return None
         self.lapse()
-        if not self._kept.asks_people:
+        if not self._state.asks_people:
             self._refuse(calls, ErrorCode.DENIED, _UNASKED)
             return None
         self._question = question = self._question_on(turn, calls)
@@ -127,14 +127,14 @@ class Planning:
             case Expired():
                 self._expire(calls, question)
             case _:
-                self._kept.pending.withdraw(question)
+                self._state.pending.withdraw(question)
 
     def hold_back(self, calls: Sequence[ToolCall]) -> None:
         """End the calls among these that are not begun, because of a message: what was approved of
         them is left of the plan."""
         calls = [call for call in calls if call.stage is not Stage.ENDED]
         approved = [call for call in calls if call in self._approved]
-        self._held = keys_of(approved, self._kept.data, self._held)
+        self._held = keys_of(approved, self._state.data, self._held)
         for call in calls:
             if call.stage is Stage.WAITING:
                 self._calls.give_up(call, HELD_BACK)
@@ -168,9 +168,9 @@ class Planning:
     def _check(self, call: ToolCall) -> None:
         """Refuse a call whose principal may not make it, or whose arguments do not fit."""
         try:
-            check_scopes(call, self._kept)
+            check_scopes(call, self._state)
             if call.stage is Stage.PENDING:
-                check_known(call, self._kept)
+                check_known(call, self._state)
         except Refusal as refusal:
             self._refuse([call], refusal.error.code, refusal.error.message)
         except InvalidArguments as error:
@@ -179,7 +179,7 @@ class Planning:
     def _take_up(self, calls: Sequence[ToolCall]) -> bool:
         """Go on with calls that are all left of the approved plan; whether they are."""
         left, taken = self._left(), dict[ToolCall, ToolCall]()
-        for call, key in keys_of(calls, self._kept.data).items():
+        for call, key in keys_of(calls, self._state.data).items():
             old = next((old for old in left if self._held[old] == key and old not in taken), None)
             if old is None:
                 return False
@@ -205,27 +205,27 @@ class Planning:
             reasoning=None,
             text=_text(turn),
             policy=strictest([self._policy(call) for call in calls]),
-            requested_at=self._kept.clock(),
+            requested_at=self._state.clock(),
             check_arguments=lambda edited: Edit(
-                turn, self._kept, question.arguments, edited
+                turn, self._state, question.arguments, edited
             ).to_json(),
-            principal=self._kept.principal,
+            principal=self._state.principal,
         )
         return question
 
     def _policy(self, call: ToolCall) -> ApprovalPolicy:
         """The policy that a call would be asked about under; the agent's own, where nobody would be
         asked."""
-        kept, tool = self._kept, call.tool
+        state, tool = self._state, call.tool
         assert tool is not None  # it stands in a plan
-        policy = policy_of(tool, kept.rules)
+        policy = policy_of(tool, state.rules)
         asks = (
             required_by(tool, policy)
             if call.stage is Stage.PENDING
             else needs_person(tool, policy, call.arguments)
         )
-        free = call.name in kept.rules.approval.auto or kept.pending.remembers(call.name)
-        return policy if asks and not free else kept.rules.approval.over(APPROVAL_DEFAULTS)
+        free = call.name in state.rules.approval.auto or state.pending.remembers(call.name)
+        return policy if asks and not free else state.rules.approval.over(APPROVAL_DEFAULTS)
 
     def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
         """Strike out what is not in the approved plan, and take over what was changed."""
@@ -241,15 +241,15 @@ class Planning:
 
     def _approve(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._approved = dict.fromkeys(calls)
-        by, kept = question.agreed(), self._kept
+        by, state = question.agreed(), self._state
         for call in live(calls):
             assert call.tool is not None  # it stands in a plan
-            policy = policy_of(call.tool, kept.rules)
+            policy = policy_of(call.tool, state.rules)
             unsigned = policy.signed and call.stage is Stage.PENDING and refers(call.raw_arguments)
-            call.covered_by_plan = not unsigned and satisfied(policy, by, kept.principal)
+            call.covered_by_plan = not unsigned and satisfied(policy, by, state.principal)
 
     def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
-        self._kept.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
+        self._state.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
         if question.policy.on_timeout == "approve":
             self._approved = dict.fromkeys(calls)
             for call in calls:
@@ -258,12 +258,12 @@ class Planning:
         message = "nobody decided on the plan in time"
         self._refuse(calls, ErrorCode.APPROVAL_TIMEOUT, message)
         if question.policy.on_timeout == "fail":
-            self._kept.ended_with = message
+            self._state.ended_with = message
 
     def _refuse(self, calls: Sequence[ToolCall], code: ErrorCode, message: str) -> None:
         for call in calls:
             call.end(refused(code, message))
-            uncount(call, self._kept)
+            uncount(call, self._state)
 
     def _stands(self, call: ToolCall) -> str:
         """A call of the approved plan and what became of it, in a line."""
