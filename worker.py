@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != ROOT]
 
-from holdfast.hosting.shutdown import leave  # noqa: E402
+from holdfast.hosting.process_exit import exit_process  # noqa: E402
 from holdfast.hosting.worker import main  # noqa: E402
 
 if __name__ == "__main__":
-    leave(main())
+    exit_process(main())

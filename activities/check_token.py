@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from holdfast.runtime.identity.jws import BadToken, Jws
-from holdfast.runtime.identity.key_sets import Keys, MissingKeys
+from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
+from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.public_keys import PublicKey
 from holdfast.runtime.identity.token_claims import decision_claims, principal_claims
 from holdfast.schemas import names
@@ -43,7 +43,7 @@ _WHY: dict[type[exceptions.PyJWTError], str] = {
 class CheckToken:
     """Checks tokens with the key sets of one worker."""
 
-    def __init__(self, sets: Sequence[Keys]) -> None:
+    def __init__(self, sets: Sequence[LiveKeySet]) -> None:
         self._sets = sets
 
     @activity.defn(name=names.CHECK_TOKEN)
@@ -64,14 +64,14 @@ class CheckToken:
             return await self._claims(TokenCheck.read(check))
         except ValidationError:
             raise _refusal("this worker does not know how to check such a token") from None
-        except BadToken as error:
+        except InvalidTokenError as error:
             raise _refusal(str(error)) from None
-        except MissingKeys as error:
+        except KeysUnavailableError as error:
             said = f"the key set `{error}` cannot be had now: the worker's log says why"
             raise ApplicationError(said, type=names.KEYS_UNAVAILABLE) from None
 
     async def _claims(self, check: TokenCheck) -> dict[str, Any]:
-        token = Jws.read(check.token)
+        token = SignedToken.read(check.token)
         settings = await signed_for(token, self._sets, USES[check.purpose])
         if check.purpose == "principal":
             return principal_claims(token)
@@ -81,7 +81,7 @@ class CheckToken:
         return claims.to_json()
 
 
-async def signed_for(token: Jws, sets: Sequence[Keys], use: Use) -> KeySet:
+async def signed_for(token: SignedToken, sets: Sequence[LiveKeySet], use: Use) -> KeySet:
     """What is asked of tokens of the key that has signed this one; it says all of that.
 
     Raises:
@@ -90,26 +90,28 @@ async def signed_for(token: Jws, sets: Sequence[Keys], use: Use) -> KeySet:
     """
     fitting = [keys for keys in sets if use in keys.settings.for_]
     if not fitting:
-        raise BadToken(f"this worker has no keys to check {use} with: see its option `--keys`")
+        raise InvalidTokenError(
+            f"this worker has no keys to check {use} with: see its option `--keys`"
+        )
     found: list[tuple[PublicKey, KeySet]] = []
-    missing: list[MissingKeys] = []
+    missing: list[KeysUnavailableError] = []
     for keys in fitting:
         try:
             found += [(key, keys.settings) for key in await keys.current(token.key_id)]
-        except MissingKeys as error:
+        except KeysUnavailableError as error:
             missing.append(error)
-    refusals: list[BadToken] = []
+    refusals: list[InvalidTokenError] = []
     for key, settings in _candidates(token, found):
         try:
             if _is_signed(token, key, settings):
                 return settings
-        except BadToken as error:
+        except InvalidTokenError as error:
             refusals.append(error)
     raise [*refusals, *missing, _unknown(token, [key for key, _ in found])][0]
 
 
 def _candidates(
-    token: Jws, found: Sequence[tuple[PublicKey, KeySet]]
+    token: SignedToken, found: Sequence[tuple[PublicKey, KeySet]]
 ) -> Sequence[tuple[PublicKey, KeySet]]:
     """The keys of the token's algorithm and id; one without an id may be any."""
     fitting = [
@@ -118,11 +120,13 @@ def _candidates(
         if key.algorithm == token.algorithm and (key.id is None or token.key_id in (None, key.id))
     ]
     if len(fitting) > MAX_KEYS_TRIED:
-        raise BadToken(f"more than {MAX_KEYS_TRIED} keys may be the token's: name it with a `kid`")
+        raise InvalidTokenError(
+            f"more than {MAX_KEYS_TRIED} keys may be the token's: name it with a `kid`"
+        )
     return fitting
 
 
-def _is_signed(token: Jws, key: PublicKey, settings: KeySet) -> bool:
+def _is_signed(token: SignedToken, key: PublicKey, settings: KeySet) -> bool:
     try:
         jwt.decode(
             token.text,
@@ -138,20 +142,30 @@ def _is_signed(token: Jws, key: PublicKey, settings: KeySet) -> bool:
     except exceptions.InvalidSignatureError:
         return False
     except exceptions.MissingRequiredClaimError as error:
-        raise BadToken(f"the token does not say `{error.claim}`: sign one that does") from None
+        raise InvalidTokenError(
+            f"the token does not say `{error.claim}`: sign one that does"
+        ) from None
     except exceptions.PyJWTError as error:
-        raise BadToken(_WHY.get(type(error), "the token is none that can be read")) from None
+        raise InvalidTokenError(
+            _WHY.get(type(error), "the token is none that can be read")
+        ) from None
     return True
 
 
-def _unknown(token: Jws, keys: Sequence[PublicKey]) -> BadToken:
+def _unknown(token: SignedToken, keys: Sequence[PublicKey]) -> InvalidTokenError:
     """Why no key of the worker has signed the token."""
     named = [key for key in keys if key.id == token.key_id] if token.key_id else keys
     if not named and all(key.id is not None for key in keys):
-        return BadToken("the token's key (`kid`) is none of this worker's: sign with one that is")
+        return InvalidTokenError(
+            "the token's key (`kid`) is none of this worker's: sign with one that is"
+        )
     if named and all(key.algorithm != token.algorithm for key in named):
-        return BadToken("the token's `alg` is not that of its key: sign with the key's own")
-    return BadToken("the token's signature is wrong: it was changed, or signed with another key")
+        return InvalidTokenError(
+            "the token's `alg` is not that of its key: sign with the key's own"
+        )
+    return InvalidTokenError(
+        "the token's signature is wrong: it was changed, or signed with another key"
+    )
 
 
 def check_groups(said: Sequence[str], allowed: Sequence[str] | None) -> None:
@@ -161,14 +175,18 @@ def check_groups(said: Sequence[str], allowed: Sequence[str] | None) -> None:
         BadToken: it does not.
     """
     if allowed is not None and not set(said) <= set(allowed):
-        raise BadToken("the token's key does not sign for one of its `groups`: leave that out")
+        raise InvalidTokenError(
+            "the token's key does not sign for one of its `groups`: leave that out"
+        )
 
 
 def _check_issued(issued_at: float | None, since: str | None, leeway_seconds: float) -> None:
     if issued_at is None or since is None:
         return
     if issued_at + leeway_seconds < datetime.fromisoformat(since).timestamp():
-        raise BadToken("the token is older than the question (`iat`): look again, and sign anew")
+        raise InvalidTokenError(
+            "the token is older than the question (`iat`): look again, and sign anew"
+        )
 
 
 def _refusal(message: str) -> ApplicationError:

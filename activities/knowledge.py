@@ -19,9 +19,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.ssrf_guard import HiddenError
-from holdfast.catalog.knowledge_tools import MAX_KNOWLEDGE_BYTES, read_knowledge
+from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES, read_knowledge
 from holdfast.providers.model_errors import RETRIED_STATUS, retry_delay
-from holdfast.runtime.addresses import AddressError, Prefix, allowed, shown
+from holdfast.runtime.addresses import AddressError, AddressPrefix, allowed_address, display_address
 from holdfast.runtime.settings_files.file_problems import UnreadableError
 from holdfast.schemas import names
 from holdfast.schemas.errors import ErrorCode
@@ -45,7 +45,7 @@ class FetchKnowledge:
     """Fetches for the agents of one worker: from its catalog, and from what it allows."""
 
     def __init__(
-        self, http: httpx.AsyncClient, folder: Path | None, prefixes: Collection[Prefix]
+        self, http: httpx.AsyncClient, folder: Path | None, prefixes: Collection[AddressPrefix]
     ) -> None:
         self._http = http
         self._folder = folder
@@ -81,19 +81,21 @@ class FetchKnowledge:
 
     async def _url(self, text: str) -> str:
         try:
-            url = allowed(text, self._prefixes)
+            url = allowed_address(text, self._prefixes)
         except AddressError as error:
             raise _error(str(error)) from None
         try:
             async with asyncio.timeout(MAX_FETCH_SECONDS):
                 return await self._fetch(url)
         except TimeoutError:
-            raise _error(f"{shown(url)} took more than {MAX_FETCH_SECONDS} s", again=True) from None
+            raise _error(
+                f"{display_address(url)} took more than {MAX_FETCH_SECONDS} s", again=True
+            ) from None
         except HiddenError as error:
-            raise _error(f"{shown(url)} cannot be read: {error}") from None
+            raise _error(f"{display_address(url)} cannot be read: {error}") from None
         except httpx.HTTPError as error:
             said = str(error) or type(error).__name__
-            raise _error(f"{shown(url)} cannot be read: {said}", again=True) from None
+            raise _error(f"{display_address(url)} cannot be read: {said}", again=True) from None
 
     async def _fetch(self, url: httpx.URL) -> str:
         headers = {
@@ -110,12 +112,12 @@ class FetchKnowledge:
 
 
 def _check_status(response: httpx.Response) -> None:
-    status, where = response.status_code, shown(response.request.url)
+    status, where = response.status_code, display_address(response.request.url)
     if response.is_success:
         return
     if response.is_redirect:
         to = response.next_request
-        moved = f" to {quoted(shown(to.url))}" if to is not None else ""
+        moved = f" to {quoted(display_address(to.url))}" if to is not None else ""
         raise _error(f"{where} has moved{moved}; redirects are not followed: name that address")
     again = status in RETRIED_STATUS or status >= 500
     delay = retry_delay(response.headers, datetime.now(UTC)) if again else None
@@ -125,7 +127,7 @@ def _check_status(response: httpx.Response) -> None:
 
 def _charset_of(response: httpx.Response) -> str:
     """The encoding of the text that the response is."""
-    where = shown(response.request.url)
+    where = display_address(response.request.url)
     said = Message()
     said["content-type"] = response.headers.get("content-type", "application/octet-stream")
     if not _TEXT.fullmatch(said.get_content_type()):
@@ -148,7 +150,7 @@ async def _bytes_of(response: httpx.Response) -> bytes:
     async for chunk in response.aiter_raw():
         read += chunk
         if len(read) > MAX_KNOWLEDGE_BYTES:
-            where = shown(response.request.url)
+            where = display_address(response.request.url)
             raise _error(f"{where} has more than the {MAX_KNOWLEDGE_BYTES} bytes that are read")
     return bytes(read)
 
@@ -157,7 +159,9 @@ def _decoded(data: bytes, charset: str, response: httpx.Response) -> str:
     try:
         return data.decode(charset).removeprefix("\ufeff")
     except UnicodeDecodeError:
-        raise _error(f"{shown(response.request.url)} is not in {charset}, as it says") from None
+        raise _error(
+            f"{display_address(response.request.url)} is not in {charset}, as it says"
+        ) from None
 
 
 def _error(message: str, again: bool = False, delay: timedelta | None = None) -> ApplicationError:

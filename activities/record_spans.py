@@ -37,4 +37,4 @@ class SpanRecorder:
             if span.kind == "run" and said.endpoint in self._models.names:
                 served = self._models.find(said.endpoint)
                 span.attributes["gen_ai.provider.name"] = provider_of(served.target)
-            self._telemetry.record(span, said)
+            self._telemetry.record_span(span, said)

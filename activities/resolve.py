@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from holdfast.catalog.agent_reader import resolve_definition
 from holdfast.catalog.loader import CurrentCatalog
-from holdfast.catalog.tool_reader import tool_of
+from holdfast.catalog.tool_reader import resolve_tool_entry
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
 from holdfast.schemas.agent import Agent, AgentSnapshot, ToolSnapshot, WorkerFacts
@@ -86,7 +86,7 @@ class AgentResolver:
     def _tool_snapshot(self, request: dict[str, Any]) -> ToolSnapshot:
         _check(request, CallRequest)
         try:
-            tool = tool_of(request["tool"], self._shelf.catalog.world)
+            tool = resolve_tool_entry(request["tool"], self._shelf.catalog.definitions)
             if tool.latent or tool.delegate == ANONYMOUS:
                 reason = f"`{tool.name}` is for a model to answer, and a single call asks none"
                 raise InvalidValueError([ValueProblem((), reason, "name a tool with an activity")])
@@ -103,7 +103,7 @@ class AgentResolver:
     def _agent(self, asked: str | dict[str, Any]) -> Agent:
         if isinstance(asked, str):
             return self._named(asked)
-        world = replace(self._shelf.catalog.world, inline=True)
+        world = replace(self._shelf.catalog.definitions, is_inline=True)
         try:
             if asked.get("memory") and "name" not in asked:
                 reason = "memory is kept under the agent's name, and this one has none"

@@ -21,7 +21,7 @@ from urllib.request import getproxies
 import httpx
 
 from holdfast.runtime.addresses import AddressError
-from holdfast.runtime.tls import trusted
+from holdfast.runtime.tls import trusted_certificates
 from holdfast.schemas.phrases import quoted
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -125,11 +125,13 @@ class Pinned(httpx.AsyncBaseTransport):
 def knowledge_client(networks: Collection[Network] = ()) -> httpx.AsyncClient:
     """The client that knowledge is fetched with; besides public addresses, from these networks."""
     limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=0)
-    direct = httpx.AsyncHTTPTransport(verify=trusted(), limits=limits, trust_env=False)
+    direct = httpx.AsyncHTTPTransport(verify=trusted_certificates(), limits=limits, trust_env=False)
     through = {
         pattern: None
         if proxy is None
-        else httpx.AsyncHTTPTransport(verify=trusted(), limits=limits, trust_env=False, proxy=proxy)
+        else httpx.AsyncHTTPTransport(
+            verify=trusted_certificates(), limits=limits, trust_env=False, proxy=proxy
+        )
         for pattern, proxy in proxies_of(getproxies()).items()
     }
     return httpx.AsyncClient(

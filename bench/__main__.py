@@ -8,7 +8,7 @@ from temporalio.client import Client
 
 from bench import cold, comparison, flow, history, inbox, recovery, waiting
 from bench.server import server
-from holdfast.hosting.shutdown import leave
+from holdfast.hosting.process_exit import exit_process
 
 Part = Callable[[], Awaitable[str]]
 
@@ -65,4 +65,4 @@ def chosen() -> list[Part]:
 
 if __name__ == "__main__":
     asyncio.run(main(chosen()))
-    leave(0)
+    exit_process(0)

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from holdfast.hosting.sandbox import sandbox
+from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from holdfast.hosting.temporal import data_converter
 from holdfast.workflows.agent import AgentWorkflow
 
 REPLAYED: dict[str, Any] = {
     "workflows": [AgentWorkflow],
-    "workflow_runner": sandbox(),
+    "workflow_runner": workflow_runner(),
     "data_converter": data_converter,
 }

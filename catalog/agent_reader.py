@@ -5,10 +5,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from holdfast.catalog.agent_tools import Part, add_knowledge, name_faults, part_faults, read_parts
-from holdfast.catalog.bindings import activity_faults, hook_faults, hooks_of
-from holdfast.catalog.registry import DefinitionRegistry
-from holdfast.catalog.tool_reader import approval_faults
+from holdfast.catalog.agent_tools import (
+    ToolPart,
+    add_knowledge,
+    name_problems,
+    part_problems,
+    read_tool_parts,
+)
+from holdfast.catalog.registry import (
+    DefinitionRegistry,
+    activity_problems,
+    hook_bindings,
+    hook_problems,
+)
+from holdfast.catalog.tool_reader import approval_problems
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import (
     BUDGET_DEFAULTS,
@@ -50,10 +60,10 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
     unfit = None if "name" in written else name_fault(name, "name")
     named = {"name": name, **written} if unfit is None else written
     outside = [] if unfit is None else [unfit]
-    parts = read_parts(written, world)
+    parts = read_tool_parts(written, world)
     definition = _validated(named, parts, outside)
     add_knowledge(parts, definition, definition.name or name, world)
-    faults = [*outside, *part_faults(parts), *_faults(definition, parts, world)]
+    faults = [*outside, *part_problems(parts), *_faults(definition, parts, world)]
     if faults:
         raise InvalidValueError(faults)
     agent = _agent(definition, name, parts)
@@ -83,7 +93,7 @@ def _whole_bytes(kept: Lenient) -> int:
 
 
 def _validated(
-    written: dict[str, Any], parts: list[Part], outside: list[ValueProblem]
+    written: dict[str, Any], parts: list[ToolPart], outside: list[ValueProblem]
 ) -> AgentDefinition:
     try:
         return AgentDefinition.model_validate(written, by_alias=True, by_name=False, strict=True)
@@ -92,7 +102,7 @@ def _validated(
         # Of a tool, what it says of itself is more than the model that it was read as.
         lost = [place for part in parts for place in part.lost]
         new = [fault for fault in found if not _is_within(fault.where, lost)]
-        raise InvalidValueError([*outside, *part_faults(parts), *new]) from None
+        raise InvalidValueError([*outside, *part_problems(parts), *new]) from None
 
 
 def _is_within(where: Where, places: list[Where]) -> bool:
@@ -100,7 +110,7 @@ def _is_within(where: Where, places: list[Where]) -> bool:
 
 
 def _faults(
-    definition: AgentDefinition, parts: list[Part], world: DefinitionRegistry
+    definition: AgentDefinition, parts: list[ToolPart], world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
     endpoint = definition.model.endpoint
     if world.endpoints is not None and endpoint not in world.endpoints:
@@ -110,10 +120,10 @@ def _faults(
         schema = getattr(definition, key)
         if schema is not None:
             yield from (fault.under(key) for fault in schema_problems(schema))
-    yield from (fault.under("approval") for fault in approval_faults(definition.approval))
-    yield from hook_faults(definition, world)
+    yield from (fault.under("approval") for fault in approval_problems(definition.approval))
+    yield from hook_problems(definition, world)
     yield from _skill_faults(definition, world)
-    yield from name_faults(definition, parts)
+    yield from name_problems(definition, parts)
 
 
 def _skill_faults(definition: AgentDefinition, world: DefinitionRegistry) -> Iterator[ValueProblem]:
@@ -130,14 +140,14 @@ def _work_faults(skill: SkillDefinition, world: DefinitionRegistry) -> Iterator[
     """What is wrong with the activity that does the whole work of a skill."""
     if skill.activity is None:
         return
-    yield from (fault.under("activity") for fault in activity_faults(skill.activity, world))
+    yield from (fault.under("activity") for fault in activity_problems(skill.activity, world))
     for key in FOR_A_MODEL:
         if key in skill.model_fields_set:
             reason = "an activity does the work of this skill, and no model is asked"
             yield ValueProblem((key,), reason, "leave it out, or leave out `activity`")
 
 
-def _agent(definition: AgentDefinition, name: str, parts: list[Part]) -> Agent:
+def _agent(definition: AgentDefinition, name: str, parts: list[ToolPart]) -> Agent:
     own, *skills = parts
     return Agent(
         name=definition.name or name,
@@ -149,7 +159,7 @@ def _agent(definition: AgentDefinition, name: str, parts: list[Part]) -> Agent:
         skills=[
             _skill(written, part) for written, part in zip(definition.skills, skills, strict=True)
         ],
-        hooks=hooks_of(definition),
+        hooks=hook_bindings(definition),
         plan=definition.plan,
         input=definition.input,
         output=definition.output,
@@ -164,7 +174,7 @@ def _agent(definition: AgentDefinition, name: str, parts: list[Part]) -> Agent:
     )
 
 
-def _skill(written: SkillDefinition, part: Part) -> Skill:
+def _skill(written: SkillDefinition, part: ToolPart) -> Skill:
     return Skill(
         name=written.name,
         description=written.description,

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.catalog.knowledge_tools import knowledge_tool
-from holdfast.catalog.memory_tools import memory_tools
+from holdfast.catalog.builtin_tools import knowledge_tool, memory_tools
 from holdfast.catalog.registry import DefinitionRegistry
-from holdfast.catalog.tool_reader import reserved_faults, tool_of
+from holdfast.catalog.tool_reader import reserved_name_problems, resolve_tool_entry
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import AgentDefinition, Forced, SkillDefinition
 from holdfast.schemas.phrases import nearest
@@ -22,14 +21,14 @@ from holdfast.validation.problems import ValueProblem, Where
 
 
 @dataclass
-class Part:
+class ToolPart:
     """The agent itself, or the skill that stands at `where`, beside the agent's own part.
 
     `places` are where its tools stand, one for one; `lost` are those of tools that do not load.
     """
 
     where: Where = ()
-    beside: "Part | None" = None
+    beside: "ToolPart | None" = None
     tools: list[Tool] = field(default_factory=list)
     places: list[Where] = field(default_factory=list)
     faults: list[ValueProblem] = field(default_factory=list)
@@ -46,20 +45,20 @@ class Part:
         self.lost.append((*self.where, *place))
 
 
-def read_parts(written: dict[str, Any], world: DefinitionRegistry) -> list[Part]:
+def read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list[ToolPart]:
     """The tools of an agent as it is written, its own first, then those of each of its skills."""
-    own = Part()
+    own = ToolPart()
     parts = [own]
     _read_tools(own, written, world)
     skills = written.get("skills")
     for n, skill in enumerate(skills if isinstance(skills, list) else []):
-        parts.append(Part(("skills", n), own))
+        parts.append(ToolPart(("skills", n), own))
         _read_tools(parts[-1], skill if isinstance(skill, dict) else {}, world)
     return parts
 
 
 def add_knowledge(
-    parts: list[Part], definition: AgentDefinition, name: str, world: DefinitionRegistry
+    parts: list[ToolPart], definition: AgentDefinition, name: str, world: DefinitionRegistry
 ) -> None:
     """Add the knowledge of the agent and of its skills, and the agent's memory, as tools."""
     holders: list[AgentDefinition | SkillDefinition] = [definition, *definition.skills]
@@ -73,19 +72,19 @@ def add_knowledge(
         parts[0].take(tool, "memory")
 
 
-def part_faults(parts: list[Part]) -> Iterator[ValueProblem]:
+def part_problems(parts: list[ToolPart]) -> Iterator[ValueProblem]:
     """What is missing from the parts, and what a run would have twice."""
     for part in parts:
         yield from part.faults
         seen = set() if part.beside is None else {tool.name for tool in part.beside.tools}
         for tool, where in zip(part.tools, part.places, strict=True):
-            yield from (fault.under(*where) for fault in reserved_faults(tool.name))
+            yield from (fault.under(*where) for fault in reserved_name_problems(tool.name))
             if tool.name in seen:
                 yield ValueProblem(where, f"it has `{tool.name}` twice", "keep one of them")
             seen.add(tool.name)
 
 
-def name_faults(definition: AgentDefinition, parts: list[Part]) -> Iterator[ValueProblem]:
+def name_problems(definition: AgentDefinition, parts: list[ToolPart]) -> Iterator[ValueProblem]:
     """Tools that are named, and that the agent lacks. Where some are lost, nobody knows."""
     if not any(part.lost for part in parts):
         known = [tool.name for part in parts for tool in part.tools]
@@ -95,11 +94,11 @@ def name_faults(definition: AgentDefinition, parts: list[Part]) -> Iterator[Valu
             yield from _after_faults(part, [tool.name for each in runs for tool in each.tools])
 
 
-def _read_tools(part: Part, written: dict[str, Any], world: DefinitionRegistry) -> None:
+def _read_tools(part: ToolPart, written: dict[str, Any], world: DefinitionRegistry) -> None:
     tools = written.get("tools")
     for n, entry in enumerate(tools if isinstance(tools, list) else []):
         try:
-            part.take(tool_of(entry, world), "tools", n)
+            part.take(resolve_tool_entry(entry, world), "tools", n)
         except InvalidValueError as refused:
             part.lack(refused, "tools", n)
 
@@ -115,7 +114,7 @@ def _agents_name_faults(definition: AgentDefinition, known: list[str]) -> Iterat
             yield ValueProblem(("approval", "auto"), reason, nearest(name, known, "it has none"))
 
 
-def _after_faults(part: Part, known: list[str]) -> Iterator[ValueProblem]:
+def _after_faults(part: ToolPart, known: list[str]) -> Iterator[ValueProblem]:
     """What a tool waits for in vain. An agent's own may wait for one of a skill."""
     who = "agent" if part.beside is None else "skill"
     for tool, where in zip(part.tools, part.places, strict=True):

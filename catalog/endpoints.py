@@ -26,7 +26,7 @@ from holdfast.providers.transport.http import Format, HttpProvider
 from holdfast.providers.transport.target import Target
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
-from holdfast.runtime.tls import trusted
+from holdfast.runtime.tls import trusted_certificates
 from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
 from holdfast.validation.problems import ValueProblem, problems_of
 
@@ -86,7 +86,7 @@ class ModelEndpoints:
         """The names of the endpoints, in order."""
         return sorted(self._served)
 
-    def limits(self) -> dict[str, int | None]:
+    def request_limits(self) -> dict[str, int | None]:
         """Of each endpoint, in order, how many requests it takes a minute; None: any number."""
         return {
             name: self._served[name].target.endpoint.max_requests_per_minute for name in self.names
@@ -129,7 +129,7 @@ def http_client() -> httpx.AsyncClient:
         keepalive_expiry=KEPT_SECONDS,
     )
     no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
-    return httpx.AsyncClient(verify=trusted(), limits=limits, cookies=no_cookies)
+    return httpx.AsyncClient(verify=trusted_certificates(), limits=limits, cookies=no_cookies)
 
 
 def load_models(

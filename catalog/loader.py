@@ -15,15 +15,15 @@ from holdfast.catalog.catalog_files import (
     AGENTS,
     TOOL_SUFFIXES,
     TOOLS,
-    UnlistedError,
-    listed,
+    UnlistableFolderError,
+    list_files,
+    unread_file_problems,
 )
 from holdfast.catalog.module_import import ImportFailedError
 from holdfast.catalog.python_module import PythonActivity, read_module
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import resolve_tool
-from holdfast.catalog.unread_files import mislaid
-from holdfast.runtime.addresses import Prefix
+from holdfast.runtime.addresses import AddressPrefix
 from holdfast.runtime.settings_files.file_problems import (
     FileProblem,
     InvalidValueError,
@@ -48,27 +48,27 @@ class CatalogError(Exception):
 class Catalog:
     """Tools and agents by name, and what the Python modules had when they were imported."""
 
-    world: DefinitionRegistry
+    definitions: DefinitionRegistry
     agents: dict[str, Agent] = field(default_factory=dict)
-    imported: tuple[PythonActivity, ...] = ()
+    python_activities: tuple[PythonActivity, ...] = ()
 
     @property
     def activities(self) -> list[Callable[..., Any]]:
         """The activities of the Python modules, to be registered."""
-        return [each.run for each in self.imported]
+        return [each.run for each in self.python_activities]
 
     @property
-    def unbound(self) -> list[PythonActivity]:
+    def unbound_activities(self) -> list[PythonActivity]:
         """The activities that are no tools, and that no tool, hook or skill names."""
         bound = {binding.type for binding in self._bindings() if binding is not None}
-        return [each for each in self.imported if each.name not in bound]
+        return [each for each in self.python_activities if each.name not in bound]
 
     def _bindings(self) -> Iterator[ActivityBinding | None]:
         """What tools, hooks and skills name."""
         agents = self.agents.values()
         skills = [skill for agent in agents for skill in agent.skills]
         tools = [
-            *self.world.tools.values(),
+            *self.definitions.tools.values(),
             *(tool for agent in agents for tool in agent.tools),
             *(tool for skill in skills for tool in skill.tools),
         ]
@@ -91,7 +91,7 @@ def load_catalog(
     *,
     endpoints: Collection[str] | None = (),
     task_queue: str = names.TASK_QUEUE,
-    knowledge_urls: Collection[Prefix] = (),
+    knowledge_urls: Collection[AddressPrefix] = (),
 ) -> Catalog:
     """Load a folder's tools and agents, and the tools of Python modules.
 
@@ -117,7 +117,7 @@ def load_catalog(
     return loading.catalog(folder)
 
 
-def load_again(catalog: Catalog, folder: Path) -> Catalog:
+def reload_catalog(catalog: Catalog, folder: Path) -> Catalog:
     """Load a folder anew, over the Python modules that the catalog was loaded with.
 
     These are not imported again: their activities are registered, and two of one would be at odds.
@@ -125,8 +125,8 @@ def load_again(catalog: Catalog, folder: Path) -> Catalog:
     Raises:
         CatalogError: something does not load.
     """
-    loading = _Loading(catalog.world)
-    loading.imported(catalog.imported)
+    loading = _Loading(catalog.definitions)
+    loading.imported(catalog.python_activities)
     return loading.catalog(folder)
 
 
@@ -136,7 +136,7 @@ class _Loading:
     def __init__(self, world: DefinitionRegistry) -> None:
         self._tools: dict[str, Tool] = {}
         self._broken: set[str] = set()
-        self.world = replace(world, tools=self._tools, broken=self._broken, agents=None)
+        self.world = replace(world, tools=self._tools, broken_tools=self._broken, agents=None)
         self.activities: dict[str, PythonActivity] = {}
         self.agents: dict[str, Agent] = {}
         self.problems: list[FileProblem] = []
@@ -164,7 +164,7 @@ class _Loading:
         for found in activities:
             self._add_activity(found)
         self.world = replace(
-            self.world, activities=frozenset(self.activities), guessing=bool(self.problems)
+            self.world, activities=frozenset(self.activities), is_incomplete=bool(self.problems)
         )
         for found in self.activities.values():
             if found.is_tool:
@@ -175,7 +175,7 @@ class _Loading:
         problems = len(self.problems)
         tools = self._files(folder / TOOLS, TOOL_SUFFIXES)
         agents = self._files(folder / AGENTS, AGENT_SUFFIXES)
-        lost = list(mislaid(folder))
+        lost = list(unread_file_problems(folder))
         self.problems.extend(lost)
         if tools is None and agents is None and not lost:
             mend = "make one of them, or name another folder with `--catalog`"
@@ -191,8 +191,8 @@ class _Loading:
 
     def _files(self, folder: Path, suffixes: tuple[str, ...]) -> list[Path] | None:
         try:
-            found = listed(folder, suffixes)
-        except UnlistedError as error:
+            found = list_files(folder, suffixes)
+        except UnlistableFolderError as error:
             self._problem(folder, error.reason, error.mend)
             return []
         return None if found is None else [Path(path) for path in found]
@@ -219,7 +219,7 @@ class _Loading:
             self._add_tool(source, stem)
             return
         for n in range(len(source.value)):
-            self._add_tool(source.inside(n), None)
+            self._add_tool(source.child(n), None)
 
     def _add_tool(self, source: Source, name: str | None) -> None:
         try:
@@ -245,7 +245,11 @@ class _Loading:
 
     def _is_free(self, kind: str, name: str, source: Source) -> bool:
         first = self._places.setdefault((kind, name), source)
-        if (first.file, first.base, first.line()) == (source.file, source.base, source.line()):
+        if (first.file, first.base_path, first.line()) == (
+            source.file,
+            source.base_path,
+            source.line(),
+        ):
             return True
         reason = f"the {kind} name `{name}` is taken by {first.file}:{first.line()}"
         self.problems.append(

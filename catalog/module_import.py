@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from holdfast.runtime.settings_files.file_problems import FileProblem
-from holdfast.runtime.settings_files.source import path_mend
+from holdfast.runtime.settings_files.source import path_suggestion
 from holdfast.schemas.base import format_duration
 
 MAX_MESSAGE_CHARS = 300
@@ -85,16 +85,18 @@ def _import_problem(name: str, error: BaseException) -> FileProblem:
             name, None, "there is no such module", "check the name, and where it is run"
         )
     if isinstance(error, FileNotFoundError) and not error.errno:
-        return FileProblem(name, None, "there is no such file", path_mend(Path(name)))
-    theirs = their_frame(traceback.extract_tb(error.__traceback__))
+        return FileProblem(name, None, "there is no such file", path_suggestion(Path(name)))
+    theirs = user_frame(traceback.extract_tb(error.__traceback__))
     if theirs is None:
         return FileProblem(name, None, reason, "mend the module")
     return FileProblem(theirs.filename, theirs.lineno, reason, "mend it there")
 
 
-def stuck(stack: Iterable[traceback.FrameSummary], timeout: timedelta) -> FileProblem:
+def stuck_import_problem(
+    stack: Iterable[traceback.FrameSummary], timeout: timedelta
+) -> FileProblem:
     """Where an import is that has taken longer than it may."""
-    theirs = their_frame(stack)
+    theirs = user_frame(stack)
     reason = f"loading has not ended in {format_duration(timeout)}"
     if theirs is None:
         return FileProblem("holdfast", None, reason, "give it more time with `--timeout`")
@@ -102,7 +104,7 @@ def stuck(stack: Iterable[traceback.FrameSummary], timeout: timedelta) -> FilePr
     return FileProblem(theirs.filename, theirs.lineno, f"{reason}: it stands here", mend)
 
 
-def their_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSummary | None:
+def user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSummary | None:
     """The line of the user's module that is being carried out: the first after our own."""
     imported = dropwhile(lambda frame: frame.filename != __file__, frames)
     theirs = (

@@ -30,14 +30,14 @@ class NormalizedTool:
     moved: dict[str, Where] = field(default_factory=dict)
     faults: list[ValueProblem] = field(default_factory=list)
 
-    def told(self, fault: ValueProblem) -> ValueProblem:
+    def at_source(self, fault: ValueProblem) -> ValueProblem:
         """The fault, by the place where the value was written."""
         if fault.where and fault.where[0] in self.moved:
             return replace(fault, where=(*self.moved[str(fault.where[0])], *fault.where[1:]))
         return fault
 
 
-def fold(written: Any) -> NormalizedTool:
+def normalize_tool(written: Any) -> NormalizedTool:
     """Fold a tool as it is written.
 
     Raises:

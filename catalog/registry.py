@@ -1,23 +1,35 @@
 """What tools and agents may name: what the worker has that they are for."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.runtime.addresses import Prefix
-from holdfast.schemas.tool import Tool
+from holdfast.runtime.addresses import AddressPrefix
+from holdfast.schemas import names
+from holdfast.schemas.agent import AgentDefinition
+from holdfast.schemas.phrases import nearest
+from holdfast.schemas.tool import (
+    NOT_FOR_HOOKS,
+    ActivityBinding,
+    ActivityRef,
+    Hooks,
+    Tool,
+    ToolDefinition,
+    binding_of,
+)
+from holdfast.validation.problems import ValueProblem, Where
 
 
 @dataclass(frozen=True)
 class DefinitionRegistry:
-    """What this worker has.
+    """The definitions that tools and agents may refer to.
 
-    While a catalog loads, `broken` are the tools that did not, and `guessing` says that activities
-    and tools are missing because a module could not be read: neither is a fault of those who name
-    them. Where the endpoints or the agents' names could not be read, they are None.
+    While a catalog loads, `broken_tools` are those that do not load, and `is_incomplete` is true if
+    a module could not be imported, so that its activities and tools are missing: a reference to
+    either is no error of its own. `endpoints` and `agents` are None where they could not be read.
 
     `folder` is the catalog's; `knowledge_urls` are the addresses that the worker may fetch from.
-    `inline` says that what names these is written in a run's request, by whoever starts it.
+    `is_inline` is true where the referring definition comes with a run's request.
     """
 
     task_queue: str
@@ -25,8 +37,60 @@ class DefinitionRegistry:
     endpoints: Collection[str] | None = ()
     agents: Collection[str] | None = ()
     tools: Mapping[str, Tool] = field(default_factory=dict)
-    broken: Collection[str] = ()
-    guessing: bool = False
+    broken_tools: Collection[str] = ()
+    is_incomplete: bool = False
     folder: Path | None = None
-    knowledge_urls: Collection[Prefix] = ()
-    inline: bool = False
+    knowledge_urls: Collection[AddressPrefix] = ()
+    is_inline: bool = False
+
+
+def activity_problems(written: ActivityRef, world: DefinitionRegistry) -> Iterator[ValueProblem]:
+    """What keeps an activity from carrying out calls, or the work of a skill."""
+    yield from _presence_faults(written, world)
+    binding = binding_of(written)
+    if binding.local and binding.task_queue is not None:
+        mend = "leave out `taskQueue`, or `local`"
+        yield ValueProblem(("local",), "a local activity runs on the run's own worker", mend)
+
+
+def hook_problems(
+    definition: ToolDefinition | AgentDefinition, world: DefinitionRegistry
+) -> Iterator[ValueProblem]:
+    """What keeps its hooks from being asked."""
+    for name, written in _hooks(definition):
+        for fault in (*_presence_faults(written, world), *_use_faults(written)):
+            yield fault.under(f"_{name}")
+
+
+def hook_bindings(definition: ToolDefinition | AgentDefinition) -> Hooks:
+    """Its hooks, with their options."""
+    return Hooks(**{name: binding_of(written) for name, written in _hooks(definition)})
+
+
+def _hooks(definition: ToolDefinition | AgentDefinition) -> Iterator[tuple[str, ActivityRef]]:
+    for name in Hooks.model_fields:
+        written = getattr(definition, name)
+        if written is not None:
+            yield name, written
+
+
+def _use_faults(written: ActivityRef) -> Iterator[ValueProblem]:
+    """What is for activities that carry calls out, and says nothing of one that is a hook."""
+    said = written.model_fields_set if isinstance(written, ActivityBinding) else ()
+    for key in NOT_FOR_HOOKS:
+        if key in said:
+            yield ValueProblem((key,), "hooks are all asked in one way", "leave it out")
+
+
+def _presence_faults(written: ActivityRef, world: DefinitionRegistry) -> Iterator[ValueProblem]:
+    binding = binding_of(written)
+    where: Where = ("type",) if isinstance(written, ActivityBinding) else ()
+    if binding.task_queue not in (None, world.task_queue):
+        return
+    if binding.type in names.RESERVED_ACTIVITIES:
+        reason = f"the activity name `{binding.type}` is the worker's own"
+        yield ValueProblem(where, reason, "name another")
+    elif binding.type not in world.activities and not world.is_incomplete:
+        near = nearest(binding.type, world.activities, "`--tools` gives it some")
+        mend = f"{near} (an activity of another worker needs its `taskQueue`)"
+        yield ValueProblem(where, f"this worker has no activity `{binding.type}`", mend)

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.catalog.catalog_files import folder_signature
-from holdfast.catalog.loader import Catalog, CatalogError, CurrentCatalog, load_again
+from holdfast.catalog.loader import Catalog, CatalogError, CurrentCatalog, reload_catalog
 from holdfast.runtime.settings_files.file_problems import FileProblem
-from holdfast.runtime.settings_files.signature import Signature, file_signature
+from holdfast.runtime.settings_files.source import Signature, file_signature
 from holdfast.schemas.phrases import some
 
 MAX_PROBLEMS_TOLD = 100
@@ -35,7 +35,7 @@ STAYS = "the catalog of before stays in force"
 logger = logging.getLogger("holdfast")
 
 
-class Settling:
+class ChangeDetector:
     """How files look, one look after the other: which change is over."""
 
     def __init__(self, known: Signature) -> None:
@@ -43,7 +43,7 @@ class Settling:
         self.restless_looks = 0
         self._seen = known
 
-    def is_over(self, now: Signature) -> bool:
+    def is_settled_change(self, now: Signature) -> bool:
         """Whether this is not what is known, and was there at the look before as well."""
         is_still, self._seen = now == self._seen, now
         self.restless_looks = 0 if is_still else self.restless_looks + 1
@@ -62,25 +62,25 @@ class CatalogReloader:
     ) -> None:
         self._shelf = shelf
         self._folder = folder
-        self._in_folder = Settling(before)
-        self._once = Settling(file_signature(once))
+        self._in_folder = ChangeDetector(before)
+        self._once = ChangeDetector(file_signature(once))
         self._told: list[str] = []
 
-    async def go_on(self, threads: Executor, between: timedelta) -> None:
+    async def run(self, threads: Executor, between: timedelta) -> None:
         """Look again and again until the task is cancelled; never on the loop's own thread."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(between.total_seconds())
             try:
-                await loop.run_in_executor(threads, self.look)
+                await loop.run_in_executor(threads, self.check_once)
             except Exception:
                 logger.exception("the catalog could not be read; %s", STAYS)
 
-    def look(self) -> None:
+    def check_once(self) -> None:
         """Look once at everything, and take up or tell what has changed and is still."""
         self._look_at_what_is_read_once()
         now = folder_signature(self._folder)
-        if self._in_folder.is_over(now):
+        if self._in_folder.is_settled_change(now):
             self._read(now)
         elif self._in_folder.restless_looks == MAX_RESTLESS_LOOKS:
             said = "%s keeps changing; it is taken up when it is still"
@@ -88,7 +88,7 @@ class CatalogReloader:
 
     def _look_at_what_is_read_once(self) -> None:
         now = file_signature(self._once.known or ())
-        if not self._once.is_over(now):
+        if not self._once.is_settled_change(now):
             return
         for file, stamp in now.items():
             if stamp != (self._once.known or {})[file]:
@@ -100,7 +100,7 @@ class CatalogReloader:
         self._in_folder.known = now
         found: Catalog | CatalogError
         try:
-            found = load_again(self._shelf.catalog, self._folder)
+            found = reload_catalog(self._shelf.catalog, self._folder)
         except CatalogError as error:
             found = error
         except OSError as error:
@@ -115,7 +115,7 @@ class CatalogReloader:
             self._refuse(found.problems)
 
     def _take_up(self, catalog: Catalog) -> None:
-        changes = difference(self._shelf.catalog, catalog)
+        changes = describe_changes(self._shelf.catalog, catalog)
         self._shelf.catalog = catalog
         happened = "loads again" if self._told else "has changed"
         if changes:
@@ -137,10 +137,10 @@ class CatalogReloader:
         logger.warning("the catalog has changed and does not load%s; %s", also, STAYS)
 
 
-def difference(old: Catalog, new: Catalog) -> str:
+def describe_changes(old: Catalog, new: Catalog) -> str:
     """What is new, changed and gone, by name: `` new: tool `pay`; gone: agent `desk` ``, or ""."""
     kinds: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
-        "tool": (old.world.tools, new.world.tools),
+        "tool": (old.definitions.tools, new.definitions.tools),
         "agent": (old.agents, new.agents),
     }
     found: dict[str, list[str]] = {"new": [], "changed": [], "gone": []}

@@ -8,9 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from holdfast.catalog.bindings import activity_faults, hook_faults, hooks_of
-from holdfast.catalog.normalize import NormalizedTool, fold
-from holdfast.catalog.registry import DefinitionRegistry
+from holdfast.catalog.normalize import NormalizedTool, normalize_tool
+from holdfast.catalog.registry import (
+    DefinitionRegistry,
+    activity_problems,
+    hook_bindings,
+    hook_problems,
+)
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
 from holdfast.schemas.phrases import nearest
@@ -42,20 +46,20 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> T
     Raises:
         RefusedError: it does not load, with every fault that was found.
     """
-    folded = fold(written)
+    folded = normalize_tool(written)
     if name is not None and "_tool" not in folded.fixed:
         unfit = name_fault(name, "_tool")
         folded.faults.extend([] if unfit is None else [unfit])
         folded.fixed["_tool"] = name if unfit is None else "unnamed"
-    folded.faults.extend(map(folded.told, _two_carriers(folded.fixed)))
+    folded.faults.extend(map(folded.at_source, _two_carriers(folded.fixed)))
     definition = _validated(folded)
-    folded.faults.extend(folded.told(fault) for fault in _faults(definition, folded, world))
+    folded.faults.extend(folded.at_source(fault) for fault in _faults(definition, folded, world))
     if folded.faults:
         raise InvalidValueError(folded.faults)
     return _tool(definition, folded, world)
 
 
-def tool_of(entry: Any, world: DefinitionRegistry) -> Tool:
+def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> Tool:
     """The tool that is meant: one of the catalog, by its name, or one that is written out.
 
     Raises:
@@ -68,7 +72,9 @@ def tool_of(entry: Any, world: DefinitionRegistry) -> Tool:
         return resolve_tool(entry, None, world)
     if entry not in world.tools:
         fault = ValueProblem((), f"there is no tool `{entry}`", _instead(entry, world))
-        raise InvalidValueError([] if entry in world.broken or world.guessing else [fault])
+        raise InvalidValueError(
+            [] if entry in world.broken_tools or world.is_incomplete else [fault]
+        )
     return world.tools[entry]
 
 
@@ -86,7 +92,7 @@ def _validated(folded: NormalizedTool) -> ToolDefinition:
         return ToolDefinition.model_validate(whole, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
         found = problems_of(error, whole, ToolDefinition)
-        raise InvalidValueError([*folded.faults, *map(folded.told, found)]) from None
+        raise InvalidValueError([*folded.faults, *map(folded.at_source, found)]) from None
 
 
 def _faults(
@@ -95,25 +101,25 @@ def _faults(
     if definition.tool is None:
         yield ValueProblem((), "the tool has no name", 'give it one: "_tool": "…"')
     else:
-        yield from reserved_faults(definition.tool)
+        yield from reserved_name_problems(definition.tool)
     yield from schema_problems(folded.schema)
     if definition.output is not None:
         yield from (fault.under("_output") for fault in schema_problems(definition.output))
     if definition.approval is not None:
-        yield from (fault.under("_approval") for fault in approval_faults(definition.approval))
+        yield from (fault.under("_approval") for fault in approval_problems(definition.approval))
     if definition.output_path is not None:
         yield from _path_faults(definition.output_path)
     yield from _carrier_faults(definition, world)
-    yield from hook_faults(definition, world)
+    yield from hook_problems(definition, world)
 
 
-def reserved_faults(name: str) -> Iterator[ValueProblem]:
+def reserved_name_problems(name: str) -> Iterator[ValueProblem]:
     """That a tool has the name of one that the engine itself offers."""
     if name == names.CHOOSE_SKILL:
         yield ValueProblem((), f"the tool name `{name}` is the engine's own", "give it another")
 
 
-def approval_faults(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
+def approval_problems(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
     """What is wrong with the schema that says when an approval is asked for."""
     if policy.when is not None:
         yield from (fault.under("when") for fault in schema_problems(policy.when))
@@ -142,7 +148,7 @@ def _carrier_faults(
 def _activity_faults(
     definition: ToolDefinition, written: ActivityRef, world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
-    yield from (fault.under("_activity") for fault in activity_faults(written, world))
+    yield from (fault.under("_activity") for fault in activity_problems(written, world))
     if binding_of(written).local and definition.side_effects and not definition.idempotent:
         mend = "leave out `local`, or say `_idempotent: true` if it is so"
         yield ValueProblem(
@@ -185,7 +191,7 @@ def _activity(definition: ToolDefinition, world: DefinitionRegistry) -> Activity
     if definition.activity is not None:
         return binding_of(definition.activity)
     # Where activities are missing, its own may be among them.
-    is_there = definition.tool in world.activities or world.guessing
+    is_there = definition.tool in world.activities or world.is_incomplete
     return ActivityBinding(type=definition.tool or "?") if is_there else None
 
 
@@ -209,7 +215,7 @@ def _tool(definition: ToolDefinition, folded: NormalizedTool, world: DefinitionR
         instance=definition.instance,
         delegate=definition.delegate,
         activity=_activity(definition, world),
-        hooks=hooks_of(definition),
+        hooks=hook_bindings(definition),
         side_effects=definition.side_effects,
         idempotent=not definition.side_effects if idempotent is None else idempotent,
         approval=definition.approval or ApprovalPolicy(),

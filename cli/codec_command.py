@@ -15,7 +15,12 @@ from holdfast.cli.prompts.stored_references import References
 from holdfast.client.command_errors import DONE, wrong_command
 from holdfast.client.connection import load_codec
 from holdfast.runtime.encryption.codec import VARIABLE
-from holdfast.runtime.storage.locations import Place, of_reader, opened, read_place
+from holdfast.runtime.storage.locations import (
+    StoreLocation,
+    open_store_at,
+    parse_store_location,
+    reader_store_location,
+)
 from holdfast.runtime.storage.store import StoreError
 from holdfast.schemas.phrases import misfit
 from holdfast.web.codec.codec_access import CodecAccess, CodecGuard
@@ -25,10 +30,10 @@ TOKEN_VARIABLE: Final = "HOLDFAST_CODEC_TOKEN"
 DEFAULT_PORT: Final = 8234
 
 
-def place(text: str) -> Place | None:
+def place(text: str) -> StoreLocation | None:
     """Where a store is: an argparse `type`."""
     try:
-        return read_place(text)
+        return parse_store_location(text)
     except ValueError as error:
         raise ArgumentTypeError(f"{misfit(text)}; {error}") from error
 
@@ -41,7 +46,7 @@ async def codec(
     port: int,
     url: str | None,
     token_env: str,
-    store: Sequence[Place | None],
+    store: Sequence[StoreLocation | None],
 ) -> int:
     """Serve the endpoint until it is stopped; the exit code.
 
@@ -81,14 +86,14 @@ def _secret(variable: str) -> str:
 
 
 @asynccontextmanager
-async def _references(named: Sequence[Place | None]) -> AsyncIterator[References | None]:
+async def _references(named: Sequence[StoreLocation | None]) -> AsyncIterator[References | None]:
     """What reads the store that was named, or that of this folder's worker; None without one."""
     try:
-        place = named[0] if named else of_reader(os.environ)
+        place = named[0] if named else reader_store_location(os.environ)
         if place is None:
             yield None
             return
-        async with opened(place, writing=False) as store:
+        async with open_store_at(place, writing=False) as store:
             yield References(store)
     except StoreError as error:
         raise wrong_command(error.wrong, error.todo) from None

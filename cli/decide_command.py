@@ -21,7 +21,7 @@ from holdfast.client.log_narration import DECIDED
 from holdfast.client.plan_text import CannotStrikeError, named, without
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import signer_of
-from holdfast.runtime.text_safety import clean, command
+from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.phrases import quoted
@@ -81,7 +81,7 @@ def _came_to(receipt: Receipt, struck: Sequence[str], run_id: str) -> str:
     if not receipt.decided:
         return f"counted; {receipt.missing} more must agree."
     done = f"approved without {', '.join(struck)}" if struck else DECIDED[receipt.decision]
-    return f"{clean(done)}. See {command('watch', run_id)}"
+    return f"{clean(done)}. See {holdfast_command('watch', run_id)}"
 
 
 async def _without(remote: RunHandle, meant: Decision, struck: Sequence[str]) -> Decision:
@@ -101,7 +101,8 @@ def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
     if changed and meant.decision == "approve" and meant.digest is None:
         raise wrong_command(
             "the arguments were changed since this was asked",
-            f"look at it again: {command('approvals', '--json')} has the digest for --digest",
+            "look at it again: the digest for --digest is in "
+            f"{holdfast_command('approvals', '--json')}",
         )
 
 

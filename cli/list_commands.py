@@ -31,10 +31,10 @@ from holdfast.runtime.text_safety import (
     arguments_line,
     as_json,
     clean,
-    command,
-    date,
+    format_age,
+    format_date,
+    holdfast_command,
     one_line,
-    since,
 )
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
@@ -137,14 +137,14 @@ def _print_waiting(waiting: list[tuple[str, PendingApproval]]) -> None:
             run,
             one.call_id,
             what(one),
-            since(one.requested_at),
+            format_age(one.requested_at),
             arguments_line(in_brief(one.kind, one.arguments)),
         )
         for run, one in waiting
     ]
     print_table(["RUN", "CALL", "WHAT", "WAITS", "ARGUMENTS"], rows, cut=False)
     run, one = waiting[0]
-    print(f"\nTo see one: {command('watch', run)}")
+    print(f"\nTo see one: {holdfast_command('watch', run)}")
     print(f"To decide:  {how_to_decide(run, one)}")
 
 
@@ -168,4 +168,4 @@ async def _row(client: Client, run: RunListing, encrypted: list[EncryptedError])
 
 def _cells(row: dict[str, Any]) -> list[str]:
     summary = one_line(row["summary"] or "", 200)
-    return [row["run"], row["agent"] or "-", row["status"], date(row["startedAt"]), summary]
+    return [row["run"], row["agent"] or "-", row["status"], format_date(row["startedAt"]), summary]

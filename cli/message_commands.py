@@ -8,7 +8,7 @@ from temporalio.exceptions import ApplicationError
 from holdfast.client.command_errors import DONE, RUN_FAILED, CommandError, wrong_command
 from holdfast.client.connection import connect
 from holdfast.client.run_handle import RunHandle
-from holdfast.runtime.text_safety import as_text, clean, command
+from holdfast.runtime.text_safety import as_text, clean, holdfast_command
 from holdfast.schemas import names
 
 
@@ -24,7 +24,7 @@ async def send(*, run: str, text: str, steer: bool) -> int:
     message = {"role": "user", "content": text}
     if steer:
         await remote.signal(names.MESSAGE, {**message, "delivery": "steer"})
-        print(f"The model reads it at its next turn. See {command('watch', run)}")
+        print(f"The model reads it at its next turn. See {holdfast_command('watch', run)}")
         return DONE
     print(as_text(await _answer(remote, message)))
     return DONE
@@ -47,7 +47,7 @@ async def cancel(*, run: str) -> int:
         print(f"{clean(run)} has ended already.")
         return DONE
     await remote.cancel()
-    print(f"{clean(run)} was asked to end. See {command('watch', run)}")
+    print(f"{clean(run)} was asked to end. See {holdfast_command('watch', run)}")
     return DONE
 
 
@@ -56,11 +56,14 @@ async def _answer(remote: RunHandle, message: dict[str, str]) -> object:
         return await remote.send(message)
     except ApplicationError as refusal:
         if refusal.type == names.NOT_A_CONVERSATION:
-            todo = f"say it before the next turn with {command('send', remote.id)} TEXT --steer"
+            again = holdfast_command("send", remote.id)
+            todo = f"say it before the next turn with {again} TEXT --steer"
             raise wrong_command(f"run {remote.id} is no conversation", todo) from refusal
         wrong = f"run {remote.id} gives no answer: {refusal.message}"
-        raise CommandError(wrong, f"see {command('show', remote.id)}", RUN_FAILED) from refusal
+        raise CommandError(
+            wrong, f"see {holdfast_command('show', remote.id)}", RUN_FAILED
+        ) from refusal
     except asyncio.CancelledError:
-        back = command("watch", remote.id)
+        back = holdfast_command("watch", remote.id)
         print(f"\nThe message is with the run. To see the answer: {back}", file=sys.stderr)
         raise

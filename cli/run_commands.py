@@ -19,7 +19,7 @@ from holdfast.client.connection import connect
 from holdfast.client.signing import Signer, signer_of
 from holdfast.client.start import StartRequest, start
 from holdfast.client.trace_headers import caller_in
-from holdfast.runtime.text_safety import as_json, clean, command
+from holdfast.runtime.text_safety import as_json, clean, holdfast_command
 from holdfast.schemas.base import Strict
 from holdfast.schemas.run import CallRequest, RunRequest
 
@@ -131,7 +131,7 @@ async def _follow(client: Client, run_id: str, *, json: bool, person: Person) ->
     try:
         return await follow(client, run_id, out=screen, ask=answers)
     except asyncio.CancelledError:
-        back = command("watch", run_id)
+        back = holdfast_command("watch", run_id)
         print(f"\nThe run goes on without you. To come back: {back}", file=sys.stderr)
         raise
 

@@ -16,7 +16,14 @@ from holdfast.client.question_text import elsewhere
 from holdfast.client.result import RunEnding
 from holdfast.client.result_summary import ending_lines, tokens
 from holdfast.client.run_handle import Entry, RunHandle, waiting_elsewhere
-from holdfast.runtime.text_safety import as_json, as_text, clean, command, date, one_line
+from holdfast.runtime.text_safety import (
+    as_json,
+    as_text,
+    clean,
+    format_date,
+    holdfast_command,
+    one_line,
+)
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
 
@@ -58,7 +65,7 @@ async def _heading(console: Console, remote: RunHandle) -> None:
     _field(console, "run", clean(remote.id))
     if began.summary:
         _field(console, "summary", one_line(began.summary, 200))
-    _field(console, "started", date(began.started))
+    _field(console, "started", format_date(began.started))
 
 
 def _log(console: Console, entries: list[Entry], story: LogNarration) -> None:
@@ -97,7 +104,11 @@ async def _standing(console: Console, remote: RunHandle) -> None:
     _field(console, "status", _status(status))
     for pending in status.get("pending", []):
         name = one_line(f"{pending['callId']} {pending.get('label') or pending['tool']}", 100)
-        _field(console, "waits", f"{name}: {command('decide', remote.id, pending['callId'])} …")
+        _field(
+            console,
+            "waits",
+            f"{name}: {holdfast_command('decide', remote.id, pending['callId'])} …",
+        )
     for there in waiting_elsewhere(status):
         _field(console, "waits", elsewhere(there))
 

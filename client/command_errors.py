@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.runtime.text_safety import command, one_line, shell
+from holdfast.runtime.text_safety import holdfast_command, one_line, shell_command
 from holdfast.validation.problems import problems_of
 
 DONE: Final = 0
@@ -44,7 +44,7 @@ class NoWorkerError(CommandError):
     def __init__(self, task_queue: str) -> None:
         super().__init__(
             f"no worker answers queries on task queue {task_queue}",
-            f"start one: {shell('holdfast', 'worker', '--task-queue', task_queue)}",
+            f"start one: {shell_command('holdfast', 'worker', '--task-queue', task_queue)}",
             UNREACHABLE,
         )
 
@@ -68,7 +68,9 @@ class HasEndedError(CommandError):
     """The run is there, and nothing can be said to it any more."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"run {run_id} has ended", f"see {command('show', run_id)}", NO_SUCH)
+        super().__init__(
+            f"run {run_id} has ended", f"see {holdfast_command('show', run_id)}", NO_SUCH
+        )
 
 
 def wrong_command(wrong: str, todo: str) -> CommandError:

@@ -24,9 +24,9 @@ from holdfast.client.command_errors import (
     wrong_settings,
 )
 from holdfast.runtime import connection_errors
-from holdfast.runtime.connection_errors import Trouble
-from holdfast.runtime.encryption.codec import VARIABLE, DecryptError, EncryptionCodec, NoKeys
-from holdfast.runtime.encryption.key_ring import KeyRing, RingError
+from holdfast.runtime.connection_errors import ConnectionProblem
+from holdfast.runtime.encryption.codec import VARIABLE, DecryptError, EncryptionCodec, KeylessCodec
+from holdfast.runtime.encryption.key_ring import KeyRing, KeyRingError
 from holdfast.runtime.text_safety import one_line
 
 CONNECT_TIMEOUT_SECONDS = 5
@@ -46,13 +46,15 @@ async def connect() -> Client:
     converter = _converter()
     settings = _settings()
     address = settings.setdefault("target_host", _DEFAULT_ADDRESS)
-    if (trouble := connection_errors.of_address(address)) is not None:
+    if (trouble := connection_errors.address_problem(address)) is not None:
         raise _command_error(trouble)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             return await Client.connect(**settings, data_converter=converter)
     except (TimeoutError, RuntimeError, ValueError) as error:
-        raise _command_error(connection_errors.of_connection(address, error, _START_ONE)) from error
+        raise _command_error(
+            connection_errors.connection_problem(address, error, _START_ONE)
+        ) from error
 
 
 def _converter() -> DataConverter:
@@ -62,7 +64,7 @@ def _converter() -> DataConverter:
 
 def _codec() -> PayloadCodec:
     file = os.environ.get(VARIABLE)
-    return load_codec(file, VARIABLE) if file else NoKeys()
+    return load_codec(file, VARIABLE) if file else KeylessCodec()
 
 
 def load_codec(file: str, named_by: str) -> EncryptionCodec:
@@ -73,7 +75,7 @@ def load_codec(file: str, named_by: str) -> EncryptionCodec:
     """
     try:
         return EncryptionCodec(KeyRing.load(Path(file), os.environ))
-    except RingError as error:
+    except KeyRingError as error:
         raise wrong_settings(named_by, error.problems) from None
 
 
@@ -99,11 +101,11 @@ def _settings() -> ClientConnectConfig:
     try:
         settings = ClientConfig.load_client_connect_config()
     except (OSError, RuntimeError, ValueError) as error:
-        trouble = connection_errors.of_settings(
+        trouble = connection_errors.settings_problem(
             error, os.environ, lambda: ClientConfig.load().profiles
         )
         raise _command_error(trouble) from error
-    for warning in connection_errors.warnings(os.environ, os.path.exists, _read_strictly):
+    for warning in connection_errors.settings_warnings(os.environ, os.path.exists, _read_strictly):
         print(f"holdfast: {one_line(warning, _WARNING_CHARS)}", file=sys.stderr)
     return settings
 
@@ -112,6 +114,6 @@ def _read_strictly() -> ClientConfig:
     return ClientConfig.load(config_file_strict=True)
 
 
-def _command_error(trouble: Trouble) -> CommandError:
+def _command_error(trouble: ConnectionProblem) -> CommandError:
     code = WRONG_COMMAND if trouble.in_settings else UNREACHABLE
     return CommandError(trouble.wrong, trouble.todo, code)

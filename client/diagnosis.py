@@ -28,7 +28,7 @@ from holdfast.client.command_errors import (
     UnseenError,
     rpc_problem,
 )
-from holdfast.runtime.text_safety import one_line, shell
+from holdfast.runtime.text_safety import one_line, shell_command
 
 _CAUSE_CHARS: Final = 500
 # What stands after the failure is what others sent the run since.
@@ -55,7 +55,7 @@ class NoBuildError(NoWorkerError):
     """The run is on a build of which there is no worker."""
 
     def __init__(self, run_id: str, deployment: str, build: str) -> None:
-        move = shell(
+        move = shell_command(
             *("temporal", "workflow", "update-options"),
             *("--versioning-override-behavior", "one_time"),
             *("--versioning-override-deployment-name", deployment),
@@ -74,7 +74,7 @@ class NoCurrentError(NoWorkerError):
     """There is a worker, and it is of a build that is given nothing that begins."""
 
     def __init__(self, task_queue: str, deployment: str, build: str) -> None:
-        make = shell(
+        make = shell_command(
             *("temporal", "worker", "deployment", "set-current-version"),
             *("--deployment-name", deployment, "--build-id", build),
         )

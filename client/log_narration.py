@@ -14,10 +14,10 @@ from holdfast.runtime.text_safety import (
     arguments_line,
     as_json,
     as_text,
-    beside,
     clean,
-    clock,
-    command,
+    format_clock,
+    holdfast_command,
+    message_after_code,
     one_line,
 )
 from holdfast.schemas import names
@@ -96,7 +96,7 @@ class LogNarration:
     def tell(self, entry: Entry) -> list[NarrationLine]:
         """The lines of an entry; none for one that tells a person nothing new."""
         telling = _TELLINGS.get(str(entry.get("type")))
-        return telling(self, clock(entry.get("at")), entry) if telling else []
+        return telling(self, format_clock(entry.get("at")), entry) if telling else []
 
     def name(self, entry: Entry) -> str:
         """A call by its id and the name that people know its tool by: `t2c1 Refund an order`; in a
@@ -196,7 +196,7 @@ class LogNarration:
         if not self._commands:
             return f"by {agent}, in a run of its own"
         run_id = names.delegate_id(self._run_id, str(entry.get("callId")))
-        return f"by {agent}: {command('watch', run_id)}"
+        return f"by {agent}: {holdfast_command('watch', run_id)}"
 
     def _end(self, at: str, entry: Entry) -> list[NarrationLine]:
         if (error := entry.get("error")) is None:
@@ -206,7 +206,7 @@ class LogNarration:
             return [self._good_end(at, entry, entry.get("details"))]
         self._failed[entry["callId"]] = None
         code = one_line(str(error.get("code")), _NAME_CHARS)
-        message = beside(code, str(error.get("message", "")))
+        message = message_after_code(code, str(error.get("message", "")))
         return [NarrationLine(at, "ends", f"{self.name(entry)}: {code}", message, "bad")]
 
     def _held(self, message: Entry) -> list[NarrationLine]:
@@ -215,7 +215,7 @@ class LogNarration:
             return []
         hidden = not _shows(message.get("content"), entry["value"])
         value = entry["value"] if hidden else None
-        return [self._good_end(clock(entry.get("at")), entry, value, entry.get("details"))]
+        return [self._good_end(format_clock(entry.get("at")), entry, value, entry.get("details"))]
 
     def _good_end(self, at: str, entry: Entry, *values: Any) -> NarrationLine:
         shown = [as_text(value) for value in values if value is not None]

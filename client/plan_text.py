@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from holdfast.runtime.text_safety import as_json, cell, clean, one_line, shorten
+from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line, shorten
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.plan import calls_shown, example_edit, no_call
@@ -108,5 +108,5 @@ def _lines(call: Mapping[str, Any]) -> list[str]:
 
 
 def _in_line(value: Any) -> str:
-    text = cell(value)
+    text = format_argument(value)
     return shorten(as_json(value) if "\n" in text else text, _VALUE_CHARS)

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.client import plan_text
-from holdfast.runtime.text_safety import cell, clean, command, date, one_line, since
+from holdfast.runtime.text_safety import (
+    clean,
+    format_age,
+    format_argument,
+    format_date,
+    holdfast_command,
+    one_line,
+)
 from holdfast.schemas.decision import Decided, Kind, PendingApproval, Verdict
 from holdfast.schemas.internal.delegate import DelegatePending
 
@@ -122,7 +129,7 @@ def arguments(waiting: PendingApproval) -> list[tuple[str, str]]:
     if waiting.kind == "plan":
         return plan_text.rows(waiting)
     return [
-        (one_line(name, _LABEL_CHARS), _bounded(cell(value).rstrip("\n")))
+        (one_line(name, _LABEL_CHARS), _bounded(format_argument(value).rstrip("\n")))
         for name, value in waiting.arguments.items()
     ]
 
@@ -134,7 +141,9 @@ def reasoning(waiting: PendingApproval) -> str:
 
 def terms(waiting: PendingApproval) -> str:
     """Until when, by whom, and who has decided already."""
-    parts = [f"until {date(waiting.expires_at)} (asked {since(waiting.requested_at)} ago)"]
+    parts = [
+        f"until {format_date(waiting.expires_at)} (asked {format_age(waiting.requested_at)} ago)"
+    ]
     if waiting.on_timeout:
         parts.append(f"if nobody decides, {_LAPSES[waiting.on_timeout]}")
     if waiting.approvers:
@@ -150,12 +159,14 @@ def terms(waiting: PendingApproval) -> str:
 def how_to_decide(run_id: str, waiting: PendingApproval) -> str:
     """The command that decides it, with its choices."""
     signed = " --key FILE" if waiting.signed else ""
-    return f"{command('decide', run_id, waiting.call_id)} {_COMMANDS[waiting.kind]}{signed}"
+    return (
+        f"{holdfast_command('decide', run_id, waiting.call_id)} {_COMMANDS[waiting.kind]}{signed}"
+    )
 
 
 def elsewhere(there: DelegatePending) -> str:
     """What waits in a delegate: the run, the call's name for people, the command that decides."""
-    how = f"{command('decide', there.workflow_id, there.call_id)} {_COMMANDS[there.kind]}"
+    how = f"{holdfast_command('decide', there.workflow_id, there.call_id)} {_COMMANDS[there.kind]}"
     name = one_line(there.label or there.tool, _LABEL_CHARS)
     return f"in {clean(there.workflow_id)}: {name}: {how}"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from holdfast.client.result import RunEnding
-from holdfast.runtime.text_safety import as_json, as_text, beside, clean
+from holdfast.runtime.text_safety import as_json, as_text, clean, message_after_code
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunResult, Spent
 
@@ -27,7 +27,7 @@ def detail(ending: RunEnding) -> str:
         return used(ending.result)
     if ending.code in (None, ending.status):
         return clean(ending.message).strip()
-    return f"{ending.code}: {beside(str(ending.code), ending.message)}"
+    return f"{ending.code}: {message_after_code(str(ending.code), ending.message)}"
 
 
 def used(result: RunResult | Spent) -> str:

@@ -46,7 +46,7 @@ from holdfast.client.result import RunEnding
 from holdfast.client.stored_results import in_brief, with_output
 from holdfast.client.stream.heartbeats import Streaming as Streaming  # a look has it
 from holdfast.client.stream.heartbeats import Update, streaming_in, updates_in
-from holdfast.runtime.text_safety import command
+from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.internal.delegate import DelegatePending, DelegateView
@@ -156,7 +156,7 @@ class RunHandle:
             raise CommandError(wrong, "holdfast list shows the runs", NO_SUCH)
         if self._listens and workflow != names.AGENT_WORKFLOW:
             wrong = f"{self.id} is a single call, to which nothing can be said"
-            raise wrong_command(wrong, f"see {command('show', self.id)}")
+            raise wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
 
     async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
         """The entries of a log (`context` or `events`) after number `after`, to its present end.
@@ -340,7 +340,7 @@ class RunHandle:
             return error.cause
         return CommandError(
             f"run {self.id} ended before it answered: {error.cause}",
-            f"see {command('show', self.id)}",
+            f"see {holdfast_command('show', self.id)}",
             RUN_FAILED,
         )
 

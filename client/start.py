@@ -17,7 +17,14 @@ from temporalio.service import RPCError
 
 from holdfast.client.command_errors import RUN_FAILED, CommandError, rpc_problem
 from holdfast.client.trace_headers import under
-from holdfast.runtime.text_safety import arguments_line, as_json, clean, command, one_line, shorten
+from holdfast.runtime.text_safety import (
+    arguments_line,
+    as_json,
+    clean,
+    holdfast_command,
+    one_line,
+    shorten,
+)
 from holdfast.schemas import names
 from holdfast.schemas.internal.tracing import Place
 from holdfast.schemas.run import CallRequest, RunRequest
@@ -30,7 +37,7 @@ class TakenError(CommandError):
     """There is a run with this id."""
 
     def __init__(self, run_id: str) -> None:
-        todo = f"see {command('show', run_id)}, or choose another --id"
+        todo = f"see {holdfast_command('show', run_id)}, or choose another --id"
         super().__init__(f"there is a run with the id {run_id}", todo, RUN_FAILED)
 
 

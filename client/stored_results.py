@@ -14,9 +14,9 @@ from temporalio.converter import DataConverter
 
 from holdfast.client.command_errors import RUN_FAILED, CommandError
 from holdfast.client.result import RunEnding
-from holdfast.runtime.storage.locations import VARIABLE, of_reader, opened
-from holdfast.runtime.storage.store import StoreError, value_of
-from holdfast.runtime.text_safety import command
+from holdfast.runtime.storage.locations import VARIABLE, open_store_at, reader_store_location
+from holdfast.runtime.storage.store import StoreError, read_stored_value
+from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas.internal.stored_value import Stored
 
 
@@ -32,7 +32,7 @@ async def with_output(ending: RunEnding, run_id: str, converter: DataConverter) 
     if ending.result is None or stored is None:
         return ending
     if sys.stdout.isatty():
-        all_of_it = f"all of them: {command('watch', run_id)} | cat"
+        all_of_it = f"all of them: {holdfast_command('watch', run_id)} | cat"
         return replace(ending, told=_told(stored, all_of_it))
     try:
         output = await _fetched(stored, converter)
@@ -44,12 +44,12 @@ async def with_output(ending: RunEnding, run_id: str, converter: DataConverter) 
 
 
 async def _fetched(stored: Stored, converter: DataConverter) -> Any:
-    place = of_reader(os.environ)
+    place = reader_store_location(os.environ)
     if place is None:
         todo = f"set {VARIABLE} to the `--store` of its worker"
         raise StoreError("it is in its worker's store, and none is known here", todo)
-    async with opened(place, writing=False) as store:
-        return await value_of(store, stored.sha256, converter)
+    async with open_store_at(place, writing=False) as store:
+        return await read_stored_value(store, stored.sha256, converter)
 
 
 def _told(stored: Stored, how: str) -> str:

@@ -1,88 +1,184 @@
-"""`--check`: everything is loaded as at a start, and nothing else is done."""
+"""`holdfast check` and `--check`: load everything as a worker does at start, and report problems.
+
+The modules of a user are imported here. Such a module may print, start threads that go on
+printing, close the streams, fork, or never return. The result of the check gets past all of that:
+`run_isolated` points standard output and error at nothing before the first import, and ends the
+process when the time is up.
+"""
 
 import json
-from collections.abc import Sequence
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from datetime import timedelta
+from typing import Final, NamedTuple, NoReturn, TextIO
 
-from holdfast.catalog.module_import import stuck
-from holdfast.hosting.isolated_check import CheckAnswer, guarded
-from holdfast.hosting.options import Check, WorkerSettings
-from holdfast.hosting.resources import LoadError, WorkerResources, holdings, load
-from holdfast.hosting.startup_errors import STOPPED, WRONG_SETUP
+from holdfast.catalog.module_import import stuck_import_problem
+from holdfast.hosting.options import CheckOptions, WorkerSettings
+from holdfast.hosting.process_exit import STOPPED, WRONG_SETUP
+from holdfast.hosting.resources import (
+    ResourcesError,
+    WorkerResources,
+    load_resources,
+    summarize_resources,
+)
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import FileProblem
-from holdfast.runtime.storage.locations import try_out
+from holdfast.runtime.storage.locations import check_store_location
 from holdfast.runtime.storage.store import StoreError
 from holdfast.schemas.phrases import nearest
 from holdfast.validation.problems import ValueProblem
 from holdfast.workflows.composed import schema_of_answers
 
-
-def _notes(house: WorkerResources, settings: WorkerSettings) -> list[str]:
-    """What is no mistake, but may not be what was meant."""
-    reason = "is registered, and is no tool: its one parameter is no pydantic model"
-    mend = "give it one, or bind it in `tools/`, if models are to call it"
-    return [
-        str(each.source.problem(ValueProblem((), f"activity `{each.name}` {reason}", mend)))
-        for each in house.shelf.catalog.unbound
-        if each.name != settings.notify
-    ]
+FAILED: Final = 1
+# Duplicates of standard output and error, and nothing in a process that a module forks: whoever
+# reads the result would wait for the end of that process, too.
+_streams: list[TextIO] = []
 
 
-def check(settings: WorkerSettings, how: Check, secrets: Secrets) -> int:
-    """Load everything as at a start, and say what keeps the worker from it; the exit code.
+class CheckResult(NamedTuple):
+    """The exit code of a check, and its text for standard output and error."""
+
+    code: int
+    out: str = ""
+    err: str = ""
+
+
+def check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) -> int:
+    """Load everything as at a start, report each problem, and return the exit code.
 
     Problems are lines on standard error. As JSON they are an array on standard output, of
     `{"file", "line", "reason", "mend", "field"}`: `line` from 1 or null, `field` the place within
     the file.
     """
-    return guarded(
-        lambda: _checked(settings, how, secrets),
-        how.timeout,
-        lambda stack: _refused([stuck(stack, how.timeout)], how),
-        secrets.clean_told,
+    return run_isolated(
+        lambda: _check(settings, options, secrets),
+        options.timeout,
+        lambda stack: _failure([stuck_import_problem(stack, options.timeout)], options),
+        secrets.clean_for_operator,
     )
 
 
-def _checked(settings: WorkerSettings, how: Check, secrets: Secrets) -> CheckAnswer:
-    problems = _of_store(settings)
+def _check(settings: WorkerSettings, options: CheckOptions, secrets: Secrets) -> CheckResult:
+    problems = []
     try:
-        house = load(settings, secrets)
-        if problems:
-            return _refused(problems, how)
-        if how.composed is not None:
-            return CheckAnswer(STOPPED, f"{_composed(house, how.composed)}\n")
-    except LoadError as error:
-        return _refused([*error.problems, *problems], how)
-    said = [*_notes(house, settings), f"{holdings(house)}: nothing to mend"]
-    return CheckAnswer(STOPPED, "[]\n" if how.json else "\n".join([*said, ""]))
-
-
-def _of_store(settings: WorkerSettings) -> list[FileProblem]:
-    try:
-        try_out(settings.store)
+        check_store_location(settings.store)
     except StoreError as error:
-        return [FileProblem("--store", None, error.wrong, error.todo)]
-    return []
+        problems = [FileProblem("--store", None, error.wrong, error.todo)]
+    try:
+        resources = load_resources(settings, secrets)
+        if problems:
+            return _failure(problems, options)
+        if options.composed is not None:
+            return CheckResult(STOPPED, f"{_composed_schema(resources, options.composed)}\n")
+    except ResourcesError as error:
+        return _failure([*error.problems, *problems], options)
+    if options.json:
+        return CheckResult(STOPPED, "[]\n")
+    lines = [*_notes(resources, settings), f"{summarize_resources(resources)}: OK"]
+    return CheckResult(STOPPED, "".join(f"{line}\n" for line in lines))
 
 
-def _composed(house: WorkerResources, which: str) -> str:
-    """The schema of the answers of `AGENT` or `AGENT:SKILL`, in composed calling."""
-    name, _, skill = which.partition(":")
-    agents = house.shelf.catalog.agents
+def _notes(resources: WorkerResources, settings: WorkerSettings) -> list[str]:
+    """Describe what is valid, but perhaps not intended."""
+    reason = "is registered, and is no tool: its one parameter is no pydantic model"
+    fix = "give it one, or bind it in `tools/`, if models are to call it"
+    return [
+        str(each.source.problem(ValueProblem((), f"activity `{each.name}` {reason}", fix)))
+        for each in resources.current_catalog.catalog.unbound_activities
+        if each.name != settings.notify
+    ]
+
+
+def _composed_schema(resources: WorkerResources, target: str) -> str:
+    """Return the schema of the answers of `AGENT` or `AGENT:SKILL` in composed calling."""
+    name, _, skill = target.partition(":")
+    agents = resources.current_catalog.catalog.agents
     if name not in agents:
-        mend = nearest(name, agents, "name a catalog with agents: `--catalog DIR`")
-        raise LoadError([FileProblem("--composed", None, f"there is no agent `{name}`", mend)])
+        fix = nearest(name, agents, "name a catalog with agents: `--catalog DIR`")
+        raise ResourcesError([FileProblem("--composed", None, f"there is no agent `{name}`", fix)])
     agent = agents[name]
     skills = [one.name for one in agent.skills]
     if skill and skill not in skills:
-        mend = nearest(skill, skills, f"write `{name}` alone")
-        raise LoadError([FileProblem("--composed", None, f"`{name}` has no skill `{skill}`", mend)])
+        fix = nearest(skill, skills, f"write `{name}` alone")
+        reason = f"`{name}` has no skill `{skill}`"
+        raise ResourcesError([FileProblem("--composed", None, reason, fix)])
     return json.dumps(schema_of_answers(agent, skill or None), indent=2, ensure_ascii=False)
 
 
-def _refused(problems: Sequence[FileProblem], how: Check) -> CheckAnswer:
-    if how.json:
-        said = json.dumps([asdict(problem) for problem in problems], indent=2)
-        return CheckAnswer(WRONG_SETUP, out=f"{said}\n")
-    return CheckAnswer(WRONG_SETUP, err="".join(f"{problem}\n" for problem in problems))
+def _failure(problems: Sequence[FileProblem], options: CheckOptions) -> CheckResult:
+    if options.json:
+        written = json.dumps([asdict(problem) for problem in problems], indent=2)
+        return CheckResult(WRONG_SETUP, out=f"{written}\n")
+    return CheckResult(WRONG_SETUP, err="".join(f"{problem}\n" for problem in problems))
+
+
+def run_isolated(
+    work: Callable[[], CheckResult],
+    timeout: timedelta,
+    on_timeout: Callable[[traceback.StackSummary], CheckResult],
+    clean: Callable[[str], str],
+) -> int:
+    """Run the work, print its result, and end the process if the work takes too long.
+
+    Standard output and error lead nowhere from here on, also afterwards.
+
+    Args:
+        work: may print, and may never return.
+        timeout: how long it may take.
+        on_timeout: makes the result from the stack of the main thread.
+        clean: removes secrets from a text.
+
+    Returns:
+        the exit code.
+    """
+    _redirect_streams()
+    main_thread = threading.get_ident()
+
+    def end() -> NoReturn:
+        stack = traceback.extract_stack(sys._current_frames()[main_thread])
+        _print_result(on_timeout(stack), clean)
+        os._exit(WRONG_SETUP)
+
+    timer = threading.Timer(timeout.total_seconds(), end)
+    timer.daemon = True
+    timer.start()
+    try:
+        result = work()
+    except Exception:
+        result = CheckResult(FAILED, err=traceback.format_exc())
+    timer.cancel()
+    _print_result(result, clean)
+    return result.code
+
+
+def _redirect_streams() -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        stream.flush()
+        copy = os.dup(number)
+        _streams.append(os.fdopen(copy, "w", encoding=stream.encoding, errors="backslashreplace"))
+        os.dup2(null, number)
+    os.close(null)
+
+
+def _print_result(result: CheckResult, clean: Callable[[str], str]) -> None:
+    for stream, text in zip(_streams, (result.out, result.err), strict=False):
+        with suppress(BrokenPipeError):  # the reader is gone
+            stream.write(clean(text))
+            stream.flush()
+    _close_streams()
+
+
+def _close_streams() -> None:
+    for stream in _streams:
+        with suppress(BrokenPipeError):
+            stream.close()
+    _streams.clear()
+
+
+os.register_at_fork(after_in_child=_close_streams)

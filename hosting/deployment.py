@@ -15,7 +15,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import WorkerDeploymentConfig
 
-from holdfast.hosting.startup_errors import wrong_setup
+from holdfast.hosting.process_exit import wrong_setup
 
 MAX_NAME_CHARACTERS: Final = 200
 # What Temporal keeps for itself, and what it divides names by.
@@ -73,7 +73,7 @@ def version_of(deployment: str | None, build: str | None) -> DeploymentVersion |
     return None
 
 
-def config(version: DeploymentVersion | None) -> WorkerDeploymentConfig | None:
+def deployment_config(version: DeploymentVersion | None) -> WorkerDeploymentConfig | None:
     """What every worker of this process tells Temporal: its runs stay where they are."""
     if version is None:
         return None
@@ -84,7 +84,7 @@ def config(version: DeploymentVersion | None) -> WorkerDeploymentConfig | None:
     )
 
 
-async def unrouted(client: Client, version: DeploymentVersion) -> str | None:
+async def routing_advice(client: Client, version: DeploymentVersion) -> str | None:
     """What to do so that the worker is given runs, where it is not; None where it is, or where
     nobody may know."""
     asked = DescribeWorkerDeploymentRequest(

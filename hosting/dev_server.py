@@ -14,7 +14,7 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from holdfast.hosting.startup_errors import unreachable, wrong_setup
+from holdfast.hosting.process_exit import unreachable_server, wrong_setup
 from holdfast.runtime.storage.locations import DEV_DATABASE
 
 HOST = "127.0.0.1"
@@ -51,14 +51,14 @@ class DevServer:
 _started: set[int] = set()
 
 
-def abandon() -> None:
+def terminate_dev_servers() -> None:
     """Ask the servers of this process to stop, for a process that cannot wait for them."""
     for pid in _started:
         os.killpg(pid, signal.SIGTERM)
 
 
 @asynccontextmanager
-async def serving(wanted: DevServer) -> AsyncIterator[str]:
+async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
     """Have a server running, and give its address.
 
     One that answers on the port already is used as it is, and left running. Otherwise one is
@@ -149,7 +149,7 @@ async def _wait_until_it_answers(
                 await asyncio.sleep(_BETWEEN_SECONDS)
     except TimeoutError as error:
         wrong = f"the server did not answer within {START_TIMEOUT_SECONDS} s"
-        raise unreachable(wrong, f"see {log}") from error
+        raise unreachable_server(wrong, f"see {log}") from error
 
 
 async def _answers(address: str, namespace: str) -> bool:

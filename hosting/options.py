@@ -11,9 +11,13 @@ from typing import Any, NamedTuple, NoReturn
 
 from holdfast.hosting.deployment import DeploymentVersion, build_id, deployment_name, version_of
 from holdfast.hosting.dev_server import DevServer
-from holdfast.hosting.probes import Where, read_where
-from holdfast.hosting.startup_errors import StartError, wrong_setup
-from holdfast.runtime.storage.locations import Place, beside, read_place
+from holdfast.hosting.probes import ProbeAddress, read_probe_address
+from holdfast.hosting.process_exit import StartError, wrong_setup
+from holdfast.runtime.storage.locations import (
+    StoreLocation,
+    dev_store_location,
+    parse_store_location,
+)
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration, parse_duration
 from holdfast.schemas.phrases import closest, misfit, nearest, quoted
@@ -54,7 +58,7 @@ class WorkerSettings:
     knowledge_networks: Sequence[str] = ()
     notify: str | None = None
     notifiers: Path | None = None
-    store: Place | None = None
+    store: StoreLocation | None = None
     encryption: Path | None = None
     keys: str | None = None
     principal_tokens: bool = False
@@ -67,7 +71,7 @@ class WorkerSettings:
     continue_after: int | None = None
     version: DeploymentVersion | None = None
     # Where probes are answered.
-    health: Where | None = None
+    health: ProbeAddress | None = None
     # A run that waits holds about 140 KB. These are more than are ever at work at once; one that
     # was put out is read again when somebody looks at it, which costs some milliseconds.
     max_cached_workflows: int = 500
@@ -76,7 +80,7 @@ class WorkerSettings:
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckOptions:
     """Everything is to be loaded, and nothing else. `timeout` is how long that may take; of the
     agent `composed`, the schema of its answers is wanted."""
 
@@ -90,10 +94,10 @@ class Options(NamedTuple):
 
     settings: WorkerSettings
     dev: DevServer | None
-    check: Check | None
+    check: CheckOptions | None
 
 
-def options(arguments: Sequence[str]) -> Options:
+def read_options(arguments: Sequence[str]) -> Options:
     """What the command line and the environment ask for.
 
     Raises:
@@ -104,9 +108,9 @@ def options(arguments: Sequence[str]) -> Options:
     keys = given.get("encryption")
     server = DevServer(**dev, encryption=keys) if given.pop("dev", False) else None
     if server is not None:
-        given.setdefault("store", beside(server.db))
+        given.setdefault("store", dev_store_location(server.db))
     how = {name: given.pop(name) for name in ("json", "composed", "timeout") if name in given}
-    check = Check(**how) if given.pop("check", False) else None
+    check = CheckOptions(**how) if given.pop("check", False) else None
     version = version_of(given.pop("deployment", None), given.pop("build", None))
     settings = WorkerSettings(**given, version=version)
     files = (settings.catalog, settings.endpoints, settings.encryption, settings.keys)
@@ -284,7 +288,7 @@ def _add_check(parser: _Parser) -> None:
     add("--json", action="store_true", help="as a JSON array")
     composed = "print the schema of its answers in composed calling"
     add("--composed", metavar="AGENT[:SKILL]", type=_text, help=composed)
-    default = format_duration(Check.timeout)
+    default = format_duration(CheckOptions.timeout)
     add("--timeout", metavar="TIME", type=_duration, help=f"for all of it; default: {default}")
 
 
@@ -312,16 +316,16 @@ def _path(text: str) -> Path:
     return Path(_text(text))
 
 
-def _place(text: str) -> Place | None:
+def _place(text: str) -> StoreLocation | None:
     try:
-        return read_place(text)
+        return parse_store_location(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
 
 
-def _where(text: str) -> Where:
+def _where(text: str) -> ProbeAddress:
     try:
-        return read_where(text)
+        return read_probe_address(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
 

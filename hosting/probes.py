@@ -22,8 +22,8 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.hosting.startup_errors import wrong_setup
-from holdfast.hosting.worker_group import Workers
+from holdfast.hosting.process_exit import wrong_setup
+from holdfast.hosting.worker_group import WorkerGroup
 
 DEFAULT_HOST: Final = "127.0.0.1"
 MAX_PORT: Final = 65_535
@@ -34,14 +34,14 @@ ASK_TIMEOUT_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
-class Where:
+class ProbeAddress:
     """Where probes are answered: an address of this machine and a port, of which 0 is any."""
 
     host: str
     port: int
 
 
-def read_where(text: str) -> Where:
+def read_probe_address(text: str) -> ProbeAddress:
     """Where probes are answered, of `PORT` (this machine alone) or `ADDRESS:PORT`.
 
     Raises:
@@ -54,17 +54,17 @@ def read_where(text: str) -> Where:
         address = ""
     if not address or not port.isdecimal() or int(port) > MAX_PORT:
         raise ValueError("write a port, as 8236, or an address and a port, as 0.0.0.0:8236")
-    return Where(address, int(port))
+    return ProbeAddress(address, int(port))
 
 
 class WorkerHealth:
     """How the worker of this process is; it is starting until it is told of one."""
 
     def __init__(self) -> None:
-        self._taken_up: tuple[Workers, Client] | None = None
+        self._taken_up: tuple[WorkerGroup, Client] | None = None
         self._stopping = False
 
-    def started(self, workers: Workers, client: Client) -> None:
+    def started(self, workers: WorkerGroup, client: Client) -> None:
         """It takes work, from Temporal as this client finds it."""
         self._taken_up = workers, client
 
@@ -72,7 +72,7 @@ class WorkerHealth:
         """It takes no more."""
         self._stopping = True
 
-    async def unready(self) -> str | None:
+    async def unready_reason(self) -> str | None:
         """Why it takes no work; None where it does."""
         if self._stopping:
             return "the worker is stopping"
@@ -97,7 +97,7 @@ async def _unreached(client: Client) -> str | None:
 
 
 @asynccontextmanager
-async def probed(where: Where | None, health: WorkerHealth) -> AsyncIterator[None]:
+async def serve_probes(where: ProbeAddress | None, health: WorkerHealth) -> AsyncIterator[None]:
     """Answer probes, where somebody wants to know.
 
     Raises:
@@ -119,7 +119,7 @@ class Probes:
         self._open: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
 
-    async def listen(self, where: Where) -> int:
+    async def listen(self, where: ProbeAddress) -> int:
         """Answer there from now on; the port.
 
         Raises:
@@ -164,7 +164,7 @@ class Probes:
             return _response(HTTPStatus.OK, "the worker lives", method)
         if path != b"/ready":
             return _response(HTTPStatus.NOT_FOUND, "ask for /live or /ready", method)
-        why = await self._health.unready()
+        why = await self._health.unready_reason()
         if why is not None:
             return _response(HTTPStatus.SERVICE_UNAVAILABLE, why, method)
         return _response(HTTPStatus.OK, "the worker takes work", method)

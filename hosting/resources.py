@@ -17,18 +17,18 @@ from holdfast.catalog.endpoints import EndpointsError, ModelEndpoints, http_clie
 from holdfast.catalog.loader import CatalogError, CurrentCatalog, load_catalog
 from holdfast.catalog.reload import CatalogReloader
 from holdfast.hosting.options import WorkerSettings
-from holdfast.hosting.startup_errors import StartError
+from holdfast.hosting.process_exit import StartError
 from holdfast.providers.ollama.host import with_local_ollama
-from holdfast.runtime.addresses import AddressError, Prefix
-from holdfast.runtime.encryption.key_ring import KeyRing, RingError
-from holdfast.runtime.identity.key_sets import Keys, KeysError
-from holdfast.runtime.identity.key_settings import load_keys
-from holdfast.runtime.secrets import Secrets, secrets_in
+from holdfast.runtime.addresses import AddressError, AddressPrefix
+from holdfast.runtime.encryption.key_ring import KeyRing, KeyRingError
+from holdfast.runtime.identity.key_sets import KeySetError, LiveKeySet
+from holdfast.runtime.identity.key_settings import load_key_sets
+from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.runtime.telemetry.telemetry_settings import (
-    TelemetryError,
     TelemetrySettings,
+    TelemetrySettingsError,
     read_telemetry,
 )
 from holdfast.schemas.phrases import nearest
@@ -42,20 +42,20 @@ class WorkerResources:
     `telling` is what a collector is told of it, and `telemetry` what tells it so.
     """
 
-    shelf: CurrentCatalog
+    current_catalog: CurrentCatalog
     models: ModelEndpoints
     http: httpx.AsyncClient
-    web: httpx.AsyncClient
-    reloading: CatalogReloader
+    knowledge_http: httpx.AsyncClient
+    reloader: CatalogReloader
     secrets: Secrets
-    ring: KeyRing | None = None
-    keys: Sequence[Keys] = ()
+    key_ring: KeyRing | None = None
+    key_sets: Sequence[LiveKeySet] = ()
     channels: Channels = field(default_factory=Channels)
-    telling: TelemetrySettings = field(default_factory=TelemetrySettings)
+    telemetry_settings: TelemetrySettings = field(default_factory=TelemetrySettings)
     telemetry: Telemetry | None = None
 
 
-class LoadError(StartError):
+class ResourcesError(StartError):
     """Something that the settings name does not load; with every problem, by file and line."""
 
     def __init__(self, problems: Sequence[FileProblem]) -> None:
@@ -63,7 +63,7 @@ class LoadError(StartError):
         self.problems = list(problems)
 
 
-def load(settings: WorkerSettings, secrets: Secrets | None = None) -> WorkerResources:
+def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> WorkerResources:
     """Read and check everything that the settings name.
 
     Args:
@@ -73,7 +73,7 @@ def load(settings: WorkerSettings, secrets: Secrets | None = None) -> WorkerReso
     Raises:
         LoadError: something does not load.
     """
-    secrets = secrets or Secrets(secrets_in(os.environ))
+    secrets = secrets or Secrets(environment_secrets(os.environ))
     http, web = _clients(settings)
     models, problems = _models(settings, http)
     ring, wrong_keys = _ring(settings)
@@ -84,10 +84,10 @@ def load(settings: WorkerSettings, secrets: Secrets | None = None) -> WorkerReso
     try:
         shelf, reloading = _catalog(settings, None if models is None else models.names)
     except CatalogError as error:
-        raise LoadError([*problems, *error.problems]) from None
+        raise ResourcesError([*problems, *error.problems]) from None
     if models is None or problems:
-        raise LoadError(problems)
-    _check_notify(settings.notify, shelf.catalog.world.activities)
+        raise ResourcesError(problems)
+    _check_notify(settings.notify, shelf.catalog.definitions.activities)
     secrets.learn([*models.secrets(), *channels.secrets()])
     return WorkerResources(
         shelf, models, http, web, reloading, secrets, ring, keys, channels, telling
@@ -115,7 +115,7 @@ def _catalog(
         knowledge_urls=_prefixes(settings),
     )
     shelf = CurrentCatalog(catalog)
-    modules = sorted({each.source.file for each in catalog.imported})
+    modules = sorted({each.source.file for each in catalog.python_activities})
     return shelf, CatalogReloader(shelf, folder, before, once=(*modules, *files))
 
 
@@ -123,7 +123,7 @@ def _check_notify(notify: str | None, activities: Collection[str]) -> None:
     if notify is not None and notify not in activities:
         todo = nearest(notify, activities, "`--tools` gives it some")
         reason = f"this worker has no activity `{notify}`"
-        raise LoadError([FileProblem("--notify", None, reason, todo)])
+        raise ResourcesError([FileProblem("--notify", None, reason, todo)])
 
 
 def _clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
@@ -131,7 +131,7 @@ def _clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.AsyncCl
     try:
         networks = [read_network(text) for text in settings.knowledge_networks]
     except AddressError as error:
-        raise LoadError(
+        raise ResourcesError(
             [FileProblem("--knowledge-network", None, error.reason, error.mend)]
         ) from None
     try:
@@ -140,15 +140,17 @@ def _clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.AsyncCl
         # What it says may hold the proxy's password.
         reason = "a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used"
         mend = "write it like http://proxy.acme.org:3128 (SOCKS is not spoken)"
-        raise LoadError([FileProblem("the environment", None, reason, mend)]) from None
+        raise ResourcesError([FileProblem("the environment", None, reason, mend)]) from None
 
 
-def _prefixes(settings: WorkerSettings) -> list[Prefix]:
+def _prefixes(settings: WorkerSettings) -> list[AddressPrefix]:
     """The addresses that knowledge may be fetched from."""
     try:
-        return [Prefix.read(text) for text in settings.knowledge_urls]
+        return [AddressPrefix.read(text) for text in settings.knowledge_urls]
     except AddressError as error:
-        raise LoadError([FileProblem("--knowledge-url", None, error.reason, error.mend)]) from None
+        raise ResourcesError(
+            [FileProblem("--knowledge-url", None, error.reason, error.mend)]
+        ) from None
 
 
 def _models(
@@ -166,16 +168,16 @@ def _ring(settings: WorkerSettings) -> tuple[KeyRing | None, list[FileProblem]]:
         return None, []
     try:
         return KeyRing.load(settings.encryption, os.environ), []
-    except RingError as error:
+    except KeyRingError as error:
         return None, error.problems
 
 
 def _keys(
     settings: WorkerSettings, http: httpx.AsyncClient
-) -> tuple[Sequence[Keys], list[FileProblem]]:
+) -> tuple[Sequence[LiveKeySet], list[FileProblem]]:
     try:
-        return load_keys(settings.keys, http, for_principals=settings.principal_tokens), []
-    except KeysError as error:
+        return load_key_sets(settings.keys, http, for_principals=settings.principal_tokens), []
+    except KeySetError as error:
         return (), error.problems
 
 
@@ -191,17 +193,17 @@ def _channels(
 def _telling() -> tuple[TelemetrySettings, list[FileProblem]]:
     try:
         return read_telemetry(os.environ), []
-    except TelemetryError as error:
+    except TelemetrySettingsError as error:
         return TelemetrySettings(), [FileProblem("the environment", None, error.wrong, error.todo)]
 
 
-def holdings(house: WorkerResources) -> str:
+def summarize_resources(resources: WorkerResources) -> str:
     """What a worker has, in a line."""
-    catalog = house.shelf.catalog
-    tools, agents = len(catalog.world.tools), len(catalog.agents)
+    catalog = resources.current_catalog.catalog
+    tools, agents = len(catalog.definitions.tools), len(catalog.agents)
     endpoints = [
         name if limit is None else f"{name} ({limit} a minute)"
-        for name, limit in house.models.limits().items()
+        for name, limit in resources.models.request_limits().items()
     ]
     return (
         f"{tools} tool{'' if tools == 1 else 's'}, {agents} agent{'' if agents == 1 else 's'}, "

@@ -26,13 +26,13 @@ from temporalio.exceptions import ApplicationError
 from temporalio.runtime import TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.hosting.logs import core_runtime
-from holdfast.hosting.startup_errors import StartError, unreachable, wrong_setup
+from holdfast.hosting.process_exit import StartError, unreachable_server, wrong_setup
+from holdfast.hosting.worker_telemetry import core_runtime
 from holdfast.runtime import connection_errors
-from holdfast.runtime.connection_errors import Trouble
-from holdfast.runtime.encryption.codec import DecryptError, EncryptionCodec, NoKeys
+from holdfast.runtime.connection_errors import ConnectionProblem
+from holdfast.runtime.encryption.codec import DecryptError, EncryptionCodec, KeylessCodec
 from holdfast.runtime.encryption.key_ring import KeyRing
-from holdfast.runtime.storage.locations import Place, opened
+from holdfast.runtime.storage.locations import StoreLocation, open_store_at
 from holdfast.runtime.storage.store import Store, StoreError, external_storage
 from holdfast.schemas import names
 
@@ -111,7 +111,7 @@ class SharedPayloadConverter(CompositePayloadConverter):
 # What a worker's client reads and writes with.
 data_converter = DataConverter(
     payload_converter_class=SharedPayloadConverter,
-    payload_codec=NoKeys(),
+    payload_codec=KeylessCodec(),
     failure_converter_class=PlainFailureConverter,
 )
 
@@ -125,11 +125,11 @@ def connect_settings() -> ClientConnectConfig:
     try:
         settings = ClientConfig.load_client_connect_config()
     except (OSError, RuntimeError, ValueError) as error:
-        trouble = connection_errors.of_settings(
+        trouble = connection_errors.settings_problem(
             error, os.environ, lambda: ClientConfig.load().profiles
         )
         raise _start_error(trouble) from error
-    for warning in connection_errors.warnings(os.environ, os.path.exists, _read_strictly):
+    for warning in connection_errors.settings_warnings(os.environ, os.path.exists, _read_strictly):
         logger.warning("%s", warning)
     settings.setdefault("target_host", DEFAULT_ADDRESS)
     return settings
@@ -139,12 +139,12 @@ def _read_strictly() -> ClientConfig:
     return ClientConfig.load(config_file_strict=True)
 
 
-def _start_error(trouble: Trouble) -> StartError:
-    made = wrong_setup if trouble.in_settings else unreachable
+def _start_error(trouble: ConnectionProblem) -> StartError:
+    made = wrong_setup if trouble.in_settings else unreachable_server
     return made(trouble.wrong, trouble.todo)
 
 
-async def open_store(place: Place | None, stack: AsyncExitStack) -> Store | None:
+async def open_store(place: StoreLocation | None, stack: AsyncExitStack) -> Store | None:
     """The store at a place, for as long as the stack stands.
 
     Raises:
@@ -153,7 +153,7 @@ async def open_store(place: Place | None, stack: AsyncExitStack) -> Store | None
     if place is None:
         return None
     try:
-        return await stack.enter_async_context(opened(place, writing=True))
+        return await stack.enter_async_context(open_store_at(place, writing=True))
     except StoreError as error:
         raise wrong_setup(error.wrong, error.todo) from error
 
@@ -188,7 +188,7 @@ async def connect(
         StartError: that is no address, no server answers there, or it does not have the namespace.
     """
     address = settings["target_host"]
-    if (trouble := connection_errors.of_address(address)) is not None:
+    if (trouble := connection_errors.address_problem(address)) is not None:
         raise _start_error(trouble)
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
@@ -199,7 +199,9 @@ async def connect(
             )
             await _check_namespace(client)
     except (TimeoutError, RuntimeError, ValueError, RPCError) as error:
-        raise _start_error(connection_errors.of_connection(address, error, _START_ONE)) from error
+        raise _start_error(
+            connection_errors.connection_problem(address, error, _START_ONE)
+        ) from error
     return client
 
 

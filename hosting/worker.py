@@ -34,28 +34,26 @@ from holdfast.activities.record_spans import SpanRecorder
 from holdfast.activities.resolve import AgentResolver
 from holdfast.hosting import deployment
 from holdfast.hosting.check import check
-from holdfast.hosting.dev_server import DevServer, abandon, serving
-from holdfast.hosting.logs import log_to_stderr
+from holdfast.hosting.dev_server import DevServer, run_dev_server, terminate_dev_servers
 from holdfast.hosting.options import (
     WorkerSettings as WorkerSettings,  # whoever builds a worker begins with these
 )
-from holdfast.hosting.options import options
-from holdfast.hosting.probes import WorkerHealth, probed
-from holdfast.hosting.resources import WorkerResources, holdings, load
-from holdfast.hosting.sandbox import sandbox
+from holdfast.hosting.options import read_options
+from holdfast.hosting.probes import WorkerHealth, serve_probes
+from holdfast.hosting.process_exit import STOPPED, StartError, exit_process, run_until_stopped
+from holdfast.hosting.resources import WorkerResources, load_resources, summarize_resources
 from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
-from holdfast.hosting.shutdown import leave, until_stopped
-from holdfast.hosting.startup_errors import STOPPED, StartError
+from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from holdfast.hosting.temporal import (
     connect,
     connect_settings,
     open_store,
     usable_search_attributes,
 )
-from holdfast.hosting.worker_group import Workers
-from holdfast.hosting.worker_telemetry import core_metrics, telling
-from holdfast.runtime.secrets import Secrets, secrets_in
-from holdfast.runtime.storage.store import keeper
+from holdfast.hosting.worker_group import WorkerGroup
+from holdfast.hosting.worker_telemetry import core_metrics, log_to_stderr, open_telemetry
+from holdfast.runtime.secrets import Secrets, environment_secrets
+from holdfast.runtime.storage.store import payload_writer
 from holdfast.schemas import names
 from holdfast.schemas.agent import WorkerFacts
 from holdfast.workflows.agent import AgentWorkflow
@@ -76,8 +74,8 @@ logger = logging.getLogger("holdfast")
 
 
 async def build_worker(
-    client: Client, settings: WorkerSettings, house: WorkerResources | None = None
-) -> Workers:
+    client: Client, settings: WorkerSettings, resources: WorkerResources | None = None
+) -> WorkerGroup:
     """A worker that is ready to run, with those that make the requests to its endpoints.
 
     Args:
@@ -88,26 +86,26 @@ async def build_worker(
     Raises:
         StartError: something that the settings name does not load.
     """
-    house = house or load(settings)
-    house.secrets.learn([client.service_client.config.api_key or ""])
-    facts = await _facts(client, settings, house)
+    resources = resources or load_resources(settings)
+    resources.secrets.learn([client.service_client.config.api_key or ""])
+    facts = await _facts(client, settings, resources)
     handing = PagePrefetch(ConversationCache())
-    generate = _generate(client, settings, house, handing)
+    generate = _generate(client, settings, resources, handing)
     # Room for as many activities and local activities at once as the worker takes, and for looking
     # at the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
-    runner = CacheEvictingRunner(sandbox())
+    runner = CacheEvictingRunner(workflow_runner())
     main = Worker(
         client,
         task_queue=settings.task_queue,
         workflows=[AgentWorkflow, CallWorkflow, _memory(settings)],
         activities=[
-            *(generate.generate, *_own_activities(client, house, facts)),
-            *house.shelf.catalog.activities,
+            *(generate.generate, *_own_activities(client, resources, facts)),
+            *resources.current_catalog.catalog.activities,
         ],
         activity_executor=threads,
         workflow_runner=runner,
-        interceptors=_interceptors(client, house, handing, settings),
+        interceptors=_interceptors(client, resources, handing, settings),
         max_cached_workflows=settings.max_cached_workflows,
         max_concurrent_activities=MAX_ACTIVITIES,
         max_concurrent_local_activities=MAX_ACTIVITIES,
@@ -115,14 +113,14 @@ async def build_worker(
         default_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
         graceful_shutdown_timeout=settings.graceful_timeout,
-        deployment_config=deployment.config(settings.version),
+        deployment_config=deployment.deployment_config(settings.version),
     )
     runner.serve(main)
     asking = [
-        _asking(client, settings, generate, house, name, limit)
-        for name, limit in house.models.limits().items()
+        _asking(client, settings, generate, resources, name, limit)
+        for name, limit in resources.models.request_limits().items()
     ]
-    return Workers(main, asking, _living(house, threads, settings))
+    return WorkerGroup(main, asking, _living(resources, threads, settings))
 
 
 async def _facts(client: Client, settings: WorkerSettings, house: WorkerResources) -> WorkerFacts:
@@ -134,12 +132,12 @@ async def _facts(client: Client, settings: WorkerSettings, house: WorkerResource
         generate_timeout=settings.generate_timeout,
         heartbeat_timeout=settings.heartbeat_timeout,
         continue_after=settings.continue_after,
-        store=keeper(client.data_converter) is not None,
+        store=payload_writer(client.data_converter) is not None,
         principal_tokens=settings.principal_tokens,
         catalog_only=settings.catalog_only,
         request_queues={
             name: names.request_queue(settings.task_queue, name)
-            for name, limit in house.models.limits().items()
+            for name, limit in house.models.request_limits().items()
             if limit is not None
         },
     )
@@ -178,14 +176,14 @@ def _asking(
         activities=[generate.generate],
         interceptors=[
             TelemetryInterceptor(house.telemetry),
-            ResultInterceptor(keeper(client.data_converter), house.secrets),
+            ResultInterceptor(payload_writer(client.data_converter), house.secrets),
         ],
         max_task_queue_activities_per_second=None if limit is None else limit / 60,
         max_concurrent_activities=MAX_ACTIVITIES,
         max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         default_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         graceful_shutdown_timeout=settings.graceful_timeout,
-        deployment_config=deployment.config(settings.version),
+        deployment_config=deployment.deployment_config(settings.version),
     )
 
 
@@ -201,9 +199,11 @@ def _interceptors(
     its result is kept, too. `generate` sends heartbeats of its own.
     """
     own = [name for name in names.RESERVED_ACTIVITIES if name != names.GENERATE]
-    carried = frozenset([*own, *(each.name for each in house.shelf.catalog.imported)])
+    carried = frozenset(
+        [*own, *(each.name for each in house.current_catalog.catalog.python_activities)]
+    )
     watch = HeartbeatPolicyInterceptor(carried, settings.heartbeat_timeout)
-    size = ResultInterceptor(keeper(client.data_converter), house.secrets)
+    size = ResultInterceptor(payload_writer(client.data_converter), house.secrets)
     handed = PagePrefetchInterceptor(handing)
     told = TelemetryInterceptor(house.telemetry)
     traced = TracingInterceptor()
@@ -224,13 +224,13 @@ def _own_activities(
     """What the worker itself does for runs, beside asking models and the tools of its catalog."""
     told = house.telemetry
     tracing = None if told is None else partial(tracing_here, told)
-    resolver = AgentResolver(house.shelf, facts, tracing)
+    resolver = AgentResolver(house.current_catalog, facts, tracing)
     memories = MemoryActivities(client, RunQueries(client))
-    world = house.shelf.catalog.world
-    knowledge = FetchKnowledge(house.web, world.folder, world.knowledge_urls)
+    world = house.current_catalog.catalog.definitions
+    knowledge = FetchKnowledge(house.knowledge_http, world.folder, world.knowledge_urls)
     return [
         knowledge.fetch_knowledge,
-        CheckToken(house.keys).check_token,
+        CheckToken(house.key_sets).check_token,
         house.channels.tell_people,
         SpanRecorder(told, house.models).record_spans,
         *(resolver.resolve_agent, resolver.resolve_tool),
@@ -243,67 +243,69 @@ async def _living(
     house: WorkerResources, threads: ThreadPoolExecutor, settings: WorkerSettings
 ) -> AsyncIterator[None]:
     """What goes on beside the worker for as long as it runs, and is closed after it."""
-    looking = asyncio.create_task(house.reloading.go_on(threads, settings.between_looks))
+    looking = asyncio.create_task(house.reloader.run(threads, settings.between_looks))
     try:
         yield
     finally:
         looking.cancel()
         await asyncio.wait([looking])
         await house.http.aclose()
-        await house.web.aclose()
+        await house.knowledge_http.aclose()
         threads.shutdown(wait=False)
 
 
 # The command.
 
 
-async def serve(settings: WorkerSettings, dev: DevServer | None, secrets: Secrets) -> None:
+async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets: Secrets) -> None:
     """Run a worker, and the embedded server if one is wanted, until the task is cancelled.
 
     Raises:
         StartError: the worker cannot start.
     """
-    house = load(settings, secrets)
+    house = load_resources(settings, secrets)
     for warning in [*house.models.warnings(), *house.channels.warnings()]:
         logger.warning("%s", warning)
     async with AsyncExitStack() as stack:
-        house = await stack.enter_async_context(telling(house))
+        house = await stack.enter_async_context(open_telemetry(house))
         health = WorkerHealth()
-        await stack.enter_async_context(probed(settings.health, health))
+        await stack.enter_async_context(serve_probes(settings.health, health))
         where = connect_settings()
         if dev is not None:
             dev = replace(dev, namespace=where.get("namespace", "default"))
-            where = {"target_host": await stack.enter_async_context(serving(dev))}
+            where = {"target_host": await stack.enter_async_context(run_dev_server(dev))}
             where["namespace"] = dev.namespace
         store, metrics = await open_store(settings.store, stack), core_metrics(house)
-        client = await connect(where, store, house.ring, metrics)
+        client = await connect(where, store, house.key_ring, metrics)
         worker = await stack.enter_async_context(await build_worker(client, settings, house))
         while not worker.is_running:
             await asyncio.sleep(0.01)
-        ready = f"holdfast worker ready: task queue {settings.task_queue}, {holdings(house)}"
+        ready = (
+            f"holdfast worker ready: task queue {settings.task_queue}, {summarize_resources(house)}"
+        )
         print(ready, flush=True)
         health.started(worker, client)
         stack.callback(health.stopping)
-        if settings.version and (todo := await deployment.unrouted(client, settings.version)):
+        if settings.version and (todo := await deployment.routing_advice(client, settings.version)):
             logger.info("%s", todo)
         await asyncio.Event().wait()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command `holdfast worker`; its exit code says whether setup or Temporal is at fault."""
-    secrets = Secrets(secrets_in(os.environ))
+    secrets = Secrets(environment_secrets(os.environ))
     try:
-        settings, dev, how = options(sys.argv[1:] if arguments is None else arguments)
+        settings, dev, how = read_options(sys.argv[1:] if arguments is None else arguments)
         if how is not None:
             return check(settings, how, secrets)
-        log_to_stderr(secrets.clean_told)
-        work = serve(settings, dev, secrets)
-        asyncio.run(until_stopped(work, settings.graceful_timeout, abandon))
+        log_to_stderr(secrets.clean_for_operator)
+        work = serve_worker(settings, dev, secrets)
+        asyncio.run(run_until_stopped(work, settings.graceful_timeout, terminate_dev_servers))
     except StartError as error:
-        print(secrets.clean_told("\n".join(error.lines)), file=sys.stderr)
+        print(secrets.clean_for_operator("\n".join(error.lines)), file=sys.stderr)
         return error.code
     return STOPPED
 
 
 if __name__ == "__main__":
-    leave(main())
+    exit_process(main())

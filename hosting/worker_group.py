@@ -9,7 +9,7 @@ from typing import Any, Self
 from temporalio.worker import Worker
 
 
-class Workers:
+class WorkerGroup:
     """A main worker, others beside it, and what goes on around all of them.
 
     `around` is entered before the first is started, and left once the last has stopped: their

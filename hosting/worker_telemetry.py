@@ -6,26 +6,44 @@ on.
 """
 
 import asyncio
+import logging
 import os
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from temporalio.runtime import OpenTelemetryConfig, TelemetryConfig
+from temporalio.exceptions import ApplicationError
+from temporalio.runtime import (
+    LogForwardingConfig,
+    LoggingConfig,
+    OpenTelemetryConfig,
+    Runtime,
+    TelemetryConfig,
+    TelemetryFilter,
+)
 
 from holdfast.hosting.resources import WorkerResources
-from holdfast.runtime.telemetry.startup import start
-from holdfast.runtime.telemetry.telemetry_settings import secrets_of_telemetry
+from holdfast.runtime.storage.store import StoreError
+from holdfast.runtime.telemetry.startup import start_telemetry
+from holdfast.runtime.telemetry.telemetry_settings import telemetry_secrets
+from holdfast.runtime.telemetry.trace_context import TraceContextFilter
+from holdfast.schemas import names
+
+# Also what is cut off when the worker stops.
+_ON_PURPOSE = (ApplicationError, StoreError, asyncio.CancelledError)
+# How the SDK begins to say that something is in a store, and that it has none.
+_NO_STORE = "[TMPRL1105]"
 
 SERVICE: Final = "holdfast-worker"
 
 
 @asynccontextmanager
-async def telling(house: WorkerResources) -> AsyncIterator[WorkerResources]:
+async def open_telemetry(house: WorkerResources) -> AsyncIterator[WorkerResources]:
     """The house with what tells the collector of it, for as long as this stands."""
-    house.secrets.learn(secrets_of_telemetry(os.environ))
-    telemetry = start(house.telling, SERVICE, os.environ, house.secrets)
+    house.secrets.learn(telemetry_secrets(os.environ))
+    telemetry = start_telemetry(house.telemetry_settings, SERVICE, os.environ, house.secrets)
     try:
         yield replace(house, telemetry=telemetry)
     finally:
@@ -36,7 +54,7 @@ async def telling(house: WorkerResources) -> AsyncIterator[WorkerResources]:
 def core_metrics(house: WorkerResources) -> TelemetryConfig | None:
     """How the core of Temporal's SDK tells what it measures, under the name of the worker; None
     where nothing is measured."""
-    settings, telemetry = house.telling, house.telemetry
+    settings, telemetry = house.telemetry_settings, house.telemetry
     if telemetry is None or not settings.metrics:
         return None
     config = OpenTelemetryConfig(
@@ -49,3 +67,52 @@ def core_metrics(house: WorkerResources) -> TelemetryConfig | None:
     return TelemetryConfig(
         metrics=config, global_tags=telemetry.identity, attach_service_name=False
     )
+
+
+def log_to_stderr(clean: Callable[[str], str] = str) -> None:
+    """Have warnings and worse written to standard error, and what the worker itself tells.
+
+    Args:
+        clean: takes out of a text what nobody is to read.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    for each in (_Brief(), TraceContextFilter()):
+        handler.addFilter(each)
+    handler.setFormatter(_Discreet(clean))
+    logging.basicConfig(handlers=[handler])
+    logging.getLogger("holdfast").setLevel(logging.INFO)
+
+
+def core_runtime(metrics: TelemetryConfig | None = None) -> Runtime:
+    """The SDK's core with its log in Python's: by itself it would write on standard output."""
+    forwarding = LogForwardingConfig(logger=logging.getLogger("temporalio.core"))
+    levels = TelemetryFilter(core_level="WARN", other_level="ERROR")
+    logging_ = LoggingConfig(levels, forwarding)
+    return Runtime(telemetry=replace(metrics or TelemetryConfig(), logging=logging_))
+
+
+class _Discreet(logging.Formatter):
+    """What is written, stacks included, once it is clean."""
+
+    def __init__(self, clean: Callable[[str], str]) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s%(place)s")
+        self._clean = clean
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The lines of one record; logging calls this."""
+        return self._clean(super().format(record))
+
+
+class _Brief(logging.Filter):
+    """What an activity raises on purpose is a line; only what nobody planned has a stack."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        said = str(error)
+        if said.startswith(_NO_STORE):
+            said = f"{said} Start this worker with the `--store` of the others"
+        elif not (isinstance(error, _ON_PURPOSE) or type(error).__name__ == names.STOP_RUN):
+            return True
+        record.msg, record.args = f"{record.getMessage()}: {said}", ()
+        record.exc_info = record.exc_text = None
+        return True

@@ -25,13 +25,13 @@ class AddressError(ValueError):
         super().__init__(f"{reason}; {mend}")
         self.reason, self.mend = reason, mend
 
-    def fault(self) -> ValueProblem:
+    def as_value_problem(self) -> ValueProblem:
         """It, as a fault of who wrote the address."""
         return ValueProblem((), self.reason, self.mend)
 
 
 @dataclass(frozen=True)
-class Prefix:
+class AddressPrefix:
     """Addresses that are allowed: of one scheme, host and port, at a path and below it."""
 
     text: str
@@ -45,7 +45,7 @@ class Prefix:
         Raises:
             AddressError: it is no beginning of an address.
         """
-        url = parsed(text)
+        url = parse_address(text)
         if url.query or url.fragment:
             raise AddressError(f"{quoted(text)} is more than a path", "leave out `?` and `#`")
         steps = _steps(url)
@@ -56,20 +56,20 @@ class Prefix:
         return _origin(url) == self.origin and _steps(url)[: len(self.steps)] == self.steps
 
 
-def allowed(text: str, prefixes: Collection[Prefix]) -> httpx.URL:
+def allowed_address(text: str, prefixes: Collection[AddressPrefix]) -> httpx.URL:
     """The address, which may be fetched from.
 
     Raises:
         AddressError: it is none, or nobody has allowed it.
     """
-    url = parsed(text)
+    url = parse_address(text)
     if any(prefix.covers(url) for prefix in prefixes):
         return url
     mend = "have the worker started with a `--knowledge-url` that it begins with"
-    raise AddressError(f"the worker does not allow {quoted(shown(url))}", mend)
+    raise AddressError(f"the worker does not allow {quoted(display_address(url))}", mend)
 
 
-def parsed(text: str) -> httpx.URL:
+def parse_address(text: str) -> httpx.URL:
     """The address, if it is one that can be compared.
 
     Raises:
@@ -95,7 +95,7 @@ def parsed(text: str) -> httpx.URL:
     return url
 
 
-def is_here(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Whether the host is this machine."""
     if host == "localhost":
         return True
@@ -105,7 +105,7 @@ def is_here(host: str) -> bool:
         return False
 
 
-def shown(url: httpx.URL) -> str:
+def display_address(url: httpx.URL) -> str:
     """The address without what may be nobody's business."""
     return str(url.copy_with(userinfo=b"", query=None, fragment=None))
 

@@ -25,7 +25,7 @@ _VARIABLES: Final = (
 )
 
 
-class Trouble(NamedTuple):
+class ConnectionProblem(NamedTuple):
     """What is wrong and what to do; `in_settings` says that no server was asked."""
 
     wrong: str
@@ -59,25 +59,27 @@ _IN_SETTINGS: Final = (
 )
 
 
-def of_settings(
+def settings_problem(
     error: Exception, environ: Mapping[str, str], profiles: Callable[[], Iterable[str]]
-) -> Trouble:
+) -> ConnectionProblem:
     """Why the settings cannot be read; `profiles` reads the names of those that there are."""
     if isinstance(error, OSError):
         wrong = (
             f"{error.filename}, which Temporal's settings name, cannot be read: {error.strerror}"
         )
-        return Trouble(wrong, _MEND_SETTINGS, True)
+        return ConnectionProblem(wrong, _MEND_SETTINGS, True)
     profile = re.match(r"Profile '(.*)' not found", str(error))
     if profile is not None:
         nothing = f"there is none: check {CONFIG_FILE}"
         mend = nearest(profile.group(1), profiles(), nothing)
-        return Trouble(f"TEMPORAL_PROFILE: no profile {quoted(profile.group(1))}", mend, True)
+        return ConnectionProblem(
+            f"TEMPORAL_PROFILE: no profile {quoted(profile.group(1))}", mend, True
+        )
     wrong = f"Temporal's settings cannot be read: {_toml(error, environ)}"
-    return Trouble(wrong, _MEND_SETTINGS, True)
+    return ConnectionProblem(wrong, _MEND_SETTINGS, True)
 
 
-def of_address(address: str) -> Trouble | None:
+def address_problem(address: str) -> ConnectionProblem | None:
     """Why an address is none, if it is none."""
     if "://" in address:
         meant = address.partition("://")[2].partition("/")[0]
@@ -90,23 +92,23 @@ def of_address(address: str) -> Trouble | None:
     return None
 
 
-def of_connection(address: str, error: BaseException, todo: str) -> Trouble:
+def connection_problem(address: str, error: BaseException, todo: str) -> ConnectionProblem:
     """Why no connection came about; `todo` is for where nothing answers at all."""
     text = " ".join(str(error).split()).removeprefix("Failed client connect: ")
     wrong = f"no Temporal server answers at {address}"
     if not text or "ConnectionRefused" in text:
-        return Trouble(wrong, todo)
+        return ConnectionProblem(wrong, todo)
     for pattern, reason, mend in _REASONS:
         if re.search(pattern, text):
-            return Trouble(f"{wrong}: {reason}", mend)
+            return ConnectionProblem(f"{wrong}: {reason}", mend)
     for pattern, reason, setting in _IN_SETTINGS:
         if re.search(pattern, text):
             mend = f"set both {setting}" if setting else "rename or unset it"
-            return Trouble(reason, mend, True)
-    return Trouble(f"{wrong} ({text[:_MAX_QUOTED_CHARS]})", todo)
+            return ConnectionProblem(reason, mend, True)
+    return ConnectionProblem(f"{wrong} ({text[:_MAX_QUOTED_CHARS]})", todo)
 
 
-def warnings(
+def settings_warnings(
     environ: Mapping[str, str], exists: Callable[[str], bool], read_strictly: Callable[[], object]
 ) -> Iterator[str]:
     """What is passed over in the settings, as it is by every Temporal program.
@@ -127,9 +129,9 @@ def warnings(
         yield f"{_toml(error, environ)}; that is passed over"
 
 
-def _no_address(address: str, reason: str, meant: str) -> Trouble:
+def _no_address(address: str, reason: str, meant: str) -> ConnectionProblem:
     wrong = f"TEMPORAL_ADDRESS: {quoted(address)} is no address: {reason}"
-    return Trouble(wrong, f"write HOST:PORT, such as {meant}", True)
+    return ConnectionProblem(wrong, f"write HOST:PORT, such as {meant}", True)
 
 
 def _toml(error: Exception, environ: Mapping[str, str]) -> str:

@@ -73,12 +73,12 @@ class Secrets:
                 text = text.replace(form, REPLACED)
         return text
 
-    def clean_told(self, text: str) -> str:
+    def clean_for_operator(self, text: str) -> str:
         """A text for whoever runs the worker, without them, and with nobody's password in an
         address."""
         return _USER_OF_ADDRESS.sub(f"{REPLACED}@", self.clean(text))
 
-    def are_in(self, data: bytes) -> bool:
+    def occur_in(self, data: bytes) -> bool:
         """Whether one of them stands in what was written, as JSON or as it is."""
         return any(form in data for form in self._written)
 
@@ -100,7 +100,7 @@ class Secrets:
             data = data.replace(form, REPLACED.encode())
         return data
 
-    def begun_in(self, text: str) -> int:
+    def partial_suffix_length(self, text: str) -> int:
         """How many of the text's last characters may be the beginning of one of them."""
         longest = len(self._forms[0]) if self._forms else 0
         for start in range(max(0, len(text) - longest + 1), len(text)):
@@ -110,32 +110,32 @@ class Secrets:
         return 0
 
 
-class Flow:
+class StreamRedactor:
     """A text that comes in pieces, without the secrets: one may be spread over several."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._held = ""
 
-    def next(self, piece: str) -> str:
+    def redact_next(self, piece: str) -> str:
         """What can be shown now: all but what may turn out to be the beginning of a secret."""
         text = self._secrets.clean(self._held + piece)
-        end = len(text) - self._secrets.begun_in(text)
+        end = len(text) - self._secrets.partial_suffix_length(text)
         self._held = text[end:]
         return text[:end]
 
 
-def secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
+def environment_secrets(environ: Mapping[str, str]) -> Iterator[str]:
     """The values of the variables that are called as secrets are, and the passwords in addresses
     that stand in any."""
     for name, value in environ.items():
         if _ADDRESS.fullmatch(value):
-            yield from secrets_of_address(value)
-        elif _KEY.fullmatch(value) or (is_called_secret(name) and name not in _OWN_SETTINGS):
+            yield from address_secrets(value)
+        elif _KEY.fullmatch(value) or (is_secret_name(name) and name not in _OWN_SETTINGS):
             yield value
 
 
-def is_called_secret(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Whether what goes by the name, of a variable, a header or a parameter, is likely a secret."""
     words = [word for word in re.split(r"[^A-Za-z0-9]+", name.upper()) if word]
     if not words or _OPEN_WORD.fullmatch(words[-1]):
@@ -143,7 +143,7 @@ def is_called_secret(name: str) -> bool:
     return any(_SECRET_WORD.fullmatch(word) for word in words)
 
 
-def secrets_of_address(text: str) -> Iterator[str]:
+def address_secrets(text: str) -> Iterator[str]:
     """The user's part of an address, as it stands there and as it is sent, and the parameters that
     are called as secrets are."""
     try:
@@ -157,13 +157,13 @@ def secrets_of_address(text: str) -> Iterator[str]:
         yield from (pair, base64.b64encode(pair.encode()).decode())
     for parameter in address.query.split("&"):
         name, _, value = parameter.partition("=")
-        if is_called_secret(name):
+        if is_secret_name(name):
             yield from (value, unquote(value))
 
 
-def secrets_of_header(name: str, value: str) -> Iterator[str]:
+def header_secrets(name: str, value: str) -> Iterator[str]:
     """What is secret in a header: `Bearer KEY` holds KEY, and `Basic …` a password."""
-    if not is_called_secret(name):
+    if not is_secret_name(name):
         return
     said = value.rpartition(" ")[2]
     yield from (value, said)

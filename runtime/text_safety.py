@@ -43,7 +43,7 @@ def shorten(text: str, limit_chars: int) -> str:
     return text if len(text) <= limit_chars else f"{text[: limit_chars - 1]}…"
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """What is wrong and what to do, as a sentence of its own."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
@@ -53,7 +53,7 @@ def one_line(text: str, limit_chars: int) -> str:
     return shorten(" ".join(clean(text[: 8 * limit_chars]).split()), limit_chars)
 
 
-def beside(code: str, message: str) -> str:
+def message_after_code(code: str, message: str) -> str:
     """An error's message as it stands beside its code: some messages begin with theirs."""
     return clean(message).strip().removeprefix(f"{code}: ")
 
@@ -74,7 +74,7 @@ def as_text(value: Any) -> str:
     return clean(value) if isinstance(value, str) else as_json(value, indent=2)
 
 
-def cell(value: Any) -> str:
+def format_argument(value: Any) -> str:
     """An argument as a person checks it: a text is quoted where it could be taken for another type,
     begins or ends with white space, or holds what could not be seen."""
     if isinstance(value, str):
@@ -107,17 +107,17 @@ def arguments_line(arguments: Any) -> str:
     return shorten(" ".join(pairs), _ARGUMENTS_CHARS)
 
 
-def command(*words: str) -> str:
+def holdfast_command(*words: str) -> str:
     """A `holdfast` command that can be copied into a shell."""
-    return shell("holdfast", *words)
+    return shell_command("holdfast", *words)
 
 
-def shell(*words: str) -> str:
+def shell_command(*words: str) -> str:
     """A command that can be copied into a shell, whoever has named what stands in it."""
     return shlex.join(clean(word) for word in words)
 
 
-def moment(at: Any) -> datetime | None:
+def local_time(at: Any) -> datetime | None:
     """A time of a run's log, in the local zone; `None` where it is no time."""
     try:
         return datetime.fromisoformat(str(at)).astimezone()
@@ -125,21 +125,21 @@ def moment(at: Any) -> datetime | None:
         return None
 
 
-def clock(at: Any) -> str:
+def format_clock(at: Any) -> str:
     """The local time of day, `14:03:07`."""
-    time = moment(at)
+    time = local_time(at)
     return time.strftime("%H:%M:%S") if time else "        "
 
 
-def date(at: Any) -> str:
+def format_date(at: Any) -> str:
     """The local date and time, `2026-03-01 14:03`."""
-    time = moment(at)
+    time = local_time(at)
     return time.strftime("%Y-%m-%d %H:%M") if time else "-"
 
 
-def since(at: Any) -> str:
+def format_age(at: Any) -> str:
     """How long ago a moment was, or how far off it is: `3 min`, `2 h`, `5 d`."""
-    time = moment(at)
+    time = local_time(at)
     if time is None:
         return "-"
     seconds = abs((datetime.now(UTC) - time).total_seconds())

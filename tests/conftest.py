@@ -9,7 +9,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.hosting.dev_server import CONFIG_OPTIONS, temporal_binary
-from holdfast.hosting.shutdown import leave
+from holdfast.hosting.process_exit import exit_process
 from holdfast.hosting.temporal import data_converter, usable_search_attributes
 
 # The same examples each time, however slow the machine is: `make test-fuzz` makes up others.
@@ -39,7 +39,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End as the worker does: Python's clearing up is aborted by Temporal's client now and then."""
     if STATUS in config.stash:
-        leave(config.stash[STATUS])
+        exit_process(config.stash[STATUS])
 
 
 @pytest.fixture(scope="session")

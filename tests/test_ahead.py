@@ -8,7 +8,7 @@ from temporalio.bridge.proto.workflow_commands import WorkflowCommand
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.exceptions import ApplicationError
 
-from holdfast.hosting.sdk_workarounds.query_divergence import AHEAD, Ahead
+from holdfast.hosting.sdk_workarounds.query_divergence import AHEAD_OF_HISTORY, DivergenceDetector
 
 
 def activation(length: int, *jobs: WorkflowActivationJob, replaying: bool = False) -> Any:
@@ -60,7 +60,7 @@ SCHEDULE, START = command("schedule_activity"), command("start_timer")
 
 def comes(at: int, made: list[WorkflowCommand], then: int, *jobs: WorkflowActivationJob) -> None:
     """A run decides something with `at` events of history; then this comes, with `then` of them."""
-    ahead = Ahead()
+    ahead = DivergenceDetector()
     first = activation(at, ended())
     ahead.check(first)
     ahead.note(first, decided(*made))
@@ -83,7 +83,7 @@ def test_what_does_not_follow_on_what_is_written_is_not_decided(
 ) -> None:
     with pytest.raises(ApplicationError, match="read anew") as failed:
         comes(25, made, then, *jobs)
-    assert (failed.value.type, failed.value.non_retryable) == (AHEAD, False)
+    assert (failed.value.type, failed.value.non_retryable) == (AHEAD_OF_HISTORY, False)
 
 
 # The task was completed (26), what it made is written, and another is scheduled and started.
@@ -110,7 +110,7 @@ def test_what_follows_is_decided(
 
 @pytest.mark.parametrize("look", [job("query_workflow"), job("remove_from_cache")])
 def test_whoever_looks_is_answered_and_nothing_is_forgotten(look: WorkflowActivationJob) -> None:
-    ahead = Ahead()
+    ahead = DivergenceDetector()
     ahead.note(activation(25, ended()), decided(SCHEDULE))
     ahead.check(activation(26, look))
     ahead.note(activation(26, look), decided())
@@ -119,13 +119,13 @@ def test_whoever_looks_is_answered_and_nothing_is_forgotten(look: WorkflowActiva
 
 
 def test_what_is_read_again_is_written_already() -> None:
-    ahead = Ahead()
+    ahead = DivergenceDetector()
     ahead.note(activation(11, ended(), replaying=True), decided(SCHEDULE))
     ahead.check(activation(12, UPDATE))
 
 
 def test_one_task_may_be_decided_on_in_several_parts() -> None:
-    ahead = Ahead()
+    ahead = DivergenceDetector()
     for made in (UPSERT, SCHEDULE):
         ahead.note(activation(25, ended(local=True)), decided(made))
     ahead.check(activation(30, UPDATE))

@@ -11,19 +11,19 @@ from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentResponse
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior
 
-from holdfast.hosting.deployment import DeploymentVersion, unrouted
-from holdfast.hosting.options import options
-from holdfast.hosting.startup_errors import StartError
+from holdfast.hosting.deployment import DeploymentVersion, routing_advice
+from holdfast.hosting.options import read_options
+from holdfast.hosting.process_exit import StartError
 from holdfast.hosting.worker import WorkerSettings, build_worker
 
 
 def test_a_build_is_named_by_options_or_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert options([]).settings.version is None
+    assert read_options([]).settings.version is None
     named = ["--deployment", "team/desk", "--build", "v1.2"]
-    assert options(named).settings.version == DeploymentVersion("team/desk", "v1.2")
+    assert read_options(named).settings.version == DeploymentVersion("team/desk", "v1.2")
     monkeypatch.setenv("HOLDFAST_DEPLOYMENT", "desk")
     monkeypatch.setenv("HOLDFAST_BUILD", "7")
-    assert options([]).settings.version == DeploymentVersion("desk", "7")
+    assert read_options([]).settings.version == DeploymentVersion("desk", "7")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_build_is_named_by_options_or_in_the_environment(monkeypatch: pytest.M
 )
 def test_what_temporal_does_not_take_is_refused(arguments: list[str], said: str) -> None:
     with pytest.raises(StartError) as refused:
-        options(arguments)
+        read_options(arguments)
     [line] = refused.value.lines
     assert line.startswith(f"holdfast: {said}")
 
@@ -66,12 +66,12 @@ async def test_a_build_that_is_ramped_up_is_given_runs() -> None:
     answer.worker_deployment_info.routing_config.ramping_deployment_version.CopyFrom(ramping)
     service = SimpleNamespace(describe_worker_deployment=AsyncMock(return_value=answer))
     temporal = cast(Client, SimpleNamespace(namespace="default", workflow_service=service))
-    assert await unrouted(temporal, DeploymentVersion("desk", "2")) is None
-    assert await unrouted(temporal, DeploymentVersion("desk", "1")) is not None
+    assert await routing_advice(temporal, DeploymentVersion("desk", "2")) is None
+    assert await routing_advice(temporal, DeploymentVersion("desk", "1")) is not None
 
 
 async def test_a_build_that_nobody_has_heard_of_is_not_current(client: Client) -> None:
-    said = await unrouted(client, DeploymentVersion("nowhere", "1; 2"))
+    said = await routing_advice(client, DeploymentVersion("nowhere", "1; 2"))
     assert said is not None
     assert said.startswith("build 1; 2 of deployment nowhere is not current")
     assert said.endswith("--deployment-name nowhere --build-id '1; 2'")

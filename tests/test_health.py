@@ -21,10 +21,16 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
 from holdfast.hosting import probes
-from holdfast.hosting.options import options
-from holdfast.hosting.probes import MAX_CONNECTIONS, Probes, Where, WorkerHealth, probed
-from holdfast.hosting.startup_errors import StartError
-from holdfast.hosting.worker_group import Workers
+from holdfast.hosting.options import read_options
+from holdfast.hosting.probes import (
+    MAX_CONNECTIONS,
+    ProbeAddress,
+    Probes,
+    WorkerHealth,
+    serve_probes,
+)
+from holdfast.hosting.process_exit import StartError
+from holdfast.hosting.worker_group import WorkerGroup
 from tests.faults.stage.proxy import Proxy
 from tests.support.eventually import eventually
 from tests.support.tools import echo
@@ -63,7 +69,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
 async def answers(health: WorkerHealth, stack: AsyncExitStack) -> httpx.AsyncClient:
     """Who asks the probes of a worker that is so."""
     probes = await stack.enter_async_context(Probes(health))
-    port = await probes.listen(Where(HERE, 0))
+    port = await probes.listen(ProbeAddress(HERE, 0))
     return await stack.enter_async_context(httpx.AsyncClient(base_url=f"http://{HERE}:{port}"))
 
 
@@ -73,10 +79,10 @@ async def said(asking: httpx.AsyncClient, path: str = "/ready") -> tuple[int, st
     return answer.status_code, answer.text.strip()
 
 
-async def working(client: Client, stack: AsyncExitStack) -> Workers:
+async def working(client: Client, stack: AsyncExitStack) -> WorkerGroup:
     """A worker that does little, and polls."""
     queue = f"queue-{uuid.uuid4().hex[:8]}"
-    workers = Workers(Worker(client, task_queue=queue, activities=[echo]), [], nullcontext())
+    workers = WorkerGroup(Worker(client, task_queue=queue, activities=[echo]), [], nullcontext())
     await stack.enter_async_context(workers)
 
     async def up() -> bool:
@@ -156,9 +162,9 @@ async def test_temporal_is_asked_whether_it_serves_and_not_for_long(
     status: RPCStatusCode, why: str | None
 ) -> None:
     temporal, works = Answering(status), WorkerHealth()
-    workers = cast(Workers, SimpleNamespace(is_running=True))
+    workers = cast(WorkerGroup, SimpleNamespace(is_running=True))
     works.started(workers, cast(Client, temporal))
-    assert await works.unready() == why
+    assert await works.unready_reason() == why
     assert temporal.given == [timedelta(seconds=probes.ASK_TIMEOUT_SECONDS)]
 
 
@@ -206,30 +212,30 @@ async def test_who_asks_nothing_does_not_stay(
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ("8236", Where(HERE, 8236)),
-        ("0.0.0.0:8236", Where("0.0.0.0", 8236)),
-        ("[::]:0", Where("::", 0)),
+        ("8236", ProbeAddress(HERE, 8236)),
+        ("0.0.0.0:8236", ProbeAddress("0.0.0.0", 8236)),
+        ("[::]:0", ProbeAddress("::", 0)),
     ],
 )
 def test_where_probes_are_answered(
-    text: str, where: Where, monkeypatch: pytest.MonkeyPatch
+    text: str, where: ProbeAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert options(["--health", text]).settings.health == where
+    assert read_options(["--health", text]).settings.health == where
     monkeypatch.setenv("HOLDFAST_HEALTH", text)
-    assert options([]).settings.health == where
+    assert read_options([]).settings.health == where
 
 
 @pytest.mark.parametrize("text", ["here:1", "0.0.0.0", "65536", "-1", "[::]", "²"])
 def test_what_is_no_place_for_probes_is_refused(text: str) -> None:
     with pytest.raises(StartError, match=r"--health.*; write a port, as 8236, or an address"):
-        options([f"--health={text}"])
+        read_options([f"--health={text}"])
 
 
 async def test_a_port_that_is_taken_stops_the_start() -> None:
     with socket.create_server((HERE, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StartError, match=f"{HERE} port {port} cannot be had: Address already"):
-            async with probed(Where(HERE, port), WorkerHealth()):
+            async with serve_probes(ProbeAddress(HERE, port), WorkerHealth()):
                 pass
 
 

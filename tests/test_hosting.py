@@ -20,9 +20,9 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
 from holdfast.hosting import parent_watchdog
-from holdfast.hosting.logs import log_to_stderr
-from holdfast.hosting.shutdown import SIGNALS, until_stopped
+from holdfast.hosting.process_exit import SIGNALS, run_until_stopped
 from holdfast.hosting.temporal import data_converter
+from holdfast.hosting.worker_telemetry import log_to_stderr
 from holdfast.runtime.storage.store import StoreError
 from tests.support.eventually import eventually
 from tests.support.worker_process import WorkerProcess
@@ -56,8 +56,10 @@ async def test_who_does_not_heed_a_stop_is_given_a_time_for_it(
             await asyncio.Event().wait()
         await is_over.wait()
 
-    monkeypatch.setattr("holdfast.hosting.shutdown.threading", SimpleNamespace(Timer=timer))
-    stopping = asyncio.create_task(until_stopped(stubborn(), timedelta(seconds=3), lambda: None))
+    monkeypatch.setattr("holdfast.hosting.process_exit.threading", SimpleNamespace(Timer=timer))
+    stopping = asyncio.create_task(
+        run_until_stopped(stubborn(), timedelta(seconds=3), lambda: None)
+    )
     try:
         await begun.wait()
         os.kill(os.getpid(), signal.SIGTERM)

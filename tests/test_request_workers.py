@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.hosting.worker_group import Workers
+from holdfast.hosting.worker_group import WorkerGroup
 from holdfast.schemas import names
 
 
@@ -42,7 +42,7 @@ async def test_all_are_told_to_stop_at_once_and_none_outlives_what_is_around_the
     told: list[str] = []
     let = asyncio.Event()
     main, asking = (Fake(name, told, let) for name in ("main", "asking"))
-    workers: Any = Workers(main, [asking], around(told))  # type: ignore[arg-type, list-item]
+    workers: Any = WorkerGroup(main, [asking], around(told))  # type: ignore[arg-type, list-item]
     async with workers:
         assert workers.is_running
         asking.is_running = False

@@ -21,7 +21,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from temporalio.client import Client
 
 from holdfast.hosting.options import WorkerSettings
-from holdfast.hosting.resources import LoadError, WorkerResources, load
+from holdfast.hosting.resources import ResourcesError, WorkerResources, load_resources
 from holdfast.hosting.worker_telemetry import core_metrics
 from holdfast.runtime.telemetry.telemetry_settings import TelemetrySettings
 from tests.support import tools
@@ -172,8 +172,8 @@ def test_a_variable_that_cannot_be_meant_so_keeps_a_worker_from_starting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")
-    with pytest.raises(LoadError) as refused:
-        load(WorkerSettings())
+    with pytest.raises(ResourcesError) as refused:
+        load_resources(WorkerSettings())
     [line] = refused.value.lines
     assert "the variable OTEL_EXPORTER_OTLP_ENDPOINT holds no address; write it like" in line
 
@@ -209,7 +209,7 @@ def test_what_the_sdk_measures_is_told_where_metrics_are_and_nowhere_else() -> N
         url = "http://127.0.0.1:4318/v1/metrics"
         telling = TelemetrySettings(traces=True, metrics=metrics, metrics_url=url)
         return core_metrics(
-            cast(WorkerResources, SimpleNamespace(telling=telling, telemetry=telemetry))
+            cast(WorkerResources, SimpleNamespace(telemetry_settings=telling, telemetry=telemetry))
         )
 
     assert told(metrics=True) is not None

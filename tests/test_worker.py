@@ -20,14 +20,14 @@ from temporalio.service import RPCError
 from holdfast.activities.interceptors.attempt_spans import TelemetryInterceptor
 from holdfast.activities.interceptors.results import ResultInterceptor
 from holdfast.catalog.loader import Catalog, load_catalog
-from holdfast.hosting.options import options
-from holdfast.hosting.resources import load
-from holdfast.hosting.startup_errors import UNREACHABLE, WRONG_SETUP, StartError
+from holdfast.hosting.options import read_options
+from holdfast.hosting.process_exit import UNREACHABLE, WRONG_SETUP, StartError
+from holdfast.hosting.resources import load_resources
 from holdfast.hosting.temporal import usable_search_attributes, with_store
 from holdfast.hosting.worker import WorkerSettings, build_worker
-from holdfast.hosting.worker_group import Workers
+from holdfast.hosting.worker_group import WorkerGroup
 from holdfast.runtime.storage.folder import FolderStore
-from holdfast.runtime.storage.locations import Bucket, Folder
+from holdfast.runtime.storage.locations import BucketLocation, FolderLocation
 from holdfast.schemas import names
 from tests.support.eventually import eventually
 from tests.support.worker_command import NOBODY, command
@@ -133,7 +133,7 @@ def exists(path: Path) -> Callable[[], Awaitable[bool]]:
     return there
 
 
-def facts_of(worker: Workers) -> Any:
+def facts_of(worker: WorkerGroup) -> Any:
     """What a run that starts on the worker learns of it."""
     resolver = next(
         each
@@ -237,7 +237,7 @@ async def test_what_lets_a_worker_in_elsewhere_is_its_secret(
         "inbox: https://inbox.example\nchannels: {desk: {slack: {urlEnv: DESK_ADDRESS}}}\n"
     )
     wanted = settings(place, notifiers=place / "notify.yaml")
-    house = load(wanted)
+    house = load_resources(wanted)
     inside = await Client.connect(address_of(client), api_key=key, tls=False)
     await build_worker(inside, wanted, house)
     told = house.secrets.clean(f"{hook} and {key}")
@@ -248,7 +248,7 @@ def test_everything_that_does_not_load_is_told_at_once(place: Path) -> None:
     (place / "endpoints.yaml").write_text("scripted: {provider: scrpt}\n")
     (place / "agents/sloth.md").write_text(AGENT.replace("[slow,", "[slwo,"))
     with pytest.raises(StartError) as refused:
-        load(settings(place))
+        load_resources(settings(place))
     endpoints, agent = refused.value.lines
     assert endpoints.startswith(f"{place}/endpoints.yaml:1: ")
     assert agent.startswith(f"{place}/agents/sloth.md:3: `tools[0]`: there is no tool `slwo`; did")
@@ -256,7 +256,7 @@ def test_everything_that_does_not_load_is_told_at_once(place: Path) -> None:
 
 def test_notifying_needs_an_activity_that_the_worker_has(place: Path) -> None:
     with pytest.raises(StartError, match="no activity `tel`; did you mean `tell`"):
-        load(settings(place, notify="tel"))
+        load_resources(settings(place, notify="tel"))
 
 
 def test_what_changes_while_the_catalog_is_loaded_is_not_missed(
@@ -268,22 +268,22 @@ def test_what_changes_while_the_catalog_is_loaded_is_not_missed(
         return found
 
     monkeypatch.setattr("holdfast.hosting.resources.load_catalog", loading)
-    house = load(settings(place))
+    house = load_resources(settings(place))
     for _ in range(2):
-        house.reloading.look()
-    assert set(house.shelf.catalog.agents) == {"sloth", "late"}
+        house.reloader.check_once()
+    assert set(house.current_catalog.catalog.agents) == {"sloth", "late"}
 
 
 def test_what_is_read_once_is_told_to_need_a_restart(
     place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (place / "notify.yaml").write_text(NOTIFIERS)
-    house = load(settings(place, notifiers=place / "notify.yaml"))
+    house = load_resources(settings(place, notifiers=place / "notify.yaml"))
     once = ("tools.py", "endpoints.yaml", "notify.yaml")
     for name in once:
         (place / name).write_text((place / name).read_text() + "# more\n")
     for _ in range(3):
-        house.reloading.look()
+        house.reloader.check_once()
     assert caplog.messages == [
         f"{place}/{name} has changed: restart the worker to take it up" for name in once
     ]
@@ -294,11 +294,11 @@ def test_a_module_that_goes_to_another_folder_takes_the_catalog_nowhere(
 ) -> None:
     monkeypatch.chdir(place)
     (place / "tools.py").write_text(f"{TOOLS}\nimport os; os.chdir('/')\n")
-    house = load(settings(place, catalog=Path()))
+    house = load_resources(settings(place, catalog=Path()))
     (place / "agents/late.md").write_text(AGENT)
     for _ in range(2):
-        house.reloading.look()
-    assert set(house.shelf.catalog.agents) == {"sloth", "late"}
+        house.reloader.check_once()
+    assert set(house.current_catalog.catalog.agents) == {"sloth", "late"}
 
 
 # The namespace.
@@ -364,7 +364,9 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HOLDFAST_KNOWLEDGE_NETWORKS", "10.0.0.0/8 fd00::/8")
     monkeypatch.setenv("HOLDFAST_STORE", "s3://runs/kept")
     monkeypatch.setenv("HOLDFAST_ENCRYPTION", "keys/encryption.yaml")
-    given, dev, check = options(["--heartbeat-timeout", "2s", "--tools", "a", "--tools", "b.py"])
+    given, dev, check = read_options(
+        ["--heartbeat-timeout", "2s", "--tools", "a", "--tools", "b.py"]
+    )
     assert (dev, check) == (None, None)
     assert given == WorkerSettings(
         task_queue="from-the-environment",
@@ -373,25 +375,25 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
         tools=["a", "b.py"],
         knowledge_urls=["https://a.org/docs", "https://b.org"],
         knowledge_networks=["10.0.0.0/8", "fd00::/8"],
-        store=Bucket("runs", "kept"),
+        store=BucketLocation("runs", "kept"),
         encryption=Path("keys/encryption.yaml"),
     )
 
 
 def test_the_embedded_server_comes_with_a_store_beside_its_file(tmp_path: Path) -> None:
     dev = ["--dev", "--dev-db", str(tmp_path / "t.db")]
-    assert options(dev).settings.store == Folder(tmp_path / "t.store")
-    assert options([*dev, "--store", "s3://runs"]).settings.store == Bucket("runs")
-    assert options([]).settings.store is None
+    assert read_options(dev).settings.store == FolderLocation(tmp_path / "t.store")
+    assert read_options([*dev, "--store", "s3://runs"]).settings.store == BucketLocation("runs")
+    assert read_options([]).settings.store is None
 
 
 def test_the_store_of_the_embedded_server_can_be_turned_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert options(["--dev", "--store", "none"]).settings.store is None
+    assert read_options(["--dev", "--store", "none"]).settings.store is None
     monkeypatch.setenv("HOLDFAST_STORE", "none")
-    assert options(["--dev"]).settings.store is None
-    assert options(["--dev", "--store", "s3://runs"]).settings.store == Bucket("runs")
+    assert read_options(["--dev"]).settings.store is None
+    assert read_options(["--dev", "--store", "s3://runs"]).settings.store == BucketLocation("runs")
 
 
 @pytest.mark.parametrize(
@@ -400,11 +402,11 @@ def test_the_store_of_the_embedded_server_can_be_turned_off(
 )
 def test_both_ends_of_a_span_are_taken(option: str, least: int, most: int) -> None:
     for number in (least, most):
-        taken = options([option, str(number)]).settings
+        taken = read_options([option, str(number)]).settings
         assert number in (taken.max_cached_workflows, taken.continue_after)
     for number in (least - 1, most + 1):
         with pytest.raises(StartError, match=f"; write a number from {least} to {most}"):
-            options([option, str(number)])
+            read_options([option, str(number)])
 
 
 @pytest.mark.parametrize(

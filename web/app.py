@@ -16,7 +16,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, WRONG_COMMAND, CommandError
-from holdfast.runtime.text_safety import clean, sentence
+from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.web.api import routes as api
 from holdfast.web.call import routes as call
 from holdfast.web.http.error_middleware import Failing
@@ -53,7 +53,7 @@ def application(parts: Services) -> Starlette:
 async def _told(request: Request, error: Exception) -> Response:
     """What cannot be shown or done, and what to do about it."""
     assert isinstance(error, CommandError)
-    said = sentence(clean(str(error)))
+    said = as_sentence(clean(str(error)))
     return page(request, "trouble.html", _STATUS.get(error.code, 502), said=said)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.runtime.text_safety import cell, one_line
+from holdfast.runtime.text_safety import format_argument, one_line
 from holdfast.schemas.base import format_duration, parse_duration
 from holdfast.schemas.decision import PendingApproval
 
@@ -47,7 +47,9 @@ def within(name: str) -> str:
 
 def reached(waiting: PendingApproval, agent: str) -> str:
     """Which limit a run is at: `lost_property has reached its limit of cost: 1.0`."""
-    said = ", ".join(f"{within(name)}: {cell(limit)}" for name, limit in waiting.arguments.items())
+    said = ", ".join(
+        f"{within(name)}: {format_argument(limit)}" for name, limit in waiting.arguments.items()
+    )
     who = one_line(agent, _NAME_CHARS) or "The run"
     return one_line(f"{who} has reached its limit of {said}", _TITLE_CHARS)
 
@@ -58,9 +60,9 @@ def used_of(budget: Mapping[str, Any]) -> Iterator[Used]:
         one = budget.get(name) or {}
         used, limit = one.get("used"), one.get("limit")
         if limit is not None:
-            said = "unknown" if used is None else cell(used)
+            said = "unknown" if used is None else format_argument(used)
             beyond = _is_number(used) and _is_number(limit) and used > limit
-            yield Used(name, label(name), f"{said} of {cell(limit)}", beyond)
+            yield Used(name, label(name), f"{said} of {format_argument(limit)}", beyond)
 
 
 def raised(name: str, limit: Any, used: Any, granted: Any) -> Any:

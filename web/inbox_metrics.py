@@ -15,13 +15,13 @@ from temporalio.client import Client
 
 from holdfast.client.command_errors import CommandError, wrong_command
 from holdfast.client.visibility import waiting_count_and_oldest
-from holdfast.runtime.secrets import Secrets, secrets_in
+from holdfast.runtime.secrets import Secrets, environment_secrets
 from holdfast.runtime.telemetry.metrics import OLDEST, WAITING
-from holdfast.runtime.telemetry.startup import start
+from holdfast.runtime.telemetry.startup import start_telemetry
 from holdfast.runtime.telemetry.telemetry_settings import (
-    TelemetryError,
+    TelemetrySettingsError,
     read_telemetry,
-    secrets_of_telemetry,
+    telemetry_secrets,
 )
 
 SERVICE: Final = "holdfast-inbox"
@@ -38,10 +38,10 @@ async def telling(client: Client, environ: Mapping[str, str]) -> AsyncIterator[N
     Raises:
         CommandError: a variable is wrong.
     """
-    secrets = Secrets([*secrets_in(environ), *secrets_of_telemetry(environ)])
+    secrets = Secrets([*environment_secrets(environ), *telemetry_secrets(environ)])
     try:
-        telemetry = start(read_telemetry(environ), SERVICE, environ, secrets)
-    except TelemetryError as error:
+        telemetry = start_telemetry(read_telemetry(environ), SERVICE, environ, secrets)
+    except TelemetrySettingsError as error:
         raise wrong_command(error.wrong, error.todo) from None
     if telemetry is not None:
         measure(telemetry.meter, client)

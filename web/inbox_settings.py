@@ -11,9 +11,9 @@ from typing import Final
 import httpx
 from pydantic import ValidationError
 
-from holdfast.runtime.addresses import AddressError, is_here, parsed
-from holdfast.runtime.identity.key_sets import Keys, KeysError
-from holdfast.runtime.identity.key_settings import OPTION, load_keys
+from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
+from holdfast.runtime.identity.key_sets import KeySetError, LiveKeySet
+from holdfast.runtime.identity.key_settings import OPTION, load_key_sets
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.settings.inbox import InboxSettings, Oidc
@@ -36,7 +36,7 @@ class LoadedInboxSettings:
     """What the file says, and what it names: the keys of programs, the secret at the provider."""
 
     said: InboxSettings = field(default_factory=InboxSettings)
-    keys: Sequence[Keys] = ()
+    keys: Sequence[LiveKeySet] = ()
     secret: str | None = field(default=None, repr=False)
 
 
@@ -49,10 +49,10 @@ def load(file: Path, environ: Mapping[str, str], http: httpx.AsyncClient) -> Loa
     source = _source(file)
     said = _checked(source)
     problems = source.problems(_faults(said, environ))
-    keys: Sequence[Keys] = ()
+    keys: Sequence[LiveKeySet] = ()
     try:
         keys = _keys(said.tokens, source, http)
-    except KeysError as error:
+    except KeySetError as error:
         problems += error.problems
     if problems:
         raise SettingsError(problems)
@@ -99,18 +99,18 @@ def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValuePr
 
 def _faults_of_provider(oidc: Oidc, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
     try:
-        url = parsed(oidc.issuer)
-        if url.scheme == "http" and not is_here(url.host):
+        url = parse_address(oidc.issuer)
+        if url.scheme == "http" and not is_loopback(url.host):
             raise AddressError("what it says can be changed on the way", "write https://…")
     except AddressError as error:
-        yield error.fault().under("oidc", "issuer")
+        yield error.as_value_problem().under("oidc", "issuer")
     variable = oidc.client_secret_env
     if variable is not None and not environ.get(variable, "").strip():
         where, mend = ("oidc", "clientSecretEnv"), "set it to the inbox's secret at the provider"
         yield ValueProblem(where, f"the variable {variable} is not set", mend)
 
 
-def _keys(place: str | None, source: Source, http: httpx.AsyncClient) -> Sequence[Keys]:
+def _keys(place: str | None, source: Source, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
     """The keys of programs' tokens.
 
     Raises:
@@ -120,13 +120,13 @@ def _keys(place: str | None, source: Source, http: httpx.AsyncClient) -> Sequenc
         return ()
     is_address = place.startswith(("http://", "https://"))
     try:
-        keys = load_keys(place if is_address else str(Path(source.file).parent / place), http)
-    except KeysError as error:
-        raise KeysError([_here(problem, source) for problem in error.problems]) from None
+        keys = load_key_sets(place if is_address else str(Path(source.file).parent / place), http)
+    except KeySetError as error:
+        raise KeySetError([_here(problem, source) for problem in error.problems]) from None
     if not any("principals" in each.settings.for_ for each in keys):
         mend = "name a file with a set that is for `principals`"
         fault = ValueProblem(("tokens",), "none of these keys is for the tokens of programs", mend)
-        raise KeysError([source.problem(fault)])
+        raise KeySetError([source.problem(fault)])
     return keys
 
 

@@ -12,9 +12,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from holdfast.runtime.telemetry.span_ids import context_of, place_in
+from holdfast.runtime.telemetry.span_ids import context_below, place_from_headers
 from holdfast.runtime.telemetry.telemetry import Telemetry
-from holdfast.runtime.telemetry.trace_context import enter, enter_span
+from holdfast.runtime.telemetry.trace_context import enter_activity, enter_span
 from holdfast.schemas import names
 from holdfast.schemas.internal.tracing import SAMPLED, Place, TraceOrigin, Tracing
 
@@ -60,20 +60,20 @@ class _Told(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         info = activity.info()
         if info.activity_type == names.GENERATE and isinstance(input.args[0], dict):
-            enter(input.args[0])
-        place = place_in(input.headers) if self._telemetry is not None else None
+            enter_activity(input.args[0])
+        place = place_from_headers(input.headers) if self._telemetry is not None else None
         _place.set(place)
         if self._telemetry is None or place is None:
             return await super().execute_activity(input)
         if info.activity_type in _UNTOLD or place.flags != SAMPLED:
-            above = trace.get_current_span(context_of(place))
+            above = trace.get_current_span(context_below(place))
             enter_span(above)
             with trace.use_span(above):
                 return await super().execute_activity(input)
         return await self._told(input, place, self._telemetry)
 
     async def _told(self, input: ExecuteActivityInput, place: Place, telemetry: Telemetry) -> Any:
-        span = telemetry.begin(f"RunActivity:{activity.info().activity_type}", place, _about())
+        span = telemetry.start_span(f"RunActivity:{activity.info().activity_type}", place, _about())
         enter_span(span)
         try:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):

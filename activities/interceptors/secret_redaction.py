@@ -28,7 +28,7 @@ class RedactedHeartbeats(ActivityOutboundInterceptor):
     def heartbeat(self, *details: Any) -> None:
         """Tell the server; the SDK calls this."""
         payloads = activity.payload_converter().to_payloads(details)
-        if any(self._secrets.are_in(payload.data) for payload in payloads):
+        if any(self._secrets.occur_in(payload.data) for payload in payloads):
             discreet = [without_secrets(payload, self._secrets) for payload in payloads]
             details = tuple(RawValue(payload) for payload in discreet)
         super().heartbeat(*details)
@@ -36,7 +36,7 @@ class RedactedHeartbeats(ActivityOutboundInterceptor):
 
 def without_secrets(payload: Payload, secrets: Secrets) -> Payload:
     """The value, with none of the secrets in it."""
-    if not secrets.are_in(payload.data):
+    if not secrets.occur_in(payload.data):
         return payload
     _warn("told")
     return _cleaned(payload, secrets)
@@ -50,7 +50,7 @@ def discreet(error: Exception, secrets: Secrets) -> Exception:
         converter.to_failure(error, activity.payload_converter(), failure)
     except Exception:
         return error  # what cannot be written down is not sent
-    if not secrets.are_in(failure.SerializeToString()):
+    if not secrets.occur_in(failure.SerializeToString()):
         return error
     _warn("raised")
     if isinstance(error, ApplicationError):

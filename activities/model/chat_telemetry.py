@@ -79,7 +79,7 @@ class Chat:
         if place is not None:
             said = self._labels | _asked(ask, target, pointer, attempt)
             name = f"chat {ask.model.name or target.name}"
-            self._span = telemetry.begin(name, place, said, SpanKind.CLIENT)
+            self._span = telemetry.start_span(name, place, said, SpanKind.CLIENT)
 
     def current(self) -> AbstractContextManager[Any]:
         """Have what is done meanwhile hang under it."""
@@ -99,7 +99,7 @@ class Chat:
     def answered(self, solution: Solution) -> Solution:
         """The model has answered."""
         usage, seconds = solution.usage, self._seconds
-        self._telemetry.metrics.answered(
+        self._telemetry.metrics.record_answer(
             self._labels, usage, seconds, self.first_seconds, turn=self._turn
         )
         if self._span is None:
@@ -123,7 +123,7 @@ class Chat:
     def failed(self, error: BaseException) -> None:
         """There is no answer."""
         kind = str(error.status) if isinstance(error, ProviderRefused) else type(error).__name__
-        self._telemetry.metrics.unanswered(self._labels, self._seconds, kind)
+        self._telemetry.metrics.record_failure(self._labels, self._seconds, kind)
         if self._span is not None:
             self._span.set_attribute("error.type", kind)
             self._span.set_status(Status(StatusCode.ERROR, kind))

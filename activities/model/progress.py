@@ -15,7 +15,7 @@ from temporalio import activity
 from holdfast.activities.model.retry_budget import DOUBTFUL_ATTEMPTS, WAITED_SECONDS
 from holdfast.providers.base import Sink
 from holdfast.providers.streamed_answer import well_formed
-from holdfast.runtime.secrets import Flow, Secrets
+from holdfast.runtime.secrets import Secrets, StreamRedactor
 
 MAX_TEXT_CHARACTERS = 16_000
 MAX_ARGUMENTS_CHARACTERS = 2_000
@@ -83,17 +83,17 @@ class Discreet:
     def __init__(self, sink: Sink, secrets: Secrets) -> None:
         self._sink = sink
         self._secrets = secrets
-        self._text = Flow(secrets)
-        self._arguments: dict[int, Flow] = {}
+        self._text = StreamRedactor(secrets)
+        self._arguments: dict[int, StreamRedactor] = {}
 
     def text(self, piece: str) -> None:
         """More of the answer's text."""
-        self._sink.text(self._text.next(piece))
+        self._sink.text(self._text.redact_next(piece))
 
     def call(self, index: int, tool: str, piece: str) -> None:
         """More of the arguments of a call."""
-        arguments = self._arguments.setdefault(index, Flow(self._secrets))
-        self._sink.call(index, self._secrets.clean(tool), arguments.next(piece))
+        arguments = self._arguments.setdefault(index, StreamRedactor(self._secrets))
+        self._sink.call(index, self._secrets.clean(tool), arguments.redact_next(piece))
 
 
 @contextlib.asynccontextmanager

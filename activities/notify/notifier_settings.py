@@ -19,7 +19,7 @@ from holdfast.activities.notify.channels import Channels, ServedChannel
 from holdfast.activities.notify.mail import MailNotifier
 from holdfast.activities.notify.slack import SlackNotifier
 from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, secrets_of
-from holdfast.runtime.addresses import AddressError, is_here, parsed
+from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.phrases import NAME_PATTERN, NAME_WORDS, quoted
@@ -105,11 +105,11 @@ def _notifier(channel: Channel, environ: Mapping[str, str], http: httpx.AsyncCli
 
 def _wrong_inbox(inbox: str) -> Iterator[ValueProblem]:
     try:
-        url = parsed(inbox)
+        url = parse_address(inbox)
         if url.query or url.fragment:
             raise AddressError("links are built behind it", "leave out `?` and `#`")
     except AddressError as error:
-        yield error.fault().under("inbox")
+        yield error.as_value_problem().under("inbox")
 
 
 def _wrong(channel: Channel, environ: Mapping[str, str]) -> Iterator[ValueProblem]:
@@ -129,9 +129,9 @@ def _wrong_webhook(channel: Channel, environ: Mapping[str, str]) -> Iterator[Val
     assert webhook is not None  # asked for
     if webhook.url is not None:
         try:
-            parsed(webhook.url)
+            parse_address(webhook.url)
         except AddressError as error:
-            yield error.fault().under("url")
+            yield error.as_value_problem().under("url")
     if webhook.url_env is not None:
         variable = webhook.url_env
         yield from _wrong_variable("urlEnv", variable) or _wrong_address(variable, environ)
@@ -156,8 +156,8 @@ def _wrong_address(variable: str, environ: Mapping[str, str]) -> list[ValueProbl
     if not said:
         return []
     try:
-        url = parsed(said)
-        is_safe = url.scheme == "https" or is_here(url.host)
+        url = parse_address(said)
+        is_safe = url.scheme == "https" or is_loopback(url.host)
     except AddressError:
         is_safe = False
     if is_safe:
@@ -170,7 +170,7 @@ def _wrong_address(variable: str, environ: Mapping[str, str]) -> list[ValueProbl
 
 
 def _wrong_mail(mail: Mail) -> Iterator[ValueProblem]:
-    if mail.tls == "none" and not is_here(mail.host):
+    if mail.tls == "none" and not is_loopback(mail.host):
         mend = "write `tls: starttls` or `tls: tls`; `none` is for a server on this machine"
         yield ValueProblem(("tls",), "mail would go in the open", mend)
     if mail.password_env is not None:

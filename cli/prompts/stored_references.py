@@ -12,7 +12,7 @@ from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import PayloadCodec
 
 from holdfast.runtime.encryption.codec import DecryptError
-from holdfast.runtime.storage.store import Driver, Store, StoreError
+from holdfast.runtime.storage.store import Store, StoreDriver, StoreError
 from holdfast.schemas import names
 
 _TYPE = ExternalStorageReference.DESCRIPTOR.full_name.encode()
@@ -22,7 +22,7 @@ class References(PayloadCodec):
     """Puts what a store has in the place of each reference to it."""
 
     def __init__(self, store: Store) -> None:
-        self._driver = Driver(store)
+        self._driver = StoreDriver(store)
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Leave them as they are: only workers put anything into the store."""

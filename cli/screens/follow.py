@@ -34,7 +34,7 @@ from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
 from holdfast.client.run_handle import RunDescription, RunHandle, waiting_elsewhere
 from holdfast.client.stream.polling import SLOWEST_SECONDS, PollInterval
-from holdfast.runtime.text_safety import clean, command
+from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas.decision import PendingApproval
 
 # Less than that is no wait to speak of: any request is handed out first.
@@ -111,7 +111,7 @@ class _Follower:
                 self.screen.in_line()
             answered = await self.people.put(self._waiting)
             if not answered and not self.keep_following:
-                self.screen.say(f"To come back: {command('watch', self.run.id)}")
+                self.screen.say(f"To come back: {holdfast_command('watch', self.run.id)}")
                 return RUN_FAILED
             moved = moved or look.streaming is not None
             await asyncio.sleep(self._pace.next(moved=moved, busy=look.busy))
@@ -160,7 +160,7 @@ class _Follower:
 
     def _tell_listening(self, listens: bool) -> None:
         if listens and not self._listens:
-            self.screen.say(f"It waits for a message: {command('send', self.run.id)} TEXT")
+            self.screen.say(f"It waits for a message: {holdfast_command('send', self.run.id)} TEXT")
         self._listens = listens
 
     def _tell_silence(self, error: CommandError) -> None:

@@ -13,7 +13,7 @@ from holdfast.client.log_narration import IN_LINE, LogNarration, NarrationLine
 from holdfast.client.result import RunEnding
 from holdfast.client.result_summary import ending_lines
 from holdfast.client.run_handle import Streaming
-from holdfast.runtime.text_safety import clock, one_line
+from holdfast.runtime.text_safety import format_clock, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
@@ -54,19 +54,19 @@ class PlainScreen:
         """Write the command that decides it, and all of what waits to the person who is asked."""
         name = f"{one_line(waiting.call_id, _NAME_CHARS)} {question_text.what(waiting)}"
         text = f"{name}: {question_text.how_to_decide(self._run_id, waiting)}"
-        self._write(_folded(NarrationLine(clock(waiting.requested_at), "waits", text)))
+        self._write(_folded(NarrationLine(format_clock(waiting.requested_at), "waits", text)))
         if asked:
             self._describe(waiting)
 
     def elsewhere(self, new: list[DelegatePending], *, waits: bool) -> None:
         """Write a line for each, at the time at which it is heard of."""
         for there in new:
-            at = clock(datetime.now(UTC).isoformat())
+            at = format_clock(datetime.now(UTC).isoformat())
             self._write(_folded(NarrationLine(at, "waits", question_text.elsewhere(there))))
 
     def in_line(self) -> None:
         """Write a line, at the time at which it is seen."""
-        at = clock(datetime.now(UTC).isoformat())
+        at = format_clock(datetime.now(UTC).isoformat())
         self._write(_folded(NarrationLine(at, "waits", IN_LINE)))
 
     def say(self, text: str) -> None:

@@ -29,9 +29,8 @@ from holdfast.cli.prompts.answers import AnswerSource, user_name
 from holdfast.cli.screens.follow import follow
 from holdfast.cli.screens.screen import Screen, screen_for
 from holdfast.client.command_errors import INTERRUPTED, RUN_FAILED, WRONG_COMMAND, CommandError
-from holdfast.hosting.dev_server import HOST, DevServer, serving
-from holdfast.hosting.shutdown import leave
-from holdfast.hosting.startup_errors import StartError
+from holdfast.hosting.dev_server import HOST, DevServer, run_dev_server
+from holdfast.hosting.process_exit import StartError, exit_process
 from holdfast.schemas import names
 
 HERE = Path(__file__).resolve().parent
@@ -79,7 +78,7 @@ async def _until_stopped(demo: Coroutine[Any, Any, int]) -> int:
 async def _demo(options: argparse.Namespace) -> int:
     with opened(options.folder) as place, cast(options.model, place.folder) as played:
         _say(f"model: {played.told}")
-        async with serving(place.server):
+        async with run_dev_server(place.server):
             with ExitStack() as running:
                 demo = _Demo(place, played, running)
                 return await demo.give(kill_worker=options.kill_worker)
@@ -227,4 +226,4 @@ def _failed(error: Exception, code: int) -> int:
 
 
 if __name__ == "__main__":
-    leave(main())
+    exit_process(main())

@@ -19,7 +19,7 @@ from temporalio.bridge.proto.workflow_commands import WorkflowCommand
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.exceptions import ApplicationError
 
-AHEAD = "ahead_of_history"
+AHEAD_OF_HISTORY = "ahead_of_history"
 # That a workflow task was completed, and that another was scheduled and started.
 _EVENTS_BETWEEN = 3
 _LOOKS = frozenset(("query_workflow", "remove_from_cache"))
@@ -46,7 +46,7 @@ _HEARD = frozenset(
 )
 
 
-class Ahead:
+class DivergenceDetector:
     """How far one run is, by the length of its history and what it has done since."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Ahead:
         if self._length < activation.history_length < least:
             raise ApplicationError(
                 "the run got ahead of its history when it was looked at; it is read anew",
-                type=AHEAD,
+                type=AHEAD_OF_HISTORY,
             )
 
     def note(

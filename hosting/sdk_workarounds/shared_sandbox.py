@@ -12,8 +12,8 @@ context: is this work, or still the import? Here it is the import in the thread 
 for as long as it does, and work in every other.
 
 This is the one file that uses parts of `temporalio` which are not public: `Importer`, `InSandbox`,
-`RestrictionContext` and `unsafe._set_in_sandbox`. `hosting.sandbox` sees to it that a worker for
-which they are not what they were does not start.
+`RestrictionContext` and `unsafe._set_in_sandbox`. `hosting.sdk_workarounds.workflow_runner` sees to
+it that a worker for which they are not what they were does not start.
 """
 
 import sys
@@ -31,7 +31,7 @@ from temporalio.worker.workflow_sandbox._importer import Importer
 from temporalio.worker.workflow_sandbox._in_sandbox import InSandbox
 from temporalio.worker.workflow_sandbox._restrictions import RestrictionContext
 
-from holdfast.hosting.sdk_workarounds.query_divergence import Ahead
+from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
 
 
 class _Context(RestrictionContext):
@@ -100,7 +100,7 @@ class _Run(WorkflowInstance):
         self._sandbox = sandbox
         self._info = details.info
         self._thread_id: int | None = None
-        self._ahead = Ahead()
+        self._ahead = DivergenceDetector()
         class_ = sandbox.inside(details.defn.cls)
         with sandbox.entered():
             self._inside = InSandbox(details, UnsandboxedWorkflowRunner, class_)

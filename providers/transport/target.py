@@ -11,7 +11,7 @@ import httpx
 
 from holdfast.providers.base import Unanswerable
 from holdfast.providers.transport.error_response import CUT
-from holdfast.runtime.secrets import secrets_of_address, secrets_of_header
+from holdfast.runtime.secrets import address_secrets, header_secrets
 from holdfast.schemas.settings.endpoints import Endpoint
 
 # Shorter values are no secrets, and blanking them would garble any text.
@@ -102,9 +102,9 @@ class Target:
     def secrets(self) -> Iterator[str]:
         """What its requests keep secret."""
         yield from (value for each in self._variables if (value := self._value(each)) is not None)
-        yield from secrets_of_address(str(self._base))
+        yield from address_secrets(str(self._base))
         for name, value in (self.endpoint.headers | self._headers_of_environment).items():
-            yield from secrets_of_header(name, value)
+            yield from header_secrets(name, value)
 
     def clean(self, text: str) -> str:
         """The text with everything taken out of it that the endpoint's requests keep secret."""

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec
 
-from holdfast.runtime.encryption.key import BrokenError
+from holdfast.runtime.encryption.key import UnsealError
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.schemas import names
 from holdfast.schemas.phrases import quoted
@@ -48,7 +48,7 @@ class DecryptError(Exception):
         self.todo = todo
 
 
-class NoKeys(PayloadCodec):
+class KeylessCodec(PayloadCodec):
     """In the place of a codec, where there are no keys: it says so when they would be needed.
 
     Without it, what is encrypted would be taken for a value that cannot be read.
@@ -110,7 +110,7 @@ class EncryptionCodec(PayloadCodec):
             raise DecryptError(wrong, f"add it to the file that {VARIABLE} or `--encryption` names")
         try:
             return _inflated(Payload.FromString(key.open(payload.data)))
-        except (BrokenError, DecodeError, zlib.error) as error:
+        except (UnsealError, DecodeError, zlib.error) as error:
             wrong = f"this cannot be decrypted with the key {quoted(id)}: {error}"
             todo = "see that it is the key it was encrypted with; if it is, this was tampered with"
             raise DecryptError(wrong, todo) from None
@@ -163,7 +163,7 @@ def _inflated(payload: Payload) -> Payload:
     unpacking = zlib.decompressobj()
     whole = unpacking.decompress(payload.data, MAX_INFLATED_BYTES)
     if not unpacking.eof:
-        raise BrokenError(f"it has more than {MAX_INFLATED_BYTES} bytes, or its end is missing")
+        raise UnsealError(f"it has more than {MAX_INFLATED_BYTES} bytes, or its end is missing")
     return Payload.FromString(whole)
 
 

@@ -27,7 +27,7 @@ _HEX = re.compile(r"[0-9A-Fa-f]{64}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{43}=?")
 
 
-class BrokenError(Exception):
+class UnsealError(Exception):
     """What was to be opened was not sealed with this key, or is damaged."""
 
 
@@ -54,11 +54,11 @@ class AesKey:
             BrokenError: it is not as this key has left it.
         """
         if len(sealed) < NONCE_BYTES + TAG_BYTES:
-            raise BrokenError("it is too short")
+            raise UnsealError("it is too short")
         try:
             return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None)
         except InvalidTag:
-            raise BrokenError("its tag is wrong") from None
+            raise UnsealError("its tag is wrong") from None
 
     def _nonce(self, data: bytes) -> bytes:
         return hmac.digest(self._nonces, data, hashlib.sha256)[:NONCE_BYTES]

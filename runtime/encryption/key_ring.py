@@ -22,7 +22,7 @@ _WRITTEN = f"write {KEY_BYTES} bytes in base64: openssl rand -base64 {KEY_BYTES}
 _ELSEWHERE = "name the variable (`env`) or the file (`file`) that holds the key"
 
 
-class RingError(Exception):
+class KeyRingError(Exception):
     """Keys that cannot be used: one line for each problem, with file, line and mend."""
 
     def __init__(self, problems: Sequence[FileProblem]) -> None:
@@ -66,7 +66,7 @@ class KeyRing:
             except _WrongKeyError as error:
                 faults.append(error.fault)
         if faults:
-            raise RingError(source.problems(faults))
+            raise KeyRingError(source.problems(faults))
         return cls(keys)
 
 
@@ -79,11 +79,13 @@ class _WrongKeyError(Exception):
 def _source(file: Path) -> Source:
     if read_key(str(file)) is not None:
         mend = "name the file that says where the keys are kept"
-        raise RingError([FileProblem("the name of the file", None, "this is a key itself", mend)])
+        raise KeyRingError(
+            [FileProblem("the name of the file", None, "this is a key itself", mend)]
+        )
     try:
         return read_source(file)
     except UnreadableError as error:
-        raise RingError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
+        raise KeyRingError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
 
 
 def _checked(source: Source) -> Encryption:
@@ -91,7 +93,7 @@ def _checked(source: Source) -> Encryption:
         said = Encryption.model_validate(source.value, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
         wrong = map(_discreet, problems_of(error, source.value, Encryption))
-        raise RingError(source.problems(wrong)) from None
+        raise KeyRingError(source.problems(wrong)) from None
     faults = [
         ValueProblem(("keys", n, name), "this is a key, or looks like one", _ELSEWHERE)
         for n, entry in enumerate(said.keys)
@@ -99,7 +101,7 @@ def _checked(source: Source) -> Encryption:
         if value is not None and read_key(value) is not None
     ]
     if faults:
-        raise RingError(source.problems(faults))
+        raise KeyRingError(source.problems(faults))
     return said
 
 

@@ -26,12 +26,12 @@ _DATES = ("exp", "nbf", "iat")
 _TEXTS = ("iss", "sub", "jti")
 
 
-class BadToken(Exception):
+class InvalidTokenError(Exception):
     """A token that does not count: why, and what to do, in words that repeat nothing of it."""
 
 
 @dataclass(frozen=True)
-class Jws:
+class SignedToken:
     """A token: its text, what its header says of its key, and its claims, which may be anybody's.
 
     `payload` is what the claims are read from, and what was signed along with the header.
@@ -51,11 +51,15 @@ class Jws:
             BadToken: it is none, or none that is taken here.
         """
         if len(text) > MAX_TOKEN_CHARACTERS:
-            raise BadToken(f"the token is too long: sign one of at most {MAX_TOKEN_CHARACTERS}")
+            raise InvalidTokenError(
+                f"the token is too long: sign one of at most {MAX_TOKEN_CHARACTERS}"
+            )
         parts = _COMPACT.fullmatch(text)
         if parts is None:
             what = "encrypted" if text.count(".") == 4 else "no JWT"
-            raise BadToken(f"the token is {what}: send a signed one, three parts with dots between")
+            raise InvalidTokenError(
+                f"the token is {what}: send a signed one, three parts with dots between"
+            )
         header, payload, _ = (_decoded(part) for part in parts.groups())
         said = _object(header, "header")
         algorithm, key_id = _of_header(said)
@@ -71,7 +75,7 @@ def _decoded(part: str) -> bytes:
     except ValueError:
         data = b""
     if base64url_encode(data).decode() != part:
-        raise BadToken("the token is no JWT: one of its parts is no base64url")
+        raise InvalidTokenError("the token is no JWT: one of its parts is no base64url")
     return data
 
 
@@ -81,9 +85,11 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
         # What can be written again: no number that is none, no half of a character.
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise BadToken(f"the token's {what} is no JSON that can be read in one way") from None
+        raise InvalidTokenError(
+            f"the token's {what} is no JSON that can be read in one way"
+        ) from None
     if not isinstance(value, dict) or is_deeper(value, MAX_JSON_DEPTH):
-        raise BadToken(f"the token's {what} is no JSON object, or too deep")
+        raise InvalidTokenError(f"the token's {what} is no JSON object, or too deep")
     return value
 
 
@@ -97,16 +103,18 @@ def _of_header(header: Mapping[str, Any]) -> tuple[str, str | None]:
     """The algorithm and the id of the key. All else that a header may say of keys is not read."""
     algorithm, key_id = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS:
-        raise BadToken("the token's `alg` is not taken: sign with EdDSA or RS256")
+        raise InvalidTokenError("the token's `alg` is not taken: sign with EdDSA or RS256")
     if key_id is not None and not (
         isinstance(key_id, str) and 0 < len(key_id) <= MAX_KEY_ID_CHARACTERS
     ):
-        raise BadToken("the token's `kid` is no name of a key")
+        raise InvalidTokenError("the token's `kid` is no name of a key")
     if any(name in header for name in ("crit", "b64", "cty")):
-        raise BadToken("the token's header asks for more than is done (`crit`, `b64` or `cty`)")
+        raise InvalidTokenError(
+            "the token's header asks for more than is done (`crit`, `b64` or `cty`)"
+        )
     kind = header.get("typ", "JWT")
     if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in _TYPES:
-        raise BadToken("the token is of another type (`typ`): sign a `JWT`")
+        raise InvalidTokenError("the token is of another type (`typ`): sign a `JWT`")
     return algorithm, key_id
 
 
@@ -114,14 +122,14 @@ def _check_types(claims: Mapping[str, Any]) -> None:
     """See that what every JWT may say is of its type: some libraries read a text as a number."""
     for name in _DATES:
         if name in claims and not _is_date(claims[name]):
-            raise BadToken(f"the token's `{name}` is no time: write seconds since 1970")
+            raise InvalidTokenError(f"the token's `{name}` is no time: write seconds since 1970")
     for name in _TEXTS:
         if not isinstance(claims.get(name, ""), str):
-            raise BadToken(f"the token's `{name}` is no text")
+            raise InvalidTokenError(f"the token's `{name}` is no text")
     audience = claims.get("aud", "nobody")
     listed = audience if isinstance(audience, list) else [audience]
     if not listed or not all(isinstance(each, str) and each for each in listed):
-        raise BadToken("the token's `aud` is neither a text nor a list of texts")
+        raise InvalidTokenError("the token's `aud` is neither a text nor a list of texts")
 
 
 def _is_date(value: Any) -> bool:

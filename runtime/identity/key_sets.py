@@ -15,12 +15,17 @@ from pathlib import Path
 
 import httpx
 
-from holdfast.runtime.addresses import shown
-from holdfast.runtime.identity.public_keys import PublicKey, is_pem, keys_in, keys_in_pem
+from holdfast.runtime.addresses import display_address
+from holdfast.runtime.identity.public_keys import PublicKey, is_pem, parse_key_set, parse_pem_keys
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.json_text import read_json
-from holdfast.runtime.settings_files.signature import file_signature
-from holdfast.runtime.settings_files.source import MAX_FILE_BYTES, Source, read_source, read_text
+from holdfast.runtime.settings_files.source import (
+    MAX_FILE_BYTES,
+    Source,
+    file_signature,
+    read_source,
+    read_text,
+)
 from holdfast.schemas.settings.keys import KeySet
 
 MAX_SET_BYTES = 256 * 1024
@@ -34,7 +39,7 @@ Clock = Callable[[], float]
 logger = logging.getLogger("holdfast")
 
 
-class KeysError(Exception):
+class KeySetError(Exception):
     """Keys that cannot be read: each thing that is wrong, with its place and mend."""
 
     def __init__(self, problems: list[FileProblem]) -> None:
@@ -42,11 +47,11 @@ class KeysError(Exception):
         self.problems = problems
 
 
-class MissingKeys(Exception):
+class KeysUnavailableError(Exception):
     """A set whose keys cannot be had now."""
 
 
-class Keys(ABC):
+class LiveKeySet(ABC):
     """The keys of one set, as they are now; `settings` say what its tokens have to say."""
 
     def __init__(self, name: str, settings: KeySet, clock: Clock) -> None:
@@ -70,7 +75,7 @@ class Keys(ABC):
                 await self._try_to_renew(is_lacking)
         age_seconds = self._age_seconds()
         if age_seconds is None or age_seconds > self.settings.keep.total_seconds():
-            raise MissingKeys(self.name)
+            raise KeysUnavailableError(self.name)
         return self._keys
 
     @abstractmethod
@@ -85,7 +90,7 @@ class Keys(ABC):
     async def _try_to_renew(self, is_lacking: bool) -> None:
         try:
             keys = await self._renewed(is_lacking)
-        except KeysError as error:
+        except KeySetError as error:
             if str(error) != self._problem:
                 logger.warning("keys `%s` cannot be read: %s", self.name, error)
             self._problem = str(error)
@@ -101,7 +106,7 @@ class Keys(ABC):
         return None if self._good_at is None else self._clock() - self._good_at
 
 
-class FileKeys(Keys):
+class FileKeySet(LiveKeySet):
     """Keys from a file, which is read at once: what is wrong with it stops the worker at start."""
 
     def __init__(
@@ -116,7 +121,7 @@ class FileKeys(Keys):
         # In full: a tool at work may go to another folder.
         self._file = file.absolute()
         self._seen = file_signature([str(self._file)])
-        self._keys, self._good_at = keys_of_file(file), clock()
+        self._keys, self._good_at = read_key_file(file), clock()
 
     async def _renewed(self, is_lacking: bool) -> tuple[PublicKey, ...] | None:
         now = await asyncio.to_thread(file_signature, [str(self._file)])
@@ -124,10 +129,10 @@ class FileKeys(Keys):
             return None if self._problem else self._keys
         # Before it is read: what changes meanwhile is another change.
         self._seen = now
-        return await asyncio.to_thread(keys_of_file, self._file)
+        return await asyncio.to_thread(read_key_file, self._file)
 
 
-class UrlKeys(Keys):
+class UrlKeySet(LiveKeySet):
     """Keys from an address, which is asked when a token has come."""
 
     def __init__(
@@ -154,16 +159,16 @@ class UrlKeys(Keys):
 
     def _keys_of(self, text: str) -> tuple[PublicKey, ...]:
         """The keys for us: of others that stand beside them, a provider's set may be full."""
-        where = shown(self._url)
+        where = display_address(self._url)
         try:
             value, lines = read_json(text)
         except UnreadableError as error:
-            raise KeysError([FileProblem(where, error.line, error.reason, error.mend)]) from None
+            raise KeySetError([FileProblem(where, error.line, error.reason, error.mend)]) from None
         source = Source(where, value, lines)
-        found = keys_in(source)
-        faults = found.faults or (() if found.keys else found.odd)
+        found = parse_key_set(source)
+        faults = found.faults or (() if found.keys else found.unusable)
         if faults:
-            raise KeysError(source.problems(faults))
+            raise KeySetError(source.problems(faults))
         return found.keys
 
     async def _text(self) -> str:
@@ -197,11 +202,13 @@ class UrlKeys(Keys):
                     raise self._error(f"its answer has more than {MAX_SET_BYTES} bytes")
         return read.decode()
 
-    def _error(self, reason: str) -> KeysError:
-        return KeysError([FileProblem(shown(self._url), None, reason, "check the `url`")])
+    def _error(self, reason: str) -> KeySetError:
+        return KeySetError(
+            [FileProblem(display_address(self._url), None, reason, "check the `url`")]
+        )
 
 
-def keys_of_file(file: Path) -> tuple[PublicKey, ...]:
+def read_key_file(file: Path) -> tuple[PublicKey, ...]:
     """The keys of a file: a JWK set, or PEM. Each of them has to be of use.
 
     Raises:
@@ -210,11 +217,11 @@ def keys_of_file(file: Path) -> tuple[PublicKey, ...]:
     try:
         text = read_text(file, MAX_FILE_BYTES)
         if is_pem(text):
-            return keys_in_pem(text)
+            return parse_pem_keys(text)
         source = read_source(file)
     except UnreadableError as error:
-        raise KeysError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
-    found = keys_in(source)
-    if faults := (*found.faults, *found.odd):
-        raise KeysError(source.problems(faults))
+        raise KeySetError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
+    found = parse_key_set(source)
+    if faults := (*found.faults, *found.unusable):
+        raise KeySetError(source.problems(faults))
     return found.keys

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 from pydantic import ValidationError
 
-from holdfast.runtime.addresses import AddressError, is_here, parsed
-from holdfast.runtime.identity.key_sets import FileKeys, Keys, KeysError, UrlKeys
+from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
+from holdfast.runtime.identity.key_sets import FileKeySet, KeySetError, LiveKeySet, UrlKeySet
 from holdfast.runtime.identity.public_keys import is_pem
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import MAX_FILE_BYTES, Source, read_source, read_text
@@ -24,9 +24,9 @@ OPTION, PRINCIPAL_TOKENS = "--keys", "--principal-tokens"
 UNNAMED = "keys"
 
 
-def load_keys(
+def load_key_sets(
     place: str | None, http: httpx.AsyncClient, *, for_principals: bool = False
-) -> Sequence[Keys]:
+) -> Sequence[LiveKeySet]:
     """The key sets at `place`; without one, none. One is to be for principals where they need one.
 
     Raises:
@@ -36,17 +36,17 @@ def load_keys(
     if for_principals and not any("principals" in keys.settings.for_ for keys in sets):
         reason = "there are no keys to check them with"
         mend = "name some with `--keys`, of which a set is for `principals`"
-        raise KeysError([FileProblem(PRINCIPAL_TOKENS, None, reason, mend)])
+        raise KeySetError([FileProblem(PRINCIPAL_TOKENS, None, reason, mend)])
     return sets
 
 
-def _load(place: str, http: httpx.AsyncClient) -> Sequence[Keys]:
+def _load(place: str, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
     if place.startswith(("http://", "https://")):
         return [_from_url(UNNAMED, KeySet(url=place), None, http)]
     file = Path(place)
     source = _source(file)
     if source is None:
-        return [FileKeys(UNNAMED, KeySet(file=place), file)]
+        return [FileKeySet(UNNAMED, KeySet(file=place), file)]
     return _sets(source, file.parent, http)
 
 
@@ -61,12 +61,12 @@ def _source(file: Path) -> Source | None:
             return None
         source = read_source(file)
     except UnreadableError as error:
-        raise KeysError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
+        raise KeySetError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
     is_set = isinstance(source.value, dict) and isinstance(source.value.get("keys"), list)
     return None if is_set else source
 
 
-def _sets(source: Source, folder: Path, http: httpx.AsyncClient) -> list[Keys]:
+def _sets(source: Source, folder: Path, http: httpx.AsyncClient) -> list[LiveKeySet]:
     sets, problems = [], []
     for name, settings in _checked(source).items():
         try:
@@ -74,10 +74,10 @@ def _sets(source: Source, folder: Path, http: httpx.AsyncClient) -> list[Keys]:
                 sets.append(_from_file(name, settings, source, folder))
             else:
                 sets.append(_from_url(name, settings, source, http))
-        except KeysError as error:
+        except KeySetError as error:
             problems += error.problems
     if problems:
-        raise KeysError(problems)
+        raise KeySetError(problems)
     return sets
 
 
@@ -86,15 +86,15 @@ def _checked(source: Source) -> dict[str, KeySet]:
     sets = {name: each for name, each in value.items() if name != "$schema"}
     if not sets or isinstance(value.get("file", value.get("url")), str):
         mend = "write each under a name of your own, `NAME: {file: …}`"
-        raise KeysError([source.problem(ValueProblem((), "key sets stand here by name", mend))])
+        raise KeySetError([source.problem(ValueProblem((), "key sets stand here by name", mend))])
     named = replace(source, value=sets)
     try:
         return KeySets.model_validate(named.value, by_alias=True, by_name=False, strict=True).root
     except ValidationError as error:
-        raise KeysError(source.problems(problems_of(error, named.value, KeySets))) from None
+        raise KeySetError(source.problems(problems_of(error, named.value, KeySets))) from None
 
 
-def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> Keys:
+def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> LiveKeySet:
     said = settings.file or ""
     file = folder / said
     if is_pem(said):
@@ -106,18 +106,20 @@ def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> Key
         mend = "write its path as seen from the folder of this file"
         fault = ValueProblem((name, "file"), f"there is no file `{file}`", mend)
     else:
-        return FileKeys(name, settings, file)
-    raise KeysError([source.problem(fault)])
+        return FileKeySet(name, settings, file)
+    raise KeySetError([source.problem(fault)])
 
 
-def _from_url(name: str, settings: KeySet, source: Source | None, http: httpx.AsyncClient) -> Keys:
+def _from_url(
+    name: str, settings: KeySet, source: Source | None, http: httpx.AsyncClient
+) -> LiveKeySet:
     """The set that is served there; without a source, the option itself has named it."""
     try:
-        url = parsed(settings.url or "")
-        if url.scheme == "http" and not is_here(url.host):
+        url = parse_address(settings.url or "")
+        if url.scheme == "http" and not is_loopback(url.host):
             raise AddressError("keys that come over `http` may be anybody's", "write https://…")
     except AddressError as error:
         fault = ValueProblem((name, "url"), error.reason, error.mend)
         problem = FileProblem(OPTION, None, error.reason, error.mend)
-        raise KeysError([problem if source is None else source.problem(fault)]) from None
-    return UrlKeys(name, settings, url, http)
+        raise KeySetError([problem if source is None else source.problem(fault)]) from None
+    return UrlKeySet(name, settings, url, http)

@@ -35,13 +35,15 @@ _PEM = re.compile(r"^-----BEGIN ([A-Z0-9 ]{1,50})-----\n.*?^-----END \1-----[ \t
 _BEGINNING = re.compile(r"^-----BEGIN ", re.M)
 
 
-class KeyFault(ValueError):
+class PublicKeyError(ValueError):
     """Why something is no key: what is wrong, and what to do. What `is_odd` is only of no use here,
     as the key of another kind is that stands in a provider's set beside those for us."""
 
-    def __init__(self, reason: str, mend: str, *, is_odd: bool = False, field: str = "") -> None:
+    def __init__(
+        self, reason: str, mend: str, *, is_unusable: bool = False, field: str = ""
+    ) -> None:
         super().__init__(reason)
-        self.reason, self.mend, self.is_odd, self.field = reason, mend, is_odd, field
+        self.reason, self.mend, self.is_odd, self.field = reason, mend, is_unusable, field
 
 
 @dataclass(frozen=True)
@@ -54,31 +56,31 @@ class PublicKey:
 
 
 @dataclass(frozen=True)
-class Found:
+class ParsedKeySet:
     """What stands in a set: its keys, and what is wrong with it. Of a key that `is_odd`, the set
     may still be used without it."""
 
     keys: tuple[PublicKey, ...]
     faults: tuple[ValueProblem, ...] = ()
-    odd: tuple[ValueProblem, ...] = ()
+    unusable: tuple[ValueProblem, ...] = ()
 
 
-def keys_in(source: Source) -> Found:
+def parse_key_set(source: Source) -> ParsedKeySet:
     """The keys of a JWK set."""
     listed = source.value.get("keys") if isinstance(source.value, dict) else None
     if not isinstance(listed, list):
         mend = 'write `{"keys": [...]}`, or name a file that is one'
-        return Found((), (ValueProblem((), "this is no JWK set", mend),))
+        return ParsedKeySet((), (ValueProblem((), "this is no JWK set", mend),))
     if len(listed) > MAX_KEYS:
         reason = f"{len(listed)} keys are too many"
-        return Found((), (ValueProblem(("keys",), reason, f"keep at most {MAX_KEYS}"),))
+        return ParsedKeySet((), (ValueProblem(("keys",), reason, f"keep at most {MAX_KEYS}"),))
     keys: list[PublicKey] = []
     faults: list[ValueProblem] = []
     odd: list[ValueProblem] = []
     for index, each in enumerate(listed):
         try:
             keys.append(_key(each))
-        except KeyFault as error:
+        except PublicKeyError as error:
             field = (error.field,) if error.field else ()
             where: Where = ("keys", index, *field)
             told = odd if error.is_odd else faults
@@ -87,7 +89,7 @@ def keys_in(source: Source) -> Found:
         faults.append(
             ValueProblem(("keys",), "there is no key in it", "add one, of Ed25519 or RSA")
         )
-    return Found(tuple(keys), tuple(faults), tuple(odd))
+    return ParsedKeySet(tuple(keys), tuple(faults), tuple(odd))
 
 
 def is_pem(text: str) -> bool:
@@ -95,7 +97,7 @@ def is_pem(text: str) -> bool:
     return _BEGINNING.search(text) is not None
 
 
-def keys_in_pem(text: str) -> tuple[PublicKey, ...]:
+def parse_pem_keys(text: str) -> tuple[PublicKey, ...]:
     """The keys of a PEM text, one after the other; they have no ids.
 
     Raises:
@@ -117,9 +119,9 @@ def _pem_key(block: re.Match[str], text: str) -> PublicKey:
             raise _private()
         if not kind.endswith("PUBLIC KEY"):
             mend = "write the public key itself (`-----BEGIN PUBLIC KEY-----`)"
-            raise KeyFault(f"this is a {quoted(kind)}, and no public key", mend)
+            raise PublicKeyError(f"this is a {quoted(kind)}, and no public key", mend)
         return _usable(None, load_pem_public_key(block.group().encode()))
-    except KeyFault as error:
+    except PublicKeyError as error:
         raise UnreadableError(line, error.reason, error.mend) from None
     except (ValueError, UnsupportedAlgorithm):
         raise UnreadableError(line, "this is no public key", "make the PEM file anew") from None
@@ -132,11 +134,11 @@ def _key(said: Any) -> PublicKey:
         KeyFault: it is none that can be used here.
     """
     if not isinstance(said, dict):
-        raise KeyFault("a key is an object", 'write it as `{"kty": …}`')
+        raise PublicKeyError("a key is an object", 'write it as `{"kty": …}`')
     kind = said.get("kty")
     if kind == "oct":
         mend = "take it out, and have whoever signs use a key pair: Ed25519 or RSA"
-        raise KeyFault("this is a shared secret (kty `oct`)", mend)
+        raise PublicKeyError("this is a shared secret (kty `oct`)", mend)
     if not _SECRET.isdisjoint(said):
         raise _private()
     _check_kind(said)
@@ -145,21 +147,21 @@ def _key(said: Any) -> PublicKey:
         isinstance(key_id, str) and len(key_id) <= MAX_KEY_ID_CHARACTERS
     ):
         mend = f"write a text of at most {MAX_KEY_ID_CHARACTERS} characters"
-        raise KeyFault("`kid` does not fit", mend, field="kid")
+        raise PublicKeyError("`kid` does not fit", mend, field="kid")
     read = OKPAlgorithm.from_jwk if kind == "OKP" else RSAAlgorithm.from_jwk
     try:
         return _usable(key_id, read(said))
     except (InvalidKeyError, ValueError, KeyError, TypeError, OverflowError) as error:
-        if isinstance(error, KeyFault):
+        if isinstance(error, PublicKeyError):
             raise
-        raise KeyFault(f"this is no {kind} key", "copy it again, whole") from None
+        raise PublicKeyError(f"this is no {kind} key", "copy it again, whole") from None
 
 
 def _check_kind(said: Mapping[str, Any]) -> None:
     """See that the key is of a kind that is read, and for signatures."""
     kind = said.get("kty")
     if kind is None:
-        raise KeyFault("`kty` is missing", f"add it: {_TAKEN}")
+        raise PublicKeyError("`kty` is missing", f"add it: {_TAKEN}")
     if not isinstance(kind, str) or kind not in _ALGORITHMS:
         raise _odd("kty", kind, _TAKEN)
     if kind == "OKP" and said.get("crv") != "Ed25519":
@@ -184,15 +186,17 @@ def _usable(key_id: str | None, public: object) -> PublicKey:
             if MIN_RSA_BITS <= bits <= MAX_RSA_BITS:
                 return PublicKey(key_id, "RS256", public)
             mend = f"make one of {MIN_RSA_BITS} to {MAX_RSA_BITS} bits"
-            raise KeyFault(f"an RSA key of {bits} bits is not taken", mend)
+            raise PublicKeyError(f"an RSA key of {bits} bits is not taken", mend)
         case _:
-            raise KeyFault("this is a key of another type", "make one of Ed25519 or RSA")
+            raise PublicKeyError("this is a key of another type", "make one of Ed25519 or RSA")
 
 
-def _private() -> KeyFault:
+def _private() -> PublicKeyError:
     mend = "write its public key here, and treat it as known: make a new one"
-    return KeyFault("this is a private key", mend)
+    return PublicKeyError("this is a private key", mend)
 
 
-def _odd(field: str, value: Any, mend: str) -> KeyFault:
-    return KeyFault(f"`{field}` {quoted(value)} is not read", mend, is_odd=True, field=field)
+def _odd(field: str, value: Any, mend: str) -> PublicKeyError:
+    return PublicKeyError(
+        f"`{field}` {quoted(value)} is not read", mend, is_unusable=True, field=field
+    )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from holdfast.runtime.identity.jws import BadToken, Jws
+from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
 from holdfast.schemas.base import sha256
 from holdfast.schemas.token import DecisionClaims, PrincipalClaims
 
@@ -22,7 +22,7 @@ _DIGESTS = ("digest", "resultDigest")
 _OF_DECISIONS = ("digest", "workflowId", "callId", "decision", "resultDigest", "remember")
 
 
-def decision_claims(token: Jws) -> DecisionClaims:
+def decision_claims(token: SignedToken) -> DecisionClaims:
     """What a checked token says of a decision. It is known by what was signed, and not by the
     signature or the header: of the same words, there may be others.
 
@@ -32,18 +32,22 @@ def decision_claims(token: Jws) -> DecisionClaims:
     for name in _DIGESTS:
         said = token.claims.get(name)
         if isinstance(said, str) and not _DIGEST.fullmatch(said):
-            raise BadToken(f"the token's `{name}` is no SHA-256: write its 64 hexadecimal digits")
+            raise InvalidTokenError(
+                f"the token's `{name}` is no SHA-256: write its 64 hexadecimal digits"
+            )
     return _read(DecisionClaims, {**token.claims, "id": sha256(token.payload)}, {})
 
 
-def principal_claims(token: Jws) -> dict[str, Any]:
+def principal_claims(token: SignedToken) -> dict[str, Any]:
     """What a checked token says of a principal, as JSON.
 
     Raises:
         BadToken: it says less, or something else.
     """
     if not token.claims.keys().isdisjoint(_OF_DECISIONS):
-        raise BadToken("the token is for a decision, and says on nobody's behalf a run may act")
+        raise InvalidTokenError(
+            "the token is for a decision, and says on nobody's behalf a run may act"
+        )
     who = {"id": token.claims["sub"]} if "sub" in token.claims else {}
     said = {**who, "scopes": _scopes(token.claims)}
     return _read(PrincipalClaims, said, {"id": "sub"}).to_json()
@@ -52,11 +56,15 @@ def principal_claims(token: Jws) -> dict[str, Any]:
 def _scopes(claims: Mapping[str, Any]) -> Any:
     match claims:
         case {"scopes": _, "scope": _}:
-            raise BadToken("the token says both `scopes` and `scope`: sign one that says one")
+            raise InvalidTokenError(
+                "the token says both `scopes` and `scope`: sign one that says one"
+            )
         case {"scope": str(scope)}:
             return scope.split()
         case {"scope": _}:
-            raise BadToken("the token's `scope` is no text: write the scopes with spaces between")
+            raise InvalidTokenError(
+                "the token's `scope` is no text: write the scopes with spaces between"
+            )
         case _:
             return claims.get("scopes", [])
 
@@ -70,5 +78,5 @@ def _read(model: type[Claims], said: Mapping[str, Any], spelt: Mapping[str, str]
         name = str(first["loc"][0])
         name = spelt.get(name, name)
     if first["type"] == "missing":
-        raise BadToken(f"the token does not say `{name}`: sign one that does")
-    raise BadToken(f"the token's `{name}` is not of its type, or too long")
+        raise InvalidTokenError(f"the token does not say `{name}`: sign one that does")
+    raise InvalidTokenError(f"the token's `{name}` is not of its type, or too long")

@@ -5,6 +5,8 @@ that a fault can be told where it stands.
 """
 
 import json
+import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,6 +19,23 @@ from holdfast.runtime.settings_files.yaml_text import read_yaml
 from holdfast.schemas.phrases import closest, nearest
 from holdfast.validation.problems import ValueProblem, Where, spelled
 
+Stamp = tuple[int, int, int] | str | None
+"""A file's size in bytes, and when it and its inode were changed, in ns; or why it cannot be seen.
+None is what is not read: of that, only the name can matter.
+
+The inode's time tells a file put in another's place with an equal size and time: builds that can be
+repeated give every file the same time.
+"""
+"""A file's size in bytes, and when it and its inode were changed, in ns; or why it cannot be seen.
+None is what is not read: of that, only the name can matter.
+
+The inode's time tells a file put in another's place with an equal size and time: builds that can be
+repeated give every file the same time.
+"""
+Signature = dict[str, Stamp]
+"""How files look from outside, by path. Two that are equal are of files that say the same."""
+"""How files look from outside, by path. Two that are equal are of files that say the same."""
+
 MAX_FILE_BYTES = 1_000_000
 MAX_NAMES_SEEN = 10_000
 
@@ -28,25 +47,25 @@ class Source:
     file: str
     value: Any
     lines: Lines = field(default_factory=dict)
-    base: Where = ()
+    base_path: Where = ()
 
-    def inside(self, *steps: str | int) -> "Source":
+    def child(self, *steps: str | int) -> "Source":
         """A value within this one."""
         value = self.value
         for step in steps:
             value = value[step]
-        return Source(self.file, value, self.lines, (*self.base, *steps))
+        return Source(self.file, value, self.lines, (*self.base_path, *steps))
 
     def line(self, where: Where = ()) -> int:
         """The line of a place, or of the closest one around it."""
-        full = (*self.base, *where)
+        full = (*self.base_path, *where)
         return next(
             (self.lines[full[:n]] for n in range(len(full), -1, -1) if full[:n] in self.lines), 1
         )
 
     def problem(self, fault: ValueProblem) -> FileProblem:
         """The fault, told by the line where it stands."""
-        field = spelled((*self.base, *fault.where))
+        field = spelled((*self.base_path, *fault.where))
         return FileProblem(self.file, self.line(fault.where), fault.reason, fault.mend, field)
 
     def problems(self, faults: Iterable[ValueProblem]) -> list[FileProblem]:
@@ -106,13 +125,13 @@ def _bytes(path: Path, most_bytes: int) -> bytes:
         if path.is_symlink():
             mend = "mend the link, or remove it"
             raise UnreadableError(None, "this link leads nowhere", mend) from error
-        raise UnreadableError(None, "there is no such file", path_mend(path)) from error
+        raise UnreadableError(None, "there is no such file", path_suggestion(path)) from error
     except (OSError, ValueError) as error:
         reason = f"it cannot be read: {getattr(error, 'strerror', None) or error}"
         raise UnreadableError(None, reason, "make it a readable file") from error
 
 
-def path_mend(path: Path) -> str:
+def path_suggestion(path: Path) -> str:
     """What to do about a path where nothing is: the names beside it that are like its own."""
     try:
         names = (each.name for each in islice(path.parent.iterdir(), MAX_NAMES_SEEN))
@@ -153,3 +172,18 @@ def _read_markdown(text: str) -> tuple[Any, Lines]:
         lines[("instructions",)] = fences[1] + 2
         value["instructions"] = body
     return value, lines
+
+
+def file_signature(files: Iterable[str]) -> Signature:
+    """How these files look now. Raises no `OSError`."""
+    return {file: file_stamp(Path(file)) for file in files}
+
+
+def file_stamp(file: os.DirEntry[str] | Path) -> Stamp:
+    try:
+        seen = file.stat()
+    except OSError as error:
+        return error.strerror or str(error)
+    if not stat.S_ISREG(seen.st_mode):
+        return None
+    return seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns

@@ -46,7 +46,7 @@ class BucketStore(Store):
 
 
 @asynccontextmanager
-async def opened_bucket(bucket: str, prefix: str) -> AsyncIterator[BucketStore]:
+async def open_bucket(bucket: str, prefix: str) -> AsyncIterator[BucketStore]:
     """The store in a bucket that is there.
 
     Raises:

@@ -37,7 +37,7 @@ class FolderStore(Store):
         except OSError as error:
             raise self._unwritable(error) from error
 
-    def try_out(self) -> None:
+    def check_writable(self) -> None:
         """See whether the folder can be opened, and leave none behind that was not there.
 
         Raises:

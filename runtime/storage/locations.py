@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.runtime.storage.bucket import opened_bucket
+from holdfast.runtime.storage.bucket import open_bucket
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import Store, StoreError
 from holdfast.schemas.phrases import quoted
@@ -23,24 +23,24 @@ _KINDS = "name a folder, or s3://BUCKET/PREFIX"
 
 
 @dataclass(frozen=True)
-class Folder:
+class FolderLocation:
     """A folder, by its whole path."""
 
     path: Path
 
 
 @dataclass(frozen=True)
-class Bucket:
+class BucketLocation:
     """A bucket, and what the keys in it begin with."""
 
     name: str
     prefix: str = ""
 
 
-Place = Folder | Bucket
+StoreLocation = FolderLocation | BucketLocation
 
 
-def read_place(text: str) -> Place | None:
+def parse_store_location(text: str) -> StoreLocation | None:
     """Where a store is, by what was written; None where that is `none`.
 
     Raises:
@@ -54,20 +54,20 @@ def read_place(text: str) -> Place | None:
         raise ValueError(_KINDS)
     try:
         # In full: a tool at work may go to another folder.
-        return Folder(Path(text).expanduser().absolute())
+        return FolderLocation(Path(text).expanduser().absolute())
     except RuntimeError:  # `~somebody`
         raise ValueError(f"there is no such user: {_KINDS}") from None
 
 
-def _bucket(text: str) -> Bucket:
+def _bucket(text: str) -> BucketLocation:
     bucket, _, prefix = text.partition("/")
     if not _BUCKET.fullmatch(bucket):
         raise ValueError(f"{quoted(bucket)} is no name of a bucket: {_KINDS}")
-    return Bucket(bucket, prefix.strip("/"))
+    return BucketLocation(bucket, prefix.strip("/"))
 
 
 @asynccontextmanager
-async def opened(place: Place, *, writing: bool) -> AsyncIterator[Store]:
+async def open_store_at(place: StoreLocation, *, writing: bool) -> AsyncIterator[Store]:
     """The store at a place: a folder that can be written to, where that is wanted, or a bucket that
     answers.
 
@@ -75,32 +75,32 @@ async def opened(place: Place, *, writing: bool) -> AsyncIterator[Store]:
         StoreError: it cannot.
     """
     match place:
-        case Folder(path):
+        case FolderLocation(path):
             folder = FolderStore(path)
             if writing:
                 folder.open()
             yield folder
-        case Bucket(name, prefix):
-            async with opened_bucket(name, prefix) as bucket:
+        case BucketLocation(name, prefix):
+            async with open_bucket(name, prefix) as bucket:
                 yield bucket
 
 
-def try_out(place: Place | None) -> None:
+def check_store_location(place: StoreLocation | None) -> None:
     """See whether a start could open the store, and leave no trace of it. A bucket is not asked.
 
     Raises:
         StoreError: it could not.
     """
-    if isinstance(place, Folder):
-        FolderStore(place.path).try_out()
+    if isinstance(place, FolderLocation):
+        FolderStore(place.path).check_writable()
 
 
-def beside(database: Path) -> Folder:
+def dev_store_location(database: Path) -> FolderLocation:
     """Where the embedded server's worker has its store, where it was told of none."""
-    return Folder(database.with_suffix(".store").absolute())
+    return FolderLocation(database.with_suffix(".store").absolute())
 
 
-def of_reader(environ: Mapping[str, str]) -> Place | None:
+def reader_store_location(environ: Mapping[str, str]) -> StoreLocation | None:
     """The store that a command reads from: the one that is named, or that of a worker which was
     started with `--dev` in the same folder. None where `none` is named, or there is none.
 
@@ -109,9 +109,9 @@ def of_reader(environ: Mapping[str, str]) -> Place | None:
     """
     named = environ.get(VARIABLE)
     if not named:
-        local = beside(DEV_DATABASE)
+        local = dev_store_location(DEV_DATABASE)
         return local if local.path.is_dir() else None
     try:
-        return read_place(named)
+        return parse_store_location(named)
     except ValueError as error:
         raise StoreError(f"{VARIABLE}: {quoted(named)} does not fit", str(error)) from None

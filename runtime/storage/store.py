@@ -49,8 +49,8 @@ class StoreError(Exception):
 class Store(ABC):
     """Where bytes are kept under their digest. `shown` is its name, for people."""
 
-    def __init__(self, shown: str) -> None:
-        self.shown = shown
+    def __init__(self, display_name: str) -> None:
+        self.shown = display_name
 
     async def keep(self, data: bytes) -> str:
         """Have the bytes kept, and give their digest; keeping them twice is keeping them once.
@@ -83,7 +83,7 @@ class Store(ABC):
     async def _read(self, digest: str) -> bytes: ...
 
 
-class Driver(StorageDriver):
+class StoreDriver(StorageDriver):
     """A store as Temporal's SDK uses it.
 
     Its references do not say which store it is: one can be moved, to a bucket too.
@@ -128,7 +128,7 @@ class Driver(StorageDriver):
 
 def external_storage(store: Store) -> ExternalStorage:
     """The store as a part of a worker's data converter."""
-    driver = Driver(store)
+    driver = StoreDriver(store)
     return ExternalStorage(
         drivers=[driver],
         driver_selector=lambda context, payload: driver if is_for_store(context, payload) else None,
@@ -149,7 +149,7 @@ def is_for_store(context: StorageDriverSelectContext, payload: Payload) -> bool:
     return is_run and (marks.get("encoding") == b"binary/plain" or names.BYTES in marks)
 
 
-def keeper(converter: DataConverter) -> Callable[[Payload], Awaitable[str]] | None:
+def payload_writer(converter: DataConverter) -> Callable[[Payload], Awaitable[str]] | None:
     """What keeps a payload in the converter's store and gives its digest; None without a store."""
     driver = _driver(converter)
     if driver is None:
@@ -163,19 +163,19 @@ def keeper(converter: DataConverter) -> Callable[[Payload], Awaitable[str]] | No
     return keep
 
 
-async def value_of(store: Store, digest: str, converter: DataConverter) -> Any:
+async def read_stored_value(store: Store, digest: str, converter: DataConverter) -> Any:
     """The value that was kept under a digest.
 
     Raises:
         StoreError: it cannot be had.
     """
-    payload = await Driver(store).fetch(digest)
+    payload = await StoreDriver(store).fetch(digest)
     codec = converter.payload_codec
     [decoded] = [payload] if codec is None else await codec.decode([payload])
     return converter.payload_converter.from_payload(decoded)
 
 
-def _driver(converter: DataConverter) -> Driver | None:
+def _driver(converter: DataConverter) -> StoreDriver | None:
     storage = converter.external_storage
     drivers = [] if storage is None else storage.drivers
-    return next((driver for driver in drivers if isinstance(driver, Driver)), None)
+    return next((driver for driver in drivers if isinstance(driver, StoreDriver)), None)

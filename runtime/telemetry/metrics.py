@@ -57,7 +57,7 @@ class Metrics:
         self._runs = meter.create_counter(RUNS, "{run}", "Runs that have ended.")
         self._errors = meter.create_counter(ERRORS, "{error}", "Errors by code.")
 
-    def answered(
+    def record_answer(
         self,
         labels: Labels,
         usage: Usage,
@@ -79,13 +79,13 @@ class Metrics:
         if turn:
             self._turns.add(1, labels)
 
-    def unanswered(self, labels: Labels, seconds: float, error: str) -> None:
+    def record_failure(self, labels: Labels, seconds: float, error: str) -> None:
         """A model has not answered."""
         labels = self._bounded({**labels, "error.type": error})
         self._duration.record(seconds, labels)
         self._errors.add(1, {"error.type": labels["error.type"], "holdfast.of": "model"})
 
-    def over(self, span: SpanRecord, seconds: float) -> None:
+    def record_span_end(self, span: SpanRecord, seconds: float) -> None:
         """A run, a call or a wait is over."""
         said = span.attributes
         error = {} if span.error is None else {"error.type": span.error}

@@ -22,7 +22,7 @@ from holdfast.schemas.internal.tracing import HEADER, Place, read_header
 _known: ContextVar[tuple[int, int] | None] = ContextVar("holdfast-known-ids", default=None)
 
 
-class KnownIds(RandomIdGenerator):
+class PresetIdGenerator(RandomIdGenerator):
     """Ids by chance, save where they are known."""
 
     def generate_trace_id(self) -> int:
@@ -41,7 +41,7 @@ class KnownIds(RandomIdGenerator):
 
 
 @contextmanager
-def known_as(trace_id: str, span_id: str) -> Iterator[None]:
+def preset_ids(trace_id: str, span_id: str) -> Iterator[None]:
     """Have the span that is made here known by these."""
     token = _known.set((int(trace_id, 16), int(span_id, 16)))
     try:
@@ -50,7 +50,7 @@ def known_as(trace_id: str, span_id: str) -> Iterator[None]:
         _known.reset(token)
 
 
-def context_of(place: Place) -> Context:
+def context_below(place: Place) -> Context:
     """The context of what hangs under a span that somebody else makes."""
     state = TraceState.from_header([place.more.get("tracestate", "")])
     context = SpanContext(
@@ -63,7 +63,7 @@ def context_of(place: Place) -> Context:
     return set_span_in_context(NonRecordingSpan(context), Context())
 
 
-def place_in(headers: Mapping[str, Payload]) -> Place | None:
+def place_from_headers(headers: Mapping[str, Payload]) -> Place | None:
     """The place in a trace that an activity was sent; None where it was sent none."""
     if HEADER not in headers:
         return None

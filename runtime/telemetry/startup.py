@@ -31,7 +31,7 @@ _SEVERITIES: Final = (
 )
 
 
-def start(
+def start_telemetry(
     settings: TelemetrySettings, service: str, environ: Mapping[str, str], secrets: Secrets
 ) -> Telemetry | None:
     """What tells the collector of this process; None where nothing is told.
@@ -42,7 +42,7 @@ def start(
         environ: its environment.
         secrets: what is told to nobody.
     """
-    if not settings.on:
+    if not settings.is_enabled:
         return None
     _seldom()
     about = Resource.create({} if _is_named(environ) else {SERVICE_NAME: service})
@@ -60,20 +60,20 @@ def start(
     if settings.logs:
         provider = LoggerProvider(about, shutdown_on_exit=False)
         provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
-        logging.getLogger().addHandler(LogLines(provider.get_logger(SCOPE), secrets))
-        telemetry.stops(provider)
+        logging.getLogger().addHandler(OtlpLogHandler(provider.get_logger(SCOPE), secrets))
+        telemetry.shut_down_with(provider)
     return telemetry
 
 
 def _seldom() -> None:
     """Have what the sending logs told seldom."""
     sending = logging.getLogger(_SENDING)
-    if not any(isinstance(each, Seldom) for each in sending.handlers):
-        sending.addHandler(Seldom())
+    if not any(isinstance(each, RateLimitedHandler) for each in sending.handlers):
+        sending.addHandler(RateLimitedHandler())
         sending.propagate = False
 
 
-class Seldom(logging.Handler):
+class RateLimitedHandler(logging.Handler):
     """Hands lines on as if they had been logged at the root: each, by its words, now and then."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Seldom(logging.Handler):
             logging.getLogger().handle(record)
 
 
-class LogLines(logging.Handler):
+class OtlpLogHandler(logging.Handler):
     """Tells the collector every line that is logged, and where: without secrets."""
 
     def __init__(self, logger: Logger, secrets: Secrets) -> None:
@@ -109,7 +109,7 @@ class LogLines(logging.Handler):
                 timestamp=int(record.created * 1e9),
                 severity_number=number,
                 severity_text=text,
-                body=self._secrets.clean_told(self.format(record)),
+                body=self._secrets.clean_for_operator(self.format(record)),
                 attributes={f"holdfast.{name}": each for name, each in place.items()}
                 | {"logger": record.name},
             )

@@ -26,7 +26,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.telemetry.metrics import Metrics
-from holdfast.runtime.telemetry.span_ids import KnownIds, context_of, known_as
+from holdfast.runtime.telemetry.span_ids import PresetIdGenerator, context_below, preset_ids
 from holdfast.schemas.internal.tracing import SAMPLED, UNSAMPLED, Place, SpanBatch, SpanRecord
 
 SCOPE: Final = "holdfast"
@@ -61,7 +61,9 @@ class Telemetry:
         self.content = content
         self._secrets = secrets or Secrets()
         self._about = about = resource or Resource.create()
-        self.spans = TracerProvider(resource=about, id_generator=KnownIds(), shutdown_on_exit=False)
+        self.spans = TracerProvider(
+            resource=about, id_generator=PresetIdGenerator(), shutdown_on_exit=False
+        )
         if processor is not None:
             self.spans.add_span_processor(processor)
         readers = [] if reader is None else [reader]
@@ -84,12 +86,12 @@ class Telemetry:
         the one in which whoever started it has a `place`."""
         if not self._traced:
             return UNSAMPLED
-        parent = None if place is None else context_of(place)
+        parent = None if place is None else context_below(place)
         own = int(trace_id if place is None else place.trace_id, 16)
         result = self.spans.sampler.should_sample(parent, own, "", SpanKind.INTERNAL)
         return SAMPLED if result.decision is Decision.RECORD_AND_SAMPLE else UNSAMPLED
 
-    def begin(
+    def start_span(
         self,
         name: str,
         place: Place,
@@ -98,21 +100,23 @@ class Telemetry:
     ) -> Span:
         """A span under a place in a trace."""
         return self._tracer.start_span(
-            self._secrets.clean(name), context_of(place), kind, self.clean(attributes)
+            self._secrets.clean(name), context_below(place), kind, self.clean(attributes)
         )
 
-    def record(self, span: SpanRecord, told: SpanBatch) -> None:
+    def record_span(self, span: SpanRecord, told: SpanBatch) -> None:
         """A span that is over."""
-        self.metrics.over(span, (_nanoseconds(span.end) - _nanoseconds(span.start)) / 1e9)
+        self.metrics.record_span_end(
+            span, (_nanoseconds(span.end) - _nanoseconds(span.start)) / 1e9
+        )
         if told.flags != SAMPLED:
             return
         parent = Context()
         if span.parent_id is not None:
-            parent = context_of(Place(told.trace_id, span.parent_id, told.flags))
+            parent = context_below(Place(told.trace_id, span.parent_id, told.flags))
         attributes = dict(span.attributes)
         if span.error is not None:
             attributes["error.type"] = span.error
-        with known_as(told.trace_id, span.span_id):
+        with preset_ids(told.trace_id, span.span_id):
             made = self._tracer.start_span(
                 self._secrets.clean(span.name),
                 parent,
@@ -128,7 +132,7 @@ class Telemetry:
         """Attributes without the secrets of this process."""
         return {name: self._secrets.clean_value(value) for name, value in attributes.items()}
 
-    def stops(self, also: _Stops) -> None:
+    def shut_down_with(self, also: _Stops) -> None:
         """Have something else stop with it."""
         self._stops.append(also)
 

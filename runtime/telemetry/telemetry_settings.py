@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from holdfast.runtime.secrets import secrets_of_address, secrets_of_header
+from holdfast.runtime.secrets import address_secrets, header_secrets
 
 CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 SIGNALS: Final = ("TRACES", "METRICS", "LOGS")
@@ -33,7 +33,7 @@ _SAMPLERS: Final = tuple(
 _MAX_INTERVAL_MS: Final = 86_400_000
 
 
-class TelemetryError(Exception):
+class TelemetrySettingsError(Exception):
     """A variable that cannot be meant so: what is wrong, and what to do."""
 
     def __init__(self, wrong: str, todo: str) -> None:
@@ -56,7 +56,7 @@ class TelemetrySettings:
     interval: timedelta = DEFAULT_INTERVAL
 
     @property
-    def on(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether anything is sent."""
         return self.traces or self.metrics or self.logs
 
@@ -86,13 +86,13 @@ def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
     )
 
 
-def secrets_of_telemetry(environ: Mapping[str, str]) -> Iterator[str]:
+def telemetry_secrets(environ: Mapping[str, str]) -> Iterator[str]:
     """What is sent to the collector and to nobody else."""
     for signal in ("", *SIGNALS):
         between = f"_{signal}" if signal else ""
         for name, value in _pairs(_said(environ, f"OTEL_EXPORTER_OTLP{between}_HEADERS")):
-            yield from secrets_of_header(name, value)
-        yield from secrets_of_address(_said(environ, f"OTEL_EXPORTER_OTLP{between}_ENDPOINT"))
+            yield from header_secrets(name, value)
+        yield from address_secrets(_said(environ, f"OTEL_EXPORTER_OTLP{between}_ENDPOINT"))
 
 
 def _said(environ: Mapping[str, str], name: str) -> str:
@@ -105,7 +105,7 @@ def _wanted(environ: Mapping[str, str], signal: str) -> bool:
     exporter = _said(environ, name).lower()
     if exporter not in ("", "otlp", "none"):
         wrong = f"the variable {name} names an exporter that is not there"
-        raise TelemetryError(wrong, "set it to `otlp` or `none`")
+        raise TelemetrySettingsError(wrong, "set it to `otlp` or `none`")
     named = any(
         _said(environ, each) for each in (_ENDPOINT, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
     )
@@ -116,12 +116,12 @@ def _check(environ: Mapping[str, str], signal: str) -> None:
     for name in (_ENDPOINT, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"):
         if not _is_address(_said(environ, name)):
             wrong = f"the variable {name} holds no address"
-            raise TelemetryError(wrong, f"write it like {DEFAULT_ENDPOINT}")
+            raise TelemetrySettingsError(wrong, f"write it like {DEFAULT_ENDPOINT}")
     for name in ("OTEL_EXPORTER_OTLP_PROTOCOL", f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"):
         if _said(environ, name) not in ("", _PROTOCOL):
             wrong = f"the variable {name} names a protocol that is not spoken"
             todo = f"set it to `{_PROTOCOL}`, which collectors take at port 4318"
-            raise TelemetryError(wrong, todo)
+            raise TelemetrySettingsError(wrong, todo)
 
 
 def _check_sampler(environ: Mapping[str, str]) -> None:
@@ -129,9 +129,9 @@ def _check_sampler(environ: Mapping[str, str]) -> None:
     said, share = _said(environ, _SAMPLER).lower(), _said(environ, _SHARE)
     if said and said not in _SAMPLERS:
         wrong = f"the variable {_SAMPLER} names a sampler that is not there"
-        raise TelemetryError(wrong, f"set it to one of {', '.join(_SAMPLERS)}")
+        raise TelemetrySettingsError(wrong, f"set it to one of {', '.join(_SAMPLERS)}")
     if said.endswith("ratio") and share and not _is_part(share):
-        raise TelemetryError(f"the variable {_SHARE} is no part of 1", "write it like 0.1")
+        raise TelemetrySettingsError(f"the variable {_SHARE} is no part of 1", "write it like 0.1")
 
 
 def _is_part(text: str) -> bool:
@@ -154,7 +154,9 @@ def _is_address(text: str) -> bool:
 def _flag(environ: Mapping[str, str], name: str) -> bool:
     said = _said(environ, name).lower()
     if said not in ("", "true", "false"):
-        raise TelemetryError(f"the variable {name} is unclear", "set it to `true` or `false`")
+        raise TelemetrySettingsError(
+            f"the variable {name} is unclear", "set it to `true` or `false`"
+        )
     return said == "true"
 
 
@@ -164,7 +166,7 @@ def _interval(environ: Mapping[str, str]) -> timedelta:
         return DEFAULT_INTERVAL
     if not said.isdecimal() or not 0 < float(said) <= _MAX_INTERVAL_MS:
         wrong = f"the variable {_INTERVAL} is no number of milliseconds up to {_MAX_INTERVAL_MS}"
-        raise TelemetryError(wrong, "write it like 60000")
+        raise TelemetrySettingsError(wrong, "write it like 60000")
     return timedelta(milliseconds=int(said))
 
 

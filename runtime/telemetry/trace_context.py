@@ -25,7 +25,7 @@ _told: ContextVar[dict[str, Any] | None] = ContextVar("holdfast-told", default=N
 _span: ContextVar[trace.Span] = ContextVar("holdfast-span")
 
 
-def enter(told: dict[str, Any]) -> None:
+def enter_activity(told: dict[str, Any]) -> None:
     """What the running activity's own input says of where it is."""
     _told.set(told)
 
@@ -35,7 +35,7 @@ def enter_span(span: trace.Span) -> None:
     _span.set(span)
 
 
-def here() -> dict[str, str]:
+def current_place() -> dict[str, str]:
     """Where this thread is; nothing where it is at work for no run."""
     found = _here()
     current = trace.get_current_span()
@@ -70,7 +70,7 @@ class TraceContextFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Look around; logging calls this, where the line is logged."""
-        record.at = at = here()
+        record.at = at = current_place()
         text = " ".join(f"{name}={value}" for name, value in at.items())
         record.place = f" [{text}]" if text else ""
         return True

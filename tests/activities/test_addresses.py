@@ -2,9 +2,12 @@
 
 import pytest
 
-from holdfast.runtime.addresses import AddressError, Prefix, allowed, shown
+from holdfast.runtime.addresses import AddressError, AddressPrefix, allowed_address, display_address
 
-DOCS = [Prefix.read("https://docs.acme.org/guide/"), Prefix.read("http://localhost:8080")]
+DOCS = [
+    AddressPrefix.read("https://docs.acme.org/guide/"),
+    AddressPrefix.read("http://localhost:8080"),
+]
 
 
 @pytest.mark.parametrize(
@@ -19,7 +22,7 @@ DOCS = [Prefix.read("https://docs.acme.org/guide/"), Prefix.read("http://localho
     ],
 )
 def test_what_begins_with_a_prefix_is_allowed(url: str) -> None:
-    assert str(allowed(url, DOCS)).lower().startswith(url.partition("://")[0].lower())
+    assert str(allowed_address(url, DOCS)).lower().startswith(url.partition("://")[0].lower())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_what_begins_with_a_prefix_is_allowed(url: str) -> None:
 )
 def test_what_does_not_is_refused_with_what_to_do(url: str) -> None:
     with pytest.raises(AddressError, match=r"the worker does not allow .*`--knowledge-url`"):
-        allowed(url, DOCS)
+        allowed_address(url, DOCS)
 
 
 @pytest.mark.parametrize(
@@ -90,20 +93,23 @@ def test_what_does_not_is_refused_with_what_to_do(url: str) -> None:
 )
 def test_what_could_be_read_in_two_ways_is_refused(url: str, reason: str) -> None:
     with pytest.raises(AddressError, match=reason) as refused:
-        allowed(url, DOCS)
+        allowed_address(url, DOCS)
     assert "secret@" not in str(refused.value)
 
 
 def test_without_a_prefix_nothing_is_allowed() -> None:
     with pytest.raises(AddressError):
-        allowed("https://docs.acme.org/guide", [])
+        allowed_address("https://docs.acme.org/guide", [])
 
 
 @pytest.mark.parametrize("text", ["acme", "https://a.org/?x=1", "https://a.org/#x", "ftp://a.org"])
 def test_a_prefix_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(AddressError):
-        Prefix.read(text)
+        AddressPrefix.read(text)
 
 
 def test_an_address_is_shown_without_its_query() -> None:
-    assert shown(allowed("http://localhost:8080/a?token=x#y", DOCS)) == "http://localhost:8080/a"
+    assert (
+        display_address(allowed_address("http://localhost:8080/a?token=x#y", DOCS))
+        == "http://localhost:8080/a"
+    )

@@ -15,7 +15,7 @@ def kept(folder: Folder, text: str) -> Tool:
     """The tool `t` of a catalog with an agent `translator`."""
     folder.write("agents/translator.yaml", MODEL)
     folder.write("tools/t.yaml", text)
-    return folder.load().world.tools["t"]
+    return folder.load().definitions.tools["t"]
 
 
 def test_a_tool_that_nothing_carries_out_is_answered_by_the_model_itself(shop: Folder) -> None:
@@ -28,7 +28,7 @@ def test_a_tool_with_an_output_is_still_carried_out_by_the_activity_of_its_name(
     shop: Folder,
 ) -> None:
     shop.write("tools/charge.yaml", ANSWERED)
-    assert not shop.load().world.tools["charge"].latent
+    assert not shop.load().definitions.tools["charge"].latent
 
 
 def test_an_agent_may_be_what_carries_a_tool_out(shop: Folder) -> None:
@@ -39,7 +39,7 @@ def test_an_agent_may_be_what_carries_a_tool_out(shop: Folder) -> None:
 
 def test_a_delegate_comes_before_the_activity_of_the_tools_own_name(shop: Folder) -> None:
     shop.write("tools/charge.yaml", "_delegate: anonymous")
-    assert shop.load().world.tools["charge"].activity is None
+    assert shop.load().definitions.tools["charge"].activity is None
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ skills:
 - {name: two, activity: whole_skill}
 """,
     )
-    assert [each.name for each in shop.load().unbound] == ["charge", "unused"]
+    assert [each.name for each in shop.load().unbound_activities] == ["charge", "unused"]
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.catalog.knowledge_tools import MAX_KNOWLEDGE_BYTES, knowledge_tool
-from holdfast.catalog.memory_tools import memory_tools
+from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES, knowledge_tool, memory_tools
 from holdfast.catalog.registry import DefinitionRegistry
-from holdfast.runtime.addresses import Prefix
+from holdfast.runtime.addresses import AddressPrefix
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas.agent import Knowledge
 from holdfast.schemas.base import Strict
@@ -19,7 +18,7 @@ from tests.activities.catalog_folder import Folder
 
 
 def world(folder: Path | None = None, **more: Any) -> DefinitionRegistry:
-    prefixes = [Prefix.read("https://docs.acme.org/guide")]
+    prefixes = [AddressPrefix.read("https://docs.acme.org/guide")]
     return DefinitionRegistry(task_queue="q", folder=folder, knowledge_urls=prefixes, **more)
 
 
@@ -29,7 +28,7 @@ def tool(folder: Path | None = None, **source: Any) -> Tool:
 
 def refusal(folder: Path | None, inline: bool = False, **source: Any) -> str:
     with pytest.raises(InvalidValueError) as refused:
-        knowledge_tool(Knowledge(name="handbook", **source), world(folder, inline=inline))
+        knowledge_tool(Knowledge(name="handbook", **source), world(folder, is_inline=inline))
     return str(refused.value)
 
 
@@ -110,7 +109,7 @@ def test_an_agent_in_a_request_names_no_files(catalog: Path) -> None:
 
 
 def test_an_agent_in_a_request_may_hold_texts_and_allowed_addresses() -> None:
-    inline = world(inline=True)
+    inline = world(is_inline=True)
     for source in ({"text": "Be kind."}, {"url": "https://docs.acme.org/guide/x"}):
         assert knowledge_tool(Knowledge(name="handbook", **source), inline).knowledge is not None
 
@@ -139,7 +138,7 @@ def test_memory_is_three_tools_and_what_is_read_is_not_trusted() -> None:
 
 
 def test_an_agent_in_a_request_has_a_memory_apart() -> None:
-    [own, *_] = memory_tools("desk", world(inline=True))
+    [own, *_] = memory_tools("desk", world(is_inline=True))
     assert own.memory == MemoryOwner(agent="desk", inline=True)
 
 

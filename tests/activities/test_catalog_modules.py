@@ -46,7 +46,7 @@ def refund(refund: Refund) -> str:
 
 def derived(folder: Folder, text: str) -> Tool:
     folder.module("module.py", text)
-    [tool] = folder.load().world.tools.values()
+    [tool] = folder.load().definitions.tools.values()
     return tool
 
 
@@ -101,8 +101,8 @@ def walk(node: Node) -> None:
 
 def test_other_activities_are_registered_and_are_no_tools(shop: Folder) -> None:
     catalog = shop.load()
-    assert set(catalog.world.activities) == {"look_up", "charge"}
-    assert set(catalog.world.tools) == {"look_up"}
+    assert set(catalog.definitions.activities) == {"look_up", "charge"}
+    assert set(catalog.definitions.tools) == {"look_up"}
     assert len(catalog.activities) == 2
 
 
@@ -111,7 +111,7 @@ def test_a_module_is_found_by_dotted_name(folder: Folder, monkeypatch: pytest.Mo
     folder.write("pkg_of_tools/more.py", WHOLE)
     monkeypatch.chdir(folder.path)
     monkeypatch.syspath_prepend(str(folder.path))
-    assert set(load_catalog(None, ["pkg_of_tools.more"]).world.tools) == {"shop.refund"}
+    assert set(load_catalog(None, ["pkg_of_tools.more"]).definitions.tools) == {"shop.refund"}
 
 
 def test_a_module_imports_what_stands_beside_it(

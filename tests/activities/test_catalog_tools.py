@@ -38,9 +38,9 @@ REFUND = """
 
 def tool(folder: Folder, text: str, name: str = "tools/t.yaml") -> Tool:
     """The only tool of the file."""
-    before = set(folder.load().world.tools)
+    before = set(folder.load().definitions.tools)
     folder.write(name, text)
-    tools = folder.load().world.tools
+    tools = folder.load().definitions.tools
     [new] = set(tools) - before
     return tools[new]
 
@@ -84,7 +84,7 @@ def test_a_meta_property_means_the_same_at_the_top_and_fixed_under_properties(sh
           _show: {const: none}
         """,
     )
-    tools = shop.load().world.tools
+    tools = shop.load().definitions.tools
     assert {**tools["a"].to_json(), "name": "b"} == tools["b"].to_json()
 
 
@@ -107,7 +107,7 @@ def test_a_tool_is_named_by_itself_or_by_its_file(shop: Folder) -> None:
     shop.write(
         "tools/many.yaml", "[{_tool: one, _activity: charge}, {_tool: two, _activity: charge}]"
     )
-    assert {"rag.query", "one", "two"} <= set(shop.load().world.tools)
+    assert {"rag.query", "one", "two"} <= set(shop.load().definitions.tools)
 
 
 def test_the_activity_of_a_tools_own_name_carries_it_out(shop: Folder) -> None:
@@ -135,7 +135,7 @@ def test_what_is_not_a_tools_file_is_left_alone(shop: Folder) -> None:
     shop.write("tools/README.md", "Our tools.")
     shop.write("tools/.draft.yaml", "{{{")
     shop.write("tools/.git/a.json", "{{{")
-    assert set(shop.load().world.tools) == {"look_up"}
+    assert set(shop.load().definitions.tools) == {"look_up"}
 
 
 def _nested(levels: int) -> dict[str, Any]:
@@ -278,7 +278,7 @@ def test_a_tool_that_does_not_load_is_told_by_its_line(
 def test_what_editors_and_people_leave_beside_a_file_is_left_alone(shop: Folder) -> None:
     for name in ("a.yaml~", "#a.yaml#", "a.yaml.bak", "a.json.tmp", "a.jsonl", "a.txt", "a.py"):
         shop.write(f"tools/{name}", "{{{")
-    assert set(shop.load().world.tools) == {"look_up"}
+    assert set(shop.load().definitions.tools) == {"look_up"}
 
 
 def test_a_catalog_that_may_not_be_read_is_told(

@@ -71,7 +71,7 @@ async def raised(error: Exception) -> Failure:
         await carried_out(fail)
     failure = Failure()
     PlainFailureConverter().to_failure(failed.value, CONVERTER, failure)
-    assert not SECRETS.are_in(failure.SerializeToString())
+    assert not SECRETS.occur_in(failure.SerializeToString())
     return failure
 
 

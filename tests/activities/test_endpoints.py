@@ -54,7 +54,7 @@ def test_an_endpoint_may_take_so_many_requests_a_minute(tmp_path: Path) -> None:
         free: {provider: openai, baseUrl: "http://x"}
         dear: {provider: openai, baseUrl: "http://x", maxRequestsPerMinute: 60}
     """
-    assert load(tmp_path, text).limits() == {"dear": 60, "free": None}
+    assert load(tmp_path, text).request_limits() == {"dear": 60, "free": None}
 
 
 def test_json_does_as_well(tmp_path: Path) -> None:

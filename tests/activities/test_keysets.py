@@ -23,14 +23,14 @@ from holdfast.runtime.identity import key_sets
 from holdfast.runtime.identity.key_sets import (
     BETWEEN_FETCHES_SECONDS,
     MAX_SET_BYTES,
-    FileKeys,
-    Keys,
-    KeysError,
-    MissingKeys,
-    UrlKeys,
+    FileKeySet,
+    KeySetError,
+    KeysUnavailableError,
+    LiveKeySet,
+    UrlKeySet,
 )
-from holdfast.runtime.identity.key_settings import load_keys
-from holdfast.runtime.identity.public_keys import MAX_KEYS, PublicKey, keys_in
+from holdfast.runtime.identity.key_settings import load_key_sets
+from holdfast.runtime.identity.public_keys import MAX_KEYS, PublicKey, parse_key_set
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.settings.keys import KeySet
 from tests.support.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
@@ -38,23 +38,23 @@ from tests.support.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
 # What is read when the worker starts.
 
 
-def load(folder: Path, text: str, name: str = "keys.yaml") -> list[Keys]:
+def load(folder: Path, text: str, name: str = "keys.yaml") -> list[LiveKeySet]:
     """The sets of a file with this text, beside which there are some files with keys."""
     (folder / "ada.json").write_text(jwks(ADA))
     (folder / "bob.pem").write_text(BOB.pem())
     (folder / name).write_text(textwrap.dedent(text))
-    return list(load_keys(str(folder / name), http_client()))
+    return list(load_key_sets(str(folder / name), http_client()))
 
 
 def refused(folder: Path, text: str, name: str = "keys.yaml") -> str:
     """Why such a file does not load."""
-    with pytest.raises(KeysError) as error:
+    with pytest.raises(KeySetError) as error:
         load(folder, text, name)
     assert all(problem.mend for problem in error.value.problems)
     return str(error.value).replace(f"{folder}/", "")
 
 
-async def signs(keys: Keys, signer: Signer) -> bool:
+async def signs(keys: LiveKeySet, signer: Signer) -> bool:
     """Whether a decision of theirs counts."""
     check = {"token": signer.token(), "purpose": "decision"}
     try:
@@ -101,12 +101,12 @@ async def test_a_file_with_keys_is_one_set(
 
 
 async def test_an_address_is_one_set() -> None:
-    [keys] = load_keys("https://id.example/jwks.json", http_client())
-    assert isinstance(keys, UrlKeys)
+    [keys] = load_key_sets("https://id.example/jwks.json", http_client())
+    assert isinstance(keys, UrlKeySet)
 
 
 def test_without_an_option_there_are_none() -> None:
-    assert load_keys(None, http_client()) == []
+    assert load_key_sets(None, http_client()) == []
 
 
 def jwk(signer: Signer = ADA, **more: Any) -> str:
@@ -214,10 +214,10 @@ def test_tokens_of_principals_need_keys_for_them(tmp_path: Path) -> None:
     file = tmp_path / "keys.yaml"
     file.write_text("people: {file: ada.json, for: [decisions]}")
     for place in (None, str(file)):
-        with pytest.raises(KeysError, match="no keys to check them with; name some"):
-            load_keys(place, http_client(), for_principals=True)
+        with pytest.raises(KeySetError, match="no keys to check them with; name some"):
+            load_key_sets(place, http_client(), for_principals=True)
     file.write_text("people: {file: ada.json}")
-    assert load_keys(str(file), http_client(), for_principals=True)
+    assert load_key_sets(str(file), http_client(), for_principals=True)
 
 
 @settings(max_examples=50, deadline=None)
@@ -235,8 +235,8 @@ def test_tokens_of_principals_need_keys_for_them(tmp_path: Path) -> None:
 )
 def test_no_set_is_too_strange(value: Any) -> None:
     for said in (value, {"keys": value}, {"keys": [value]}):
-        found = keys_in(Source("set", said))
-        assert found.keys or found.faults or found.odd
+        found = parse_key_set(Source("set", said))
+        assert found.keys or found.faults or found.unusable
 
 
 # While the worker runs.
@@ -266,8 +266,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def from_file(file: Path, clock: Clock, **more: Any) -> Keys:
-    return FileKeys("people", KeySet.model_validate({"file": str(file), **more}), file, clock)
+def from_file(file: Path, clock: Clock, **more: Any) -> LiveKeySet:
+    return FileKeySet("people", KeySet.model_validate({"file": str(file), **more}), file, clock)
 
 
 async def test_keys_in_a_file_are_rotated_without_a_restart(file: Path) -> None:
@@ -283,13 +283,13 @@ async def test_a_file_is_read_once_for_each_change(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Path] = []
-    real = key_sets.keys_of_file
+    real = key_sets.read_key_file
 
     def counted(path: Path) -> tuple[PublicKey, ...]:
         read.append(path)
         return real(path)
 
-    monkeypatch.setattr(key_sets, "keys_of_file", counted)
+    monkeypatch.setattr(key_sets, "read_key_file", counted)
     keys = from_file(file, Clock())
     put(file, jwks(BOB))
     assert [await signs(keys, each) for each in (ADA, BOB, BOB)] == [False, True, True]
@@ -317,7 +317,7 @@ async def test_a_file_that_went_bad_leaves_the_keys_of_before_for_a_time(
         for _ in range(3):
             assert await signs(keys, ADA)
         clock.now += 3_601
-        with pytest.raises(MissingKeys, match="people"):
+        with pytest.raises(KeysUnavailableError, match="people"):
             await keys.current("k1")
         put(file, jwks(BOB))
         assert await signs(keys, BOB)
@@ -393,9 +393,9 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-def from_url(provider: Provider, http: httpx.AsyncClient, clock: Clock, **more: Any) -> Keys:
+def from_url(provider: Provider, http: httpx.AsyncClient, clock: Clock, **more: Any) -> LiveKeySet:
     settings = KeySet.model_validate({"url": provider.url, **more})
-    return UrlKeys("provider", settings, httpx.URL(provider.url), http, clock)
+    return UrlKeySet("provider", settings, httpx.URL(provider.url), http, clock)
 
 
 @pytest.fixture
@@ -531,7 +531,7 @@ async def test_an_endless_answer_is_left(
     provider: Provider, http: httpx.AsyncClient, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.answer, provider.more = b"HTTP/1.1 200 X\r\n\r\n", b" " * 65_536
-    with pytest.raises(MissingKeys):
+    with pytest.raises(KeysUnavailableError):
         await from_url(provider, http, clock).current("k1")
     assert f"more than {MAX_SET_BYTES} bytes" in caplog.text
     assert provider.sent_bytes < 2**24
@@ -546,7 +546,7 @@ async def test_a_slow_answer_is_left(
 ) -> None:
     monkeypatch.setattr(key_sets, "MAX_FETCH_SECONDS", 0.05)
     provider.gate.clear()
-    with pytest.raises(MissingKeys):
+    with pytest.raises(KeysUnavailableError):
         await from_url(provider, http, clock).current("k1")
     assert "it took more than 0.05 s" in caplog.text
     provider.gate.set()
@@ -571,7 +571,7 @@ async def test_a_provider_that_gives_its_secrets_away_is_not_believed(
     bad: dict[str, Any],
 ) -> None:
     provider.says(200, json.dumps({"keys": [BOB.jwk(), bad]}).encode())
-    with pytest.raises(MissingKeys):
+    with pytest.raises(KeysUnavailableError):
         await from_url(provider, http, clock).current("k2")
     assert "c2VjcmV0" not in caplog.text
 
@@ -580,8 +580,8 @@ async def test_what_an_address_asks_for_is_not_logged(
     http: httpx.AsyncClient, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = httpx.URL("http://127.0.0.1:1/jwks.json?code=s3cret")
-    keys = UrlKeys("provider", KeySet(url=str(url)), url, http, clock)
-    with pytest.raises(MissingKeys):
+    keys = UrlKeySet("provider", KeySet(url=str(url)), url, http, clock)
+    with pytest.raises(KeysUnavailableError):
         await keys.current(None)
     assert "it cannot be reached" in caplog.text
     assert "s3cret" not in caplog.text

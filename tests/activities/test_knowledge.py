@@ -13,9 +13,9 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities import knowledge
 from holdfast.activities.knowledge import FetchKnowledge
+from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES
 from holdfast.catalog.endpoints import http_client
-from holdfast.catalog.knowledge_tools import MAX_KNOWLEDGE_BYTES
-from holdfast.runtime.addresses import Prefix
+from holdfast.runtime.addresses import AddressPrefix
 
 URL = "https://docs.acme.org/guide/returns"
 TEXT = {"content-type": "text/plain; charset=utf-8"}
@@ -26,7 +26,7 @@ Handler = Callable[[httpx.Request], Any]
 async def fetched(handler: Handler, url: str = URL) -> str:
     transport = httpx.MockTransport(handler)
     async with httpx.AsyncClient(transport=transport, follow_redirects=True) as http:
-        prefixes = [Prefix.read("https://docs.acme.org/guide")]
+        prefixes = [AddressPrefix.read("https://docs.acme.org/guide")]
         return await FetchKnowledge(http, None, prefixes).fetch_knowledge({"url": url})
 
 

@@ -21,7 +21,7 @@ from holdfast.activities.ssrf_guard import (
     proxies_of,
     read_network,
 )
-from holdfast.runtime.addresses import AddressError, Prefix
+from holdfast.runtime.addresses import AddressError, AddressPrefix
 
 PUBLIC, PUBLIC_6, PRIVATE = "93.184.216.34", "2606:2800:220:1::1", "10.1.2.3"
 TEXT = {"content-type": "text/plain"}
@@ -263,7 +263,7 @@ async def test_the_certificate_has_to_prove_the_name() -> None:
 
 async def test_a_model_reads_that_a_name_leads_nowhere_and_it_is_not_tried_again() -> None:
     async with client(Net(), Dns([PRIVATE])) as http:
-        fetch = FetchKnowledge(http, None, [Prefix.read("https://docs.acme.org")])
+        fetch = FetchKnowledge(http, None, [AddressPrefix.read("https://docs.acme.org")])
         with pytest.raises(ApplicationError, match="leads to no public address") as refused:
             await fetch.fetch_knowledge({"url": "https://docs.acme.org/x?key=1"})
     assert refused.value.non_retryable

@@ -15,9 +15,9 @@ import pytest
 
 from holdfast.catalog import reload
 from holdfast.catalog.catalog_files import folder_signature
-from holdfast.catalog.loader import Catalog, CurrentCatalog, load_again, load_catalog
-from holdfast.catalog.reload import STAYS, CatalogReloader, Settling
-from holdfast.runtime.settings_files.signature import Signature, file_signature
+from holdfast.catalog.loader import Catalog, CurrentCatalog, load_catalog, reload_catalog
+from holdfast.catalog.reload import STAYS, CatalogReloader, ChangeDetector
+from holdfast.runtime.settings_files.source import Signature, file_signature
 from tests.activities.catalog_folder import Folder
 from tests.support.eventually import eventually
 
@@ -37,7 +37,7 @@ class Place:
 
     @property
     def tools(self) -> set[str]:
-        return set(self.shelf.catalog.world.tools)
+        return set(self.shelf.catalog.definitions.tools)
 
     @property
     def agents(self) -> set[str]:
@@ -47,7 +47,7 @@ class Place:
         """Look, and what was said at it; files without the folder's own path."""
         self._caplog.clear()
         for _ in range(times):
-            self.reloading.look()
+            self.reloading.check_once()
         return [text.replace(f"{self.folder.path}/", "") for text in self._caplog.messages]
 
     def settle(self) -> list[str]:
@@ -81,11 +81,11 @@ def place(shop: Folder, caplog: pytest.LogCaptureFixture) -> Place:
     ],
 )
 def test_a_change_is_over_when_it_was_seen_twice_and_only_once(looks: str, over: list[str]) -> None:
-    settling = Settling({"file": "a"})
+    settling = ChangeDetector({"file": "a"})
     found = []
     for look in looks:
         now: Signature = {"file": look}
-        if settling.is_over(now):
+        if settling.is_settled_change(now):
             found.append(look)
             settling.known = now
     assert found == over
@@ -98,9 +98,9 @@ def test_a_change_is_read_at_the_second_look_and_no_more(
 
     def reading(catalog: Catalog, folder: Path) -> Catalog:
         read.append(folder)
-        return load_again(catalog, folder)
+        return reload_catalog(catalog, folder)
 
-    monkeypatch.setattr(reload, "load_again", reading)
+    monkeypatch.setattr(reload, "reload_catalog", reading)
     place.look(3)
     place.folder.write("tools/refund.yaml", "_activity: charge\n")
     place.look()
@@ -132,13 +132,13 @@ def test_what_changes_while_it_is_read_is_read_again(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def reading(catalog: Catalog, folder: Path) -> Catalog:
-        found = load_again(catalog, folder)
+        found = reload_catalog(catalog, folder)
         place.folder.write("tools/second.yaml", "_activity: charge\n")
         return found
 
     place.folder.write("tools/first.yaml", "_activity: charge\n")
     with monkeypatch.context() as patched:
-        patched.setattr(reload, "load_again", reading)
+        patched.setattr(reload, "reload_catalog", reading)
         assert place.settle() == []
     assert place.tools == {"look_up", "pay"}
     [said] = place.settle()
@@ -152,11 +152,11 @@ def test_what_comes_and_goes_while_it_is_read_leaves_nothing_unread(
 
     def reading(catalog: Catalog, folder: Path) -> Catalog:
         passing.write_text("_activity: charge\n")
-        return load_again(catalog, folder)
+        return reload_catalog(catalog, folder)
 
     place.folder.write("tools/refund.yaml", "_activity: charge\n")
     with monkeypatch.context() as patched:
-        patched.setattr(reload, "load_again", reading)
+        patched.setattr(reload, "reload_catalog", reading)
         place.settle()
     passing.unlink()
     place.settle()
@@ -178,9 +178,9 @@ def test_what_changed_between_the_start_of_loading_and_the_first_look_is_not_mis
     shelf = CurrentCatalog(shop.load())
     shop.write("tools/late.yaml", "_activity: charge\n")
     late = CatalogReloader(shelf, shop.path, before, [])
-    late.look()
-    late.look()
-    assert "late" in shelf.catalog.world.tools
+    late.check_once()
+    late.check_once()
+    assert "late" in shelf.catalog.definitions.tools
 
 
 # What is taken up.
@@ -215,7 +215,7 @@ def test_a_whole_catalog_stands_on_the_shelf_at_any_time(place: Place) -> None:
     place.folder.write("tools/refund.yaml", "_activity: charge\n")
     place.folder.write("agents/desk.md", AGENT.replace("look_up", "refund"))
     place.settle()
-    assert set(taken.world.tools) == {"look_up", "pay"}
+    assert set(taken.definitions.tools) == {"look_up", "pay"}
     assert [tool.name for tool in taken.agents["desk"].tools] == ["look_up"]
     assert place.tools == {"look_up", "pay", "refund"}
 
@@ -449,8 +449,8 @@ def test_without_a_folder_the_other_files_are_looked_at(
     shelf = CurrentCatalog(load_catalog())
     alone = CatalogReloader(shelf, None, folder_signature(None), [str(endpoints)])
     endpoints.write_text("{ }")
-    alone.look()
-    alone.look()
+    alone.check_once()
+    alone.check_once()
     assert caplog.messages == [f"{endpoints} has changed: restart the worker to take it up"]
 
 
@@ -478,8 +478,8 @@ async def test_a_look_that_hangs_holds_up_neither_the_worker_nor_its_end(
         begun.set()
         go_on.wait(30)
 
-    monkeypatch.setattr(place.reloading, "look", hanging)
-    task = asyncio.create_task(place.reloading.go_on(threads, AT_ONCE))
+    monkeypatch.setattr(place.reloading, "check_once", hanging)
+    task = asyncio.create_task(place.reloading.run(threads, AT_ONCE))
 
     async def hangs() -> bool:
         return begun.is_set()
@@ -507,8 +507,8 @@ async def test_a_look_that_fails_is_logged_and_followed_by_the_next(
     async def looked_again() -> bool:
         return len(looks) > 1
 
-    monkeypatch.setattr(place.reloading, "look", failing_at_first)
-    task = asyncio.create_task(place.reloading.go_on(threads, AT_ONCE))
+    monkeypatch.setattr(place.reloading, "check_once", failing_at_first)
+    task = asyncio.create_task(place.reloading.run(threads, AT_ONCE))
     await eventually(looked_again)
     task.cancel()
     assert caplog.messages == [f"the catalog could not be read; {STAYS}"]
@@ -521,7 +521,7 @@ def test_a_reading_that_fails_is_a_catalog_that_does_not_load(
         raise OSError(116, "Stale file handle")
 
     place.folder.write("tools/refund.yaml", "_activity: charge\n")
-    monkeypatch.setattr(reload, "load_again", failing)
+    monkeypatch.setattr(reload, "reload_catalog", failing)
     said = f"{place.folder.path}: it cannot be read: Stale file handle; make it readable"
     assert place.look(4) == [said, f"the catalog has changed and does not load; {STAYS}"]
 
@@ -534,7 +534,7 @@ def test_what_nobody_planned_is_told_once_and_the_next_change_is_taken_up(
 
     place.folder.write("tools/refund.yaml", "_activity: charge\n")
     with monkeypatch.context() as patched:
-        patched.setattr(reload, "load_again", failing)
+        patched.setattr(reload, "reload_catalog", failing)
         with pytest.raises(RecursionError):
             place.settle()
     assert place.look(3) == []

@@ -10,11 +10,11 @@ from holdfast.runtime.secrets import (
     MAX_SECRETS,
     MIN_SECRET_CHARACTERS,
     REPLACED,
-    Flow,
     Secrets,
-    secrets_in,
-    secrets_of_address,
-    secrets_of_header,
+    StreamRedactor,
+    address_secrets,
+    environment_secrets,
+    header_secrets,
 )
 
 SECRET = 'sk-4f"/+ü9\\k??>>'
@@ -53,9 +53,9 @@ def test_a_secret_is_found_however_it_is_written(written: str) -> None:
     assert cleaned.startswith("before ")
     assert cleaned.endswith(" after")
     assert secrets.clean(cleaned) == cleaned
-    assert secrets.are_in(text.encode())
-    assert secrets.are_in(json.dumps([text]).encode())
-    assert not secrets.are_in(cleaned.encode())
+    assert secrets.occur_in(text.encode())
+    assert secrets.occur_in(json.dumps([text]).encode())
+    assert not secrets.occur_in(cleaned.encode())
     assert REPLACED.encode() in secrets.clean_bytes(text.encode())
 
 
@@ -87,7 +87,7 @@ def test_keys_and_values_of_json_are_cleaned_and_all_else_is_as_it_was() -> None
 def test_what_is_short_or_plain_garbles_no_text(plain: str) -> None:
     secrets = Secrets([plain, f" {plain}\n"])
     assert secrets.clean(f"the word {plain} stays") == f"the word {plain} stays"
-    assert not secrets.are_in(plain.encode())
+    assert not secrets.occur_in(plain.encode())
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_there_are_only_so_many() -> None:
     ],
 )
 def test_a_variable_is_secret_by_its_name(name: str) -> None:
-    assert list(secrets_in({name: "value-1234"})) == ["value-1234"]
+    assert list(environment_secrets({name: "value-1234"})) == ["value-1234"]
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_a_variable_is_secret_by_its_name(name: str) -> None:
     ],
 )
 def test_a_variable_that_is_called_otherwise_is_not(name: str) -> None:
-    assert list(secrets_in({name: "value-1234"})) == []
+    assert list(environment_secrets({name: "value-1234"})) == []
 
 
 @pytest.mark.parametrize("key", ["0a" * 32, "A" * 43, "B" * 43 + "="])
 def test_what_looks_like_a_key_for_encryption_is_one_by_any_name(key: str) -> None:
-    assert list(secrets_in({"RING": key})) == [key]
+    assert list(environment_secrets({"RING": key})) == [key]
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_what_looks_like_a_key_for_encryption_is_one_by_any_name(key: str) -> No
 def test_of_an_address_its_password_and_its_keys_are_secret(
     address: str, secrets: set[str]
 ) -> None:
-    assert set(secrets_of_address(address)) - {""} == secrets
-    assert set(secrets_in({"DATABASE_URL": address})) - {""} == secrets
+    assert set(address_secrets(address)) - {""} == secrets
+    assert set(environment_secrets({"DATABASE_URL": address})) - {""} == secrets
 
 
 @pytest.mark.parametrize(
@@ -176,25 +176,27 @@ def test_of_an_address_its_password_and_its_keys_are_secret(
     ],
 )
 def test_a_header_is_secret_by_its_name(name: str, value: str, secrets: set[str]) -> None:
-    assert set(secrets_of_header(name, value)) == secrets
+    assert set(header_secrets(name, value)) == secrets
 
 
 def test_whoever_runs_the_worker_reads_nobody_s_password_in_an_address() -> None:
-    told = Secrets().clean_told("at https://ann:pw@host/x and ann@example.org, postgres://u:p@db")
+    told = Secrets().clean_for_operator(
+        "at https://ann:pw@host/x and ann@example.org, postgres://u:p@db"
+    )
     assert told == f"at https://{REPLACED}@host/x and ann@example.org, postgres://{REPLACED}@db"
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 def test_a_secret_that_comes_in_pieces_is_never_shown(size: int) -> None:
     text = f"The key is {SECRET}, not sk-4f; {SECRET}{SECRET} ends it"
-    flow = Flow(Secrets([SECRET]))
-    shown = [flow.next(text[at : at + size]) for at in range(0, len(text), size)]
+    flow = StreamRedactor(Secrets([SECRET]))
+    shown = [flow.redact_next(text[at : at + size]) for at in range(0, len(text), size)]
     assert "".join(shown) == f"The key is {REPLACED}, not sk-4f; {REPLACED}{REPLACED} ends it"
 
 
 def test_what_may_become_a_secret_is_held_back_and_nothing_else() -> None:
-    flow = Flow(Secrets([SECRET]))
-    assert flow.next("it is s") == "it is "
-    assert flow.next("k-4") == ""
-    assert flow.next(" o'clock") == "sk-4 o'clock"
-    assert Flow(Secrets()).next("it is s") == "it is s"
+    flow = StreamRedactor(Secrets([SECRET]))
+    assert flow.redact_next("it is s") == "it is "
+    assert flow.redact_next("k-4") == ""
+    assert flow.redact_next(" o'clock") == "sk-4 o'clock"
+    assert StreamRedactor(Secrets()).redact_next("it is s") == "it is s"

@@ -16,8 +16,12 @@ from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from holdfast.activities.record_spans import SpanRecorder
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.telemetry.metrics import MAX_VALUES_OF_LABEL, OTHERS
-from holdfast.runtime.telemetry.span_ids import context_of
-from holdfast.runtime.telemetry.startup import BETWEEN_TROUBLES_SECONDS, Seldom, start
+from holdfast.runtime.telemetry.span_ids import context_below
+from holdfast.runtime.telemetry.startup import (
+    BETWEEN_TROUBLES_SECONDS,
+    RateLimitedHandler,
+    start_telemetry,
+)
 from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS, Telemetry
 from holdfast.runtime.telemetry.telemetry_settings import read_telemetry
 from holdfast.schemas.internal.solution import Usage
@@ -44,7 +48,7 @@ def test_of_its_flags_whether_it_is_wanted_is_read(said: str, flags: str) -> Non
 
 def test_what_a_vendor_has_said_of_a_trace_is_handed_on() -> None:
     place = Place("a" * 32, "1" * 16, more={"tracestate": "a=1"})
-    context = trace.get_current_span(context_of(place)).get_span_context()
+    context = trace.get_current_span(context_below(place)).get_span_context()
     assert context.trace_state["a"] == "1"
 
 
@@ -99,7 +103,7 @@ def test_spans_of_a_trace_that_is_not_wanted_are_not_made_and_are_counted() -> N
         end="2026-01-01T00:00:00.000Z",
         attributes={"gen_ai.tool.name": "pay"},
     )
-    recorder.telemetry.record(span, SpanBatch(trace_id="a" * 32, flags="00"))
+    recorder.telemetry.record_span(span, SpanBatch(trace_id="a" * 32, flags="00"))
     assert recorder.seen() == []
     labels = {"gen_ai.tool.name": "pay", "error.type": "denied"}
     assert recorder.measured()["holdfast.calls"] == [(labels, 1)]
@@ -110,7 +114,7 @@ def test_spans_of_a_trace_that_is_not_wanted_are_not_made_and_are_counted() -> N
 def test_no_span_tells_a_secret_in_its_name_or_beside_it() -> None:
     recorder = Recorder(secrets=["sk-Sesame-42"])
     place = Place("a" * 32, "1" * 16)
-    recorder.telemetry.begin("chat sk-Sesame-42", place, {"model": "sk-Sesame-42"}).end()
+    recorder.telemetry.start_span("chat sk-Sesame-42", place, {"model": "sk-Sesame-42"}).end()
     span = SpanRecord(
         kind="tool",
         name="execute_tool sk-Sesame-42",
@@ -119,7 +123,7 @@ def test_no_span_tells_a_secret_in_its_name_or_beside_it() -> None:
         end="2026-01-01T00:00:00.000Z",
         attributes={"gen_ai.tool.name": "sk-Sesame-42"},
     )
-    recorder.telemetry.record(span, SpanBatch(trace_id="a" * 32, flags="01"))
+    recorder.telemetry.record_span(span, SpanBatch(trace_id="a" * 32, flags="01"))
     names = sorted(each.name for each in recorder.seen())
     assert names == ["chat [secret]", "execute_tool [secret]"]
     assert "sk-Sesame-42" not in str(recorder.seen())
@@ -149,7 +153,7 @@ def test_what_is_over_is_counted_under_no_run_and_no_person(
         end="2026-01-01T00:01:00.000Z",
         attributes={**said, "gen_ai.conversation.id": "run-1", "holdfast.approval.by": ["ada"]},
     )
-    recorder.telemetry.record(span, SpanBatch(trace_id="a" * 32, flags="00"))
+    recorder.telemetry.record_span(span, SpanBatch(trace_id="a" * 32, flags="00"))
     assert recorder.measured() == {metric: [(said, amount)]}
 
 
@@ -171,7 +175,7 @@ def test_labels_that_people_can_make_up_take_so_many_values_and_no_more() -> Non
     recorder = Recorder()
     for number in range(MAX_VALUES_OF_LABEL + 5):
         labels = {**LABELS, "gen_ai.request.model": f"model {number}"}
-        recorder.telemetry.metrics.answered(labels, Usage(cost=1), 1.0, None, turn=True)
+        recorder.telemetry.metrics.record_answer(labels, Usage(cost=1), 1.0, None, turn=True)
     amounts = {
         labels["gen_ai.request.model"]: amount
         for labels, amount in recorder.measured()["holdfast.cost"]
@@ -183,8 +187,8 @@ def test_labels_that_people_can_make_up_take_so_many_values_and_no_more() -> Non
 def test_an_answer_is_measured_by_the_names_of_the_conventions() -> None:
     recorder = Recorder()
     usage = Usage(input_tokens=10, output_tokens=5, cost=0.25)
-    recorder.telemetry.metrics.answered(LABELS, usage, 2.0, 0.5, turn=True)
-    recorder.telemetry.metrics.unanswered(LABELS, 3.0, "503")
+    recorder.telemetry.metrics.record_answer(LABELS, usage, 2.0, 0.5, turn=True)
+    recorder.telemetry.metrics.record_failure(LABELS, 3.0, "503")
     measured = recorder.measured()
     failed = {**LABELS, "error.type": "503"}
     assert measured["gen_ai.client.operation.duration"] == [(LABELS, (1, 2.0)), (failed, (1, 3.0))]
@@ -201,7 +205,7 @@ def test_an_answer_is_measured_by_the_names_of_the_conventions() -> None:
 def test_what_costs_nothing_is_known_and_what_is_no_turn_is_none() -> None:
     recorder = Recorder()
     usage = Usage(output_tokens=0, cost=0.0)
-    recorder.telemetry.metrics.answered(LABELS, usage, 1.0, None, turn=False)
+    recorder.telemetry.metrics.record_answer(LABELS, usage, 1.0, None, turn=False)
     measured = recorder.measured()
     assert measured.pop("gen_ai.client.operation.duration") == [(LABELS, (1, 1.0))]
     output = LABELS | {"gen_ai.token.type": "output"}
@@ -260,7 +264,7 @@ def started(monkeypatch: pytest.MonkeyPatch, collector: Collector, **more: str) 
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}", **more}
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
-    telemetry = start(read_telemetry(environ), "desk", environ, Secrets(["sk-Sesame-42"]))
+    telemetry = start_telemetry(read_telemetry(environ), "desk", environ, Secrets(["sk-Sesame-42"]))
     assert telemetry is not None
     return telemetry
 
@@ -272,7 +276,7 @@ def test_a_line_is_sent_with_its_place_and_without_secrets(
     telemetry = started(monkeypatch, collector, OTEL_LOGS_EXPORTER="otlp")
     place = read_header({"traceparent": PARENT})
     assert place is not None
-    span = telemetry.begin("chat m", place, {})
+    span = telemetry.start_span("chat m", place, {})
     with trace.use_span(span, end_on_exit=True):
         logging.getLogger("holdfast").warning("the key is %s", "sk-Sesame-42")
         for _ in range(2):  # of the sending itself: told here, once, and not sent
@@ -303,7 +307,7 @@ def test_a_process_is_called_as_its_environment_says(
 
 
 def test_a_trouble_of_the_sending_is_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
-    telling = Seldom()
+    telling = RateLimitedHandler()
     for number, seconds in enumerate((0, 1, BETWEEN_TROUBLES_SECONDS)):
         said = {"msg": "no answer, try %s", "args": (number,), "levelno": logging.WARNING}
         record = logging.makeLogRecord(said)
@@ -321,7 +325,7 @@ def test_what_cannot_stop_keeps_nothing_from_stopping() -> None:
             raise RuntimeError
 
     telemetry = Recorder().telemetry
-    telemetry.stops(Broken())
+    telemetry.shut_down_with(Broken())
     telemetry.close()
     assert stopped == ["broken"]
 
@@ -336,7 +340,7 @@ def test_a_collector_that_never_answers_holds_up_nothing(
     assert place is not None
     began = monotonic()
     for _ in range(5_000):  # more than the queue holds
-        telemetry.begin("chat m", place, {}).end()
+        telemetry.start_span("chat m", place, {}).end()
     assert monotonic() - began < FLUSH_SECONDS
     began = monotonic()
     telemetry.close()

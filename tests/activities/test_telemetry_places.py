@@ -14,7 +14,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from holdfast.activities.interceptors.attempt_spans import TelemetryInterceptor, tracing_here
 from holdfast.runtime.telemetry.telemetry import Telemetry
-from holdfast.runtime.telemetry.trace_context import here
+from holdfast.runtime.telemetry.trace_context import current_place
 from holdfast.schemas.internal.tracing import HEADER, Place, TraceOrigin, Tracing
 from tests.support.traces import Recorder
 
@@ -54,7 +54,7 @@ async def seen(
     async def doing() -> dict[str, str]:
         with suppress(ApplicationError, CancelledError, ValueError):
             await around.execute_activity(attempt)
-        return here()
+        return current_place()
 
     return await environment.run(doing)
 

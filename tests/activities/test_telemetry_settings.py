@@ -4,10 +4,10 @@ import pytest
 
 from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.telemetry.telemetry_settings import (
-    TelemetryError,
     TelemetrySettings,
+    TelemetrySettingsError,
     read_telemetry,
-    secrets_of_telemetry,
+    telemetry_secrets,
 )
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -23,7 +23,7 @@ def on(**environ: str) -> tuple[bool, bool, bool]:
 
 def test_nothing_is_told_where_no_collector_is_named() -> None:
     assert read_telemetry({}) == TelemetrySettings(metrics_url="http://localhost:4318/v1/metrics")
-    assert not read_telemetry({"OTEL_SERVICE_NAME": "desk"}).on
+    assert not read_telemetry({"OTEL_SERVICE_NAME": "desk"}).is_enabled
 
 
 def test_a_collector_is_told_spans_and_metrics_and_logs_where_they_are_asked_for() -> None:
@@ -75,7 +75,7 @@ def test_the_core_is_told_where_the_collector_is_and_how_one_is_let_in() -> None
     ],
 )
 def test_what_cannot_be_meant_so_is_refused(name: str, value: str, wrong: str) -> None:
-    with pytest.raises(TelemetryError) as refused:
+    with pytest.raises(TelemetrySettingsError) as refused:
         read_telemetry({**COLLECTOR, **A_PART, name: value})
     assert wrong in refused.value.wrong
     assert name in refused.value.wrong
@@ -87,5 +87,5 @@ def test_what_the_collector_alone_is_sent_is_a_secret() -> None:
         "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "api-key=sk-Sesame-42",
         ENDPOINT: "http://holdfast:sk-Barley-7@collector:4318",
     }
-    secrets = Secrets(secrets_of_telemetry(environ))
+    secrets = Secrets(telemetry_secrets(environ))
     assert secrets.clean("sk-Sesame-42 or sk-Barley-7") == "[secret] or [secret]"

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.check_token import MAX_KEYS_TRIED, CheckToken
-from holdfast.runtime.identity.key_sets import FileKeys, Keys, UrlKeys
-from holdfast.runtime.identity.public_keys import MAX_KEYS, keys_in
+from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
+from holdfast.runtime.identity.public_keys import MAX_KEYS, parse_key_set
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.base import rfc3339
 from holdfast.schemas.settings.keys import KeySet
@@ -43,11 +43,11 @@ from tests.support.signers import (
 PEOPLE = [ADA, BOB, rsa()]
 
 
-def key_set(folder: Path, *signers: Signer, name: str = "people", **said: Any) -> Keys:
+def key_set(folder: Path, *signers: Signer, name: str = "people", **said: Any) -> LiveKeySet:
     """A set with the keys of these people."""
     file = folder / f"{name}.json"
     file.write_text(jwks(*signers))
-    return FileKeys(name, KeySet.model_validate({"file": str(file), **said}), file)
+    return FileKeySet(name, KeySet.model_validate({"file": str(file), **said}), file)
 
 
 @pytest.fixture
@@ -549,7 +549,7 @@ async def test_a_set_that_cannot_be_had_is_asked_again_and_named(tmp_path: Path)
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(down)) as http:
         url = "https://id.example/jwks.json"
-        remote = UrlKeys("provider", KeySet(url=url), httpx.URL(url), http)
+        remote = UrlKeySet("provider", KeySet(url=url), httpx.URL(url), http)
         checker = CheckToken([remote, key_set(tmp_path, ADA)])
         with pytest.raises(ApplicationError) as unchecked:
             await said(checker, BOB.token())
@@ -565,7 +565,7 @@ async def test_a_set_that_cannot_be_had_is_asked_again_and_named(tmp_path: Path)
 GOOD = {**decision(iat=None), "exp": 2**37, "groups": ["finance"]}
 
 
-class Known(Keys):
+class Known(LiveKeySet):
     """Keys that are at hand."""
 
     def __init__(self, keys: Any) -> None:
@@ -576,7 +576,7 @@ class Known(Keys):
         return self._known
 
 
-KNOWN = Known(keys_in(Source("", json.loads(jwks(*PEOPLE)))).keys)
+KNOWN = Known(parse_key_set(Source("", json.loads(jwks(*PEOPLE)))).keys)
 
 
 @settings(max_examples=200, deadline=None)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from holdfast.activities.ssrf_guard import knowledge_client
 from holdfast.catalog.endpoints import http_client
-from holdfast.runtime.tls import trusted
+from holdfast.runtime.tls import trusted_certificates
 
 HERE = "127.0.0.1"
 CLIENTS = [http_client, lambda: knowledge_client([ip_network("127.0.0.0/8")])]
@@ -25,9 +25,9 @@ HELLO = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi"
 @pytest.fixture(autouse=True)
 def read_anew() -> Iterator[None]:
     """What other tests have made a worker trust does not count here, nor what these do there."""
-    trusted.cache_clear()
+    trusted_certificates.cache_clear()
     yield
-    trusted.cache_clear()
+    trusted_certificates.cache_clear()
 
 
 @pytest.fixture
@@ -82,6 +82,6 @@ async def test_a_certificate_of_nobody_s_is_refused_and_one_s_own_is_taken(
             await http.get(url)
 
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    trusted.cache_clear()
+    trusted_certificates.cache_clear()
     async with client() as http:
         assert (await http.get(url)).text == "hi"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.text_safety import cell
+from holdfast.runtime.text_safety import format_argument
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision
 from holdfast.schemas.message import Delivered
@@ -166,7 +166,9 @@ def test_no_mark_that_cannot_be_seen_makes_other_arguments_look_the_same() -> No
         hex(each)
         for each in hidden
         for text in (f"ann@bank.example{chr(each)}", f"pay{chr(each)}pal", f"{chr(each) * 3}a")
-        if chr(each) in visible(text) or chr(each) in cell(text) or cell(text).isalpha()
+        if chr(each) in visible(text)
+        or chr(each) in format_argument(text)
+        or format_argument(text).isalpha()
     ]
 
     assert len(hidden) > 200
@@ -177,7 +179,7 @@ def test_scripts_and_emoji_stay_as_they_are() -> None:
     texts = ("می\u200cخواهم", "क्\u200dष", "❤\ufe0f\u200d🔥", "👩\u200d💻", "1\ufe0f\u20e3")
 
     assert [visible(text) for text in texts] == list(texts)
-    assert [cell(text) for text in texts] == list(texts)
+    assert [format_argument(text) for text in texts] == list(texts)
 
 
 def test_arguments_that_are_not_shown_whole_are_said_not_to_be() -> None:

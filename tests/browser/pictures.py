@@ -12,7 +12,7 @@ from typing import Any
 
 from playwright.async_api import FloatRect, Locator
 
-from holdfast.hosting.shutdown import leave
+from holdfast.hosting.process_exit import exit_process
 from holdfast.hosting.temporal import data_converter, with_encryption
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from tests.browser.reader import reading
@@ -120,4 +120,4 @@ async def _top(element: Locator) -> float:
 
 if __name__ == "__main__":
     asyncio.run(main())
-    leave(0)
+    exit_process(0)

@@ -27,7 +27,7 @@ from temporalio.converter import DataConverter
 
 from examples.support_desk import shop
 from examples.support_desk.casting import AGENT, HERE
-from holdfast.hosting.dev_server import HOST, DevServer, serving
+from holdfast.hosting.dev_server import HOST, DevServer, run_dev_server
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
 from tests.support.eventually import eventually
@@ -177,7 +177,7 @@ async def staged(
         catalog=HERE, tools=[str(HERE / "tools.py")], endpoints=HERE / "endpoints.yaml"
     )
     async with AsyncExitStack() as stack:
-        address = await stack.enter_async_context(serving(server))
+        address = await stack.enter_async_context(run_dev_server(server))
         client = await Client.connect(address, data_converter=converter)
         await stack.enter_async_context(await build_worker(client, settings))
         playwright = await stack.enter_async_context(async_playwright())

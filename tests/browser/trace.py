@@ -26,7 +26,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 from holdfast.hosting.dev_server import CONFIG_OPTIONS, temporal_binary
-from holdfast.hosting.shutdown import leave
+from holdfast.hosting.process_exit import exit_process
 from holdfast.hosting.temporal import data_converter, usable_search_attributes
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from tests.browser.collector import collecting
@@ -192,4 +192,4 @@ async def main() -> None:
 
 if __name__ == "__main__":
     asyncio.run(main())
-    leave(0)
+    exit_process(0)

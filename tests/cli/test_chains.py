@@ -14,7 +14,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.run_handle import RunHandle, RunStart
-from holdfast.runtime.text_safety import date
+from holdfast.runtime.text_safety import format_date
 from tests.cli.conftest import Holdfast, Start
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
@@ -112,7 +112,7 @@ async def test_it_is_shown_whole_and_listed_once_as_it_began(
     assert row["summary"] == "payer: go"
     assert row["startedAt"] == first.start_time.isoformat(timespec="seconds")
     shown = await holdfast("show", run.id)
-    assert f"summary  payer: go\nstarted  {date(first.start_time)}\n" in shown.out
+    assert f"summary  payer: go\nstarted  {format_date(first.start_time)}\n" in shown.out
     entries = json.loads((await holdfast("show", run.id, "--json")).out)
     assert [entry["n"] for entry in entries] == list(range(1, len(entries) + 1))
 

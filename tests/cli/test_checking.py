@@ -64,7 +64,7 @@ async def test_what_loads_is_counted_without_a_temporal_server(
 ) -> None:
     said = await holdfast("check", *ALL)
     assert (said.code, said.err) == (0, "")
-    assert said.out == "1 tool, 1 agent, endpoints m: nothing to mend\n"
+    assert said.out == "1 tool, 1 agent, endpoints m: OK\n"
 
 
 async def test_the_workers_own_variables_are_followed(
@@ -116,7 +116,7 @@ async def test_an_activity_that_is_no_tool_is_told_unless_a_tool_names_it(
         "plain.py:6: activity `book_room` is registered, and is no tool: its one parameter is no"
         " pydantic model; give it one, or bind it in `tools/`, if models are to call it"
     )
-    assert summary == "2 tools, 1 agent, endpoints m: nothing to mend"
+    assert summary == "2 tools, 1 agent, endpoints m: OK"
 
 
 async def test_problems_are_an_array_for_programs(place: Path, holdfast: Holdfast) -> None:

@@ -77,7 +77,7 @@ def test_a_long_text_says_that_it_was_shortened() -> None:
     ],
 )
 def test_an_argument_shows_its_type_where_it_could_be_mistaken(value: object, shown: str) -> None:
-    assert text_safety.cell(value) == shown
+    assert text_safety.format_argument(value) == shown
 
 
 def test_arguments_in_one_line_are_told_apart_and_bounded() -> None:
@@ -88,15 +88,20 @@ def test_arguments_in_one_line_are_told_apart_and_bounded() -> None:
 
 
 def test_a_command_can_be_copied_into_a_shell() -> None:
-    assert text_safety.command("watch", "my run; rm -rf /") == "holdfast watch 'my run; rm -rf /'"
+    assert (
+        text_safety.holdfast_command("watch", "my run; rm -rf /")
+        == "holdfast watch 'my run; rm -rf /'"
+    )
 
 
 def test_times_are_local_and_a_bad_one_is_no_error() -> None:
     hours_ago = datetime.now(UTC) - timedelta(hours=3)
 
-    assert text_safety.since(hours_ago.isoformat()) == "3 h"
-    assert text_safety.clock(hours_ago.isoformat()) == hours_ago.astimezone().strftime("%H:%M:%S")
-    assert text_safety.date("nonsense") == "-"
+    assert text_safety.format_age(hours_ago.isoformat()) == "3 h"
+    assert text_safety.format_clock(hours_ago.isoformat()) == hours_ago.astimezone().strftime(
+        "%H:%M:%S"
+    )
+    assert text_safety.format_date("nonsense") == "-"
 
 
 @pytest.mark.parametrize(
@@ -108,4 +113,4 @@ def test_times_are_local_and_a_bad_one_is_no_error() -> None:
     ],
 )
 def test_a_code_is_not_said_twice(message: str, shown: str) -> None:
-    assert text_safety.beside("invalid_arguments", message) == shown
+    assert text_safety.message_after_code("invalid_arguments", message) == shown

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.hosting.sandbox import sandbox
+from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
@@ -111,7 +111,7 @@ def test_the_engine_stays_in_the_sandbox(path: Path) -> None:
 
 
 def test_the_sandbox_passes_through_no_module_that_decides() -> None:
-    passed = sandbox().restrictions.passthrough_modules
+    passed = workflow_runner().restrictions.passthrough_modules
     assert {"holdfast.schemas", "holdfast.activities", "jsonschema", "pydantic"} <= passed
     assert not {"holdfast", "holdfast.workflows"} & passed
     assert not any(module.startswith("holdfast.workflows.") for module in passed)

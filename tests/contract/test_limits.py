@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.activities.interceptors import results
-from holdfast.catalog import agent_reader, catalog_files, knowledge_tools
+from holdfast.catalog import agent_reader, builtin_tools, catalog_files
 from holdfast.hosting.worker import MAX_ACTIVITIES
 from holdfast.providers import answer_limits, streamed_answer
 from holdfast.providers.transport import http
@@ -87,7 +87,7 @@ LIMITS: dict[str, list[str]] = {
         f"{kb(streamed_answer.MAX_ARGUMENTS_BYTES)} the arguments of one call",
         f"{kb(http.MAX_ANSWER_BYTES)} read",
     ],
-    "one piece of knowledge": [kb(knowledge_tools.MAX_KNOWLEDGE_BYTES)],
+    "one piece of knowledge": [kb(builtin_tools.MAX_KNOWLEDGE_BYTES)],
     "a memory": [
         f"{memory.MAX_ENTRIES:,} entries",
         kb(memory.MAX_VALUE_BYTES),

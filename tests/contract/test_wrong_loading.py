@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from holdfast.hosting import worker
-from holdfast.hosting.startup_errors import WRONG_SETUP
+from holdfast.hosting.process_exit import WRONG_SETUP
 from holdfast.runtime.settings_files.source import read_source
 from holdfast.schemas.publish import FOLDER
 from tests.contract.wrong_inputs.loading import ARGUMENTS, FILES, Files, Place, Wrong
@@ -103,7 +103,7 @@ async def test_the_command_tells_the_same(row: Wrong, folder: Path) -> None:
 def test_the_good_place_itself_loads(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     put(folder, {})
     assert worker.main(["--check", *ARGUMENTS]) == 0
-    assert capfd.readouterr().out.endswith("1 tool, 0 agents, endpoints m: nothing to mend\n")
+    assert capfd.readouterr().out.endswith("1 tool, 0 agents, endpoints m: OK\n")
 
 
 @pytest.mark.parametrize("row", CONTENT, ids=lambda row: row.name)

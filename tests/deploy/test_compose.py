@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.hosting.shutdown import PATIENCE
+from holdfast.hosting.process_exit import PATIENCE
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.settings.inbox import InboxSettings
 from tests.deploy.reading import (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.inbox_command import DEFAULT_PORT
-from holdfast.hosting.probes import Probes, Where, WorkerHealth, read_where
+from holdfast.hosting.probes import ProbeAddress, Probes, WorkerHealth, read_probe_address
 from holdfast.web.http.health import HEALTH
 from tests.deploy.reading import DEPLOY, PROBES_PORT, ROOT, USER, check_command
 
@@ -78,7 +78,7 @@ def test_it_is_a_worker_that_nobody_has_to_be_root_for() -> None:
     check_command(re.findall(r'"([^"]*)"', command))
     assert instructions("EXPOSE") == [str(DEFAULT_PORT)]
     [where] = re.findall(r"HOLDFAST_HEALTH=(\S+)", DOCKERFILE)
-    assert read_where(where) == Where("127.0.0.1", PROBES_PORT)
+    assert read_probe_address(where) == ProbeAddress("127.0.0.1", PROBES_PORT)
 
 
 # On this machine, an inbox of somebody's may be at work.
@@ -107,7 +107,7 @@ async def asked(health: str, inbox: int = NOBODY) -> tuple[int | None, str]:
 async def test_its_health_check_asks_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     health = WorkerHealth()
     async with Probes(health) as probes:
-        port = await probes.listen(Where("127.0.0.1", 0))
+        port = await probes.listen(ProbeAddress("127.0.0.1", 0))
         code, said = await asked(f"0.0.0.0:{port}")
         assert code == 1
         assert f"127.0.0.1:{port}/ready: 503 the worker is starting\n" in said

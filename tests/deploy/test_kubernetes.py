@@ -15,8 +15,8 @@ import pytest
 
 from holdfast.cli.inbox_command import SETTINGS_VARIABLE
 from holdfast.hosting.deployment import MAX_NAME_CHARACTERS
-from holdfast.hosting.probes import read_where
-from holdfast.hosting.shutdown import PATIENCE
+from holdfast.hosting.probes import read_probe_address
+from holdfast.hosting.process_exit import PATIENCE
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.web.http.health import HEALTH
@@ -121,7 +121,7 @@ def test_what_is_used_in_a_variable_is_set_before_it(name: str) -> None:
 
 def test_probes_ask_what_answers() -> None:
     worker, inbox = container("worker"), container("inbox")
-    where = read_where(variables("worker")["HOLDFAST_HEALTH"] or "")
+    where = read_probe_address(variables("worker")["HOLDFAST_HEALTH"] or "")
     assert (where.host, where.port) == ("0.0.0.0", PROBES_PORT)
     assert worker["ports"] == [{"name": "probes", "containerPort": PROBES_PORT}]
     asked = {

@@ -14,7 +14,12 @@ from temporalio.api.common.v1 import Payload
 
 from holdfast.activities.interceptors.results import MAX_RESULT_BYTES
 from holdfast.runtime.encryption import codec as codecs
-from holdfast.runtime.encryption.codec import COMPRESSED, DecryptError, EncryptionCodec, NoKeys
+from holdfast.runtime.encryption.codec import (
+    COMPRESSED,
+    DecryptError,
+    EncryptionCodec,
+    KeylessCodec,
+)
 from holdfast.runtime.encryption.key import AesKey
 from holdfast.schemas import names
 from tests.encryption.keys import NEW, OLD, SECRETS, ring
@@ -136,8 +141,8 @@ async def test_a_large_one_does_not_hold_up_the_loop(monkeypatch: pytest.MonkeyP
 async def test_what_is_not_encrypted_is_passed_through() -> None:
     given_ = [plain(), plain(b"", b"binary/null"), plain(zlib.compress(b"x"), b"binary/zlib")]
     assert await EncryptionCodec(ring(NEW)).decode(given_) == given_
-    assert await NoKeys().decode(given_) == given_
-    assert await NoKeys().encode(given_) == given_
+    assert await KeylessCodec().decode(given_) == given_
+    assert await KeylessCodec().encode(given_) == given_
 
 
 async def test_the_newest_key_encrypts_and_every_one_decrypts() -> None:
@@ -155,7 +160,7 @@ async def test_the_newest_key_encrypts_and_every_one_decrypts() -> None:
 
 async def test_without_keys_it_is_said_what_to_set() -> None:
     with pytest.raises(DecryptError) as raised:
-        await NoKeys().decode([plain(), await encoded(plain())])
+        await KeylessCodec().decode([plain(), await encoded(plain())])
     assert str(raised.value) == (
         "this is encrypted with the key `2026-08`, and no keys are set here; set "
         "HOLDFAST_ENCRYPTION to the file that names them"

@@ -17,7 +17,7 @@ from temporalio.converter import (
 from holdfast.cli.prompts.stored_references import References
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.runtime.storage.folder import FolderStore
-from holdfast.runtime.storage.store import Driver
+from holdfast.runtime.storage.store import StoreDriver
 from holdfast.schemas import names
 from holdfast.web.codec import codec_access, endpoint, protocol, shared_secret
 from holdfast.web.http import request_body
@@ -127,7 +127,7 @@ async def kept(store: FolderStore, payload: Payload) -> Payload:
     """Have the payload kept in the store, as Temporal's SDK does it; the reference to it."""
     store.open()
     storage = ExternalStorage(
-        drivers=[Driver(store)], payload_size_threshold=0
+        drivers=[StoreDriver(store)], payload_size_threshold=0
     )._with_store_context(StorageDriverStoreContext(target=None))
     reference = await storage._store_payload(payload)
     assert names.STORE.encode() in reference.data

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from holdfast.hosting.dev_server import serving, temporal_binary
-from holdfast.hosting.options import options
+from holdfast.hosting.dev_server import run_dev_server, temporal_binary
+from holdfast.hosting.options import read_options
 from holdfast.schemas import names
 from tests.cli.program import Program
 from tests.encryption.conftest import Holdfast, Keyed
@@ -131,9 +131,9 @@ async def test_the_embedded_server_says_how_its_ui_is_to_be_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--dev", "--encryption", "my keys.yaml", "--dev-db", str(tmp_path / "temporal.db")]
-    dev = options([*words, "--dev-port", "0", "--dev-ui-port", "0"]).dev
+    dev = read_options([*words, "--dev-port", "0", "--dev-ui-port", "0"]).dev
     assert dev is not None
-    async with serving(dev):
+    async with run_dev_server(dev):
         server, how = capsys.readouterr().out.splitlines()
     ui = server.partition(", UI ")[2]
     command = f"holdfast codec --encryption 'my keys.yaml' --origin {ui}"

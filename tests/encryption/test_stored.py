@@ -8,7 +8,7 @@ from temporalio.client import Client
 
 from holdfast.runtime.encryption.codec import DecryptError
 from holdfast.runtime.storage.folder import FolderStore
-from holdfast.runtime.storage.store import value_of
+from holdfast.runtime.storage.store import read_stored_value
 from holdfast.schemas.internal.stored_value import Stored
 from tests.encryption.conftest import Keyed
 from tests.encryption.keys import NEW
@@ -62,10 +62,10 @@ async def test_a_large_result_is_encrypted_in_the_store_kept_once_and_had_with_t
     assert len(kept(store)[stored.sha256]) < 50_000, "it is compressed"
     assert WORD.encode() not in kept(store)[stored.sha256]
 
-    value = await value_of(FolderStore(store), stored.sha256, keyed(NEW).data_converter)
+    value = await read_stored_value(FolderStore(store), stored.sha256, keyed(NEW).data_converter)
     assert value == WORD * 300_000
     with pytest.raises(DecryptError, match="no keys are set here"):
-        await value_of(FolderStore(store), stored.sha256, client.data_converter)
+        await read_stored_value(FolderStore(store), stored.sha256, client.data_converter)
 
 
 async def test_what_only_history_refers_to_is_the_result_as_ever(

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.hosting.shutdown import leave
+from holdfast.hosting.process_exit import exit_process
 from holdfast.schemas.base import parse_duration
 from tests.faults.stage.passes import Plan, by_chance, systematic
 from tests.faults.stage.scenarios import SCENARIOS
@@ -79,4 +79,4 @@ def _write(given: argparse.Namespace, tally: Tally) -> None:
 
 
 if __name__ == "__main__":
-    leave(asyncio.run(main(sys.argv[1:])))
+    exit_process(asyncio.run(main(sys.argv[1:])))

@@ -16,7 +16,7 @@ from temporalio.client import Client
 
 from holdfast.cli.serving import server
 from holdfast.client.signing import Signer
-from holdfast.runtime.identity.key_sets import Keys
+from holdfast.runtime.identity.key_sets import LiveKeySet
 from holdfast.web.app import application
 from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, Way
 from holdfast.web.auth.bearer import Bearer
@@ -79,7 +79,7 @@ async def inbox(
     groups: Sequence[str] = (),
     signer: Signer | None = None,
     temporal_ui: str | None = None,
-    tokens: Sequence[Keys] = (),
+    tokens: Sequence[LiveKeySet] = (),
 ) -> AsyncIterator[Stage]:
     """An inbox to which somebody is signed in, by the link that it prints."""
     seal = TextSealer()

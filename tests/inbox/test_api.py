@@ -14,7 +14,7 @@ from temporalio.client import Client
 from holdfast.client import signing as remote_signing
 from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
 from holdfast.client.diagnosis import StuckError
-from holdfast.runtime.identity.key_sets import FileKeys
+from holdfast.runtime.identity.key_sets import FileKeySet
 from holdfast.schemas.run import Principal
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.api import runs
@@ -272,7 +272,7 @@ async def test_a_program_is_known_by_its_token_and_its_scopes_are_the_runs(
 ) -> None:
     signer = Signer()
     file = write_keys(tmp_path / "keys.json", signer)
-    sets = [FileKeys("programs", KeySet(file=str(file)), file)]
+    sets = [FileKeySet("programs", KeySet(file=str(file)), file)]
     token = signer.token(sub="till", scopes=["orders:read"])
     headers = {"authorization": f"Bearer {token}"}
     asked = {"agent": AGENT, "input": "pay", "taskQueue": desk.task_queue}

@@ -11,7 +11,7 @@ import pytest
 from starlette.requests import Request
 from temporalio.client import Client
 
-from holdfast.runtime.identity.key_sets import FileKeys, Keys, UrlKeys
+from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
 from holdfast.schemas.settings.inbox import Proxy
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.auth.bearer import Bearer
@@ -138,14 +138,14 @@ def signer() -> Signer:
     return Signer()
 
 
-def keys(file: Path, *signers: Signer, **settings: Any) -> Keys:
+def keys(file: Path, *signers: Signer, **settings: Any) -> LiveKeySet:
     """A set of keys in a file."""
     said = KeySet(file=str(file), **settings)
-    return FileKeys("programs", said, write_keys(file, *signers))
+    return FileKeySet("programs", said, write_keys(file, *signers))
 
 
 @asynccontextmanager
-async def for_programs(client: Client, *sets: Keys) -> AsyncIterator[Stage]:
+async def for_programs(client: Client, *sets: LiveKeySet) -> AsyncIterator[Stage]:
     """An inbox that takes the tokens of these keys, and to which a person could sign in."""
     seal = TextSealer()
     link = Link(seal, LinkOwner("ann"))
@@ -227,7 +227,7 @@ async def test_keys_that_cannot_be_had_are_nobodys_fault(
 ) -> None:
     http = await stack.enter_async_context(httpx.AsyncClient())
     said = KeySet(url="http://127.0.0.1:1/jwks")
-    sets = UrlKeys("programs", said, httpx.URL(said.url or ""), http)
+    sets = UrlKeySet("programs", said, httpx.URL(said.url or ""), http)
     async with for_programs(nowhere, sets) as at:
         answer = await at.http.get("/", headers=bearer(signer.token(sub="till")))
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")

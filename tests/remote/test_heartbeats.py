@@ -16,7 +16,7 @@ from holdfast.client.stream.heartbeats import (
     streaming_in,
     update_in,
 )
-from holdfast.runtime.encryption.codec import EncryptionCodec, NoKeys
+from holdfast.runtime.encryption.codec import EncryptionCodec, KeylessCodec
 from holdfast.schemas import names
 from tests.encryption.keys import NEW, ring
 
@@ -69,7 +69,7 @@ async def test_what_cannot_be_read_without_a_key_is_no_silence() -> None:
     sealed = await EncryptionCodec(ring(NEW)).encode(secret.heartbeat_details.payloads)
     secret.heartbeat_details.payloads[0].CopyFrom(sealed[0])
     with pytest.raises(EncryptedError, match="no keys are set here"):
-        await update_in(secret, replace(CONVERTER, payload_codec=_Told(NoKeys())))
+        await update_in(secret, replace(CONVERTER, payload_codec=_Told(KeylessCodec())))
 
 
 SAID = {"text": "Hi", "offset": 3, "attempt": 2}

@@ -18,7 +18,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import WorkflowEnvironment
 
 from holdfast.hosting.dev_server import temporal_binary
-from holdfast.hosting.shutdown import leave
+from holdfast.hosting.process_exit import exit_process
 from tests.replay.paths import PATHS
 from tests.replay.replay import replay
 from tests.replay.shelf import CHANGELOG, HISTORIES, HISTORY, golden, release, releases, stored
@@ -70,4 +70,4 @@ if __name__ == "__main__":
         put_away(*sys.argv[2:])
     else:
         asyncio.run(main())
-    leave(0)
+    exit_process(0)

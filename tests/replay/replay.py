@@ -16,8 +16,8 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
-from holdfast.hosting.sandbox import sandbox
-from holdfast.hosting.shutdown import leave
+from holdfast.hosting.process_exit import exit_process
+from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.memory import MemoryWorkflow
@@ -30,7 +30,7 @@ async def replay(*names: str) -> dict[str, list[dict[str, Any]]]:
     reader = Reader()
     replayer = Replayer(
         workflows=[AgentWorkflow, CallWorkflow, MemoryWorkflow],
-        workflow_runner=sandbox(),
+        workflow_runner=workflow_runner(),
         data_converter=pydantic_data_converter,
         interceptors=[reader],
     )
@@ -59,4 +59,4 @@ async def main() -> None:
 
 if __name__ == "__main__":
     asyncio.run(main())
-    leave(0)
+    exit_process(0)

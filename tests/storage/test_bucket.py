@@ -7,7 +7,7 @@ import pytest
 from temporalio.contrib.aws.s3driver import S3StorageDriverClient
 
 from holdfast.runtime.storage.bucket import BucketStore
-from holdfast.runtime.storage.locations import Bucket, opened
+from holdfast.runtime.storage.locations import BucketLocation, open_store_at
 from holdfast.runtime.storage.store import StoreError
 
 PAGE = b"a page of a log"
@@ -65,5 +65,5 @@ async def test_what_others_have_written_over_is_not_taken() -> None:
 async def test_what_is_needed_for_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aioboto3", None)
     with pytest.raises(StoreError, match='which is not installed; pip install "temporalio'):
-        async with opened(Bucket("runs"), writing=True):
+        async with open_store_at(BucketLocation("runs"), writing=True):
             pass

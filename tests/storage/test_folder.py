@@ -91,11 +91,11 @@ def test_a_folder_that_cannot_be_written_to_is_told_at_once(tmp_path: Path) -> N
 def test_trying_it_out_leaves_what_was_there_and_nothing_else(tmp_path: Path, there: str) -> None:
     (tmp_path / there).mkdir(parents=True, exist_ok=True)
     before = sorted(tmp_path.rglob("*"))
-    FolderStore(tmp_path / "a/b/c").try_out()
+    FolderStore(tmp_path / "a/b/c").check_writable()
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_trying_out_tells_what_opening_would(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=r"cannot be written to: Not a directory; .*`--store`"):
-        FolderStore(tmp_path / "file" / "store").try_out()
+        FolderStore(tmp_path / "file" / "store").check_writable()

@@ -4,28 +4,35 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime.storage.locations import Bucket, Folder, Place, beside, of_reader, read_place
+from holdfast.runtime.storage.locations import (
+    BucketLocation,
+    FolderLocation,
+    StoreLocation,
+    dev_store_location,
+    parse_store_location,
+    reader_store_location,
+)
 from holdfast.runtime.storage.store import StoreError
 
 
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("/var/lib/holdfast", Folder(Path("/var/lib/holdfast"))),
-        ("kept", Folder(Path.cwd() / "kept")),
-        ("~/kept", Folder(Path.home() / "kept")),
-        ("s3://runs", Bucket("runs")),
-        ("s3://runs/", Bucket("runs")),
-        ("s3://runs.eu-1/logs/a/", Bucket("runs.eu-1", "logs/a")),
-        ("c:/runs", Folder(Path.cwd() / "c:/runs")),
-        ("./s3:/runs", Folder(Path.cwd() / "s3:/runs")),
+        ("/var/lib/holdfast", FolderLocation(Path("/var/lib/holdfast"))),
+        ("kept", FolderLocation(Path.cwd() / "kept")),
+        ("~/kept", FolderLocation(Path.home() / "kept")),
+        ("s3://runs", BucketLocation("runs")),
+        ("s3://runs/", BucketLocation("runs")),
+        ("s3://runs.eu-1/logs/a/", BucketLocation("runs.eu-1", "logs/a")),
+        ("c:/runs", FolderLocation(Path.cwd() / "c:/runs")),
+        ("./s3:/runs", FolderLocation(Path.cwd() / "s3:/runs")),
         ("none", None),
         ("None", None),
-        ("./none", Folder(Path.cwd() / "none")),
+        ("./none", FolderLocation(Path.cwd() / "none")),
     ],
 )
-def test_a_place_is_a_folder_or_a_bucket_or_none(text: str, place: Place | None) -> None:
-    assert read_place(text) == place
+def test_a_place_is_a_folder_or_a_bucket_or_none(text: str, place: StoreLocation | None) -> None:
+    assert parse_store_location(text) == place
 
 
 @pytest.mark.parametrize(
@@ -43,7 +50,7 @@ def test_a_place_is_a_folder_or_a_bucket_or_none(text: str, place: Place | None)
 )
 def test_anything_else_is_refused_with_what_a_place_is_like(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=r"\A") as refused:
-        read_place(text)
+        parse_store_location(text)
     assert str(refused.value) == said
 
 
@@ -51,11 +58,11 @@ def test_a_command_finds_the_store_that_is_named_or_that_of_dev_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert of_reader({}) is None
+    assert reader_store_location({}) is None
     (tmp_path / ".holdfast/temporal.store").mkdir(parents=True)
-    assert of_reader({}) == Folder(tmp_path / ".holdfast/temporal.store")
-    assert of_reader({}) == beside(tmp_path / ".holdfast/temporal.db")
-    assert of_reader({"HOLDFAST_STORE": "s3://runs"}) == Bucket("runs")
-    assert of_reader({"HOLDFAST_STORE": "none"}) is None
+    assert reader_store_location({}) == FolderLocation(tmp_path / ".holdfast/temporal.store")
+    assert reader_store_location({}) == dev_store_location(tmp_path / ".holdfast/temporal.db")
+    assert reader_store_location({"HOLDFAST_STORE": "s3://runs"}) == BucketLocation("runs")
+    assert reader_store_location({"HOLDFAST_STORE": "none"}) is None
     with pytest.raises(StoreError, match="HOLDFAST_STORE: `gs://runs` does not fit; name a folder"):
-        of_reader({"HOLDFAST_STORE": "gs://runs"})
+        reader_store_location({"HOLDFAST_STORE": "gs://runs"})

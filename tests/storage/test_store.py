@@ -26,7 +26,7 @@ from temporalio.worker import Worker
 from holdfast.activities.interceptors.results import ResultInterceptor
 from holdfast.hosting.temporal import with_store
 from holdfast.runtime.storage.folder import FolderStore
-from holdfast.runtime.storage.store import is_for_store, keeper
+from holdfast.runtime.storage.store import is_for_store, payload_writer
 from holdfast.schemas import names
 from tests.support.eventually import eventually
 
@@ -105,7 +105,7 @@ async def queue(client: Client, root: Path) -> AsyncIterator[str]:
         task_queue=named,
         workflows=[Run, Others],
         activities=[large, length],
-        interceptors=[ResultInterceptor(keeper(keeping.data_converter))],
+        interceptors=[ResultInterceptor(payload_writer(keeping.data_converter))],
         max_cached_workflows=0,
     ):
         yield named

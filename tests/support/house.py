@@ -13,7 +13,7 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
 from holdfast.client.run_lists import having
-from holdfast.hosting.resources import load
+from holdfast.hosting.resources import load_resources
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer, ModelServer, serve
@@ -211,6 +211,6 @@ async def house(
                     **settings,
                 },
             )
-            loaded = replace(load(made), telemetry=telemetry)
+            loaded = replace(load_resources(made), telemetry=telemetry)
             async with await build_worker(client, made, loaded):
                 yield House(client, task_queue, model)

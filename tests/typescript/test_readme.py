@@ -92,7 +92,9 @@ def test_its_tool_loads(tmp_path: Path) -> None:
     [tool] = re.findall(r"^   ```yaml\n(.*?)^   ```$", README, re.MULTILINE | re.DOTALL)
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "refund.yaml").write_text(textwrap.dedent(tool), "utf-8")
-    loaded = load_catalog(tmp_path, [], endpoints=[], task_queue="holdfast").world.tools["refund"]
+    loaded = load_catalog(tmp_path, [], endpoints=[], task_queue="holdfast").definitions.tools[
+        "refund"
+    ]
     assert loaded.activity is not None
     assert loaded.activity.type == "RefundOrder"
 

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from holdfast.client import run_handle as remote_run
-from holdfast.hosting.deployment import DeploymentVersion, unrouted
+from holdfast.hosting.deployment import DeploymentVersion, routing_advice
 from holdfast.hosting.dev_server import temporal_binary
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas import names
@@ -284,10 +284,10 @@ async def test_nothing_begins_before_a_build_is_current(rollout: Rollout) -> Non
     _, _, make = said.err.strip().partition("make one so: temporal ")
     version = DeploymentVersion(rollout.name, "1")
     # It is known of once it has polled.
-    assert await eventually(lambda: unrouted(rollout.house.client, version))
+    assert await eventually(lambda: routing_advice(rollout.house.client, version))
     assert await rollout.temporal(*make.split(), "--yes") == 0
     await waits(run, "t1c1")
-    assert await unrouted(rollout.house.client, version) is None
+    assert await routing_advice(rollout.house.client, version) is None
 
 
 async def test_a_memory_has_no_build_wait_for_it(rollout: Rollout) -> None:

@@ -21,9 +21,9 @@ from temporalio.worker.workflow_sandbox import (
     _importer,
 )
 
-from holdfast.hosting.sandbox import sandbox
+from holdfast.hosting.process_exit import StartError
 from holdfast.hosting.sdk_workarounds.shared_sandbox import Sandbox, SharedSandboxRunner
-from holdfast.hosting.startup_errors import StartError
+from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from tests.replay.replay import replay
 from tests.replay.shelf import stored
 from tests.support import meeting, probes
@@ -155,7 +155,7 @@ def test_a_worker_does_not_start_with_another_sandbox_than_it_knows(
 ) -> None:
     change(monkeypatch)
     with pytest.raises(StartError) as refused:
-        sandbox.__wrapped__()
+        workflow_runner.__wrapped__()
     [line] = refused.value.lines
     assert line.startswith("holdfast: temporalio 1.")
     assert line.endswith("; install the version that stands in requirements/run.lock")
@@ -210,7 +210,7 @@ def _pays_what_it_is_told(turn: int, body: dict[str, Any]) -> Answer:
 
 def _shared() -> Sandbox:
     """The sandbox of this process."""
-    runner = sandbox()
+    runner = workflow_runner()
     assert isinstance(runner, SharedSandboxRunner)
     return runner.sandbox
 

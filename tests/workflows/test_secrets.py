@@ -20,7 +20,7 @@ import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 
 from holdfast.hosting import worker
-from holdfast.hosting.startup_errors import UNREACHABLE, WRONG_SETUP
+from holdfast.hosting.process_exit import UNREACHABLE, WRONG_SETUP
 from tests.support.command import holdfast
 from tests.support.echoing import echoing
 from tests.support.eventually import eventually

@@ -9,7 +9,7 @@ from temporalio.client import Client
 
 from holdfast.hosting.temporal import with_store
 from holdfast.runtime.storage.folder import FolderStore
-from holdfast.runtime.storage.store import Store, value_of
+from holdfast.runtime.storage.store import Store, read_stored_value
 from holdfast.schemas.internal.stored_value import Stored
 from tests.support.house import TOOLS, House, house
 from tests.support.model_server import Answer, call
@@ -85,7 +85,7 @@ async def test_a_turn_of_large_results_goes_on_and_what_was_returned_can_be_had(
     for id, size in (("t1c1", 30_000_000), ("t1c2", 3_000_000), ("t1c3", 3_000_000)):
         stored = Stored.of(ends[id]["value"])
         assert stored is not None
-        value = await value_of(store, stored.sha256, client.data_converter)
+        value = await read_stored_value(store, stored.sha256, client.data_converter)
         assert value == [[["a"]] * 9] * (size // ROW_BYTES)
     assert max(event.ByteSize() for event in await run.history()) < 20_000
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from starlette.requests import Request
 
 from holdfast.activities.check_token import check_groups, signed_for
-from holdfast.runtime.identity.jws import BadToken, Jws
-from holdfast.runtime.identity.key_sets import Keys, MissingKeys
+from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
+from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.token_claims import principal_claims
 from holdfast.schemas.token import PrincipalClaims
 from holdfast.web.auth.identity import person
@@ -22,7 +22,7 @@ from holdfast.web.http.refused_request import RefusedRequest, unauthorized
 class Bearer:
     """Somebody who sends a token; without keys, there are none."""
 
-    def __init__(self, seal: TextSealer, sets: Sequence[Keys]) -> None:
+    def __init__(self, seal: TextSealer, sets: Sequence[LiveKeySet]) -> None:
         self._seal, self._sets = seal, sets
 
     async def known(self, request: Request) -> Known | None:
@@ -35,21 +35,21 @@ class Bearer:
         if not self._sets or kind.lower() != "bearer":
             return None
         try:
-            token = Jws.read(shown.strip())
+            token = SignedToken.read(shown.strip())
             settings = await signed_for(token, self._sets, "principals")
             claims = PrincipalClaims.read(principal_claims(token))
             groups = _groups(token)
             check_groups(groups, settings.groups)
-        except BadToken as error:
+        except InvalidTokenError as error:
             raise unauthorized(str(error)) from None
-        except MissingKeys as error:
+        except KeysUnavailableError as error:
             said = f"the key set `{error}` cannot be had now; try again"
             raise RefusedRequest(503, said, {"Retry-After": "10"}) from None
         return Known(person(self._seal, claims.id, groups, "token", claims.scopes))
 
 
-def _groups(token: Jws) -> list[str]:
+def _groups(token: SignedToken) -> list[str]:
     said = token.claims.get("groups", [])
     if not isinstance(said, list) or not all(isinstance(each, str) for each in said):
-        raise BadToken("the token's `groups` are no list of texts: sign one that says one")
+        raise InvalidTokenError("the token's `groups` are no list of texts: sign one that says one")
     return said

@@ -20,9 +20,9 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from holdfast.activities.check_token import signed_for
-from holdfast.runtime.addresses import AddressError, is_here, parsed
-from holdfast.runtime.identity.jws import BadToken, Jws
-from holdfast.runtime.identity.key_sets import Clock, MissingKeys, UrlKeys
+from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
+from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
+from holdfast.runtime.identity.key_sets import Clock, KeysUnavailableError, UrlKeySet
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.schemas.settings.keys import KeySet
@@ -65,7 +65,7 @@ class OidcProvider:
         self._http, self._clock = http, clock
         self._known: Metadata | None = None
         self._known_at = 0.0
-        self._keys: UrlKeys | None = None
+        self._keys: UrlKeySet | None = None
 
     async def page(self, going: Going, back: str) -> str:
         """The address where somebody signs in, and is sent `back` from.
@@ -101,26 +101,28 @@ class OidcProvider:
             why = f"it answers {answer['error']} {about}" if "error" in answer else "no id token"
             raise _refused(403, _NOT_GOOD, why)
         try:
-            return await self._checked(Jws.read(said), metadata, going)
-        except BadToken as error:
+            return await self._checked(SignedToken.read(said), metadata, going)
+        except InvalidTokenError as error:
             raise _refused(403, _NOT_GOOD, str(error)) from None
-        except MissingKeys:
+        except KeysUnavailableError:
             raise _refused(503, _AWAY, "its keys cannot be had") from None
 
-    async def _checked(self, token: Jws, metadata: Metadata, going: Going) -> Mapping[str, Any]:
+    async def _checked(
+        self, token: SignedToken, metadata: Metadata, going: Going
+    ) -> Mapping[str, Any]:
         await signed_for(token, [self._keys_at(metadata.jwks_uri)], "principals")
         claims = token.claims
         nonce = str(claims.get("nonce", "")).encode("utf-8", "surrogatepass")
         if not hmac.compare_digest(nonce, going.nonce.encode()):
-            raise BadToken("the token was made for another sign-in (`nonce`)")
+            raise InvalidTokenError("the token was made for another sign-in (`nonce`)")
         # A token for several is for the one that has asked for it.
         is_shared = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
         asked = self._settings.client_id
         if claims.get("azp", None if is_shared else asked) != asked:
-            raise BadToken("the token was made for somebody else (`azp`)")
+            raise InvalidTokenError("the token was made for somebody else (`azp`)")
         return claims
 
-    def _keys_at(self, url: str) -> UrlKeys:
+    def _keys_at(self, url: str) -> UrlKeySet:
         if self._keys is None or self._keys.settings.url != url:
             settings = KeySet(
                 url=url,
@@ -128,7 +130,7 @@ class OidcProvider:
                 audience=self._settings.client_id,
                 for_=["principals"],
             )
-            self._keys = UrlKeys("oidc", settings, _address(url), self._http, self._clock)
+            self._keys = UrlKeySet("oidc", settings, _address(url), self._http, self._clock)
         return self._keys
 
     async def _exchanged(
@@ -210,8 +212,8 @@ def _address(text: str) -> httpx.URL:
     Raises:
         AddressError: it is none.
     """
-    url = parsed(text)
-    if url.scheme == "http" and not is_here(url.host):
+    url = parse_address(text)
+    if url.scheme == "http" and not is_loopback(url.host):
         raise AddressError(f"`{text}` can be changed on the way", "have it served by https")
     return url
 

@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from holdfast.runtime.text_safety import sentence
+from holdfast.runtime.text_safety import as_sentence
 from holdfast.web.auth.return_path import HOME, SIGN_OUT, own_path
 from holdfast.web.auth.sessions import Sessions
 from holdfast.web.http.refused_request import RefusedRequest
@@ -35,7 +35,7 @@ def home_of(request: Request) -> str:
 
 def failed(request: Request, refused: RefusedRequest, **values: str) -> Response:
     """The page of somebody who could not be signed in: why, and how to try again."""
-    said = sentence(refused.sentence)
+    said = as_sentence(refused.sentence)
     shown = page(request, "sign-in.html", refused.status, wrong=said, **values)
     shown.headers.update(refused.headers)
     return shown

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData
 
 from holdfast.client.plan_text import CannotStrikeError, without
-from holdfast.runtime.text_safety import sentence
+from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.plan import calls_shown
@@ -212,7 +212,7 @@ def of_plan(typed: Typed, asked: Asked) -> dict[str, Any] | Amiss:
     try:
         left = without(asked.waiting, struck)
     except CannotStrikeError as error:
-        return Amiss(sentence(str(error)))
+        return Amiss(as_sentence(str(error)))
     for call in left["calls"]:
         if call["id"] in others:
             call["arguments"] = others[call["id"]]

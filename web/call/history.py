@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from holdfast.client.log_narration import LogNarration, NarrationLine
 from holdfast.client.run_handle import Entry, RunHandle
-from holdfast.runtime.text_safety import moment
+from holdfast.runtime.text_safety import local_time
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decided, Kind, PendingApproval
 from holdfast.schemas.plan import calls_shown, in_brief
@@ -121,7 +121,7 @@ def past_of(entries: Sequence[Entry], run_id: str, call_id: str) -> Past:
 
 def _clock(entry: Entry) -> str:
     """The time of day, in the zone that every page of a call is in."""
-    time = moment(entry.get("at"))
+    time = local_time(entry.get("at"))
     return time.astimezone(UTC).strftime("%H:%M:%S") if time else ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.client.question_text import what
-from holdfast.runtime.text_safety import cell, clean, one_line
+from holdfast.runtime.text_safety import clean, format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval
 from holdfast.schemas.plan import calls_shown
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
@@ -140,7 +140,7 @@ def approve_button(waiting: PendingApproval, used: Any = None, granted: Any = No
     if waiting.kind == "budget":
         return f"Extend: {extended(waiting, used, granted)}"
     values = list(waiting.arguments.values())
-    named = ", ".join([f"Approve: {what(waiting)}", *map(cell, values)])
+    named = ", ".join([f"Approve: {what(waiting)}", *map(format_argument, values)])
     plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values)
     fits = len(named) <= _BUTTON_CHARS and one_line(named, _BUTTON_CHARS) == named
     return named if plain and fits else f"Approve as shown: {what(waiting)}"
@@ -152,7 +152,7 @@ def extended(waiting: PendingApproval, used: Any, granted: Any) -> str:
     for name, limit in waiting.arguments.items():
         more = budget_text.raised(name, limit, used, granted)
         least = "at least " if used is None and name in _REPORTED else ""
-        after = f"from {cell(limit)} to {least}{cell(more)}"
+        after = f"from {format_argument(limit)} to {least}{format_argument(more)}"
         told.append(
             f"{budget_text.within(name)} {after if more else 'by as much again as at first'}"
         )
@@ -164,11 +164,11 @@ def settled(asked: PendingApproval, decided: Decided, last: Mapping[str, Any], n
     if asked.kind != "budget" or decided.decision not in ("approve", "edit"):
         return ""
     [(name, limit), *_] = asked.arguments.items()
-    was = f"The limit of {budget_text.within(name)} was {cell(limit)}"
+    was = f"The limit of {budget_text.within(name)} was {format_argument(limit)}"
     if decided.decision == "edit":
-        return f"{was}, and was set to {cell(last.get(name))}."
+        return f"{was}, and was set to {format_argument(last.get(name))}."
     grants = f"{was}. A yes grants as much again as at first, and what was used beyond it"
-    return f"{grants}: it is {cell(now)} now." if now is not None else f"{grants}."
+    return f"{grants}: it is {format_argument(now)} now." if now is not None else f"{grants}."
 
 
 def gave(decided: Decided, kind: Kind, you: str) -> str:

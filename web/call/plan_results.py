@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from holdfast.client.log_narration import NarrationLine
 from holdfast.client.run_handle import Entry
-from holdfast.runtime.text_safety import beside, clean, one_line
+from holdfast.runtime.text_safety import clean, message_after_code, one_line
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.plan import calls_shown
@@ -72,7 +72,7 @@ def _stands(
         return Carried(*shown, "is being carried out" if begun else "not begun yet", "dim")
     if error := ended.get("error"):
         code = one_line(str(error.get("code")), _CODE_CHARS)
-        body = beside(code, str(error.get("message", "")))
+        body = message_after_code(code, str(error.get("message", "")))
         if code in _NOT_BEGUN:
             return Carried(*shown, _NOT_BEGUN[code], "dim", clean(body))
         return Carried(*shown, f"failed: {code}", "bad", clean(body))

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
-from holdfast.runtime.text_safety import clean, one_line, sentence
+from holdfast.runtime.text_safety import as_sentence, clean, one_line
 from holdfast.schemas import names
 from holdfast.web.auth.person import person_of
 from holdfast.web.call.changes import Changes
@@ -163,7 +163,7 @@ class Asking:
             status,
             here=self._here(request),
             run=address("run", request.path_params["run"]),
-            said=sentence(clean(str(error))),
+            said=as_sentence(clean(str(error))),
             typed=typed,
             items=items,
             sent=sent,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.client.question_text import how_to_decide
-from holdfast.runtime.text_safety import clean, command, one_line
+from holdfast.runtime.text_safety import clean, holdfast_command, one_line
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.plan import calls_shown
@@ -246,7 +246,7 @@ class Shown:
     @property
     def show_command(self) -> str:
         """What shows all of it, to be copied: the id of a run is a stranger's."""
-        return command("show", self.asked.run_id, "--json")
+        return holdfast_command("show", self.asked.run_id, "--json")
 
     def is_about(self, verdict: str) -> bool:
         """Whether it is this decision that was being written."""

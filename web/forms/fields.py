@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final, Literal
 
-from holdfast.runtime.text_safety import cell, one_line
+from holdfast.runtime.text_safety import format_argument, one_line
 from holdfast.schemas.reference import MARK
 from holdfast.web.forms.control_names import MISSING, Place, name
 from holdfast.web.forms.schema_shape import Shape
@@ -87,7 +87,7 @@ class Field:
         plain = isinstance(self.value, str) and self.value.isascii() and self.value.isalnum()
         if plain and self.shape.kinds == ("string",):
             return str(self.value)  # it can be nothing else here, though it may look like a number
-        return "left out" if self.value is MISSING else cell(self.value).rstrip("\n")
+        return "left out" if self.value is MISSING else format_argument(self.value).rstrip("\n")
 
     @property
     def key(self) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal
 
-from holdfast.runtime.text_safety import as_json, cell, clean, one_line
+from holdfast.runtime.text_safety import as_json, clean, format_argument, one_line
 from holdfast.schemas.base import canonical_json
 from holdfast.web.forms.control_names import MISSING, Misread, Place
 
@@ -158,7 +158,7 @@ def _shown(value: Any) -> str:
         return _LEFT_OUT
     if isinstance(value, dict | list):
         return "\n".join(_lines(value, "")) if value else as_json(value)
-    return as_json(value) if value in (_LEFT_OUT, _REMOVED, _NOT_THERE) else cell(value)
+    return as_json(value) if value in (_LEFT_OUT, _REMOVED, _NOT_THERE) else format_argument(value)
 
 
 def _lines(value: dict[str, Any] | list[Any], before: str) -> Iterator[str]:
@@ -173,7 +173,7 @@ def _lines(value: dict[str, Any] | list[Any], before: str) -> Iterator[str]:
             yield from _lines(one, f"{before}  ")
         else:
             # A line end in a text would begin what looks like the next entry.
-            written = cell(one)
+            written = format_argument(one)
             several = "\n" in written
             yield f"{before}{name} {as_json(one) if several else written}"
 

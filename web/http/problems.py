@@ -21,7 +21,7 @@ from holdfast.client.command_errors import (
     NoWorkerError,
 )
 from holdfast.client.diagnosis import StuckError
-from holdfast.runtime.text_safety import sentence
+from holdfast.runtime.text_safety import as_sentence
 from holdfast.validation.problems import ValueProblem, spelled
 from holdfast.web.http.refused_request import RefusedRequest
 
@@ -123,7 +123,7 @@ def problem_of(error: Exception) -> HttpProblem:
             return error
         case RefusedRequest():
             code = _REFUSED.get(error.status, "refused")
-            return HttpProblem(code, sentence(error.sentence), headers=error.headers)
+            return HttpProblem(code, as_sentence(error.sentence), headers=error.headers)
         case CommandError():
             return _of_command(error)
     logger.error("a request failed", exc_info=error)
@@ -131,7 +131,7 @@ def problem_of(error: Exception) -> HttpProblem:
 
 
 def _of_command(error: CommandError) -> HttpProblem:
-    said = sentence(str(error))
+    said = as_sentence(str(error))
     match error:
         case HasEndedError():
             return HttpProblem("ended", "The run has ended; `GET /runs/{run}` says how.")

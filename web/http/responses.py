@@ -6,7 +6,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.runtime.text_safety import sentence
+from holdfast.runtime.text_safety import as_sentence
 from holdfast.web.http.problems import problem_of
 from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.pages import page
@@ -50,7 +50,7 @@ def wants_page(request: Request) -> bool:
 def refusal(request: Request, refused: RefusedRequest) -> Response:
     """What is told to whoever is refused: a page, or a problem (RFC 9457)."""
     if wants_page(request):
-        shown = page(request, "trouble.html", refused.status, said=sentence(refused.sentence))
+        shown = page(request, "trouble.html", refused.status, said=as_sentence(refused.sentence))
         shown.headers.update(refused.headers)
         return shown
     return problem_of(refused).answer()

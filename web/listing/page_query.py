@@ -22,7 +22,7 @@ from holdfast.client.run_lists import (
     listed,
 )
 from holdfast.client.visibility import EXPIRING, first, in_order
-from holdfast.runtime.text_safety import moment
+from holdfast.runtime.text_safety import local_time
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.web.listing.filters import View
@@ -128,8 +128,8 @@ def _fits(run: RunListing, tool: str, groups: set[str]) -> bool:
 
 def _told(run: RunListing, waiting: Sequence[PendingApproval]) -> RunListing:
     """A run, with what would stand in the lists."""
-    asked = [time for one in waiting if (time := moment(one.requested_at))]
-    expire = [time for one in waiting if (time := moment(one.expires_at))]
+    asked = [time for one in waiting if (time := local_time(one.requested_at))]
+    expire = [time for one in waiting if (time := local_time(one.expires_at))]
     return replace(
         run,
         tools=tuple(one.tool for one in waiting),

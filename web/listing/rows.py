@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 from holdfast.client.command_errors import CommandError
 from holdfast.client.question_text import what
 from holdfast.client.run_lists import RunListing
-from holdfast.runtime.text_safety import as_json, clean, moment, one_line, sentence, shorten
+from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decided, Kind, PendingApproval
 from holdfast.schemas.plan import calls_shown
@@ -104,7 +104,7 @@ def rows(run: RunListing, answer: Answer | None, person: Person, *, signs: bool)
         case None:
             yield _unanswered(run, ASKING, late=True)
         case CommandError() as error:
-            yield _unanswered(run, sentence(clean(str(error))))
+            yield _unanswered(run, as_sentence(clean(str(error))))
         case waiting:
             for one in waiting[:MAX_OF_A_RUN]:
                 yield _row(run, one, person, signs=signs)
@@ -139,7 +139,7 @@ def urgency(until: datetime | None, asked: datetime | None) -> str:
 
 
 def _row(run: RunListing, waiting: PendingApproval, person: Person, *, signs: bool) -> Row:
-    asked, until = moment(waiting.requested_at), moment(waiting.expires_at)
+    asked, until = local_time(waiting.requested_at), local_time(waiting.expires_at)
     in_line = brief(waiting)
     obstacle = _obstacle(waiting, person, signs=signs)
     if not obstacle and (len(in_line) > MAX_BRIEF_CHARS or not is_whole(waiting)):

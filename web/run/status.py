@@ -8,7 +8,7 @@ from typing import Final, Literal
 from holdfast.client import question_text
 from holdfast.client.log_narration import IN_LINE
 from holdfast.client.result import RunEnding
-from holdfast.runtime.text_safety import arguments_line, clean, moment, one_line
+from holdfast.runtime.text_safety import arguments_line, clean, local_time, one_line
 from holdfast.schemas import names
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.delegate import DelegatePending
@@ -137,7 +137,7 @@ def _asked(seen: Seen) -> Iterator[Now]:
         yield Now(
             f"It waits for a person: {question_text.title(one)}.",
             "asks",
-            moment(one.requested_at),
+            local_time(one.requested_at),
             arguments_line(in_brief(one.kind, one.arguments)),
             link=_decide(seen, one.call_id),
         )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from holdfast.client.log_narration import LogNarration, NarrationLine
 from holdfast.client.result_summary import tokens
-from holdfast.runtime.text_safety import as_text, clean, clock, moment, one_line, shorten
+from holdfast.runtime.text_safety import as_text, clean, format_clock, local_time, one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind
 from holdfast.schemas.internal.solution import Usage
@@ -121,7 +121,7 @@ class Teller:
 
 def _when(at: str) -> str:
     """A time in UTC, as all times of a page are; its date only where that is not today's."""
-    time = moment(at)
+    time = local_time(at)
     if time is None:
         return ""
     utc = time.astimezone(UTC)
@@ -145,7 +145,7 @@ def _is_picture(part: Mapping[str, Any]) -> bool:
 
 def _besides(entry: Mapping[str, Any]) -> list[NarrationLine]:
     """What the story leaves to others: what a turn cost, and that the run is over."""
-    at = clock(entry.get("at"))
+    at = format_clock(entry.get("at"))
     match entry["type"]:
         case "turn_end":
             used = ", ".join(tokens(Usage.read(entry.get("usage", {}))))

@@ -6,7 +6,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from holdfast.client.result import RunEnding
-from holdfast.runtime.text_safety import arguments_line, as_text, clean, one_line, shorten, since
+from holdfast.runtime.text_safety import (
+    arguments_line,
+    as_text,
+    clean,
+    format_age,
+    one_line,
+    shorten,
+)
 from holdfast.web import statuses
 from holdfast.web.pages import address
 from holdfast.web.run import cost
@@ -36,7 +43,7 @@ class Moment:
         if at is None:
             return None
         told = when(at)
-        return cls(told.iso, told.text, since(at), at > datetime.now(at.tzinfo))
+        return cls(told.iso, told.text, format_age(at), at > datetime.now(at.tzinfo))
 
     def told(self, word: str) -> str:
         """`3 min ago`; with the word `for`, that it goes on: `for 3 min`."""

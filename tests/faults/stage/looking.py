@@ -9,7 +9,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.service import RPCError
 
-from holdfast.hosting.sdk_workarounds.query_divergence import AHEAD
+from holdfast.hosting.sdk_workarounds.query_divergence import AHEAD_OF_HISTORY
 from tests.faults.stage.left import Part
 
 # A worker that has just died may have taken a question with it.
@@ -62,7 +62,7 @@ def _failure(event: HistoryEvent) -> list[str]:
     if event.event_type != EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
         return []
     failed = event.workflow_task_failed_event_attributes
-    if failed.cause == _ANEW or failed.failure.application_failure_info.type == AHEAD:
+    if failed.cause == _ANEW or failed.failure.application_failure_info.type == AHEAD_OF_HISTORY:
         return []
     return [f"{WorkflowTaskFailedCause.Name(failed.cause)} {failed.failure.message}"]
 

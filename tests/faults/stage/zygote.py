@@ -19,11 +19,11 @@ from typing import Any, NoReturn
 
 from temporalio.worker._worker import load_default_build_id
 
-from holdfast.hosting.logs import log_to_stderr
-from holdfast.hosting.resources import load
-from holdfast.hosting.sandbox import sandbox
+from holdfast.hosting.resources import load_resources
+from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
 from holdfast.hosting.temporal import connect
 from holdfast.hosting.worker import WorkerSettings, build_worker
+from holdfast.hosting.worker_telemetry import log_to_stderr
 from holdfast.workflows.agent import AgentWorkflow
 from holdfast.workflows.call import CallWorkflow
 from holdfast.workflows.memory import MemoryWorkflow
@@ -54,8 +54,8 @@ def _get_ready() -> None:
     # Nothing here speaks TLS, and there are many certificates.
     os.environ["SSL_CERT_DIR"] = os.devnull
     for workflow in (AgentWorkflow, CallWorkflow, MemoryWorkflow):
-        sandbox().sandbox.inside(workflow)  # type: ignore[attr-defined]  # it is ours
-    load(WorkerSettings(tools=[tools.__file__]))
+        workflow_runner().sandbox.inside(workflow)  # type: ignore[attr-defined]  # it is ours
+    load_resources(WorkerSettings(tools=[tools.__file__]))
     load_default_build_id()
     gc.collect()
     gc.freeze()

@@ -10,13 +10,17 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, NoReturn
 
+STOPPED: Final = 0
+WRONG_SETUP: Final = 2
+UNREACHABLE: Final = 3
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Besides the time that activities are given to finish, and to heed that they are cancelled.
 PATIENCE = timedelta(seconds=10)
 CUT_OFF: Final = 1
 
 
-async def until_stopped(
+async def run_until_stopped(
     work: Coroutine[Any, Any, None], graceful: timedelta, abandon: Callable[[], None]
 ) -> None:
     """Do the work until it ends or a signal cancels it.
@@ -48,7 +52,7 @@ async def until_stopped(
         return
 
 
-def leave(code: int) -> NoReturn:
+def exit_process(code: int) -> NoReturn:
     """End the process, all said and done, without Python's own clearing up.
 
     The SDK's core has threads of its own; one that is still busy with the last answer of the
@@ -58,3 +62,22 @@ def leave(code: int) -> NoReturn:
         with suppress(AttributeError, ValueError):  # somebody's module has taken or closed it
             stream.flush()
     os._exit(code)
+
+
+class StartError(Exception):
+    """A worker that cannot start. Each line says what is wrong and what to do."""
+
+    def __init__(self, lines: list[str], code: int = WRONG_SETUP) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+        self.code = code
+
+
+def wrong_setup(wrong: str, todo: str) -> StartError:
+    """Something in the settings has to be mended first."""
+    return StartError([f"holdfast: {wrong}; {todo}"])
+
+
+def unreachable_server(wrong: str, todo: str) -> StartError:
+    """Temporal does not answer."""
+    return StartError([f"holdfast: {wrong}; {todo}"], UNREACHABLE)

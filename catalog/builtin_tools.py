@@ -2,16 +2,72 @@
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
 
 from holdfast.catalog.registry import DefinitionRegistry
-from holdfast.runtime.addresses import AddressError, allowed
+from holdfast.runtime.addresses import AddressError, allowed_address
 from holdfast.runtime.settings_files.file_problems import InvalidValueError, UnreadableError
 from holdfast.runtime.settings_files.source import read_text
 from holdfast.schemas import names
 from holdfast.schemas.agent import Knowledge
+from holdfast.schemas.internal.memory import (
+    DEFAULT_FOUND,
+    MAX_FOUND,
+    MAX_KEY_CHARACTERS,
+    MAX_QUERY_CHARACTERS,
+    MAX_VALUE_BYTES,
+    MemoryOwner,
+)
 from holdfast.schemas.phrases import quoted
 from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool
 from holdfast.validation.problems import ValueProblem
+
+_READ = (
+    "Read from your memory, which outlives this run. With a key: what is kept under it. Without:"
+    " the keys there are, the newest first."
+)
+_SEARCH = (
+    "Search your memory, which outlives this run, for entries in whose key or text any of the"
+    " words occurs. The best come first."
+)
+_WRITE = (
+    "Keep a text in your memory, which outlives this run, for later ones to read. What was kept"
+    f" under the key before is replaced; null deletes it. A text has at most {MAX_VALUE_BYTES}"
+    " bytes."
+)
+_KEY = {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS}
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    names.MEMORY_READ: {
+        "type": "object",
+        "properties": {"key": {**_KEY, "description": "What the entry is kept under."}},
+    },
+    names.MEMORY_SEARCH: {
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": MAX_QUERY_CHARACTERS,
+                "description": "The words to look for.",
+            },
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_FOUND,
+                "description": f"The most entries; {DEFAULT_FOUND} unless said.",
+            },
+        },
+        "required": ["query"],
+    },
+    names.MEMORY_WRITE: {
+        "type": "object",
+        "properties": {
+            "key": {**_KEY, "description": "What to keep it under: short, and easy to find."},
+            "value": {"type": ["string", "null"], "description": "The text; null to delete."},
+        },
+        "required": ["key", "value"],
+    },
+}
 
 MAX_KNOWLEDGE_BYTES = 256_000
 
@@ -44,9 +100,9 @@ def _faults(written: Knowledge, world: DefinitionRegistry) -> Iterator[ValueProb
         yield from (fault.under("file") for fault in _file_faults(written.file, world))
     if written.url is not None:
         try:
-            allowed(written.url, world.knowledge_urls)
+            allowed_address(written.url, world.knowledge_urls)
         except AddressError as error:
-            yield error.fault().under("url")
+            yield error.as_value_problem().under("url")
     if written.text is not None:
         yield from (fault.under("text") for fault in _text_faults(written.text))
 
@@ -60,7 +116,7 @@ def _text_faults(text: str) -> Iterator[ValueProblem]:
 
 
 def _file_faults(file: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
-    if world.inline or world.folder is None:
+    if world.is_inline or world.folder is None:
         mend = "write its text here (`text`), or have an agent in the worker's catalog"
         yield ValueProblem((), "only an agent of the catalog can name a file", mend)
         return
@@ -98,3 +154,28 @@ def _within(folder: Path, file: str) -> Path:
         reason = f"{quoted(file)} is outside of the catalog's folder"
         raise UnreadableError(None, reason, "put the file itself into the folder")
     return path
+
+
+def memory_tools(agent: str, world: DefinitionRegistry) -> list[Tool]:
+    """The tools by which an agent reads, searches and writes its own memory.
+
+    No person is asked: what is written concerns nobody but the agent. What is read was written by
+    a model, of who knows what: it is not to be trusted.
+    """
+    owner = MemoryOwner(agent=agent, inline=world.is_inline)
+    return [
+        _tool(names.MEMORY_READ, _READ, owner, untrusted=True),
+        _tool(names.MEMORY_SEARCH, _SEARCH, owner, untrusted=True),
+        _tool(names.MEMORY_WRITE, _WRITE, owner, untrusted=False),
+    ]
+
+
+def _tool(name: str, description: str, owner: MemoryOwner, *, untrusted: bool) -> Tool:
+    return Tool(
+        name=name,
+        description=description,
+        parameters=_PARAMETERS[name],
+        activity=ActivityBinding(type=name),
+        memory=owner,
+        untrusted=untrusted,
+    )

@@ -17,7 +17,7 @@ from temporalio.worker.workflow_sandbox import (
     SandboxRestrictions,
 )
 
-from holdfast.hosting.startup_errors import StartError, wrong_setup
+from holdfast.hosting.process_exit import StartError, wrong_setup
 
 if TYPE_CHECKING:
     from holdfast.hosting.sdk_workarounds.shared_sandbox import Sandbox
@@ -42,7 +42,7 @@ PASSED_THROUGH = (
 
 
 @cache
-def sandbox() -> SandboxedWorkflowRunner:
+def workflow_runner() -> SandboxedWorkflowRunner:
     """The sandbox of this process, tried.
 
     Raises:
