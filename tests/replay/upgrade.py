@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from holdfast.hosting.dev_server import DevServer, serving
+from holdfast.hosting.dev_server import DevServer, run_dev_server
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -128,7 +128,7 @@ async def main(commit: str) -> None:
             Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path(name).write_text(text, encoding="utf-8")
         new = Version(ROOT, Path(sys.executable))
-        async with serving(DevServer(Path("temporal.db"), port=0, ui_port=0)) as address:
+        async with run_dev_server(DevServer(Path("temporal.db"), port=0, ui_port=0)) as address:
             for mode, more in MODES.items():
                 environment = {**os.environ, "TEMPORAL_ADDRESS": address, **more}
                 name = mode.replace(" ", "-")
