@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, NoReturn, get_args
 
 from temporalio.service import RPCError
@@ -25,6 +26,7 @@ from holdfast.cli import (
     listen_address,
     message_commands,
     option_values,
+    project_commands,
     run_commands,
     show_command,
 )
@@ -35,6 +37,7 @@ from holdfast.client.command_errors import (
     CommandError,
     rpc_problem,
 )
+from holdfast.hosting.process_exit import StartError
 from holdfast.schemas import names
 from holdfast.schemas.decision import Verdict
 from holdfast.schemas.run import RunStatus
@@ -81,6 +84,9 @@ def _carry_out(command: Callable[..., Coroutine[Any, Any, int]], **options: Any)
         problem = error
     except RPCError as error:
         problem = rpc_problem(error, options.get("run"))
+    except StartError as error:
+        print("\n".join(error.lines), file=sys.stderr)
+        return error.code
     except KeyboardInterrupt:
         return INTERRUPTED
     print(problem.line(), file=sys.stderr)
@@ -92,6 +98,7 @@ def _parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"holdfast {holdfast.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("worker", help="run agents: the worker (`holdfast worker --help`)")
+    _add_project(commands)
     _add_run(commands)
     _add_call(commands)
     _add_watch(commands)
@@ -112,6 +119,18 @@ def _parser() -> Parser:
 _Commands = Any
 # And neither has a group of options.
 _Options = Any
+
+
+def _add_project(commands: _Commands) -> None:
+    text = "write a small project: a tool, an agent, a scripted model, a test"
+    init = commands.add_parser("init", help=text)
+    init.add_argument(
+        "folder", metavar="DIR", nargs="?", type=Path, default=Path(), help="default: this folder"
+    )
+    init.set_defaults(command=project_commands.init)
+    text = "run the project of this folder: a server, a worker, and a run that asks for approval"
+    demo = commands.add_parser("demo", help=text, description=f"{text.capitalize()}.")
+    demo.set_defaults(command=project_commands.demo)
 
 
 def _add_run(commands: _Commands) -> None:

