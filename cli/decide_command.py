@@ -17,10 +17,10 @@ from holdfast.client.command_errors import (
     wrong_command,
 )
 from holdfast.client.connection import connect
-from holdfast.client.log_narration import DECIDED
 from holdfast.client.plan_text import CannotStrikeError, named, without
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import signer_of
+from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
@@ -80,7 +80,7 @@ def _came_to(receipt: Receipt, struck: Sequence[str], run_id: str) -> str:
     """What the decision has done."""
     if not receipt.decided:
         return f"counted; {receipt.missing} more must agree."
-    done = f"approved without {', '.join(struck)}" if struck else DECIDED[receipt.decision]
+    done = f"approved without {', '.join(struck)}" if struck else decision_phrase(receipt.decision)
     return f"{clean(done)}. See {holdfast_command('watch', run_id)}"
 
 

@@ -11,11 +11,11 @@ from holdfast.cli.screens.console import console_for
 from holdfast.cli.screens.live import drawn
 from holdfast.client.command_errors import DONE
 from holdfast.client.connection import connect
-from holdfast.client.log_narration import LogNarration, NarrationLine
 from holdfast.client.question_text import elsewhere
 from holdfast.client.result import RunEnding
 from holdfast.client.result_summary import ending_lines, tokens
 from holdfast.client.run_handle import Entry, RunHandle, waiting_elsewhere
+from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.text_safety import (
     as_json,
     as_text,
@@ -26,6 +26,7 @@ from holdfast.runtime.text_safety import (
 )
 from holdfast.schemas import names
 from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.log_entry import read_record
 
 # Each is asked for by itself.
 _MAX_INSTANCES = 20
@@ -47,7 +48,7 @@ async def show(*, run: str, json: bool) -> int:
         return _checked(ending)
     console = console_for(sys.stdout)
     await _heading(console, remote)
-    _log(console, entries, LogNarration(remote.id, whole=True))
+    _log(console, entries, LogNarration(remote.id, with_all_arguments=True))
     if look.closed:
         return _checked(await _ended(console, remote))
     await _standing(console, remote)
@@ -69,7 +70,7 @@ async def _heading(console: Console, remote: RunHandle) -> None:
 
 
 def _log(console: Console, entries: list[Entry], story: LogNarration) -> None:
-    for line in (line for entry in entries for line in story.tell(entry)):
+    for line in (line for entry in entries for line in story.lines(read_record(entry))):
         if console.is_terminal:
             console.print(drawn(line))
         else:

@@ -4,9 +4,11 @@ Every entry has its number `n`, from 1, and the time when it was decided. Those 
 the query `events` answers; the others are messages, state writes and decisions.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from holdfast.schemas.base import Lenient, canonical_json
 from holdfast.schemas.decision import Decided, PendingApproval
@@ -201,6 +203,32 @@ EVENTS = frozenset(
 """The types of those entries that are events."""
 SHOWN_TO_MODELS = frozenset(("message", "summary"))
 """The types of those entries that a model reads."""
+
+
+_TYPES = {kind.model_fields["type"].default: kind for kind in Entry.__subclasses__()}
+
+
+@dataclass(frozen=True)
+class LogRecord:
+    """An entry with its number and time, as queries return it.
+
+    `entry` is a plain `Entry` where this version cannot read it: its type is of a newer version, or
+    a part of it was left out for its size.
+    """
+
+    n: int
+    at: str
+    entry: Entry
+
+
+def read_record(record: Mapping[str, Any]) -> LogRecord:
+    """Read the JSON of an entry as the log holds it and queries return it."""
+    type_ = str(record.get("type", ""))
+    try:
+        entry = _TYPES.get(type_, Entry).read(record)
+    except ValidationError:
+        entry = Entry(type=type_)
+    return LogRecord(record.get("n", 0), str(record.get("at", "")), entry)
 
 
 def digested(record: dict[str, Any]) -> bytes:

@@ -19,14 +19,16 @@ from holdfast.cli.screens.activity_line import Activity
 from holdfast.cli.screens.console import console_for
 from holdfast.cli.screens.keyboard import echoed, unechoed
 from holdfast.client import question_text
-from holdfast.client.log_narration import IN_LINE, LogNarration, NarrationLine, Tone
 from holdfast.client.result import RunEnding
 from holdfast.client.result_summary import ending_lines
 from holdfast.client.run_handle import Streaming
+from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine, Tone
+from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
+from holdfast.schemas.log_entry import read_record
 
 _REFRESHES_PER_SECOND = 8
 _BODY_CHARS = 4_000
@@ -70,7 +72,7 @@ class LiveScreen:
     def entry(self, entry: Mapping[str, Any]) -> None:
         """Draw what happened."""
         self._activity.entry(entry)
-        for line in self._story.tell(entry):
+        for line in self._story.lines(read_record(entry)):
             self._last_said = line.body if line.word == "model" else self._last_said
             if not line.minor:
                 self._console.print(drawn(line))
@@ -99,7 +101,7 @@ class LiveScreen:
 
     def in_line(self) -> None:
         """Draw a line."""
-        told = Text.assemble(("waits", "bold"), " ", IN_LINE)
+        told = Text.assemble(("waits", "bold"), " ", QUEUED_FOR_MODEL)
         self._console.print(told, soft_wrap=True)
 
     def say(self, text: str) -> None:

@@ -9,14 +9,16 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from holdfast.client import question_text
-from holdfast.client.log_narration import IN_LINE, LogNarration, NarrationLine
 from holdfast.client.result import RunEnding
 from holdfast.client.result_summary import ending_lines
 from holdfast.client.run_handle import Streaming
+from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
+from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import format_clock, one_line
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
+from holdfast.schemas.log_entry import read_record
 
 _WORD_COLUMNS = 10
 _BODY_CHARS = 500
@@ -41,7 +43,7 @@ class PlainScreen:
 
     def entry(self, entry: Mapping[str, Any]) -> None:
         """Write a line for what happened."""
-        for line in self._story.tell(entry):
+        for line in self._story.lines(read_record(entry)):
             self._write(_folded(line))
 
     def stream(self, streaming: Streaming | None) -> None:
@@ -67,7 +69,7 @@ class PlainScreen:
     def in_line(self) -> None:
         """Write a line, at the time at which it is seen."""
         at = format_clock(datetime.now(UTC).isoformat())
-        self._write(_folded(NarrationLine(at, "waits", IN_LINE)))
+        self._write(_folded(NarrationLine(at, "waits", QUEUED_FOR_MODEL)))
 
     def say(self, text: str) -> None:
         """Write a remark of ours."""

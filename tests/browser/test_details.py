@@ -44,7 +44,7 @@ HOSTILE = [
 ]
 # How the lines of a page begin that shows one waiting call.
 OURS = (
-    *("This run is", "It acts on", "Its task:", "**Now:**", "**To do:**", "### Shall", "### What"),
+    *("This run is", "It acts on", "Its task:", "**Now:**", "**To do:**", "### App", "### What"),
     *("- **", "- Turn 1: **", "Why, in", "If nobody", "**Command:**", "or `", "**Data:**", "`{"),
     *('"callId"', '"decision"', '"digest"', "}`"),
 )
@@ -131,7 +131,7 @@ def test_a_waiting_call_is_shown_with_its_arguments_and_the_command_that_decides
     text = page(
         waiting(call("pay", {"order": 1042, "amount": "249", "_reasoningForCall": "It is broken."}))
     )
-    assert "### Shall this be done? Refund an order (`t1c1`)" in text
+    assert "### Approval needed: Refund an order (`t1c1`)" in text
     assert '- **order**: `1042`\n- **amount**: `"249"`' in text
     assert "Why, in the model's words: `It is broken.`" in text
     assert "If nobody decides by 2026-03-08 12:00 UTC, it is denied." in text
@@ -142,7 +142,7 @@ def test_a_waiting_call_is_shown_with_its_arguments_and_the_command_that_decides
 def test_in_a_run_with_instances_it_says_whose_data_a_waiting_call_is_about() -> None:
     order = {"type": "data", "kind": "order", "data": 1, "_instance": "ada"}
     play = waiting(call("pay", {"_instance": "ada"}), context=[{"content": [order]}])
-    assert "### Shall this be done? Refund an order for `ada` (`t1c1`)" in page(play)
+    assert "### Approval needed: Refund an order for `ada` (`t1c1`)" in page(play)
 
 
 def test_the_data_that_it_holds_ready_decide_the_call() -> None:
@@ -158,7 +158,10 @@ def test_it_says_who_has_to_decide_and_how_far_that_is() -> None:
     decision = {"callId": "t1c1", "decision": "approve", "by": "grace", "groups": ["finance"]}
     play.run.decide(Decision.model_validate(decision))
     text = page(play)
-    assert "Only these groups decide: finance.\n2 people must agree.\ngrace said approve." in text
+    assert (
+        "Only these groups decide: finance.\n2 people must agree.\nDecided: approved by grace."
+        in text
+    )
     assert "the run fails." in text
     assert "t1c1 approve --groups 'YOUR GROUP'`" in text
     (ready,) = data(text)
@@ -177,7 +180,7 @@ def test_it_says_that_only_signed_decisions_count_and_who_has_signed() -> None:
     play.run.decide(signed(decision, claims, "ada-1042"))
     text = page(play)
     assert "Only signed decisions count: with a `token` of whoever decides." in text
-    assert "grace said approve (signed)." in text
+    assert "Decided: approved by grace (signed)." in text
     assert "t1c1 approve --key FILE`" in text
 
 
@@ -201,11 +204,11 @@ def test_an_unknown_outcome_is_asked_about_in_its_own_words() -> None:
     play.run.calls.rule(1, one)
     play.run.calls.settle(1, one, Unknown("`pay` was begun, and never heard of."))
     text = page(play)
-    assert "### Did this happen? Refund an order (`t1c1`)" in text
+    assert "### Outcome unknown: Refund an order (`t1c1`)" in text
     assert "`pay` was begun, and never heard of." in text
     assert "t1c1 did_not_happen`" in text
     assert data(text)[0]["decision"] == "happened"
-    assert "Refund an order**: it is not known whether it happened" in text
+    assert "Refund an order**: it is unknown whether it happened" in text
 
 
 def test_a_budget_is_asked_about_in_its_own_words() -> None:
@@ -218,7 +221,7 @@ def test_a_budget_is_asked_about_in_its_own_words() -> None:
         play.take(play.run.next())
     assert isinstance(play.run.next(), AskPeople)
     text = page(play)
-    assert "### May the run use more? budget maxTurns (`t1-maxTurns`)" in text
+    assert "### Budget limit reached: budget maxTurns (`t1-maxTurns`)" in text
     assert "- **maxTurns**: `1`" in text
     assert "`holdfast decide ada-1042 t1-maxTurns approve`" in text
 
@@ -241,7 +244,7 @@ def test_a_plan_is_shown_call_by_call_with_the_commands_that_decide_it() -> None
     calls = [call("quote", {"item": "7"}), call("pay", {"amount": "†state.price", **why})]
     play = planning(*calls, tools=(quote, PAY))
     text = page(play)
-    assert "### What it would do: plan of 2 calls (`t1-plan`)" in text
+    assert "### Approval of a plan needed: plan of 2 calls (`t1-plan`)" in text
     assert text.count("Shall all of") == 1
     assert "carried out? `approve` carries it out, `edit` takes `calls`" in text
     assert (
@@ -295,10 +298,10 @@ def test_what_became_of_each_call_is_told() -> None:
     )
     assert page(play.to_end()).partition("### What it has done\n\n")[2].split("\n") == [
         "- Turn 1: **Look up** (id=7): done",
-        "- Turn 1: **Refund an order** (amount=9): edited and approved by grace, done",
+        "- Turn 1: **Refund an order** (amount=9): approved with changes by grace, done",
         r"- Turn 1: **mail**: denied by hal\: Not today.",
-        "- Turn 1: **Refund an order**: answered by hand",
-        "- Turn 1: **mail**: nobody decided in time",
+        "- Turn 1: **Refund an order**: answered by a person",
+        "- Turn 1: **mail**: expired",
     ]
 
 
@@ -333,10 +336,10 @@ def test_a_call_that_waits_for_others_says_so_and_later_what_it_was_carried_out_
     ]
     told = [line for line in page(waiting(*calls, tools=tools)).split("\n") if "Turn" in line]
     assert told == [
-        "- Turn 1: **Look up**: begun",
-        "- Turn 1: **tell** (of=†state.found): waits for Look up",
-        "- Turn 1: **tell** (of=†state.checked): waits for other calls of its turn",
-        "- Turn 1: **Check**: begun",
+        "- Turn 1: **Look up**: running",
+        "- Turn 1: **tell** (of=†state.found): waiting for Look up",
+        "- Turn 1: **tell** (of=†state.checked): waiting for other calls of its turn",
+        "- Turn 1: **Check**: running",
     ]
     model = [says("", *calls), says("Done.")]
     play = Play(*tools, model=model, outcomes={"look": 12, "check": 13}).to_end()
@@ -356,7 +359,7 @@ def test_a_call_that_has_ended_is_told_so_before_its_turn_is_over() -> None:
     turn = play.run.under_way
     assert turn is not None
     details = DetailsPage(play.run, RUN)
-    assert "**Check**: begun" in details.read()
+    assert "**Check**: running" in details.read()
     look, check, tell, _ = turn.calls
     play.run.calls.settle(1, look, failed(ErrorCode.TOOL_ERROR, "There is none."))
     play.run.calls.settle(1, check, Succeeded(7, None, False))
@@ -367,8 +370,8 @@ def test_a_call_that_has_ended_is_told_so_before_its_turn_is_over() -> None:
     assert told == [
         "- Turn 1: **Look up**: failed",
         "- Turn 1: **Check**: done",
-        "- Turn 1: **tell** (of=†state.found): not carried out",
-        "- Turn 1: **Refund an order**: waits",
+        "- Turn 1: **tell** (of=†state.found): not run",
+        "- Turn 1: **Refund an order**: waiting for a decision",
     ]
     play.run.calls.close(1, [look])
     assert r"**Look up**: failed\: There is none." in details.read()
@@ -489,7 +492,7 @@ def test_a_summary_does_not_say_again_what_the_timeline_says_by_itself() -> None
 def test_a_policy_s_own_time_is_the_one_that_is_shown() -> None:
     policy = ApprovalPolicy(timeout=timedelta(hours=2), on_timeout="approve")
     play = waiting(call("pay"), tools=(PAY.model_copy(update={"approval": policy}),))
-    assert "If nobody decides by 2026-03-01 14:00 UTC, it is carried out." in page(play)
+    assert "If nobody decides by 2026-03-01 14:00 UTC, it runs without an approval." in page(play)
 
 
 def _carried(one: Tool) -> ToolCall:

@@ -65,7 +65,7 @@ async def test_it_names_the_waiting_call_its_arguments_and_the_command_that_deci
 ) -> None:
     async with stage.visitor(run) as visitor:
         details = await visitor.details()
-    assert "Shall this be done? Refund an order (t3c1)" in details
+    assert "Approval needed: Refund an order (t3c1)" in details
     assert "order_id: 1042" in details
     assert "amount: 249.0" in details
     assert "Why, in the model's words: Goods that arrived broken are refunded" in details.replace(

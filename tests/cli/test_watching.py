@@ -243,7 +243,7 @@ async def test_a_decision_that_does_not_count_is_asked_again(
 
     assert code == 0
     assert "That did not count: the edited arguments do not fit" in out.getvalue()
-    assert "t1c1 Pay: approved with other arguments by anna" in out.getvalue()
+    assert "t1c1 Pay: approved with changes by anna" in out.getvalue()
     assert '{"paid": 4' in out.getvalue()
 
 

@@ -9,10 +9,12 @@ from statistics import median_low
 from types import FrameType
 from typing import Any
 
+from holdfast.runtime.narration.call_summaries import CallSummaries
 from holdfast.schemas.internal.model_request import ConversationPageRequest
+from holdfast.schemas.log_entry import read_record
 from holdfast.workflows.engine.steps import AskModel
 from holdfast.workflows.publishing.search_attributes import attributes
-from holdfast.workflows.ui_details.narration import Story
+from holdfast.workflows.ui_details.markdown import short_arguments
 from tests.engine.driver import Play, call, says, tool
 
 EARLY, LATE, MEASURED_TURNS = 20, 400, 5
@@ -50,7 +52,7 @@ class Long:
         reads = tool("look", output_path="†state.last", side_effects=people)
         budget = dict.fromkeys(("max_turns", "max_iterations", "max_calls"), 1_000)
         self.play = Play(reads, definition={"budget": budget}, outcomes={"look": RESULT})
-        self.story = Story()
+        self.summaries = CallSummaries(short_arguments)
         self.read = 0
 
     def turn(self) -> None:
@@ -62,7 +64,7 @@ class Long:
         play.model.append(says("", call("look", {"id": 1})))
         play.take(step)
         play.take(play.next())
-        self.story.follow(play.log)
+        self.summaries.follow(map(read_record, play.log.since(self.summaries.last_entry)))
         attributes(play.run)
 
     def measured(self, first: int) -> Work:

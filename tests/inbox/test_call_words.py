@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.client.log_narration import LogNarration
 from holdfast.schemas.agent import Budget
 from holdfast.schemas.decision import Decided, Kind, PendingApproval
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
@@ -27,7 +26,10 @@ def waiting(kind: Kind = "call", **arguments: Any) -> PendingApproval:
 
 def log(*entries: dict[str, Any]) -> list[dict[str, Any]]:
     """A log of these entries."""
-    return [{"n": n, "at": AT, "callId": "t1c1", **one} for n, one in enumerate(entries, start=1)]
+    return [
+        {"n": n, "at": AT, "turn": 1, "callId": "t1c1", **one}
+        for n, one in enumerate(entries, start=1)
+    ]
 
 
 def asks(kind: Kind = "call") -> dict[str, Any]:
@@ -55,26 +57,6 @@ def decided(decision: str) -> dict[str, Any]:
 )
 def test_the_button_names_every_value_or_none(arguments: dict[str, Any], button: str) -> None:
     assert phrases.approve_button(waiting(**arguments)) == button
-
-
-@pytest.mark.parametrize(
-    ("kind", "decision", "said"),
-    [
-        ("call", "approve", "approved by ada"),
-        ("call", "edit", "approved with other arguments by ada"),
-        ("plan", "edit", "approved with changes by ada"),
-        ("reconcile", "approve", "said not to have happened by ada"),
-        ("reconcile", "respond", "said to have happened by ada"),
-        ("reconcile", "deny", "given up by ada"),
-        ("budget", "approve", "extended by ada"),
-    ],
-)
-def test_a_decision_is_told_in_the_words_of_whoever_was_asked(
-    kind: Kind, decision: str, said: str
-) -> None:
-    story = LogNarration("order-7")
-    [_, [line]] = [story.tell(entry) for entry in log(asks(kind), decided(decision))]
-    assert line.text == f"t1c1 Pay: {said}"
 
 
 @pytest.mark.parametrize(
@@ -266,7 +248,8 @@ def test_a_reminder_is_not_asked_anew_and_what_was_ignored_was_not_decided() -> 
     other = {"callId": "t1c9", "type": "decision"}
     ignored = {**other, "ignored": "it does not wait"}
     counted = [
-        {**other, "decided": {"decision": "deny", "by": f"p{n}", "at": AT}} for n in range(12)
+        {**other, "decided": {"decision": "deny", "by": f"p{n}", "at": AT, "digest": "d"}}
+        for n in range(12)
     ]
     reminded = {**asks(), "reminder": True}
     own = {"type": "tool_call", "tool": "pay", "arguments": {}}
@@ -277,7 +260,7 @@ def test_a_reminder_is_not_asked_anew_and_what_was_ignored_was_not_decided() -> 
 
 
 def test_a_denial_is_no_failure_of_what_was_denied() -> None:
-    ends = {"type": "tool_end", "error": {"code": "denied", "message": "no"}}
+    ends = {"type": "tool_end", "tool": "pay", "error": {"code": "denied", "message": "no"}}
     assert [
         one.tone for one in past_of(log(asks(), decided("deny"), ends), "r", "t1c1").became
     ] == ["plain"]

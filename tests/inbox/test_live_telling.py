@@ -93,7 +93,9 @@ def test_what_tools_say_at_length_is_folded() -> None:
 
 
 def test_a_call_that_waits_leads_to_where_it_is_decided() -> None:
-    approval = {"kind": "reconcile", "label": "Pay"}
+    times = {"requestedAt": NOW, "expiresAt": NOW}
+    named = {"callId": "t1c1", "tool": "pay", "label": "Pay", "digest": "d"}
+    approval = {**named, **times, "kind": "reconcile", "arguments": {}}
     [line] = told(entry("confirmation_required", callId="t1c1", turn=1, approval=approval))
     assert [(link.href, link.text) for link in line.links] == [
         ("/waiting/order%2F7/t1c1", "Say what happened")

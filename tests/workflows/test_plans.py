@@ -54,7 +54,7 @@ async def test_a_plan_is_shown_approved_once_and_carried_out(open_house: OpenHou
     described = await run.handle.describe()
     assert described.typed_search_attributes.get(PENDING_TOOLS) == ["look_up", "settle", "say"]
     shown = await page(run)
-    assert "### What it would do: plan of 3 calls (`t1-plan`)" in shown
+    assert "### Approval of a plan needed: plan of 3 calls (`t1-plan`)" in shown
     assert "2. **settle** (`t1c2`), after `t1c1`:\n" in shown
     assert "   - **amount**: `†state.item.id`\n   - → writes `†state.paid`\n" in shown
     assert f"`holdfast decide {run.id} t1-plan approve --strike CALL`" in shown

@@ -9,11 +9,12 @@ from datetime import UTC
 from itertools import pairwise
 from typing import Any, Final, Literal
 
-from holdfast.client.log_narration import LogNarration, NarrationLine
 from holdfast.client.run_handle import Entry, RunHandle
+from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.text_safety import local_time
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decided, Kind, PendingApproval
+from holdfast.schemas.log_entry import read_record
 from holdfast.schemas.plan import calls_shown, in_brief
 from holdfast.web.call.plan_results import Carried, carried
 
@@ -87,9 +88,9 @@ async def read_past(run: RunHandle, call_id: str, length: int) -> Past:
 def past_of(entries: Sequence[Entry], run_id: str, call_id: str) -> Past:
     """What these entries say of a call."""
     index = next((i for i in reversed(range(len(entries))) if _asks(entries[i], call_id)), None)
-    story = LogNarration(run_id, whole=True, commands=False)
+    story = LogNarration(run_id, with_all_arguments=True, with_commands=False)
     told = [
-        (entry, [replace(line, at=_clock(entry)) for line in story.tell(entry)])
+        (entry, [replace(line, at=_clock(entry)) for line in story.lines(read_record(entry))])
         for entry in entries
     ]
     if index is None:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from holdfast.client.log_narration import NarrationLine
 from holdfast.client.run_handle import Entry
+from holdfast.runtime.narration.log_narration import NarrationLine
 from holdfast.runtime.text_safety import clean, message_after_code, one_line
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.errors import ErrorCode

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from holdfast.client.command_errors import CommandError
-from holdfast.client.log_narration import DECIDED
 from holdfast.client.question_text import what
+from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -66,7 +66,7 @@ class Several:
             return _outcome(choice, waiting, f"Not decided: {_plain(error)}.", "bad")
         said = f"Counted; {receipt.missing} more must agree."
         if receipt.decided:
-            said = f"{DECIDED[receipt.decision].capitalize()}."
+            said = f"{decision_phrase(receipt.decision).capitalize()}."
         return _outcome(choice, waiting, said, "good")
 
     def _decision(self, choice: Choice) -> Decision:

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Final, Literal
 
 from holdfast.client import question_text
-from holdfast.client.log_narration import IN_LINE
 from holdfast.client.result import RunEnding
+from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import arguments_line, clean, local_time, one_line
 from holdfast.schemas import names
 from holdfast.schemas.errors import ErrorCode
@@ -167,7 +167,7 @@ def _what(one: Doing, tools: dict[str, str], name: Name, *, in_line: bool) -> st
     call, _, hook = one.id.partition("-")
     if one.type == names.GENERATE:
         if in_line and not one.begun:
-            return f"It waits {IN_LINE}"
+            return f"It waits {QUEUED_FOR_MODEL}"
         return "The model answers" if one.begun else "The model is asked"
     if hook:
         return f"A hook ({one_line(hook, _NAME_CHARS)}) is asked about {name(call, '')}"

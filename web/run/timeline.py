@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast.client.log_narration import LogNarration, NarrationLine
 from holdfast.client.result_summary import tokens
+from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.text_safety import as_text, clean, format_clock, local_time, one_line, shorten
 from holdfast.schemas import names
 from holdfast.schemas.decision import Kind
 from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.log_entry import read_record
 from holdfast.web.pages import address
 
 BODY_CHARS: Final = 4_000
@@ -62,13 +63,13 @@ class Teller:
 
     def __init__(self, run_id: str, lead: Iterable[Mapping[str, Any]] = ()) -> None:
         self._run_id = run_id
-        self._story = LogNarration(run_id, whole=True, commands=False)
+        self._story = LogNarration(run_id, with_all_arguments=True, with_commands=False)
         for entry in lead:
-            self._story.tell(entry)
+            self._story.lines(read_record(entry))
 
     def name(self, call_id: str, tool: str) -> str:
         """A call by its id and the name that people know its tool by."""
-        return self._story.name({"callId": call_id, "tool": tool})
+        return self._story.name(call_id, tool)
 
     def tell(self, entries: Iterable[Mapping[str, Any]]) -> list[Told]:
         """The lines of these entries."""
@@ -76,20 +77,22 @@ class Teller:
 
     def whole(self, entry: Mapping[str, Any]) -> list[NarrationLine]:
         """The lines of an entry, however long they are."""
-        return [_plainly(line) for line in self._story.tell(entry) or _besides(entry)]
+        return [_plainly(line) for line in self._story.lines(read_record(entry)) or _besides(entry)]
 
     def _tell(self, entry: Mapping[str, Any]) -> Iterator[Told]:
         links = tuple(self._links(entry))
         lines = [
-            line for line in self._story.tell(entry) or _besides(entry) if links or not line.minor
+            line
+            for line in self._story.lines(read_record(entry)) or _besides(entry)
+            if links or not line.minor
         ]
         for index, line in enumerate(lines):
             last = index == len(lines) - 1
-            told = self._shown(_plainly(line), entry)
+            shown = self._shown(_plainly(line), entry)
             yield replace(
-                told,
+                shown,
                 number=entry["n"] if index == 0 else None,
-                links=(*told.links, *(links if last else ())),
+                links=(*shown.links, *(links if last else ())),
                 pictures=tuple(self._pictures(entry)) if last else (),
             )
 

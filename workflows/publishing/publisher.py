@@ -7,13 +7,15 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from holdfast.runtime.narration.call_summaries import CallSummaries
     from holdfast.schemas.agent import WorkerFacts
+    from holdfast.schemas.log_entry import read_record
 
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.publishing import notifier, search_attributes, summaries
 from holdfast.workflows.publishing.notifier import ApprovalNotifier
 from holdfast.workflows.publishing.parent_notification import ParentNotification
-from holdfast.workflows.ui_details.narration import Story
+from holdfast.workflows.ui_details.markdown import short_arguments
 from holdfast.workflows.ui_details.page import DetailsPage
 
 
@@ -25,7 +27,7 @@ class Publisher:
         self._facts = facts
         self._details = DetailsPage(work, workflow.info().workflow_id)
         # What is decided on is a call of a turn that is still to come.
-        self._recent = Story(after=len(work.state.log))
+        self._recent = CallSummaries(short_arguments, last_entry=len(work.state.log))
         self._attributes: dict[str, Any] = {}
         self._told: dict[str, int] = {}
         self._upward = ParentNotification(work)
@@ -48,8 +50,9 @@ class Publisher:
         """The decision on a call of the turn under way, where a person made one."""
         if not self._work.state.pending.has_ruled:
             return ""
-        self._recent.follow(self._work.state.log)
-        return self._recent.decided(call_id)
+        unread = self._work.state.log.since(self._recent.last_entry)
+        self._recent.follow(map(read_record, unread))
+        return self._recent.decision_on(call_id)
 
     def update(self) -> None:
         """Bring it all up to date."""

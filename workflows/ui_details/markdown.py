@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any
 
 MAX_ARGUMENTS_IN_LINE = 20
+_LIST_ARGUMENTS_CHARACTERS = 90
 
 # C0 but tab and newline, DEL, C1; marks that reorder or hide text, and letters without a shape;
 # halves of characters. Joiners and selectors, which scripts and emoji need, where they need none.
@@ -99,6 +100,11 @@ def arguments_line(arguments: Mapping[str, Any], most_characters: int) -> str:
     """The arguments of a call in one line, as far as it goes: `order_id=1042, amount=249.0`."""
     said = (f"{name}={plain(value)[:most_characters]}" for name, value in arguments.items())
     return one_line(", ".join(islice(said, MAX_ARGUMENTS_IN_LINE)), most_characters)
+
+
+def short_arguments(arguments: Mapping[str, Any]) -> str:
+    """Return the arguments in one line of a list of calls."""
+    return arguments_line(arguments, _LIST_ARGUMENTS_CHARACTERS)
 
 
 def shown(value: Any, room_bytes: int) -> tuple[str, bool]:

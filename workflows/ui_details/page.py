@@ -10,15 +10,23 @@ from functools import lru_cache
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from holdfast.runtime.narration.call_summaries import CallSummaries
     from holdfast.schemas import names
+    from holdfast.schemas.log_entry import read_record
     from holdfast.schemas.run import RunResult
 
 from holdfast.workflows.engine.approvals.question import Question
+from holdfast.workflows.engine.call.tool_call import error_of
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.engine.steps import Fail, Finish
-from holdfast.workflows.ui_details.markdown import code, cost_bytes, plain, prose
-from holdfast.workflows.ui_details.narration import Story, Told
+from holdfast.workflows.ui_details.markdown import (
+    code,
+    cost_bytes,
+    plain,
+    prose,
+    short_arguments,
+)
 from holdfast.workflows.ui_details.questions import (
     ARGUMENTS_BYTES,
     NAME_BYTES,
@@ -44,25 +52,23 @@ class DetailsPage:
     def __init__(self, work: ExecutionBase, workflow_id: str) -> None:
         self._work = work
         self._workflow_id = workflow_id
-        self._story = Story()
+        self._summaries = CallSummaries(short_arguments)
 
     def read(self) -> str:
         """The run as it stands, in Markdown, with the commands that decide each waiting call."""
-        self._story.follow(self._work.state.log)
-        self._foresee()
+        log = self._work.state.log
+        self._summaries.follow(map(read_record, log.since(self._summaries.last_entry)))
+        turn = self._work.under_way
+        for call in turn.calls if turn is not None else ():
+            if not call.closed and call.outcome is not None:
+                self._summaries.anticipate_end(call.id, error_of(call.outcome))
         page = _Page(MAX_PAGE_BYTES)
         page.add(_introduction(self._work) + _skill(self._work) + _summary(self._work))
         page.add(_now(self._work))
         _add_questions(page, self._work.state.pending.open(), self._workflow_id)
         _add_delegates(page, self._work)
-        _add_story(page, self._story)
+        _add_calls(page, self._summaries)
         return page.text()
-
-    def _foresee(self) -> None:
-        turn = self._work.under_way
-        for call in turn.calls if turn is not None else ():
-            if not call.closed:
-                self._story.foresee(call.id, call.outcome)
 
 
 class _Page:
@@ -187,31 +193,27 @@ def _add_delegates(page: _Page, work: ExecutionBase) -> None:
             return
 
 
-def _add_story(page: _Page, story: Story) -> None:
-    """As many of the latest calls as have room."""
+def _add_calls(page: _Page, summaries: CallSummaries) -> None:
+    """Add as many of the latest calls as have room."""
     room = page.room_bytes - _REST_BYTES
     lines: list[str] = []
-    for told in reversed(story.calls()):
-        line = _line(told)
+    for summary in reversed(summaries.all()):
+        line = _call_line(summary.turn, summary.label, summary.arguments, summary.outcome)
         room -= cost_bytes(f"{line}\n")
         if room < 0:
             break
         lines.append(line)
-    earlier = story.forgotten + len(story.calls()) - len(lines)
+    earlier = summaries.forgotten + len(summaries.all()) - len(lines)
     if earlier:
         lines.append(f"- … and {earlier} earlier: `holdfast show`, or the query `{names.EVENTS}`")
     if lines:
         page.add("\n".join(["### What it has done", "", *reversed(lines)]))
 
 
-def _line(told: Told) -> str:
-    return _told(told.turn, told.label, told.arguments, told.became)
-
-
+# Few lines are new each time that the page is read.
 @lru_cache(maxsize=256)
-def _told(turn: int, label: str, arguments: str, became: str) -> str:
-    """A line of the story; of many, one or two are new each time that the page is read."""
-    with_ = f" ({prose(arguments, WORDS_BYTES)})" if arguments else ""
+def _call_line(turn: int, label: str, arguments: str, outcome: str) -> str:
+    in_brackets = f" ({prose(arguments, WORDS_BYTES)})" if arguments else ""
     where = f"Turn {turn}: " if turn else ""
-    so_far = f": {prose(became, WORDS_BYTES)}" if became else ""
-    return f"- {where}**{prose(label, NAME_BYTES)}**{with_}{so_far}"
+    so_far = f": {prose(outcome, WORDS_BYTES)}" if outcome else ""
+    return f"- {where}**{prose(label, NAME_BYTES)}**{in_brackets}{so_far}"

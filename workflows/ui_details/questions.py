@@ -12,6 +12,7 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from holdfast.runtime.narration.phrases import REQUESTS, decided_phrase, timeout_phrase
     from holdfast.schemas import names
     from holdfast.schemas.internal.delegate import DelegatePending
     from holdfast.schemas.plan import calls_shown, example_edit
@@ -30,13 +31,7 @@ MAX_IDS_SHOWN = 10
 LONGEST_ID_CHARACTERS = 60
 _LEAST_VALUE_BYTES = 60
 
-# What a question is headed by, and how it is decided: in a terminal, then here.
-_HEAD = {
-    "call": "Shall this be done?",
-    "plan": "What it would do:",
-    "reconcile": "Did this happen?",
-    "budget": "May the run use more?",
-}
+# The verdicts of `holdfast decide`.
 _COMMANDS = {
     "call": ("approve", "deny --reason 'YOUR REASON'"),
     "plan": ("approve", "approve --strike CALL", "deny --reason 'YOUR REASON'"),
@@ -47,9 +42,6 @@ OTHERWISE = (
     " Instead of `approve`, say `deny` (with a `reason`), `edit` (with all `arguments`) or"
     " `respond` (with a `result`)."
 )
-# What becomes of it when nobody decides.
-_GIVEN_UP = {"reconcile": "it is given up", "budget": "the run ends"}
-_LAPSE = {"deny": "it is denied", "fail": "the run fails", "approve": "it is carried out"}
 
 
 def how_to(count: int) -> str:
@@ -82,7 +74,7 @@ def asked(question: Question, workflow_id: str, room_bytes: int) -> str:
     said.append(_commands(question, workflow_id))
     said.append(f"**Data:**\n`{_decision(question)}`")
     blocks = [
-        f"### {_HEAD[question.kind]} {label}{whose} (`{question.call_id}`)",
+        f"### {REQUESTS[question.kind]}: {label}{whose} (`{question.call_id}`)",
         _text(question),
         arguments,
         "\n".join(said),
@@ -183,11 +175,10 @@ def _circumstances(question: Question, whole: bool) -> list[str]:
     if (policy.quorum or 1) > 1:
         said.append(f"{policy.quorum} people must agree.")
     said += [
-        f"{prose(decided.by or 'somebody', NAME_BYTES)} said {decided.decision}"
-        f"{' (signed)' if decided.signed else ''}."
+        f"Decided: {prose(decided_phrase(decided, question.kind), NAME_BYTES)}."
         for decided, _ in question.counted[-MAX_DECISIONS_SHOWN:]
     ]
-    lapse = _GIVEN_UP.get(question.kind) or _LAPSE[policy.on_timeout or "deny"]
+    lapse = timeout_phrase(question.kind, policy.on_timeout)
     return [*said, f"If nobody decides by {_minute(question.expires_at)}, {lapse}."]
 
 

@@ -1,17 +1,19 @@
-"""Calls as they are told: which waits for which, what it begins with, whose it is, how it ends."""
+"""The lines that a log is described in: order, arguments, instance and end of a call."""
 
 from typing import Any
 
 import pytest
 
-from holdfast.client.log_narration import LogNarration
+from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
+from holdfast.schemas.log_entry import read_record
 
 LONG = "x" * 300
 
 
-def told(entry: dict[str, Any], *, whole: bool = False) -> Any:
-    """The one line of an entry about the call `t1c2`."""
-    [line] = LogNarration("run-1", whole=whole).tell({"callId": "t1c2", "tool": "pay", **entry})
+def told(entry: dict[str, Any], *, whole: bool = False) -> NarrationLine:
+    """Return the one line of an entry about the call `t1c2`."""
+    record = read_record({"turn": 1, "callId": "t1c2", "tool": "pay", **entry})
+    [line] = LogNarration("run-1", with_all_arguments=whole).lines(record)
     return line
 
 
@@ -61,15 +63,15 @@ def test_what_is_waited_for_cannot_move_the_terminal() -> None:
 
 def test_every_line_of_a_call_says_whose_it_is() -> None:
     story = LogNarration("run-1")
-    call = {"callId": "t1c1", "tool": "rate"}
+    call: dict[str, Any] = {"turn": 1, "callId": "t1c1", "tool": "rate"}
     entries: list[dict[str, Any]] = [
         {"type": "tool_call", **call, "instance": "c1"},
         {"type": "tool_start", **call},
         {"type": "tool_end", **call},
         {"type": "message", "message": {"role": "tool", **call, "content": "5"}},
-        {"type": "tool_end", "callId": "t1c2", "tool": "rate"},
+        {"type": "tool_end", **call, "callId": "t1c2"},
     ]
-    lines = [line for entry in entries for line in story.tell(entry)]
+    lines = [line for entry in entries for line in story.lines(read_record(entry))]
     assert [f"{line.word} {line.text}" for line in lines] == [
         "call t1c1 rate of c1",
         "starts t1c1 rate of c1",
@@ -82,13 +84,13 @@ def test_every_line_of_a_call_says_whose_it_is() -> None:
 def ended(value: Any, content: Any, **more: Any) -> list[tuple[str, str, bool]]:
     """How the end of a call is told whose result the model reads as `content`."""
     story = LogNarration("run-1")
-    call = {"callId": "t1c1", "tool": "look"}
+    call: dict[str, Any] = {"turn": 1, "callId": "t1c1", "tool": "look"}
     said = {"role": "tool", **call, "content": content}
     entries: list[dict[str, Any]] = [
         {"type": "tool_end", **call, "value": value, **more},
         {"type": "message", "message": said},
     ]
-    lines = [line for entry in entries for line in story.tell(entry)]
+    lines = [line for entry in entries for line in story.lines(read_record(entry))]
     return [(line.word, line.body, line.minor) for line in lines]
 
 

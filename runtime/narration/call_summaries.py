@@ -1,0 +1,180 @@
+"""Summarize the calls of a run, one summary a call, from its log as it grows.
+
+A summary goes from the call over its question and decision to its start and its end. The decision
+on a plan is the decision on each of its calls that it does not strike out. Nothing here reads a
+clock: workflows use it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.runtime.narration.phrases import EXPIRED, decided_phrase
+from holdfast.schemas.decision import Decided, Kind
+from holdfast.schemas.errors import CallError, ErrorCode
+from holdfast.schemas.log_entry import (
+    ConfirmationRequiredEntry,
+    DecisionEntry,
+    LogRecord,
+    ToolCallEntry,
+    ToolEndEntry,
+    ToolStartEntry,
+)
+from holdfast.schemas.plan import calls_shown, in_brief
+
+
+@dataclass
+class CallSummary:
+    """A call, or a question about a plan or a budget, and what has happened to it.
+
+    `decision` and `progress` are phrases, empty where there is nothing yet; `arguments` is one line
+    of them. `planned` are the calls of a plan that the decision left in it.
+    """
+
+    id: str
+    turn: int
+    label: str
+    arguments: str = ""
+    kind: Kind = "call"
+    decision: str = ""
+    progress: str = ""
+    has_started: bool = False
+    planned: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> str:
+        """The decision and the progress as far as they are known: `approved by ada, done`."""
+        parts = [part for part in (self.decision, self.progress) if part]
+        return (": " if self.decision.startswith("denied") else ", ").join(parts)
+
+
+class CallSummaries:
+    """The summaries of one run's calls in the order of the calls, the latest `max_calls` of them.
+
+    `forgotten` counts those that were dropped, `last_entry` is the number of the last entry read.
+    """
+
+    def __init__(
+        self,
+        arguments_line: Callable[[Mapping[str, Any]], str],
+        *,
+        last_entry: int = 0,
+        max_calls: int = 30,
+    ) -> None:
+        """Start after an entry; `arguments_line` writes arguments in one line."""
+        self._arguments_line = arguments_line
+        self._max_calls = max_calls
+        self._summaries: dict[str, CallSummary] = {}
+        self.forgotten = 0
+        self.last_entry = last_entry
+
+    def follow(self, records: Iterable[LogRecord]) -> None:
+        """Read the next entries of the log."""
+        for record in records:
+            self.last_entry = record.n
+            match record.entry:
+                case ToolCallEntry() as call:
+                    self._add(self._called(call))
+                case ConfirmationRequiredEntry() as asked:
+                    self._question(asked)
+                case DecisionEntry(outcome=str()) | ToolStartEntry() | ToolEndEntry() as entry:
+                    if (summary := self._summaries.get(entry.call_id)) is not None:
+                        self._update(summary, entry)
+
+    def anticipate_end(self, call_id: str, error: CallError | None) -> None:
+        """Take in the end of a call before the log has it, which is when its turn is over."""
+        summary = self._summaries.get(call_id)
+        if summary is None or not summary.progress:
+            return
+        if not summary.has_started:
+            summary.progress = "not run"
+        else:
+            summary.progress = "done" if error is None else "failed"
+
+    def all(self) -> list[CallSummary]:
+        """Return the summaries, the oldest first."""
+        return list(self._summaries.values())
+
+    def decision_on(self, call_id: str) -> str:
+        """Return the phrase for the decision on a call; empty where no person made one."""
+        summary = self._summaries.get(call_id)
+        return "" if summary is None else summary.decision
+
+    def _add(self, summary: CallSummary) -> None:
+        self._summaries[summary.id] = summary
+        if len(self._summaries) > self._max_calls:
+            del self._summaries[next(iter(self._summaries))]
+            self.forgotten += 1
+
+    def _called(self, call: ToolCallEntry) -> CallSummary:
+        others = [other for id in call.waits_for if (other := self._summaries.get(id)) is not None]
+        if len(others) < len(call.waits_for):
+            progress = "waiting for other calls of its turn"
+        else:
+            labels = ", ".join(dict.fromkeys(other.label for other in others))
+            progress = f"waiting for {labels}" if labels else ""
+        label = call.label or call.tool
+        arguments = self._brief("call", call.arguments)
+        return CallSummary(call.call_id, call.turn, label, arguments, progress=progress)
+
+    def _question(self, asked: ConfirmationRequiredEntry) -> None:
+        approval = asked.approval
+        summary = self._summaries.get(asked.call_id)
+        if summary is None:
+            arguments = self._brief(approval.kind, approval.arguments)
+            summary = CallSummary(asked.call_id, asked.turn, approval.label, arguments)
+            self._add(summary)
+        summary.kind, summary.decision = approval.kind, ""
+        unknown = "it is unknown whether it happened"
+        summary.progress = unknown if approval.kind == "reconcile" else "waiting for a decision"
+        summary.planned = _planned(approval.kind, approval.arguments)
+        # A plan is listed before its calls: its decision comes before any of them starts.
+        for call_id in summary.planned:
+            if (call := self._summaries.pop(call_id, None)) is not None:
+                self._summaries[call_id] = call
+
+    def _update(
+        self, summary: CallSummary, entry: DecisionEntry | ToolStartEntry | ToolEndEntry
+    ) -> None:
+        match entry:
+            case DecisionEntry(outcome="expired"):
+                summary.decision, summary.progress = EXPIRED, ""
+            case DecisionEntry(outcome="decided", decided=Decided() as decided):
+                summary.decision = decided_phrase(decided, summary.kind)
+                summary.progress = ""
+                if decided.decision == "edit":
+                    self._edit(summary, entry.arguments)
+                approved = summary.decision.replace("approved with changes", "approved")
+                for call in filter(None, map(self._summaries.get, summary.planned)):
+                    call.decision = approved
+            case ToolStartEntry():
+                summary.has_started, summary.progress = True, "running"
+                summary.arguments = self._brief("call", entry.arguments) or summary.arguments
+            case ToolEndEntry():
+                summary.progress = _end(summary, entry.error)
+
+    def _edit(self, summary: CallSummary, arguments: Any) -> None:
+        if summary.kind == "plan":
+            summary.planned = _planned("plan", arguments)
+        else:
+            summary.arguments = self._brief(summary.kind, arguments)
+
+    def _brief(self, kind: Kind, arguments: Any) -> str:
+        return (
+            self._arguments_line(in_brief(kind, arguments)) if isinstance(arguments, dict) else ""
+        )
+
+
+def _planned(kind: Kind, arguments: Any) -> tuple[str, ...]:
+    shown = arguments if kind == "plan" and isinstance(arguments, dict) else {}
+    return tuple(call["id"] for call in calls_shown(shown))
+
+
+def _end(summary: CallSummary, error: CallError | None) -> str:
+    if error is None:
+        return "done" if summary.has_started else ""
+    if error.code == ErrorCode.DENIED and summary.decision:
+        return error.message
+    if error.code == ErrorCode.APPROVAL_TIMEOUT:
+        return ""
+    return f"{'failed' if summary.has_started else 'not run'}: {error.message}"

@@ -1,0 +1,306 @@
+"""Describe the log of a run to a person, entry by entry.
+
+A `NarrationLine` is one thing that happened. The terminal and the inbox draw lines, each in its own
+way, and decide nothing else. Every text in a line is clean: see `runtime.text_safety`.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from holdfast.runtime.narration.phrases import (
+    EXPIRED,
+    NAME_CHARS,
+    decided_phrase,
+)
+from holdfast.runtime.text_safety import (
+    arguments_line,
+    as_json,
+    as_text,
+    clean,
+    format_clock,
+    holdfast_command,
+    message_after_code,
+    one_line,
+)
+from holdfast.schemas import names
+from holdfast.schemas.decision import Kind, PendingApproval
+from holdfast.schemas.log_entry import (
+    ConfirmationRequiredEntry,
+    DecisionEntry,
+    Entry,
+    LogRecord,
+    MessageEntry,
+    NoticeEntry,
+    SkillEntry,
+    SummaryEntry,
+    ToolCallEntry,
+    ToolEndEntry,
+    ToolStartEntry,
+    TurnStartEntry,
+    WriteEntry,
+)
+from holdfast.schemas.message import ChatMessage, Content, DataPart, ImagePart, Part, TextPart
+from holdfast.schemas.plan import calls_shown
+
+Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
+
+# The prefix that a run writes before an untrusted value, possibly below a remark on the arguments.
+_UNTRUSTED: Final = re.compile(r'^\{"tool": "(?:[^"\\]|\\.)*", "trusted": false, "value": ', re.M)
+_INSTANCE_CHARS = 100
+_LIST_CHARS = 200
+_SENTENCE_CHARS = 300
+
+
+@dataclass(frozen=True)
+class NarrationLine:
+    """One thing that happened: the time of day, a keyword, its subject, and the details.
+
+    A `minor` line repeats what the lines around it show, and can be dropped where room is scarce.
+    The body of a line from `outside` is untrusted data.
+    """
+
+    at: str
+    word: str
+    text: str = ""
+    body: str = ""
+    tone: Tone = "plain"
+    minor: bool = False
+    outside: bool = False
+
+
+class LogNarration:
+    """Describes the entries of one run in order, and remembers its calls to name them later."""
+
+    def __init__(
+        self, run_id: str, *, with_all_arguments: bool = False, with_commands: bool = True
+    ) -> None:
+        """Start before the first entry.
+
+        Args:
+            run_id: the workflow id of the run.
+            with_all_arguments: show arguments in full, below the line where they do not fit in it.
+            with_commands: show the `holdfast` command that shows more.
+        """
+        self._run_id = run_id
+        self._with_all_arguments = with_all_arguments
+        self._with_commands = with_commands
+        self._labels: dict[str, str] = {}
+        self._instances: dict[str, str] = {}
+        self._successes: dict[str, tuple[str, ToolEndEntry]] = {}
+        self._failed: set[str] = set()
+        self._planned: dict[str, dict[str, Any]] = {}
+        self._kinds: dict[str, Kind] = {}
+
+    def lines(self, record: LogRecord) -> list[NarrationLine]:
+        """Return the lines of the next entry; none where it adds nothing for a person."""
+        at = format_clock(record.at)
+        match record.entry:
+            case MessageEntry(message=message):
+                return self._message(at, message)
+            case ToolEndEntry() as end:
+                return self._end(at, end)
+            case entry:
+                line = self._line(at, entry)
+                return [line] if line is not None else []
+
+    def _line(self, at: str, entry: Entry) -> NarrationLine | None:
+        match entry:
+            case ToolCallEntry():
+                return self._call(at, entry)
+            case ConfirmationRequiredEntry():
+                return self._question(at, entry)
+            case DecisionEntry():
+                return self._decision(at, entry)
+            case ToolStartEntry():
+                return self._start(at, entry)
+            case WriteEntry():
+                return _write(at, entry)
+            case TurnStartEntry():
+                return NarrationLine(at, "turn", str(entry.turn), tone="turn")
+            case SkillEntry():
+                return NarrationLine(at, "skill", one_line(entry.skill, NAME_CHARS))
+            case SummaryEntry():
+                replaced = f"the model reads this in place of entries 1 to {entry.upto}"
+                return NarrationLine(at, "summary", replaced, clean(entry.text), "quiet")
+            case NoticeEntry():
+                return NarrationLine(at, "notice", one_line(entry.text, 1000), tone="asks")
+        return None
+
+    def name(self, call_id: str, tool: str = "") -> str:
+        """Return a call's id and label, and its instance: `t2c1 Refund an order of ada`."""
+        label = self._labels.get(call_id) or tool
+        return one_line(f"{call_id} {label}", NAME_CHARS) + self._instances.get(call_id, "")
+
+    def _message(self, at: str, message: ChatMessage) -> list[NarrationLine]:
+        # In composed calling, the content is the model's JSON, calls included.
+        body = _text(message.content if message.said is None else message.said)
+        if message.calls and not body:
+            return []  # each call has an entry of its own
+        is_untrusted = is_from_outside(message.content)
+        match message.role:
+            case "tool":
+                call_id = message.call_id or ""
+                if call_id in self._failed:
+                    return []
+                tone: Tone = "bad" if message.is_error else "quiet"
+                name = self.name(call_id, message.tool or "")
+                result = NarrationLine(at, "result", name, body, tone, outside=is_untrusted)
+                if call_id not in self._successes:
+                    return [result]
+                ended_at, end = self._successes.pop(call_id)
+                hidden = None if _contains(message.content, end.value) else end.value
+                return [self._success(ended_at, end, hidden, end.details), result]
+            case "assistant":
+                return [NarrationLine(at, "model", "", body, "said")] if body else []
+            case role:
+                return [NarrationLine(at, role, "", body, "said", outside=is_untrusted)]
+
+    def _call(self, at: str, call: ToolCallEntry) -> NarrationLine:
+        self._labels[call.call_id] = call.label or call.tool
+        if call.instance:
+            self._instances[call.call_id] = _instance(call.instance)
+        text, body = self._with_arguments(call)
+        waits = one_line(", ".join(call.waits_for), _LIST_CHARS)
+        reason = clean(call.reasoning or "")
+        head = [waits and f"waits for {waits}", reason and f"because: {reason}"]
+        return NarrationLine(at, "call", text, "\n".join(filter(None, [*head, body])))
+
+    def _with_arguments(self, entry: ToolCallEntry | ToolStartEntry) -> tuple[str, str]:
+        """Return the call with its arguments in a line, and those that do not fit in it."""
+        name, short = self.name(entry.call_id, entry.tool), arguments_line(entry.arguments)
+        if self._with_all_arguments and "…" in short:
+            return name, as_json(entry.arguments, indent=2)
+        return f"{name}  {short}".rstrip(), ""
+
+    def _question(self, at: str, asked: ConfirmationRequiredEntry) -> NarrationLine:
+        call_id, approval = asked.call_id, asked.approval
+        self._labels.setdefault(call_id, approval.label)
+        name = self.name(call_id)
+        if asked.reminder:
+            return NarrationLine(at, "reminds", f"{name} ({asked.reminder})", tone="asks")
+        self._kinds[call_id] = approval.kind
+        self._remember_plan(call_id, approval)
+        return NarrationLine(at, "asks", name, tone="asks", minor=True)
+
+    def _remember_plan(self, call_id: str, approval: PendingApproval) -> None:
+        """Keep the arguments of a plan's calls, to show what an edit changes."""
+        if approval.kind == "plan":
+            calls = calls_shown(approval.arguments)
+            self._planned[call_id] = {call["id"]: call.get("arguments") for call in calls}
+
+    def _decision(self, at: str, entry: DecisionEntry) -> NarrationLine:
+        name = self.name(entry.call_id)
+        if entry.ignored:
+            why = one_line(entry.ignored, _SENTENCE_CHARS)
+            return NarrationLine(at, "ignored", f"{name}: {why}", tone="bad")
+        decided = entry.decided
+        if decided is None:
+            outcome = one_line(entry.outcome or EXPIRED, _SENTENCE_CHARS)
+            return NarrationLine(at, "decided", f"{name}: {outcome}")
+        verdict = decided_phrase(decided, self._kinds.get(entry.call_id, "call"))
+        body = [f"reason: {clean(decided.reason)}"] if decided.reason else []
+        planned = self._planned.get(entry.call_id)
+        if planned is not None and isinstance(entry.arguments, Mapping):
+            body += _plan_changes(planned, entry.arguments)
+        elif entry.arguments is not None:
+            body.append(f"arguments: {as_json(entry.arguments)}")
+        if decided.remember:
+            body.append("and every further call of this tool in this run")
+        tone: Tone = "bad" if decided.decision in ("deny", "give_up") else "good"
+        return NarrationLine(at, "decided", f"{name}: {verdict}", "\n".join(body), tone)
+
+    def _start(self, at: str, start: ToolStartEntry) -> NarrationLine:
+        text, body = self._with_arguments(start)
+        if start.delegate:
+            agent = one_line(start.delegate, NAME_CHARS)
+            watch = holdfast_command("watch", names.delegate_id(self._run_id, start.call_id))
+            run = f": {watch}" if self._with_commands else ", in a run of its own"
+            body = "\n".join(filter(None, [f"by {agent}{run}", body]))
+        # Only arguments that were not known before are new to the reader.
+        minor = start.arguments is None and not start.delegate
+        return NarrationLine(at, "starts", text, body, "quiet", minor=minor)
+
+    def _end(self, at: str, end: ToolEndEntry) -> list[NarrationLine]:
+        if end.error is not None:
+            self._failed.add(end.call_id)
+            code = end.error.code.value
+            name = self.name(end.call_id, end.tool)
+            body = message_after_code(code, end.error.message)
+            return [NarrationLine(at, "ends", f"{name}: {code}", body, "bad")]
+        if end.value is not None:
+            self._successes[end.call_id] = (at, end)
+            return []  # the result that the model reads may contain all of it
+        return [self._success(at, end, end.details)]
+
+    def _success(self, at: str, end: ToolEndEntry, *values: Any) -> NarrationLine:
+        body = "\n".join(as_text(value) for value in values if value is not None)
+        name = self.name(end.call_id, end.tool)
+        return NarrationLine(at, "ends", name, body, "good", minor=not body)
+
+
+def is_from_outside(content: Content) -> bool:
+    """Report whether the model is shown all or a part of the content as untrusted data."""
+    texts = [content] if isinstance(content, str) else []
+    texts += [part.text for part in content if isinstance(part, TextPart)]
+    return any(_UNTRUSTED.search(text) for text in texts)
+
+
+def _write(at: str, write: WriteEntry) -> NarrationLine:
+    path = f"{one_line(write.path, _LIST_CHARS)}{_instance(write.instance)}"
+    how = "" if write.method == "set" else f" ({write.method})"
+    value = one_line(as_json(write.value), _SENTENCE_CHARS)
+    return NarrationLine(at, "writes", f"{path}{how} = {value}", tone="quiet")
+
+
+def _instance(instance: str | None) -> str:
+    return f" of {one_line(instance, _INSTANCE_CHARS)}" if instance else ""
+
+
+def _contains(content: Content, value: Any) -> bool:
+    """Report whether the model reads all of a result: as it is, marked untrusted, or below a remark
+    on its arguments."""
+    if not isinstance(content, str):
+        return False
+    if isinstance(value, str) and content.endswith(value):
+        return True
+    try:
+        shown = json.loads(content.rpartition("\n")[2])
+    except (ValueError, RecursionError):
+        return False
+    is_untrusted = isinstance(shown, dict) and shown.get("trusted") is False
+    return value == shown or (is_untrusted and value == shown.get("value"))
+
+
+def _plan_changes(planned: Mapping[str, Any], edit: Mapping[str, Any]) -> list[str]:
+    """Describe what an edit removes from a plan, and what it changes."""
+    edited = {call["id"]: call.get("arguments") for call in calls_shown(edit)}
+    struck = ", ".join(clean(call_id) for call_id in planned if call_id not in edited)
+    changed = [
+        f"{clean(call_id)}: {as_json(arguments)}"
+        for call_id, arguments in edited.items()
+        if arguments is not None and arguments != planned.get(call_id)
+    ]
+    return [*([f"struck out: {struck}"] if struck else []), *changed]
+
+
+def _text(content: Content) -> str:
+    """Return the content of a message as text, with a name in place of what is no text."""
+    if isinstance(content, str):
+        return clean(content)
+    return "\n".join(map(_part_text, content))
+
+
+def _part_text(part: Part) -> str:
+    match part:
+        case TextPart():
+            return clean(part.text)
+        case DataPart():
+            kind = one_line(part.kind, NAME_CHARS)
+            return f"{kind}{_instance(part.instance)}: {as_json(part.data)}"
+        case ImagePart(url=str(url)):
+            return f"[image {one_line(url, _LIST_CHARS)}]"
+        case ImagePart():
+            return f"[{one_line(part.media_type or 'image', NAME_CHARS)}]"

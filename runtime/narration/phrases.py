@@ -1,0 +1,111 @@
+"""The words for decisions, questions and timeouts, the same on every surface.
+
+A surface (terminal, inbox, Temporal UI, HTTP, notification, log) takes its words from these tables
+and writes none of its own for the same thing.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from holdfast.runtime.text_safety import clean, one_line
+from holdfast.schemas.decision import Decided, Kind
+from holdfast.schemas.settings.notify import Lapse
+
+NAME_CHARS: Final = 80
+
+REQUESTS: Final[Mapping[Kind, str]] = {
+    "call": "Approval needed",
+    "plan": "Approval of a plan needed",
+    "reconcile": "Outcome unknown",
+    "budget": "Budget limit reached",
+}
+"""The heading of a question, which the name of the call follows."""
+
+QUESTIONS: Final[Mapping[Kind, str]] = {
+    "call": "Approve this call?",
+    "plan": "Approve this plan?",
+    "reconcile": "Did this call happen?",
+    "budget": "Extend the budget of the run?",
+}
+"""The question to the approver, as a sentence of its own."""
+
+EXPIRED: Final = "expired"
+"""The outcome of a question that nobody decided in time."""
+
+QUEUED_FOR_MODEL: Final = "for its turn at the model (maxRequestsPerMinute)"
+"""What a request waits for that the endpoint's rate limit delays."""
+
+_APPROVALS = {
+    "approve": "approved",
+    "edit": "approved with changes",
+    "deny": "denied",
+    "respond": "answered by a person",
+}
+# The run records a decision on an unknown outcome by the verdict of an approval.
+_OUTCOMES = {
+    "happened": "it happened",
+    "did_not_happen": "it did not happen, run it again",
+    "give_up": "give up",
+    "respond": "it happened",
+    "approve": "it did not happen, run it again",
+    "deny": "give up",
+}
+_DECISIONS: Final[Mapping[Kind, Mapping[str, str]]] = {
+    "call": _APPROVALS,
+    "plan": _APPROVALS,
+    "reconcile": _OUTCOMES,
+    "budget": {"approve": "extended", "edit": "limit changed", "deny": "not extended"},
+}
+
+_TIMEOUTS: Final[Mapping[Lapse, str]] = {
+    "deny": "it is denied",
+    "fail": "the run fails",
+    "approve": "it runs without an approval",
+    "give_up": "its outcome stays unknown",
+    "end": "the run ends",
+}
+
+
+def decision_phrase(decision: str, kind: Kind = "call") -> str:
+    """Return the words for a decision on a question of this kind: `approved with changes`.
+
+    The verdicts `happened`, `did_not_happen` and `give_up` have their words with any kind. A
+    verdict of a newer version is returned as it is.
+    """
+    return _DECISIONS[kind].get(decision) or _OUTCOMES.get(decision) or clean(decision)
+
+
+def decided_phrase(decided: Decided, kind: Kind = "call") -> str:
+    """Return the words for a decision and who made it.
+
+    `approved by ada (signed)`; of an unknown outcome `it happened (ada, signed)`.
+    """
+    words = decision_phrase(decided.decision, kind)
+    by = one_line(decided.by or "", NAME_CHARS)
+    signed = "signed" if decided.signed else ""
+    if kind == "reconcile":
+        source = ", ".join(filter(None, (by, signed)))
+        return f"{words} ({source})" if source else words
+    if by:
+        words = f"{words.removesuffix(' by a person')} by {by}"
+    return f"{words} ({signed})" if signed else words
+
+
+def timeout_phrase(
+    kind: Kind, on_timeout: str | None = None, *, is_single_call: bool = False
+) -> str:
+    """Return what happens when nobody decides in time: `it is denied`, `the run fails`.
+
+    Args:
+        kind: the kind of the question; only calls and plans obey the policy.
+        on_timeout: the `onTimeout` of the policy, `None` for a denial.
+        is_single_call: no run is around the call that could fail.
+    """
+    if is_single_call and kind == "call" and on_timeout == "fail":
+        return "the call fails"
+    return lapse_phrase({"reconcile": "give_up", "budget": "end"}.get(kind) or on_timeout or "deny")
+
+
+def lapse_phrase(lapse: str) -> str:
+    """Return the words for the `lapse` of a notification."""
+    return next((words for key, words in _TIMEOUTS.items() if key == lapse), clean(lapse))
