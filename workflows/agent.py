@@ -20,7 +20,6 @@ from holdfast.workflows.authorization import admitted
 from holdfast.workflows.base_workflow import FAILURES, BaseWorkflow
 from holdfast.workflows.commands.step_executor import StepExecutor, in_time
 from holdfast.workflows.continue_as_new import begun_with, is_to_go_on, leave, length
-from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.run import Run
@@ -62,8 +61,8 @@ class AgentWorkflow(BaseWorkflow[Run]):
         self._asked, self._left = begun_with(request, more)
         if self._left is not None:
             carried = self._left.carried
-            self._mailbox = Mailbox.resumed(carried.run.mailbox)
-            self._desk, self._notes = PendingApprovals.resumed(carried.run.kept.desk), carried.notes
+            self._mailbox = carried.run.mailbox
+            self._desk, self._notes = carried.run.kept.desk, carried.notes
             self._spans_left = carried.spans
 
     @workflow.run
@@ -92,7 +91,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
     def close(self, anything: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         """Wait for no further message; what is sent along does not matter."""
         self._listen()
-        self._mailbox.closed = True
+        self._mailbox.close()
 
     @workflow.update(
         name=names.SEND, description="Say something to a conversation, and get the answer"
@@ -149,7 +148,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         if self._left is not None:
             self._snapshot, left = self._left.carried.snapshot, self._left
             self._facts, self._left = self._snapshot.worker, None
-            return left.resumed(self._mailbox, self._desk)
+            return left.resumed()
         if self._asked.request is None:
             fail(names.INVALID_REQUEST, self._asked.wrong)
         resolved = await self._resolve(names.RESOLVE_AGENT, self._asked.given, "agent")

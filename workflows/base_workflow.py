@@ -21,7 +21,6 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.decision import Decision
     from holdfast.schemas.errors import ErrorCode
-    from holdfast.schemas.internal.continue_as_new import SpansSnapshot
     from holdfast.schemas.internal.delegate import DelegateNews
     from holdfast.schemas.log_entry import NoticeEntry
     from holdfast.schemas.phrases import nearest, quoted
@@ -33,6 +32,7 @@ from holdfast.workflows.engine import tool_view
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.execution_base import ExecutionBase
+from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.state.data import Data
 from holdfast.workflows.engine.state.instances import known
 from holdfast.workflows.engine.steps import Fail, Finish, Step
@@ -98,7 +98,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         workflow.register_random_seed_callback(self._was_reset)
         self._showing: Publisher | None = None
         # How far the run before this one has been told as spans.
-        self._spans_left: SpansSnapshot | None = None
+        self._spans_left: SpansProgress | None = None
 
     @abstractmethod
     async def _begin(self) -> WorkT:

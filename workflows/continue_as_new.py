@@ -8,12 +8,11 @@ from temporalio.common import TypedSearchAttributes
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import AgentSnapshot, WorkerFacts
-    from holdfast.schemas.internal.continue_as_new import WorkflowSnapshot
     from holdfast.schemas.run import RunRequest
 
-from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.continue_as_new import (
     HistoryLength,
+    WorkflowSnapshot,
     carried_from,
     is_due,
     moves,
@@ -22,7 +21,6 @@ from holdfast.workflows.engine.continue_as_new import (
     stay,
     unpacked,
 )
-from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.handler_input import ParsedRequest, begins_again, read
 from holdfast.workflows.publishing import search_attributes
@@ -40,9 +38,9 @@ class Left:
     carried: WorkflowSnapshot
     pages: list[bytes]
 
-    def resumed(self, mailbox: Mailbox, desk: PendingApprovals) -> Run:
-        """The run, as it was left; what has come since is in these."""
-        return resumed(self.carried, self.pages, mailbox, desk, workflow.now)
+    def resumed(self) -> Run:
+        """The run, as it was left, with what its mailbox and approvals received since."""
+        return resumed(self.carried, self.pages, workflow.now)
 
 
 def begun_with(
@@ -90,7 +88,7 @@ def leave(run: Run, request: RunRequest, snapshot: AgentSnapshot, notes: int, tr
     Raises:
         ContinueAsNewError: it goes on as a new one.
     """
-    carried = carried_from(run, request, snapshot, notes=notes, spans=trace.carried())
+    carried = carried_from(run, request, snapshot, notes=notes, spans=trace.progress)
     stored = snapshot.worker.store
     values = parcel(carried, run.state.log, stored=stored, forgettable=run.forgettable)
     if values is not None:

@@ -12,7 +12,6 @@ from typing import Any, Generic, Self, TypeVar
 from holdfast.schemas.agent import BUDGET_DEFAULTS, Agent, AgentSnapshot, ModelSettings, WorkerFacts
 from holdfast.schemas.base import link, sha256
 from holdfast.schemas.decision import Decision
-from holdfast.schemas.internal.continue_as_new import WorkflowSnapshot
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.message import Delivered
@@ -23,7 +22,13 @@ from holdfast.workflows.engine.approvals.question import DecisionRejected, Quest
 from holdfast.workflows.engine.call.hooks import Deciding, Hook, HookEnd, Returned, go_on
 from holdfast.workflows.engine.call.outcome import Outcome, of_result
 from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, Turn
-from holdfast.workflows.engine.continue_as_new import carried_from, parcel, resumed, unpacked
+from holdfast.workflows.engine.continue_as_new import (
+    WorkflowSnapshot,
+    carried_from,
+    parcel,
+    resumed,
+    unpacked,
+)
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.execution.questions import doubted
 from holdfast.workflows.engine.execution_base import ExecutionBase
@@ -336,9 +341,8 @@ class Play(Playing[Run]):
         values = parcel(self.carried(), self.log, stored=False, forgettable=0)
         assert values is not None, "it is too large"
         carried, pages = unpacked([json.loads(json.dumps(values[0])), *values[1:]])
-        self.desk = PendingApprovals.resumed(carried.run.kept.desk)
-        self.mailbox = Mailbox.resumed(carried.run.mailbox)
-        self.run = resumed(carried, pages, self.mailbox, self.desk, self.clock)
+        self.desk, self.mailbox = carried.run.kept.desk, carried.run.mailbox
+        self.run = resumed(carried, pages, self.clock)
 
     def take(self, step: Any) -> None:
         """Take one step."""

@@ -20,7 +20,7 @@ SECOND = timedelta(seconds=1)
 
 
 def meter(**budget: Any) -> Meter:
-    return Meter(Budget.model_validate(budget))
+    return Meter.of(Budget.model_validate(budget))
 
 
 def used(**tokens: Any) -> Usage:
@@ -82,10 +82,10 @@ def test_the_clock_stands_while_nothing_is_at_work() -> None:
     count.begin_work(NOON)
     count.begin_work(NOON + 2 * SECOND)
     count.end_work(NOON + 3 * SECOND)
-    assert count.worked(NOON + 4 * SECOND) == 4 * SECOND
+    assert count.time_at_work(NOON + 4 * SECOND) == 4 * SECOND
     count.end_work(NOON + 5 * SECOND)
 
-    assert count.worked(NOON + 500 * SECOND) == 5 * SECOND
+    assert count.time_at_work(NOON + 500 * SECOND) == 5 * SECOND
     assert count.remaining(NOON + 500 * SECOND) == 5 * SECOND
 
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from holdfast.schemas.base import json_size
-from holdfast.schemas.internal.continue_as_new import WorkflowSnapshot
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.log_entry import (
     MessageEntry,
@@ -26,6 +25,7 @@ from holdfast.workflows.engine.continue_as_new import (
     PRESSING_EVENTS,
     WORTH,
     HistoryLength,
+    WorkflowSnapshot,
     is_crowded,
     is_due,
     moves,
@@ -148,7 +148,7 @@ def test_a_little_is_not_sealed() -> None:
     log.seal(least_bytes=1_000)
     assert log.pages == []
     log.seal()
-    assert [page.index.entries for page in log.pages] == [1]
+    assert [page.entries for page in log.pages] == [1]
     log.seal()
     assert len(log.pages) == 1
 
@@ -160,9 +160,9 @@ def test_little_pages_are_put_together_when_a_run_goes_on() -> None:
         log.append(entry)
         if isinstance(entry, TurnEndEntry):
             log.seal_all()
-            log = Log.resumed(noon, log.carried(), [page.data for page in log.pages])
+            log = Log.resumed(noon, log.snapshot(), [page.data for page in log.pages])
 
-    sizes = [page.index.size_bytes for page in log.pages]
+    sizes = [page.size_bytes for page in log.pages]
     assert len(sizes) in (3, 4)
     assert all(size >= SMALL_BYTES for size in sizes[:-1])
     assert log.records(0, 500) == whole.records(0, 500)
@@ -414,4 +414,4 @@ def test_the_request_is_carried_without_what_its_log_holds() -> None:
         "body": 1,
         "pages": [1],
     }
-    assert NOON.isoformat()[:10] in play.log.pages[0].index.at
+    assert NOON.isoformat()[:10] in play.log.pages[0].at

@@ -18,7 +18,7 @@ from holdfast.workflows.engine.execution.preparation import (
     fit_arguments,
     prepare,
 )
-from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import VisibleData
 from tests.engine.driver import Play, agent, call, noon, says, tool
 
@@ -34,7 +34,8 @@ LOOK, PAY = tool("look", ORDER), tool("pay")
 def proposed(written: WrittenCall, *tools: Any, state: Any = None) -> ToolCall:
     owner = agent(*(tools or (LOOK, PAY)))
     request = RunRequest(agent="tester", input="go")
-    run_state = RunState.new(request, owner, Meter(owner.budget), PendingApprovals(), noon)
+    snapshot = RunStateSnapshot(meter=Meter.of(owner.budget), desk=PendingApprovals())
+    run_state = RunState.of(request, owner, snapshot, noon)
     run_state.data.set("state", state or {})
     [one] = calls_of(Solution(calls=[written]), 1, owner.tools, {})
     assert go_on(prepare(one, run_state)) is None

@@ -20,7 +20,7 @@ LATENT = Tool(name="guess", parameters={})
 
 
 def meter(**budget: Any) -> Meter:
-    return Meter(Budget.model_validate(budget))
+    return Meter.of(Budget.model_validate(budget))
 
 
 def calls(*tools: Tool) -> list[ToolCall]:

@@ -185,7 +185,7 @@ def test_a_token_that_was_used_counts_for_no_other_call() -> None:
 def test_what_a_token_was_used_for_outlives_continue_as_new() -> None:
     play = waiting(quorum=2)
     play.run.decide(decision("approve"))
-    desk = PendingApprovals.resumed(play.desk.carried())
+    desk = PendingApprovals.read(play.desk.to_json())
     later = Play(
         tool("pay", side_effects=True, approval=ApprovalPolicy(signed=True)),
         model=asks().model,

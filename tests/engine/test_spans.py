@@ -7,7 +7,6 @@ import pytest
 
 from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.errors import CallError, ErrorCode
-from holdfast.schemas.internal.continue_as_new import SpansSnapshot
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.tracing import SpanRecord, TraceOrigin
 from holdfast.schemas.log_entry import (
@@ -29,6 +28,7 @@ from holdfast.workflows.engine.log.spans import (
     MAX_ASKED_MESSAGES,
     MAX_CONTENT_CHARACTERS,
     Spans,
+    SpansProgress,
     Subject,
 )
 
@@ -44,7 +44,7 @@ class Told:
     def __init__(self, **subject: Any) -> None:
         self.now = BEGAN
         self.log = Log(lambda: self.now)
-        self.spans = Spans(Subject(ORIGIN, agent="desk", **subject), at(BEGAN))
+        self.spans = Spans(Subject(ORIGIN, agent="desk", **subject), SpansProgress(began=at(BEGAN)))
 
     def later(self, by: timedelta, *entries: Entry) -> None:
         """Time passes, and then this happens."""
@@ -130,8 +130,8 @@ def test_each_entry_is_told_once_also_in_the_next_run_of_the_chain() -> None:
     told.later(HOUR, made(), started(), ended())
     assert [each.kind for each in told.take()] == ["tool"]
     assert told.take() == []
-    left = SpansSnapshot.read(told.spans.carried().to_json())
-    told.spans = Spans(Subject(ORIGIN, agent="desk", content=True), at(told.now), left)
+    left = SpansProgress.read(told.spans.progress.to_json())
+    told.spans = Spans(Subject(ORIGIN, agent="desk", content=True), left)
     told.later(DAY, DoneEntry(status="completed", output="bye"))
     [run] = told.take()
     assert (run.name, hours(run)) == ("invoke_agent desk", 26)
@@ -266,7 +266,7 @@ def test_nothing_ends_before_it_begins_when_a_servers_clock_is_set_back() -> Non
 
 def test_a_single_call_is_no_agent() -> None:
     told = Told()
-    told.spans = Spans(Subject(ORIGIN, parent_id="a" * 16), at(BEGAN))
+    told.spans = Spans(Subject(ORIGIN, parent_id="a" * 16), SpansProgress(began=at(BEGAN)))
     told.later(HOUR, made(), started(delegate="helper"), ended(), DoneEntry(status="completed"))
     call, run = told.take()
     assert call.attributes["holdfast.delegate"] == "helper"

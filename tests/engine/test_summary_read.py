@@ -19,7 +19,7 @@ def leave_out(play: Play) -> None:
     """Go on without the pages of the log that no model reads any more."""
     log, upto = play.log, play.run.forgettable
     pages = [b"" if page.last <= upto else page.data for page in log.pages]
-    play.run.state.log = Log.resumed(play.clock, log.carried(), pages)
+    play.run.state.log = Log.resumed(play.clock, log.snapshot(), pages)
 
 
 def ask_of(play: Play, step: AskModel) -> Ask:

@@ -173,7 +173,7 @@ def test_the_button_says_what_a_yes_would_grant(
 @pytest.mark.parametrize("name", ["maxIterations", "maxTurns", "maxCalls", "maxTokens", "maxCost"])
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_what_a_yes_would_grant_is_what_the_run_grants(name: Any, limit: int) -> None:
-    meter = Meter(Budget.model_validate({name: 2}))
+    meter = Meter.of(Budget.model_validate({name: 2}))
     meter.iterations, meter.turns, meter.calls, meter.input_tokens, meter.cost = 3, 3, 3, 3, 3.0
     meter.budget = Budget.model_validate({name: limit})
     used = meter.view(datetime.now(UTC))[name]["used"]
@@ -182,7 +182,7 @@ def test_what_a_yes_would_grant_is_what_the_run_grants(name: Any, limit: int) ->
 
 
 def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended() -> None:
-    meter = Meter(Budget.model_validate({"maxSameTool": 2, "maxDuration": "30s", "maxDepth": 4}))
+    meter = Meter.of(Budget.model_validate({"maxSameTool": 2, "maxDuration": "30s", "maxDepth": 4}))
     meter.same_tool = ("pay", 3)
     told = {}
     for name in ("maxSameTool", "maxDuration", "maxDepth"):
@@ -195,7 +195,7 @@ def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended(
     assert budget_text.raised("maxDuration", "1m", None, "30s") == limit_of(
         meter.budget, "maxDuration"
     )
-    none = Meter(Budget.model_validate({"maxCalls": 0}))
+    none = Meter.of(Budget.model_validate({"maxCalls": 0}))
     none.extend("maxCalls")
     assert budget_text.raised("maxCalls", 0, 0, 0) == limit_of(none.budget, "maxCalls")
 

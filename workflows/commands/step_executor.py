@@ -292,7 +292,7 @@ class StepExecutor:
 
     async def _run_out(self, left: timedelta) -> None:
         await workflow.sleep(left, summary="The run's time at work is over then (maxDuration)")
-        self._work.state.meter.out_of_time = True
+        self._work.state.meter.run_out_of_time()
 
     @asynccontextmanager
     async def in_flight(self, size: int) -> AsyncIterator[None]:

@@ -18,10 +18,10 @@ class Limits:
     """The limits of one run. `finalizing` are the turns that were taken when the model was told to
     finish, once it was; `question` is what people are asked, while they are."""
 
-    def __init__(self, state: RunState, calls: CallLifecycle) -> None:
+    def __init__(self, state: RunState, calls: CallLifecycle, finalizing: int | None) -> None:
         self._state = state
         self._calls = calls
-        self.finalizing: int | None = None
+        self.finalizing = finalizing
         self.question: AskPeople | None = None
 
     def reached(self) -> BudgetName | None:

@@ -20,14 +20,13 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.schemas.agent import AgentSnapshot
+from holdfast.schemas.base import Lenient
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.continue_as_new import Continued, SpansSnapshot, WorkflowSnapshot
+from holdfast.schemas.internal.continue_as_new import Continued
 from holdfast.schemas.run import RunRequest
-from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.run import Run
-from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.log.spans import SpansProgress
+from holdfast.workflows.engine.run import Run, RunSnapshot
 
 # Far under what Temporal allows (51,200 events, 50 MB): one turn may add much to it.
 PRESSING_EVENTS = 20_000
@@ -53,6 +52,25 @@ _STUCK = (
     "the run's history is as long as Temporal allows, and what it keeps is too large to be taken"
     " along to a new one: start it anew where the worker has a `--store`"
 )
+
+
+class WorkflowSnapshot(Lenient):
+    """All that a run continues from, without the pages of its log.
+
+    The request lacks what the log holds of it; `notes` counts the notes on what was ignored;
+    `spans` is there where the run is traced. One version of the worker writes it, and a later one
+    may read it: a field, here or inside, is added with a default and never removed.
+    """
+
+    request: RunRequest
+    snapshot: AgentSnapshot
+    run: RunSnapshot
+    notes: int = 0
+    spans: SpansProgress | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field: what is at its default now is to be so after an update, too."""
+        return self.model_dump(mode="json", by_alias=True)
 
 
 @dataclass(frozen=True)
@@ -102,7 +120,7 @@ def carried_from(
     snapshot: AgentSnapshot,
     *,
     notes: int = 0,
-    spans: SpansSnapshot | None = None,
+    spans: SpansProgress | None = None,
 ) -> WorkflowSnapshot:
     """All that a run at rest takes along, besides the pages of its log: everything is in these."""
     run.state.log.seal_all()
@@ -115,24 +133,17 @@ def carried_from(
     return WorkflowSnapshot(
         request=request.model_copy(update=without),
         snapshot=snapshot,
-        run=run.carried(),
+        run=run.snapshot(),
         notes=notes,
         spans=spans,
     )
 
 
 def resumed(
-    carried: WorkflowSnapshot,
-    pages: Iterable[bytes],
-    mailbox: Mailbox,
-    desk: PendingApprovals,
-    clock: Callable[[], datetime],
+    snapshot: WorkflowSnapshot, pages: Iterable[bytes], clock: Callable[[], datetime]
 ) -> Run:
-    """The run that was left; what people said since then is in the mailbox and on the desk."""
-    request, agent, left = carried.request, carried.snapshot.agent, carried.run
-    limits = dict(agent.on_limit)
-    state = RunState.resumed(request, agent, left.kept, pages, desk, clock, limits)
-    return Run.resumed(left, state, request, agent, mailbox)
+    """The run of a snapshot; the mailbox and the pending approvals are those of the snapshot."""
+    return Run(snapshot.run, snapshot.request, snapshot.snapshot.agent, clock, pages)
 
 
 def is_crowded(log: Log, forgettable: int) -> bool:

@@ -236,7 +236,7 @@ class Delegates:
 
 def _share(call: ToolCall, turn: Turn, state: RunState, now: datetime) -> BudgetShare:
     if state.meter.budget.max_depth == 0:
-        state.meter.too_deep = True
+        state.meter.reach_depth()
         why = "the run's limit of delegates of delegates, maxDepth, is reached"
         raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {why}")
     try:

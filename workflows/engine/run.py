@@ -11,13 +11,16 @@
 Between two steps everything that is decided stands in the log.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Self
 
-from holdfast.schemas.agent import Agent, BudgetName
+from pydantic import Field, JsonValue
+
+from holdfast.schemas.agent import Agent, BudgetName, ToolChoice
+from holdfast.schemas.base import Lenient
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.continue_as_new import RunSnapshot
+from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEndEntry, TurnStartEntry
@@ -32,7 +35,11 @@ from holdfast.workflows.engine.call.outcome import Answered, Failed, Succeeded, 
 from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
-from holdfast.workflows.engine.conversation.summaries import CannotShorten, Summaries
+from holdfast.workflows.engine.conversation.summaries import (
+    CannotShorten,
+    Summaries,
+    SummariesProgress,
+)
 from holdfast.workflows.engine.execution.preparation import calls_of
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES
@@ -46,7 +53,7 @@ from holdfast.workflows.engine.model.answer import (
 )
 from holdfast.workflows.engine.model.tool_choice import ToolChoiceState
 from holdfast.workflows.engine.request_pages import RequestPages
-from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import MISSING
 from holdfast.workflows.engine.steps import AskModel, AwaitMessage, CarryOut, Step
 
@@ -54,35 +61,61 @@ from holdfast.workflows.engine.steps import AskModel, AwaitMessage, CarryOut, St
 MAX_SEEN_IDS = 1_024
 
 
+class RunSnapshot(Lenient):
+    """What a run between two turns is built from, when it begins or continues as new."""
+
+    kept: RunStateSnapshot
+    mailbox: Mailbox
+    summaries: SummariesProgress = Field(default_factory=SummariesProgress)
+    plan: list[StepSnapshot] = []
+    seen_ids: list[str] = []
+    choice: ToolChoice = "auto"
+    output: JsonValue = None
+    said: str | None = None
+    answered_up_to: int = 0
+    settled_after: int = 0
+    finalizing: int | None = None
+    unknown_told: bool = False
+    ending: Ended | None = None
+
+
 class Run(ExecutionBase):
     """One run: its log, and everything that is a function of it."""
 
     def __init__(
-        self, state: RunState, request: RunRequest, agent: Agent, mailbox: Mailbox
+        self,
+        snapshot: RunSnapshot,
+        request: RunRequest,
+        agent: Agent,
+        clock: Callable[[], datetime],
+        pages: Iterable[bytes] = (),
     ) -> None:
+        state = RunState.of(request, agent, snapshot.kept, clock, pages)
         super().__init__(state)
+        state.meter.set_actions(agent.on_limit)
         self.agent = agent
-        self.mailbox = mailbox
-        self.output: Any = None
-        self.answered_up_to = 0
-        self._choice = ToolChoiceState(state, agent, request.tool_choice or agent.tool_choice)
-        self._limits = Limits(state, self.calls)
+        self.mailbox = snapshot.mailbox
+        self.output: Any = snapshot.output
+        self.answered_up_to = snapshot.answered_up_to
+        self.planning.resume(snapshot.plan)
+        self._choice = ToolChoiceState(state, agent, snapshot.choice, snapshot.settled_after)
+        self._limits = Limits(state, self.calls, snapshot.finalizing)
         # The call that is all of the work, where the skill is an activity.
         self._whole: ToolCall | None = None
         self._conversation = initial_context.conversation(request)
-        self._seen_ids: dict[str, None] = {}
+        self._seen_ids = dict.fromkeys(snapshot.seen_ids)
         self._asking: AskModel | None = None
-        self._summaries = Summaries(state, agent.model.name)
+        self._summaries = Summaries(state, agent.model.name, snapshot.summaries)
         self.pages = RequestPages(
             agent, state, self.planning, self._choice, self._limits, self._summaries
         )
         # Whether a turn has been begun that the model has not answered.
         self._begun = False
-        self._said: str | None = None
+        self._said = snapshot.said
         # The answer that gave the output together with the calls that are carried out now.
         self._given: ParsedAnswer | None = None
-        self._unknown_told = False
-        self._ending: Ended | None = None
+        self._unknown_told = snapshot.unknown_told
+        self._ending = snapshot.ending
         self._turns_before = state.meter.turns
         # Whether it goes on under another history, and this is what it has left.
         self.gone_on = False
@@ -102,38 +135,20 @@ class Run(ExecutionBase):
         Raises:
             InvalidRequest: the request does not fit the agent.
         """
-        meter = Meter(agent.budget.within(request.budget), on_limit=dict(agent.on_limit))
-        run = cls(RunState.new(request, agent, meter, desk, clock), request, agent, mailbox)
+        meter = Meter.of(agent.budget.within(request.budget))
+        kept = RunStateSnapshot(meter=meter, desk=desk)
+        choice = request.tool_choice or agent.tool_choice
+        run = cls(RunSnapshot(kept=kept, mailbox=mailbox, choice=choice), request, agent, clock)
         initial_context.begin(request, agent, run.state)
         run._begin_whole(turn=0, calls=0)
         return run
 
-    @classmethod
-    def resumed(
-        cls,
-        carried: RunSnapshot,
-        state: RunState,
-        request: RunRequest,
-        agent: Agent,
-        mailbox: Mailbox,
-    ) -> Self:
-        """A run that goes on where another left it."""
-        run = cls(state, request, agent, mailbox)
-        run.planning.resume(carried.plan)
-        run._summaries.resume(carried.summaries)
-        run._seen_ids = dict.fromkeys(carried.seen_ids)
-        run._choice.wanted, run._choice.settled_after = carried.choice, carried.settled_after
-        run._limits.finalizing, run._ending = carried.finalizing, carried.ending
-        run.output, run._said = carried.output, carried.said
-        run.answered_up_to, run._unknown_told = carried.answered_up_to, carried.unknown_told
-        return run
-
-    def carried(self) -> RunSnapshot:
-        """All of it, to be carried on while it is `at_rest`."""
+    def snapshot(self) -> RunSnapshot:
+        """All of it, while it is `at_rest`."""
         return RunSnapshot(
-            kept=self.state.carried(),
-            mailbox=self.mailbox.carried(),
-            summaries=self._summaries.carried(),
+            kept=self.state.snapshot(),
+            mailbox=self.mailbox,
+            summaries=self._summaries.progress,
             plan=self.planning.carried(),
             seen_ids=list(self._seen_ids),
             choice=self._choice.wanted,
@@ -149,7 +164,7 @@ class Run(ExecutionBase):
     @property
     def forgettable(self) -> int:
         """The number of the entry up to which no model reads the log any more."""
-        return self._summaries.since
+        return self._summaries.progress.since
 
     def make_room(self) -> None:
         """Have what can be summarised, since not all of the log can be taken along."""
@@ -244,7 +259,7 @@ class Run(ExecutionBase):
         if self._whole is not None:
             self._conclude_whole(self._whole, turn.number)
             return
-        self.state.meter.iterations += 1
+        self.state.meter.count_iteration()
         if self._choice.choosing and self._take_up(turn):
             return
         self._turn_end()
@@ -269,7 +284,7 @@ class Run(ExecutionBase):
 
     def close(self) -> None:
         """No further message is waited for."""
-        self.mailbox.closed = True
+        self.mailbox.close()
 
     @property
     def agent_name(self) -> str:
@@ -404,7 +419,7 @@ class Run(ExecutionBase):
         if status == "completed" and self._hear(ending=True):
             self._ending, self._limits.finalizing = None, None
             if self._conversation is not None:
-                self.state.meter.iterations = 0
+                self.state.meter.reset_iterations()
             return self._go_on()
         if status == "completed" and self._idle:
             assert self._conversation is not None  # it is idle

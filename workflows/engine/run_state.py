@@ -5,17 +5,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
-from holdfast.schemas.agent import OnLimit, Rules
-from holdfast.schemas.base import json_size
-from holdfast.schemas.internal.continue_as_new import DescriptionSnapshot, RunStateSnapshot
+from holdfast.schemas.agent import Rules
+from holdfast.schemas.base import Lenient, json_size
+from holdfast.schemas.internal.continue_as_new import (
+    DescriptionSnapshot,
+    RedactionSnapshot,
+    ValueSnapshot,
+)
 from holdfast.schemas.log_entry import WriteEntry
 from holdfast.schemas.reference import Path
-from holdfast.schemas.run import AnyPrincipal, CallRequest, Principal, PrincipalToken, RunRequest
-from holdfast.schemas.tool import OutputMethod, Schema, Tool
+from holdfast.schemas.run import CallRequest, Principal, PrincipalToken, RunRequest
+from holdfast.schemas.tool import OutputMethod, Tool
 from holdfast.validation.validator import new_errors
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.log.log import Log
+from holdfast.workflows.engine.log.log import Log, LogSnapshot
 from holdfast.workflows.engine.skills import allowed
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data
 from holdfast.workflows.engine.state.redaction import Redaction, Redactions
@@ -23,10 +27,23 @@ from holdfast.workflows.engine.state.redaction import Redaction, Redactions
 # State and output of a run have to fit into its result: two megabytes, with all else in it.
 MAX_STATE_BYTES = 900_000
 
-# What data messages say of a kind and instance: a schema, and words.
-Description = tuple[Schema | bool | None, str | None]
 # What a step of a path takes in JSON besides its name, where there was nothing yet.
 _STEP_BYTES = 8
+
+
+class RunStateSnapshot(Lenient):
+    """What a run state is built from, when a run begins or continues as new."""
+
+    log: LogSnapshot = LogSnapshot()
+    meter: Meter
+    desk: PendingApprovals
+    data: list[ValueSnapshot] = []
+    veils: list[RedactionSnapshot] = []
+    described: list[DescriptionSnapshot] = []
+    started: dict[str, int] = {}
+    succeeded: list[str] = []
+    skill: str | None = None
+    reset: bool = False
 
 
 @dataclass
@@ -50,79 +67,50 @@ class RunState:
     succeeded: dict[str, None] = field(default_factory=dict)
     skill: str | None = None
     redactions: Redactions = field(default_factory=Redactions)
-    described: dict[Path, Description] = field(default_factory=dict)
+    described: dict[Path, DescriptionSnapshot] = field(default_factory=dict)
     ended_with: str | None = None
     reset: bool = False
     # The most that all of a kind can take.
     _sizes: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def new(
+    def of(
         cls,
         request: RunRequest | CallRequest,
         rules: Rules,
-        meter: Meter,
-        desk: PendingApprovals,
+        snapshot: RunStateSnapshot,
         clock: Callable[[], datetime],
+        pages: Iterable[bytes] = (),
     ) -> Self:
-        """What is kept of something that begins: an empty log, and no data."""
+        """The state that a snapshot holds, with the log in these pages."""
+        # Where a token names the principal, the token was checked before the run began.
+        assert not isinstance(request.principal, PrincipalToken)
         return cls(
             rules=rules,
-            principal=_known(request.principal),
+            principal=request.principal,
             asks_people=request.approvals == "ask",
             clock=clock,
-            log=Log(clock),
-            data=Data(),
-            meter=meter,
-            pending=desk,
+            log=Log.resumed(clock, snapshot.log, pages),
+            data=Data.resumed(snapshot.data),
+            meter=snapshot.meter,
+            pending=snapshot.desk,
+            started=dict(snapshot.started),
+            succeeded=dict.fromkeys(snapshot.succeeded),
+            skill=snapshot.skill,
+            reset=snapshot.reset,
+            redactions=Redactions.resumed(snapshot.veils),
+            described={Path(one.kind, (), one.instance): one for one in snapshot.described},
         )
 
-    @classmethod
-    def resumed(
-        cls,
-        request: RunRequest,
-        rules: Rules,
-        carried: RunStateSnapshot,
-        pages: Iterable[bytes],
-        desk: PendingApprovals,
-        clock: Callable[[], datetime],
-        on_limit: dict[str, OnLimit],
-    ) -> Self:
-        """What was carried here, with the log in these pages."""
-        return cls(
-            rules=rules,
-            principal=_known(request.principal),
-            asks_people=request.approvals == "ask",
-            clock=clock,
-            log=Log.resumed(clock, carried.log, pages),
-            data=Data.resumed(carried.data),
-            meter=Meter.resumed(carried.meter, on_limit),
-            pending=desk,
-            started=dict(carried.started),
-            succeeded=dict.fromkeys(carried.succeeded),
-            skill=carried.skill,
-            reset=carried.reset,
-            redactions=Redactions.resumed(carried.veils),
-            described={
-                Path(one.kind, (), one.instance): (one.schema_, one.description)
-                for one in carried.described
-            },
-        )
-
-    def carried(self) -> RunStateSnapshot:
-        """All of it, to be carried on while no turn is under way."""
+    def snapshot(self) -> RunStateSnapshot:
+        """All of it, while no turn is under way."""
         return RunStateSnapshot(
-            log=self.log.carried(),
-            meter=self.meter.carried(),
-            desk=self.pending.carried(),
-            data=self.data.carried(),
-            veils=self.redactions.carried(),
-            described=[
-                DescriptionSnapshot(
-                    kind=place.kind, instance=place.instance, schema_=schema, description=words
-                )
-                for place, (schema, words) in self.described.items()
-            ],
+            log=self.log.snapshot(),
+            meter=self.meter,
+            desk=self.pending,
+            data=self.data.snapshot(),
+            veils=self.redactions.snapshot(),
+            described=list(self.described.values()),
             started=self.started,
             succeeded=list(self.succeeded),
             skill=self.skill,
@@ -220,12 +208,6 @@ class RunState:
             raise CannotWrite(
                 f"{path}: the state{whose} would not fit its schema: {'; '.join(broken)}"
             )
-
-
-def _known(principal: AnyPrincipal | None) -> Principal | None:
-    """The principal: where a token said who it is, that was checked before the run began."""
-    assert not isinstance(principal, PrincipalToken)
-    return principal
 
 
 def _seeing(path: Path, data: Data) -> list[str | None]:

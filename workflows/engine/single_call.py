@@ -19,7 +19,7 @@ from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.tool_call import Turn
 from holdfast.workflows.engine.execution.preparation import calls_of
 from holdfast.workflows.engine.execution_base import ExecutionBase
-from holdfast.workflows.engine.run_state import RunState
+from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 from holdfast.workflows.engine.steps import CarryOut, Fail, Finish
 
 
@@ -33,8 +33,9 @@ class SingleCall(ExecutionBase):
         desk: PendingApprovals,
         clock: Callable[[], datetime],
     ) -> None:
+        snapshot = RunStateSnapshot(meter=Meter.of(Budget()), desk=desk)
         rules = Rules(name=tool.name, tools=[tool])
-        super().__init__(RunState.new(request, rules, Meter(Budget()), desk, clock))
+        super().__init__(RunState.of(request, rules, snapshot, clock))
         self.state.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
         [self._call] = calls_of(Solution(calls=[written]), 1, rules.tools, {})

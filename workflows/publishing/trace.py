@@ -30,7 +30,6 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import rfc3339
-    from holdfast.schemas.internal.continue_as_new import SpansSnapshot
     from holdfast.schemas.internal.tracing import (
         HEADER,
         Place,
@@ -41,7 +40,7 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from holdfast.workflows.engine.execution_base import ExecutionBase
-from holdfast.workflows.engine.log.spans import Spans, Subject
+from holdfast.workflows.engine.log.spans import Spans, SpansProgress, Subject
 from holdfast.workflows.engine.run import Run
 
 # They are put in a queue of the worker. With less time than it takes until the server is told that
@@ -65,7 +64,7 @@ class Trace:
         self._endpoint: str | None = None
         self._spans: Spans | None = None
 
-    def begin(self, work: ExecutionBase, facts: WorkerFacts, left: SpansSnapshot | None) -> None:
+    def begin(self, work: ExecutionBase, facts: WorkerFacts, left: SpansProgress | None) -> None:
         """The run has begun, or goes on as a new one."""
         self._wanted = facts.tracing
         if self._wanted is None:
@@ -79,11 +78,13 @@ class Trace:
             model=None if model is None else model.name,
             content=self._wanted.content,
         )
-        self._spans = Spans(subject, rfc3339(workflow.info().workflow_start_time), left)
+        began = rfc3339(workflow.info().workflow_start_time)
+        self._spans = Spans(subject, left or SpansProgress(began=began))
 
-    def carried(self) -> SpansSnapshot | None:
-        """What the next run of the chain is to know."""
-        return None if self._spans is None else self._spans.carried()
+    @property
+    def progress(self) -> SpansProgress | None:
+        """What the next run of the chain goes on from."""
+        return None if self._spans is None else self._spans.progress
 
     def ended(self, call_id: str) -> None:
         """A call has ended just now."""

@@ -5,11 +5,10 @@ ruling: a decision counts once.
 """
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
-from holdfast.schemas.base import json_size
+from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.decision import Decided, Decision, Receipt
-from holdfast.schemas.internal.continue_as_new import PendingApprovalsSnapshot
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from holdfast.schemas.phrases import quoted, some
 from holdfast.workflows.engine.approvals.question import DecisionRejected, Expired, Question
@@ -23,34 +22,21 @@ SHOWN_BYTES = 700_000
 MAX_CALLS_NAMED = 10
 
 
-class PendingApprovals:
-    """The questions of one run, and the decisions that came before theirs."""
+class PendingApprovals(Lenient, frozen=False):
+    """The questions of one run, and the decisions that came before theirs.
 
-    def __init__(self) -> None:
-        self._open: dict[str, Question] = {}
-        self._early: list[Decision] = []
-        self._closed: dict[str, str] = {}
-        self._remembered: dict[str, None] = {}
-        # What each token was used for.
-        self._tokens: dict[str, str] = {}
-        # Early decisions whose token is still to be checked.
-        self._unchecked: list[Decision] = []
+    As JSON, it is its own snapshot while no question is open. `early` are decisions without a
+    question yet, `closed` the outcomes by call, `remembered` the tools that people approved for
+    the rest of the run, `tokens` what each token was used for.
+    """
 
-    @classmethod
-    def resumed(cls, carried: PendingApprovalsSnapshot) -> Self:
-        """The desk that was carried here."""
-        desk = cls()
-        desk._early, desk._closed = list(carried.early), dict(carried.closed)
-        desk._remembered = dict.fromkeys(carried.remembered)
-        desk._tokens = dict(carried.tokens)
-        return desk
-
-    def carried(self) -> PendingApprovalsSnapshot:
-        """The desk, to be carried on while nothing is asked."""
-        remembered = list(self._remembered)
-        return PendingApprovalsSnapshot(
-            early=self._early, closed=self._closed, remembered=remembered, tokens=self._tokens
-        )
+    early: list[Decision] = []
+    closed: dict[str, str] = {}
+    remembered: list[str] = []
+    tokens: dict[str, str] = {}
+    _open: dict[str, Question] = {}
+    # Early decisions whose token is still to be checked.
+    _unchecked: list[Decision] = []
 
     def open(self) -> list[Question]:
         """The questions without a ruling, in the order in which they were asked."""
@@ -70,19 +56,19 @@ class PendingApprovals:
     @property
     def has_ruled(self) -> bool:
         """Whether a question of the run has had its ruling."""
-        return bool(self._closed)
+        return bool(self.closed)
 
     def remembers(self, tool: str) -> bool:
         """Whether a person approved every further call of the tool."""
-        return tool in self._remembered
+        return tool in self.remembered
 
     def ask(self, question: Question) -> list[Decision]:
         """Put a question; the decisions that are there for it already are handed back, but for
         those whose token is to be checked first."""
         self._open[question.call_id] = question
-        self._closed.pop(question.call_id, None)
-        early = [decision for decision in self._early if decision.call_id == question.call_id]
-        self._early = [decision for decision in self._early if decision.call_id != question.call_id]
+        self.closed.pop(question.call_id, None)
+        early = [decision for decision in self.early if decision.call_id == question.call_id]
+        self.early = [decision for decision in self.early if decision.call_id != question.call_id]
         self._unchecked += [decision for decision in early if decision.token is not None]
         return [decision for decision in early if decision.token is None]
 
@@ -94,15 +80,15 @@ class PendingApprovals:
 
     def keep(self, decision: Decision) -> bool:
         """Keep a decision whose question has not been asked yet, if it can still come."""
-        known = decision.call_id in self._open or decision.call_id in self._closed
-        if known or len(self._early) >= MAX_EARLY_DECISIONS:
+        known = decision.call_id in self._open or decision.call_id in self.closed
+        if known or len(self.early) >= MAX_EARLY_DECISIONS:
             return False
-        self._early.append(decision)
+        self.early.append(decision)
         return True
 
     def unasked(self) -> str:
         """The calls that decisions were kept for and that have not been asked about, in words."""
-        calls = dict.fromkeys(quoted(decision.call_id) for decision in self._early)
+        calls = dict.fromkeys(quoted(decision.call_id) for decision in self.early)
         return some(calls, MAX_CALLS_NAMED)
 
     def check(self, decision: Decision) -> tuple[Question, Decision]:
@@ -115,8 +101,8 @@ class PendingApprovals:
         if question is not None:
             self._check_use(decision)
             return question, question.check(decision)
-        if decision.call_id in self._closed:
-            said = self._closed[decision.call_id]
+        if decision.call_id in self.closed:
+            said = self.closed[decision.call_id]
             raise DecisionRejected(
                 ALREADY_DECIDED, f"call {decision.call_id} is decided already: {said}"
             )
@@ -134,9 +120,9 @@ class PendingApprovals:
         question, meant = self.check(decision)
         decided = question.count(meant, now)
         if isinstance(decision, SignedDecision):
-            self._tokens[decision.claims.id] = decision.use
-            if len(self._tokens) > MAX_CLOSED_QUESTIONS:
-                del self._tokens[next(iter(self._tokens))]
+            self.tokens[decision.claims.id] = decision.use
+            if len(self.tokens) > MAX_CLOSED_QUESTIONS:
+                del self.tokens[next(iter(self.tokens))]
         if question.ruling is not None:
             self._close(question, f"{decided.decision}{f' by {decided.by}' if decided.by else ''}")
         receipt = Receipt(
@@ -161,18 +147,18 @@ class PendingApprovals:
         whoever signed it may have changed their mind about."""
         if not isinstance(decision, SignedDecision):
             return
-        use = self._tokens.get(decision.claims.id)
+        use = self.tokens.get(decision.claims.id)
         if use is not None:
             code = ALREADY_DECIDED if use == decision.use else INVALID_DECISION
             raise DecisionRejected(code, f"the token was used already: {use}")
 
     def _close(self, question: Question, said: str) -> None:
         self._open.pop(question.call_id, None)
-        self._closed[question.call_id] = said
-        if len(self._closed) > MAX_CLOSED_QUESTIONS:
-            del self._closed[next(iter(self._closed))]
+        self.closed[question.call_id] = said
+        if len(self.closed) > MAX_CLOSED_QUESTIONS:
+            del self.closed[next(iter(self.closed))]
         if question.remembered and question.kind == "call":
-            self._remembered[question.tool] = None
+            self.remembered = list(dict.fromkeys([*self.remembered, question.tool]))
 
 
 def _cut(waiting: dict[str, Any], room: int) -> dict[str, Any]:

@@ -8,13 +8,15 @@ Turns are requests to the model, by number. Requests that are no turns of the ru
 one call or are a delegate's, are counted beside them: a limit is one of all requests.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
 
+from pydantic import Field
+
 from holdfast.schemas.agent import ON_LIMIT_DEFAULTS, Budget, BudgetName, OnLimit
-from holdfast.schemas.base import format_duration
-from holdfast.schemas.internal.continue_as_new import MeterSnapshot
+from holdfast.schemas.base import Lenient, format_duration
 from holdfast.schemas.internal.solution import Usage
 
 
@@ -29,22 +31,15 @@ class BudgetShare:
     duration: timedelta | None = None
 
 
-# What is counted, besides time.
-_CARRIED = (
-    *("iterations", "turns", "besides", "calls", "input_tokens", "output_tokens", "cached_tokens"),
-    *("cost", "tokens_unknown", "cost_unknown", "same_tool", "out_of_time", "too_deep"),
-)
+class Meter(Lenient, frozen=False):
+    """What a run has used so far, of which budget; as JSON, its snapshot while nothing is at work.
 
-
-@dataclass
-class Meter:
-    """What a run has used so far.
-
-    `held` is what others than the run itself may use meanwhile, by the call that they answer.
+    `granted` is the budget before any extension. `held` is what others than the run itself may use
+    meanwhile, by the call that they answer.
     """
 
     budget: Budget
-    on_limit: dict[str, OnLimit] = field(default_factory=dict)
+    granted: Budget
     iterations: int = 0
     turns: int = 0
     besides: int = 0
@@ -58,27 +53,20 @@ class Meter:
     same_tool: tuple[str, int] = ("", 0)
     out_of_time: bool = False
     too_deep: bool = False
-    held: dict[str, BudgetShare] = field(default_factory=dict)
-    _worked: timedelta = timedelta()
+    worked: timedelta = timedelta()
+    on_limit: dict[str, OnLimit] = Field(default={}, exclude=True)
+    held: dict[str, BudgetShare] = Field(default={}, exclude=True)
     _since: datetime | None = None
     _at_work: int = 0
-    _granted: Budget = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._granted = self.budget
 
     @classmethod
-    def resumed(cls, carried: MeterSnapshot, on_limit: dict[str, OnLimit]) -> Self:
-        """The meter that was carried here."""
-        used = {name: getattr(carried, name) for name in _CARRIED}
-        meter = cls(carried.budget, on_limit, **used)
-        meter._granted, meter._worked = carried.granted, carried.worked
-        return meter
+    def of(cls, budget: Budget) -> Self:
+        """A meter of which nothing is used."""
+        return cls(budget=budget, granted=budget)
 
-    def carried(self) -> MeterSnapshot:
-        """The meter, to be carried on while nothing is at work."""
-        used = {name: getattr(self, name) for name in _CARRIED}
-        return MeterSnapshot(budget=self.budget, granted=self._granted, worked=self._worked, **used)
+    def set_actions(self, on_limit: Mapping[str, OnLimit]) -> None:
+        """Set what reaching each limit leads to."""
+        self.on_limit = dict(on_limit)
 
     def action(self, name: BudgetName) -> OnLimit:
         """What reaching a limit leads to."""
@@ -94,7 +82,7 @@ class Meter:
         """It is no longer; when nothing is, the clock stands."""
         self._at_work -= 1
         if self._at_work == 0 and self._since is not None:
-            self._worked += now - self._since
+            self.worked += now - self._since
             self._since = None
 
     @property
@@ -102,15 +90,31 @@ class Meter:
         """Whether something is at work."""
         return self._at_work > 0
 
-    def worked(self, now: datetime) -> timedelta:
+    def time_at_work(self, now: datetime) -> timedelta:
         """Time at work so far."""
-        return self._worked + (now - self._since if self._since is not None else timedelta())
+        return self.worked + (now - self._since if self._since is not None else timedelta())
 
     def remaining(self, now: datetime) -> timedelta | None:
         """Time at work that is left; None where it has no bound, or is over already."""
         if self.budget.max_duration is None or self.out_of_time:
             return None
-        return max(self.budget.max_duration - self.worked(now), timedelta(seconds=1))
+        return max(self.budget.max_duration - self.time_at_work(now), timedelta(seconds=1))
+
+    def run_out_of_time(self) -> None:
+        """Take in that the time at work is used up."""
+        self.out_of_time = True
+
+    def reach_depth(self) -> None:
+        """Take in that a delegate was refused for being too deep."""
+        self.too_deep = True
+
+    def count_iteration(self) -> None:
+        """Count a round of calls."""
+        self.iterations += 1
+
+    def reset_iterations(self) -> None:
+        """Count rounds of calls from zero, for the next message of a conversation."""
+        self.iterations = 0
 
     @property
     def requests(self) -> int:
@@ -182,7 +186,7 @@ class Meter:
             return
         attribute = _attribute(name)
         limit = getattr(self.budget, attribute)
-        again = getattr(self._granted, attribute) or 1
+        again = getattr(self.granted, attribute) or 1
         more = max(limit, self.used().get(name, limit)) + again
         self.budget = self.budget.model_copy(update={attribute: more})
 
@@ -214,7 +218,7 @@ class Meter:
     def view(self, now: datetime) -> dict[str, Any]:
         """Used and granted, by budget, as `status` shows them."""
         used: dict[BudgetName, Any] = self.used()
-        used["maxDuration"] = format_duration(self.worked(now))
+        used["maxDuration"] = format_duration(self.time_at_work(now))
         if self.tokens_unknown:
             used["maxTokens"] = None
         if self.cost_unknown:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
+from holdfast.schemas.internal.continue_as_new import DescriptionSnapshot
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage, DataPart, Message, Part
 from holdfast.schemas.reference import Path
@@ -105,9 +106,14 @@ class Telling:
             state.hold(place.kind, part.data)
         else:
             state.write([place], part.data, "merge", veil=self._veil)
-        schema, description = state.described.get(place, (None, None))
         self._taken.add(place)
-        state.described[place] = part.schema_ or schema, part.description or description
+        old = state.described.get(place)
+        state.described[place] = DescriptionSnapshot(
+            kind=place.kind,
+            instance=place.instance,
+            schema_=part.schema_ or (old.schema_ if old else None),
+            description=part.description or (old.description if old else None),
+        )
 
     def _is_strangers(self, place: Path) -> bool:
         """Whether what comes from outside can stand at a place: it replaces nobody else's words."""
@@ -120,12 +126,12 @@ class Telling:
         data = self._state.redactions.shown(self._state.data.own(place.kind, place.instance), place)
         if is_deeper(data, MAX_JSON_DEPTH):
             data = hidden(data, place)
-        schema, description = self._state.described[place]
+        described = self._state.described[place]
         return DataPart(
             kind=place.kind,
             data=data,
-            schema_=schema,
-            description=description,
+            schema_=described.schema_,
+            description=described.description,
             instance=place.instance,
         )
 

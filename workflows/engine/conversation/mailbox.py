@@ -8,9 +8,7 @@ What comes again under its id is the same message. Temporal sees to that within 
 last ids go along to the next.
 """
 
-from typing import Self
-
-from holdfast.schemas.internal.continue_as_new import MailboxSnapshot
+from holdfast.schemas.base import Lenient
 from holdfast.schemas.message import Delivered
 
 # Who has not been answered sends again soon, and the ids are carried.
@@ -18,65 +16,51 @@ MAX_KNOWN = 64
 MAX_KNOWN_CHARACTERS = 200
 
 
-class Mailbox:
-    """The messages that a run has not heard yet; each has a number, from 1.
+class Mailbox(Lenient, frozen=False):
+    """The messages that a run has not read yet, and, as JSON, their snapshot.
 
-    `heard` is the number up to which all of them are heard.
+    `line` holds each with its number, from 1, in order of arrival; `received` is the newest number,
+    `heard` the number up to which all are read. `closed`: the run waits for no further message.
+    `known` are the numbers of messages by the id of the update that sent them.
     """
 
-    def __init__(self) -> None:
-        self._line: list[tuple[int, Delivered]] = []
-        self._received = 0
-        self._known: dict[str, int] = {}
-        self.heard = 0
-        self.closed = False
-
-    @classmethod
-    def resumed(cls, carried: MailboxSnapshot) -> Self:
-        """The mailbox that was carried here."""
-        mailbox = cls()
-        mailbox._line, mailbox._received = list(carried.line), carried.received
-        mailbox.heard, mailbox.closed = carried.heard, carried.closed
-        mailbox._known = dict(carried.known)
-        return mailbox
-
-    def carried(self) -> MailboxSnapshot:
-        """The mailbox, to be carried on."""
-        return MailboxSnapshot(
-            line=self._line,
-            received=self._received,
-            heard=self.heard,
-            closed=self.closed,
-            known=self._known,
-        )
+    line: list[tuple[int, Delivered]] = []
+    received: int = 0
+    heard: int = 0
+    closed: bool = False
+    known: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self.line)
 
     def put(self, message: Delivered, id: str | None = None) -> int:
         """Put a message in line, unless it stands or stood there under its id; its number."""
-        if id in self._known:
-            return self._known[id]
-        self._received += 1
-        self._line.append((self._received, message))
+        if id in self.known:
+            return self.known[id]
+        self.received += 1
+        self.line.append((self.received, message))
         if id is not None and len(id) <= MAX_KNOWN_CHARACTERS:
-            self._known[id] = self._received
-            for oldest in list(self._known)[:-MAX_KNOWN]:
-                del self._known[oldest]
-        return self._received
+            self.known[id] = self.received
+            for oldest in list(self.known)[:-MAX_KNOWN]:
+                del self.known[oldest]
+        return self.received
+
+    def close(self) -> None:
+        """Wait for no further message."""
+        self.closed = True
 
     def knows(self, id: str) -> bool:
         """Whether a message stands or stood in line under this id."""
-        return id in self._known
+        return id in self.known
 
     @property
     def steers(self) -> bool:
         """Whether somebody has said something that is to be heard before the next request."""
-        return any(message.delivery == "steer" for _, message in self._line)
+        return any(message.delivery == "steer" for _, message in self.line)
 
     def take(self, *, ending: bool) -> list[Delivered]:
         """The messages to be heard now: those to steer, and all where the run would end."""
-        due = [message for _, message in self._line if ending or message.delivery == "steer"]
-        self._line = [] if ending else [item for item in self._line if item[1].delivery != "steer"]
-        self.heard = self._line[0][0] - 1 if self._line else self._received
+        due = [message for _, message in self.line if ending or message.delivery == "steer"]
+        self.line = [] if ending else [item for item in self.line if item[1].delivery != "steer"]
+        self.heard = self.line[0][0] - 1 if self.line else self.received
         return due

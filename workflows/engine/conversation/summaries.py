@@ -21,8 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.schemas.base import json_size
-from holdfast.schemas.internal.continue_as_new import SummariesSnapshot
+from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.log_entry import SummaryEntry
@@ -59,24 +58,29 @@ class Piece:
     size_bytes: int
 
 
-class Summaries:
-    """The summaries of one run.
+class SummariesProgress(Lenient, frozen=False):
+    """What the next summary goes on from.
 
-    The model reads the newest one, and what stands after entry `since`; `origin` is the digest of
-    all before.
+    The model reads the newest summary, and the entries after number `since`; `origin` is the digest
+    of all before. `task` is the task as it was given, once a summary had to repeat it. The last
+    request took `tokens` of the model's `window` with its answer: all up to entry `counted`.
     """
 
-    def __init__(self, state: RunState, model: str) -> None:
+    since: int = 0
+    origin: str = ""
+    task: str | None = None
+    window: int | None = None
+    tokens: int = 0
+    counted: int = 0
+
+
+class Summaries:
+    """The summaries of one run."""
+
+    def __init__(self, state: RunState, model: str, progress: SummariesProgress) -> None:
         self._state = state
         self._model = model
-        self.since = 0
-        self.origin = ""
-        self._window: int | None = None
-        # What the last request took, with its answer: all up to entry number `_counted`.
-        self._tokens = 0
-        self._counted = 0
-        # The task as it was given, once a summary had to repeat it.
-        self._task: str | None = None
+        self.progress = progress
         # Since the last answer: whether the turn was too long, whether there is no more to do about
         # it, the requests for summaries, the part of the last one, and the most of a further one.
         self._too_long = False
@@ -87,23 +91,6 @@ class Summaries:
         self._part: list[Piece] = []
         self._most_bytes: int | None = None
 
-    def resume(self, carried: SummariesSnapshot) -> None:
-        """Go on with what was carried here."""
-        self.since, self.origin = carried.since, carried.origin
-        self._window, self._task = carried.window, carried.task
-        self._tokens, self._counted = carried.tokens, carried.counted
-
-    def carried(self) -> SummariesSnapshot:
-        """All of it, to be carried on between two turns."""
-        return SummariesSnapshot(
-            since=self.since,
-            origin=self.origin,
-            window=self._window,
-            tokens=self._tokens,
-            counted=self._counted,
-            task=self._task,
-        )
-
     @property
     def under_way(self) -> bool:
         """Whether a turn is to come for which summaries were asked for."""
@@ -113,7 +100,11 @@ class Summaries:
         """The request of a turn: all that stands in the log, the older part by its summary."""
         log = self._state.log
         return ConversationPointer(
-            turn=turn, entries=len(log), digest=log.digest, since=self.since, origin=self.origin
+            turn=turn,
+            entries=len(log),
+            digest=log.digest,
+            since=self.progress.since,
+            origin=self.progress.origin,
         )
 
     def due(self, turn: int) -> ConversationPointer | None:
@@ -138,25 +129,25 @@ class Summaries:
     def ask(self, ask: Ask) -> Ask:
         """How the model is asked for a summary: as for a turn, so that its provider's cache holds;
         but for a text, whatever form an answer has else."""
-        tail = summary_prompt.request(self._window)
+        tail = summary_prompt.request(self.progress.window)
         return ask.model_copy(update={"tool_choice": "none", "output": None, "tail": tail})
 
     def answered(self, solution: Solution) -> None:
         """Take in that the model has answered a turn; its answer stands in the log."""
-        self._window = solution.window or self._window
-        self._tokens = self._taken(solution.usage)
-        self._counted = len(self._state.log)
+        self.progress.window = solution.window or self.progress.window
+        self.progress.tokens = self._taken(solution.usage)
+        self.progress.counted = len(self._state.log)
         self._too_long = self._settled = self._crowded = False
         self._requests, self._most_bytes = 0, None
 
     def refused(self, solution: Solution) -> None:
         """Take in that a turn's request was too long."""
-        self._window = solution.window or self._window
+        self.progress.window = solution.window or self.progress.window
         self._too_long, self._settled = True, False
 
     def made(self, solution: Solution) -> None:
         """Take in the answer to the request for a summary."""
-        self._window = solution.window or self._window
+        self.progress.window = solution.window or self.progress.window
         self._requests += 1
         text = solution.text.strip()
         if text and not solution.too_long:
@@ -172,48 +163,48 @@ class Summaries:
         self._crowded = True
 
     def _all_but_the_last(self) -> list[Piece]:
-        found = list(pieces(self._state.log, self.since))
+        found = list(pieces(self._state.log, self.progress.since))
         return self._oldest(found[:-1], _size(found)) if self._hindrance() is None else []
 
     def _replace(self, upto: int, text: str) -> None:
         log = self._state.log
-        if self._task is None:
-            self._task = summary_prompt.task(log)
+        if self.progress.task is None:
+            self.progress.task = summary_prompt.task(log)
         told = summary_prompt.summary(
-            text, self._task, self._window, calls=bool(self._state.tools())
+            text, self.progress.task, self.progress.window, calls=bool(self._state.tools())
         )
-        self.since, self.origin = upto, log.digest_at(upto)
-        self._tokens, self._counted = len(told.encode()) // BYTES_PER_TOKEN, upto
+        self.progress.since, self.progress.origin = upto, log.digest_at(upto)
+        self.progress.tokens, self.progress.counted = len(told.encode()) // BYTES_PER_TOKEN, upto
         log.append(SummaryEntry(upto=upto, text=told))
         self._too_long, self._settled = False, True
 
     def _taken(self, usage: Usage) -> int:
         if usage.input_tokens is not None and usage.output_tokens is not None:
             return usage.input_tokens + usage.output_tokens
-        return self._tokens + self._new_tokens()
+        return self.progress.tokens + self._new_tokens()
 
     def _new_tokens(self) -> int:
         """What was said since the last answer, in tokens."""
-        records = self._state.log.since(self._counted)
+        records = self._state.log.since(self.progress.counted)
         return sum(_bytes_of(record) for record in records) // BYTES_PER_TOKEN
 
     def _is_full(self) -> bool:
-        if self._window is None:
+        if self.progress.window is None:
             return False
-        return self._tokens + self._new_tokens() >= self._window * FULL
+        return self.progress.tokens + self._new_tokens() >= self.progress.window * FULL
 
     def _wanted(self) -> list[Piece]:
         """What a summary is to replace before the window is full: nothing, where that is little,
         or another request is more than the budget allows."""
-        assert self._window is not None  # it is full
-        found = list(pieces(self._state.log, self.since))
+        assert self.progress.window is not None  # it is full
+        found = list(pieces(self._state.log, self.progress.since))
         part = self._oldest(found[:-1], _size(found) * _NEWER)
-        is_little = _size(part) < self._window * BYTES_PER_TOKEN * WORTH_IT
+        is_little = _size(part) < self.progress.window * BYTES_PER_TOKEN * WORTH_IT
         return [] if is_little or self._hindrance() is not None else part
 
     def _needed(self) -> list[Piece]:
         """What a summary is to replace so that the turn can be asked for."""
-        found = list(pieces(self._state.log, self.since))
+        found = list(pieces(self._state.log, self.progress.since))
         if self._settled or not found:
             raise self._failure("and what came last is too long by itself")
         if self._requests >= MAX_REQUESTS_PER_TURN:
@@ -227,8 +218,8 @@ class Summaries:
     def _oldest(self, found: list[Piece], most_bytes: float, least_bytes: float = 1) -> list[Piece]:
         """The oldest pieces, as many as have room; but as much as is worth it, where nothing says
         that it is too much, and one at the least."""
-        if self._window is not None:
-            most_bytes = min(most_bytes, self._window * FULL * BYTES_PER_TOKEN)
+        if self.progress.window is not None:
+            most_bytes = min(most_bytes, self.progress.window * FULL * BYTES_PER_TOKEN)
             least_bytes = min(most_bytes, least_bytes)
         if self._most_bytes is not None:
             most_bytes, least_bytes = min(most_bytes, self._most_bytes), 1
@@ -248,7 +239,7 @@ class Summaries:
         return None
 
     def _failure(self, why: str, mend: str = _MEND) -> CannotShorten:
-        window = "" if self._window is None else f" of {self._window} tokens"
+        window = "" if self.progress.window is None else f" of {self.progress.window} tokens"
         return CannotShorten(
             f"the conversation is longer than the window{window} of the model `{self._model}`,"
             f" {why}; {mend}"

@@ -13,7 +13,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from holdfast.schemas.internal.continue_as_new import CompressedPageIndex
+from pydantic import Field
+
+from holdfast.schemas.base import Lenient
 from holdfast.schemas.log_entry import EVENTS
 
 # Before they are compressed: enough for a page to be worth its while, little enough to be read.
@@ -22,22 +24,31 @@ PAGE_BYTES = 256_000
 Record = dict[str, Any]
 
 
-class CompressedPages:
-    """One page: `index` says where it stands, `data` holds its entries."""
+class CompressedPage(Lenient):
+    """One page; as JSON, its index without its `data`.
 
-    def __init__(self, index: CompressedPageIndex, data: bytes) -> None:
-        self.index = index
-        self.data = data
+    The index holds the number of its first entry and event, how many of each it has, the digest of
+    all entries before it, when its last entry was written, and its size before compression.
+    """
+
+    first: int
+    entries: int
+    first_event: int
+    events: int
+    origin: str
+    at: str
+    size_bytes: int = 0
+    data: bytes = Field(default=b"", exclude=True)
 
     @property
     def last(self) -> int:
         """The number of its last entry."""
-        return self.index.first + self.index.entries - 1
+        return self.first + self.entries - 1
 
     @property
     def last_event(self) -> int:
         """The number of its last event; of a page without any, of the last one before it."""
-        return self.index.first_event + self.index.events - 1
+        return self.first_event + self.events - 1
 
     @property
     def left_out(self) -> bool:
@@ -47,26 +58,26 @@ class CompressedPages:
     def records(self) -> list[Record]:
         """Its entries."""
         if self.left_out:
-            return [self._blank(self.index.first + n) for n in range(self.index.entries)]
+            return [self._blank(self.first + n) for n in range(self.entries)]
         records: list[Record] = json.loads(zlib.decompress(self.data))
         return records
 
-    def events(self) -> list[Record]:
+    def event_records(self) -> list[Record]:
         """Its events, under their own numbers."""
-        first = self.index.first_event
+        first = self.first_event
         if self.left_out:
-            return [self._blank(first + n) for n in range(self.index.events)]
+            return [self._blank(first + n) for n in range(self.events)]
         return numbered(events_in(self.records()), first)
 
     def _blank(self, number: int) -> Record:
-        return {"n": number, "at": self.index.at, "type": "left_out"}
+        return {"n": number, "at": self.at, "type": "left_out"}
 
 
-def seal(records: Sequence[Record], first_event: int, origin: str) -> CompressedPages:
+def seal(records: Sequence[Record], first_event: int, origin: str) -> CompressedPage:
     """A page of these entries; `origin` is the digest of all that stand before it."""
     text = json.dumps(records, separators=(",", ":"), ensure_ascii=False)
     data = text.encode("utf-8", "surrogatepass")
-    index = CompressedPageIndex(
+    return CompressedPage(
         first=records[0]["n"],
         entries=len(records),
         first_event=first_event,
@@ -74,8 +85,8 @@ def seal(records: Sequence[Record], first_event: int, origin: str) -> Compressed
         origin=origin,
         at=records[-1]["at"],
         size_bytes=len(data),
+        data=zlib.compress(data),
     )
-    return CompressedPages(index, zlib.compress(data))
 
 
 def events_in(records: Iterable[Record]) -> Iterator[Record]:

@@ -17,13 +17,12 @@ from datetime import datetime
 from itertools import islice
 from typing import Self
 
-from holdfast.schemas.base import json_size, link, rfc3339, sha256
-from holdfast.schemas.internal.continue_as_new import LogSnapshot
+from holdfast.schemas.base import Lenient, json_size, link, rfc3339, sha256
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.log_entry import SHOWN_TO_MODELS, Entry, digested
 from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES as SEALED_BYTES
 from holdfast.workflows.engine.log.compressed_pages import (
-    CompressedPages,
+    CompressedPage,
     Record,
     events_in,
     numbered,
@@ -38,12 +37,19 @@ PIECE_CHARACTERS = 175_000
 SMALL_BYTES = SEALED_BYTES // 2
 
 
+class LogSnapshot(Lenient):
+    """A log all of whose entries are sealed, without the data of its pages."""
+
+    pages: list[CompressedPage] = []
+    digest: str = ""
+
+
 class Log:
     """The append-only context of one run."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
-        self._sealed: list[CompressedPages] = []
+        self._sealed: list[CompressedPage] = []
         self._tail: list[Record] = []
         self._tail_digests: list[str] = []
         self._tail_bytes = 0
@@ -53,25 +59,26 @@ class Log:
 
     @classmethod
     def resumed(
-        cls, clock: Callable[[], datetime], carried: LogSnapshot, pages: Iterable[bytes]
+        cls, clock: Callable[[], datetime], snapshot: LogSnapshot, pages: Iterable[bytes]
     ) -> Self:
-        """The log that was carried here in these pages."""
+        """The log of a snapshot, with the data of its pages."""
         log = cls(clock)
         log._sealed = [
-            CompressedPages(index, data) for index, data in zip(carried.pages, pages, strict=True)
+            page.model_copy(update={"data": data})
+            for page, data in zip(snapshot.pages, pages, strict=True)
         ]
-        log.digest = log._origin = carried.digest
+        log.digest = log._origin = snapshot.digest
         return log
 
-    def carried(self) -> LogSnapshot:
-        """Where what stands in the pages belongs; call `seal` first."""
-        return LogSnapshot(pages=[page.index for page in self._sealed], digest=self.digest)
+    def snapshot(self) -> LogSnapshot:
+        """The log without the data of its pages; call `seal_all` first."""
+        return LogSnapshot(pages=self._sealed, digest=self.digest)
 
     def __len__(self) -> int:
         return self._before + len(self._tail)
 
     @property
-    def pages(self) -> list[CompressedPages]:
+    def pages(self) -> list[CompressedPage]:
         """The pages that are sealed, the oldest first."""
         return list(self._sealed)
 
@@ -106,9 +113,9 @@ class Log:
         """Put all that is at hand into pages. A last one that is small is made anew with it: many
         little pages would be many things to keep."""
         last = self._sealed[-1] if self._tail and self._sealed else None
-        if last is not None and not last.left_out and last.index.size_bytes < SMALL_BYTES:
+        if last is not None and not last.left_out and last.size_bytes < SMALL_BYTES:
             self._sealed.pop()
-            self._tail, self._origin = [*last.records(), *self._tail], last.index.origin
+            self._tail, self._origin = [*last.records(), *self._tail], last.origin
         self.seal()
 
     def digest_at(self, n: int) -> str:
@@ -117,7 +124,7 @@ class Log:
             digest, digests = self._origin, self._tail_digests[: n - self._before]
         else:
             page = next(page for page in self._sealed if page.last > n)
-            digest = page.index.origin
+            digest = page.origin
             digests = [_digest(one) for one in page.records() if one["n"] <= n]
         for each in digests:
             digest = link(digest, each)
@@ -174,7 +181,7 @@ class Log:
     def _events(self, after: int) -> Iterator[Record]:
         for page in self._sealed:
             if page.last_event > after:
-                yield from (event for event in page.events() if event["n"] > after)
+                yield from (event for event in page.event_records() if event["n"] > after)
         first = self._sealed[-1].last_event + 1 if self._sealed else 1
         yield from (event for event in numbered(events_in(self._tail), first) if event["n"] > after)
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from holdfast.schemas.base import Lenient
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.continue_as_new import SpansSnapshot
 from holdfast.schemas.internal.tracing import SpanRecord, TraceOrigin
 from holdfast.schemas.names import CALL_WORKFLOW
 from holdfast.schemas.run import Spent
@@ -44,6 +44,15 @@ class Subject:
     content: bool = False
 
 
+class SpansProgress(Lenient, frozen=False):
+    """How far a log is reported as spans: up to entry `upto`; when the run `began`, and what it was
+    `asked`, where content is reported."""
+
+    upto: int = 0
+    began: str = ""
+    asked: list[JsonValue] = []
+
+
 class Wait:
     """A question that people have not decided on yet: how it was asked, and what they said."""
 
@@ -55,11 +64,9 @@ class Wait:
 class Spans:
     """The spans of one run, as its log grows."""
 
-    def __init__(self, subject: Subject, began: str, left: SpansSnapshot | None = None) -> None:
-        left = left or SpansSnapshot(began=began)
+    def __init__(self, subject: Subject, progress: SpansProgress) -> None:
         self._subject = subject
-        self._began, self._read = left.began, left.upto
-        self._asked: list[JsonValue] = list(left.asked)
+        self.progress = progress
         # When the calls of the turn under way ended.
         self.ended: dict[str, str] = {}
         self._started: dict[str, Record] = {}
@@ -67,15 +74,11 @@ class Spans:
         self._waits: dict[str, Wait] = {}
         self._ready: list[SpanRecord] = []
 
-    def carried(self) -> SpansSnapshot:
-        """What the next run of the chain goes on from; all that is ready was taken."""
-        return SpansSnapshot(upto=self._read, began=self._began, asked=self._asked)
-
     def take(self, log: Log, spent: Callable[[], Spent]) -> list[SpanRecord]:
         """What is over, since this was asked last; `spent` says what the run has used so far."""
-        for record in log.since(self._read):
-            self._read = record["n"]
+        for record in log.since(self.progress.upto):
             self._follow(record, spent)
+        self.progress.upto = len(log)
         ready, self._ready = self._ready, []
         return ready
 
@@ -103,8 +106,8 @@ class Spans:
         if not self._subject.content:
             return
         said = message.get("content")
-        if message.get("role") == "user" and said and len(self._asked) < MAX_ASKED_MESSAGES:
-            self._asked.append(_shown(said))
+        if message.get("role") == "user" and said and len(self.progress.asked) < MAX_ASKED_MESSAGES:
+            self.progress.asked.append(_shown(said))
         if message.get("role") == "tool" and self._ready:
             last = self._ready[-1]
             if last.attributes.get("gen_ai.tool.call.id") == message.get("callId"):
@@ -213,7 +216,7 @@ class Spans:
         if subject.model is not None:
             attributes["gen_ai.request.model"] = subject.model
         if subject.content:
-            attributes["gen_ai.input.messages"] = _said("user", self._asked)
+            attributes["gen_ai.input.messages"] = _said("user", self.progress.asked)
             output = _shown(record.get("output"))
             attributes["gen_ai.output.messages"] = _said("assistant", [output])
         self._ready.append(
@@ -222,8 +225,8 @@ class Spans:
                 name=_name_of(subject),
                 span_id=subject.origin.span_id(),
                 parent_id=subject.parent_id,
-                start=self._began,
-                end=max(record["at"], self._began),
+                start=self.progress.began,
+                end=max(record["at"], self.progress.began),
                 error=record["code"] if failed else None,
                 attributes=attributes,
             )

@@ -15,11 +15,13 @@ class ToolChoiceState:
     """The tool choice of one run. `settled_after` are the turns that were taken when it was settled
     which skill the run has."""
 
-    def __init__(self, state: RunState, agent: Agent, wanted: ToolChoice) -> None:
+    def __init__(
+        self, state: RunState, agent: Agent, wanted: ToolChoice, settled_after: int
+    ) -> None:
         self._state = state
         self._agent = agent
         self.wanted = wanted
-        self.settled_after = 0
+        self.settled_after = settled_after
 
     @property
     def choosing(self) -> bool:

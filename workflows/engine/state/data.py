@@ -51,14 +51,14 @@ class Data:
         return (kind, None) in self._values
 
     @classmethod
-    def resumed(cls, carried: Iterable[ValueSnapshot]) -> Self:
-        """The values that were carried here."""
+    def resumed(cls, snapshot: Iterable[ValueSnapshot]) -> Self:
+        """The values of a snapshot."""
         data = cls()
-        data._values = {(one.kind, one.instance): _resumed(one.value) for one in carried}
+        data._values = {(one.kind, one.instance): _resumed(one.value) for one in snapshot}
         return data
 
-    def carried(self) -> list[ValueSnapshot]:
-        """The values, to be carried on."""
+    def snapshot(self) -> list[ValueSnapshot]:
+        """The values, as JSON."""
         return [
             ValueSnapshot(kind=kind, instance=instance, value=_carried(value))
             for (kind, instance), value in self._values.items()

@@ -45,16 +45,16 @@ class Redactions:
         self._at: dict[tuple[str, str | None], dict[_Steps, Redaction]] = {}
 
     @classmethod
-    def resumed(cls, carried: Iterable[RedactionSnapshot]) -> Self:
-        """The veils that were carried here."""
+    def resumed(cls, snapshot: Iterable[RedactionSnapshot]) -> Self:
+        """The redactions of a snapshot."""
         veils = cls()
-        for one in carried:
+        for one in snapshot:
             at = veils._at.setdefault((one.kind, one.instance), {})
             at[tuple(one.steps)] = Redaction(one.tool, one.hidden, one.trusted)
         return veils
 
-    def carried(self) -> list[RedactionSnapshot]:
-        """The veils, to be carried on."""
+    def snapshot(self) -> list[RedactionSnapshot]:
+        """The redactions as JSON."""
         return [
             RedactionSnapshot(
                 kind=kind,
