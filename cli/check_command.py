@@ -7,27 +7,17 @@ meanwhile is not done to this command.
 import asyncio
 import os
 import sys
-from argparse import ArgumentTypeError
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 from holdfast.client.command_errors import DONE, WRONG_COMMAND, CommandError, wrong_command
-from holdfast.schemas.base import format_duration, parse_duration
-from holdfast.schemas.phrases import misfit
+from holdfast.schemas.base import format_duration
 
 WORKER: Final = "holdfast.hosting.worker"
 # The worker ends by itself when its modules take too long, unless one of them holds it up whole.
 PATIENCE_SECONDS = 15
-
-
-def timeout(text: str) -> timedelta:
-    """How long a check may take: an argparse `type`."""
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{misfit(text)}; {error}") from error
 
 
 async def check(

@@ -314,7 +314,7 @@ def _add_check(commands: _Commands) -> None:
     add(
         "--timeout",
         metavar="TIME",
-        type=check_command.timeout,
+        type=option_values.duration,
         default="1m",
         help="for all of it (default: %(default)s)",
     )
@@ -412,6 +412,12 @@ def _add_starting(parser: argparse.ArgumentParser, whose: str) -> None:
         type=option_values.name,
         default=names.TASK_QUEUE,
         help="default: %(default)s",
+    )
+    add(
+        "--timeout",
+        metavar="TIME",
+        type=option_values.duration,
+        help="end it after so long, waiting for people included, such as 24h (default: never)",
     )
     add("--detach", action="store_true", help="print the id and leave it")
     _add_following(parser)

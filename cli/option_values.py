@@ -6,9 +6,11 @@ Each function is an argparse `type`: it raises `ArgumentTypeError` with what is 
 import json
 import sys
 from argparse import ArgumentTypeError
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
+from holdfast.schemas.base import parse_duration
 from holdfast.schemas.phrases import misfit
 
 MAX_FILE_BYTES = 2_000_000
@@ -111,6 +113,14 @@ def number(given: str) -> int:
     if not given.isdecimal() or int(given) < 1:
         raise ArgumentTypeError(f"{misfit(given)}; write a whole number from 1 on")
     return int(given)
+
+
+def duration(given: str) -> timedelta:
+    """Read a duration, such as 30s or 24h."""
+    try:
+        return parse_duration(given)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{misfit(given)}; {error}") from error
 
 
 def _json(given: str, todo: str) -> Any:

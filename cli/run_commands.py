@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -43,6 +44,7 @@ async def run(
     *,
     run_id: str | None,
     task_queue: str,
+    timeout: timedelta | None,
     detach: bool,
     json: bool,
     by: str | None,
@@ -65,7 +67,7 @@ async def run(
         raise wrong_command("there is nothing to do", "say what with --input TEXT, @FILE or -")
     client = await connect()
     new = StartRequest.run(checked, asked, caller=caller_in(os.environ))
-    run_id = await start(client, new, run_id, task_queue)
+    run_id = await start(client, new, run_id, task_queue, timeout)
     return await _started(client, run_id, detach=detach, json=json, person=person)
 
 
@@ -73,6 +75,7 @@ async def call(
     *,
     run_id: str | None,
     task_queue: str,
+    timeout: timedelta | None,
     detach: bool,
     json: bool,
     by: str | None,
@@ -93,7 +96,7 @@ async def call(
     checked = _checked(CallRequest, asked, "call")
     client = await connect()
     new = StartRequest.call(checked, asked, caller=caller_in(os.environ))
-    run_id = await start(client, new, run_id, task_queue)
+    run_id = await start(client, new, run_id, task_queue, timeout)
     return await _started(client, run_id, detach=detach, json=json, person=person)
 
 

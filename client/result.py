@@ -71,7 +71,7 @@ def of_failure(error: WorkflowFailureError) -> RunEnding:
         case TerminatedError(message=message):
             return RunEnding("terminated", "terminated", message or "the run was terminated")
         case exceptions.TimeoutError():
-            return RunEnding("timed_out", "timed_out", "the run took longer than it was given")
+            return RunEnding("timed_out", "timed_out", "the run took longer than its timeout")
         case cause:
             return RunEnding("failed", "failed", str(cause))
 

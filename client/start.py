@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Self
 
 from temporalio.client import Client
@@ -85,8 +86,22 @@ class StartRequest:
         return f"Started with {self.by}" + (f", on this:\n\n    {said}" if said else ".")
 
 
-async def start(client: Client, new: StartRequest, run_id: str | None, task_queue: str) -> str:
-    """Start it; the id is its own where none was chosen.
+async def start(
+    client: Client,
+    new: StartRequest,
+    run_id: str | None,
+    task_queue: str,
+    timeout: timedelta | None = None,
+) -> str:
+    """Start a run or a call and return its id, a new one where none is given.
+
+    Args:
+        client: the connection to Temporal.
+        new: what is started.
+        run_id: its id; None for a new one.
+        task_queue: where its worker is.
+        timeout: Temporal's workflow execution timeout: the server ends the run after that time,
+            waiting for people included. None for no bound.
 
     Raises:
         TakenError: there is one with this id.
@@ -99,6 +114,7 @@ async def start(client: Client, new: StartRequest, run_id: str | None, task_queu
             new.asked,
             id=run_id,
             task_queue=task_queue,
+            execution_timeout=timeout,
             memo=new.memo or None,
             static_summary=new.summary,
             static_details=new.details,

@@ -158,6 +158,17 @@ async def test_a_model_that_refuses_fails_the_run(
     assert "wrong key" in said.out
 
 
+async def test_a_run_ends_at_its_timeout_also_while_it_waits_for_a_person(
+    open_house: OpenHouse, holdfast: Holdfast, clerk: str
+) -> None:
+    house = await open_house(PAYS)
+
+    said = await holdfast("run", clerk, *on(house), "--timeout", "2s")
+
+    assert (said.code, said.err) == (1, "")
+    assert "timed_out: the run took longer than its timeout" in said.out
+
+
 async def test_a_run_without_people_is_told_what_was_denied(
     open_house: OpenHouse, holdfast: Holdfast, clerk: str
 ) -> None:
@@ -195,6 +206,7 @@ async def test_a_program_reads_one_json_object_a_line(
         ("run", "x", "--input", "@/no/such/file"),
         ("run", "@/no/such/agent.json"),
         ("run", "x", "--approvals", "maybe"),
+        ("run", "x", "--input", "y", "--timeout", "soon"),
         ("fly",),
         (),
     ],

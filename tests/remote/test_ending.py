@@ -37,7 +37,7 @@ SPENT = Spent(turns=3, calls=2, usage=Usage(input_tokens=7))
             exceptions.TimeoutError(
                 "late", type=TimeoutType.START_TO_CLOSE, last_heartbeat_details=[]
             ),
-            RunEnding("timed_out", "timed_out", "the run took longer than it was given"),
+            RunEnding("timed_out", "timed_out", "the run took longer than its timeout"),
         ),
     ],
 )
