@@ -40,7 +40,7 @@ _WHY: dict[type[exceptions.PyJWTError], str] = {
 }
 
 
-class CheckToken:
+class CheckTokenActivity:
     """Checks tokens with the key sets of one worker."""
 
     def __init__(self, sets: Sequence[LiveKeySet]) -> None:
@@ -72,7 +72,7 @@ class CheckToken:
 
     async def _claims(self, check: TokenCheck) -> dict[str, Any]:
         token = SignedToken.read(check.token)
-        settings = await signed_for(token, self._sets, USES[check.purpose])
+        settings = await matching_key_set(token, self._sets, USES[check.purpose])
         if check.purpose == "principal":
             return principal_claims(token)
         claims = decision_claims(token)
@@ -81,7 +81,7 @@ class CheckToken:
         return claims.to_json()
 
 
-async def signed_for(token: SignedToken, sets: Sequence[LiveKeySet], use: Use) -> KeySet:
+async def matching_key_set(token: SignedToken, sets: Sequence[LiveKeySet], use: Use) -> KeySet:
     """What is asked of tokens of the key that has signed this one; it says all of that.
 
     Raises:

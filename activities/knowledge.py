@@ -18,7 +18,7 @@ import httpx
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.ssrf_guard import HiddenError
+from holdfast.activities.ssrf_guard import NoPublicAddressError
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES, read_knowledge
 from holdfast.providers.model_errors import RETRIED_STATUS, retry_delay
 from holdfast.runtime.addresses import AddressError, AddressPrefix, allowed_address, display_address
@@ -41,7 +41,7 @@ _CHARSETS = re.compile(
 )
 
 
-class FetchKnowledge:
+class FetchKnowledgeActivity:
     """Fetches for the agents of one worker: from its catalog, and from what it allows."""
 
     def __init__(
@@ -91,7 +91,7 @@ class FetchKnowledge:
             raise _error(
                 f"{display_address(url)} took more than {MAX_FETCH_SECONDS} s", again=True
             ) from None
-        except HiddenError as error:
+        except NoPublicAddressError as error:
             raise _error(f"{display_address(url)} cannot be read: {error}") from None
         except httpx.HTTPError as error:
             said = str(error) or type(error).__name__

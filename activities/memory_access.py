@@ -22,7 +22,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
-from holdfast.activities.model.conversation_reader import RunGone, RunSilent
+from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnresponsive
 from holdfast.activities.model.run_queries import RunQueries
 from holdfast.schemas import names
 from holdfast.schemas.base import Strict
@@ -96,10 +96,10 @@ class MemoryActivities:
     async def _ask(self, owner: MemoryOwner, query: str, want: Strict) -> Any:
         asked = WorkflowExecution(workflow_id=owner.workflow_id)
         try:
-            return await self._queries.ask(asked, query, want.to_json())
-        except RunGone:
+            return await self._queries.query(asked, query, want.to_json())
+        except RunNotOpen:
             return dict(EMPTY)  # nothing was ever written, or somebody has ended it
-        except RunSilent as error:
+        except RunUnresponsive as error:
             raise _error("the memory did not answer") from error
 
     async def _write(self, owner: MemoryOwner, write: MemoryWrite) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio import activity
 
-from holdfast.activities.model.chat_telemetry import provider_of
+from holdfast.activities.model.chat_telemetry import provider_name
 from holdfast.catalog.endpoints import ModelEndpoints
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.schemas.internal.tracing import SpanBatch
@@ -36,5 +36,5 @@ class SpanRecorder:
         for span in said.spans:
             if span.kind == "run" and said.endpoint in self._models.names:
                 served = self._models.find(said.endpoint)
-                span.attributes["gen_ai.provider.name"] = provider_of(served.target)
+                span.attributes["gen_ai.provider.name"] = provider_name(served.target)
             self._telemetry.record_span(span, said)

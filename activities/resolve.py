@@ -25,7 +25,7 @@ from holdfast.validation.problems import ValueProblem, problems_of, summarize_pr
 UNNAMED_AGENT = "inline"
 
 
-class AgentResolver:
+class DefinitionResolver:
     """The catalog, as runs ask it for their agent and calls for their tool; `tracing` says how the
     run is to be traced that asks.
 

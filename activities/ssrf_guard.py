@@ -27,7 +27,7 @@ from holdfast.schemas.phrases import quoted
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 # Gives the addresses of a host, in the order in which they are to be tried.
-LookUp = Callable[[str, int], Awaitable[Collection[str]]]
+ResolveHost = Callable[[str, int], Awaitable[Collection[str]]]
 
 MAX_TRIED_ADDRESSES = 4
 MAX_CONNECTIONS = 100
@@ -59,11 +59,11 @@ def is_public(address: Address) -> bool:
     return address.is_global and not (address.is_multicast or address.is_reserved)
 
 
-class HiddenError(httpx.ConnectError):
+class NoPublicAddressError(httpx.ConnectError):
     """A name that leads to no address that requests may go to."""
 
 
-class Pinned(httpx.AsyncBaseTransport):
+class PinnedTransport(httpx.AsyncBaseTransport):
     """Sends each request to an address that was looked at, by the transport `inner`.
 
     `inner` must keep no connections: one belongs to an address, and would be used for every name
@@ -74,7 +74,7 @@ class Pinned(httpx.AsyncBaseTransport):
         self,
         inner: httpx.AsyncBaseTransport,
         networks: Collection[Network] = (),
-        look_up: LookUp | None = None,
+        look_up: ResolveHost | None = None,
     ) -> None:
         self._inner = inner
         self._networks = networks
@@ -90,7 +90,7 @@ class Pinned(httpx.AsyncBaseTransport):
         host = request.url.host
         if _address(host) is not None or host == "localhost":
             return await self._inner.handle_async_request(request)
-        failed: httpx.ConnectError | httpx.ConnectTimeout = HiddenError(
+        failed: httpx.ConnectError | httpx.ConnectTimeout = NoPublicAddressError(
             "its name leads to no public address; if it is to be read all the same, have the worker"
             " started with the `--knowledge-network` of its address"
         )
@@ -135,7 +135,10 @@ def knowledge_client(networks: Collection[Network] = ()) -> httpx.AsyncClient:
         for pattern, proxy in proxies_of(getproxies()).items()
     }
     return httpx.AsyncClient(
-        transport=Pinned(direct, networks), mounts=through, follow_redirects=False, trust_env=False
+        transport=PinnedTransport(direct, networks),
+        mounts=through,
+        follow_redirects=False,
+        trust_env=False,
     )
 
 

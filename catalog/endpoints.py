@@ -14,27 +14,27 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from holdfast.providers.anthropic.format import Anthropic
+from holdfast.providers.anthropic.format import AnthropicFormat
 from holdfast.providers.base import Provider
-from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.model_errors import model_error
-from holdfast.providers.ollama.format import Ollama
+from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.providers.ollama.host import ollama_endpoint
-from holdfast.providers.openai.format import OpenAI
-from holdfast.providers.script import Scenarios, Script, ScriptedAnswers
-from holdfast.providers.transport.http import Format, HttpProvider
-from holdfast.providers.transport.target import Target
+from holdfast.providers.openai.format import OpenAIFormat
+from holdfast.providers.script import Scenarios, ScriptedAnswers, ScriptProvider
+from holdfast.providers.transport.http import HttpProvider, ProviderFormat
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.runtime.tls import trusted_certificates
 from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
 from holdfast.validation.problems import ValueProblem, problems_of
 
-FORMATS: dict[ProviderName, Format] = {
-    "openai": OpenAI(),
-    "anthropic": Anthropic(),
-    "gemini": Gemini(),
-    "ollama": Ollama(),
+FORMATS: dict[ProviderName, ProviderFormat] = {
+    "openai": OpenAIFormat(),
+    "anthropic": AnthropicFormat(),
+    "gemini": GeminiFormat(),
+    "ollama": OllamaFormat(),
 }
 DEFAULT_OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
@@ -71,7 +71,7 @@ class EndpointsError(Exception):
 class ServedEndpoint:
     """An endpoint, and the provider that asks it."""
 
-    target: Target
+    target: EndpointTarget
     provider: Provider
 
 
@@ -152,7 +152,7 @@ def load_models(
     folder = file.parent if file is not None else Path()
     return ModelEndpoints(
         {
-            name: _served(Target(name, endpoint, environ), http, folder)
+            name: _served(EndpointTarget(name, endpoint, environ), http, folder)
             for name, endpoint in endpoints.items()
         }
     )
@@ -174,7 +174,7 @@ def _by_name(source: Source) -> Source:
     return replace(source, value=endpoints)
 
 
-def load_script(file: Path) -> Script:
+def load_script(file: Path) -> ScriptProvider:
     """A script from its file.
 
     Raises:
@@ -184,7 +184,7 @@ def load_script(file: Path) -> Script:
     kind: type[ScriptedAnswers | Scenarios] = (
         ScriptedAnswers if isinstance(source.value, list) else Scenarios
     )
-    return Script(_checked(source, kind))
+    return ScriptProvider(_checked(source, kind))
 
 
 def _usual(environ: Mapping[str, str]) -> dict[str, object]:
@@ -216,7 +216,7 @@ def _usual_gemini(environ: Mapping[str, str]) -> dict[str, object] | None:
     return {"provider": "gemini", "baseUrl": url, "apiKeyEnv": key}
 
 
-def _served(target: Target, http: httpx.AsyncClient, folder: Path) -> ServedEndpoint:
+def _served(target: EndpointTarget, http: httpx.AsyncClient, folder: Path) -> ServedEndpoint:
     match target.endpoint.provider:
         case "script":
             return ServedEndpoint(target, load_script(folder / (target.endpoint.file or "")))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from holdfast.activities.notify.channels import Channels
+from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.notifier_settings import NotifiersError, load_notifiers
 from holdfast.activities.ssrf_guard import knowledge_client, read_network
 from holdfast.catalog.catalog_files import folder_signature
@@ -50,7 +50,7 @@ class WorkerResources:
     secrets: Secrets
     key_ring: KeyRing | None = None
     key_sets: Sequence[LiveKeySet] = ()
-    channels: Channels = field(default_factory=Channels)
+    channels: NotificationChannels = field(default_factory=NotificationChannels)
     telemetry_settings: TelemetrySettings = field(default_factory=TelemetrySettings)
     telemetry: Telemetry | None = None
 
@@ -183,11 +183,11 @@ def _keys(
 
 def _channels(
     settings: WorkerSettings, http: httpx.AsyncClient
-) -> tuple[Channels, list[FileProblem]]:
+) -> tuple[NotificationChannels, list[FileProblem]]:
     try:
         return load_notifiers(settings.notifiers, os.environ, http), []
     except NotifiersError as error:
-        return Channels(), error.problems
+        return NotificationChannels(), error.problems
 
 
 def _telling() -> tuple[TelemetrySettings, list[FileProblem]]:

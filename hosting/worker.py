@@ -19,19 +19,19 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import Interceptor, Worker
 
-from holdfast.activities.check_token import CheckToken
-from holdfast.activities.generate import Generate
-from holdfast.activities.interceptors.attempt_spans import TelemetryInterceptor, tracing_here
+from holdfast.activities.check_token import CheckTokenActivity
+from holdfast.activities.generate import GenerateActivity
+from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor, current_tracing
 from holdfast.activities.interceptors.auto_heartbeat import AutoHeartbeatInterceptor
 from holdfast.activities.interceptors.results import ResultInterceptor
-from holdfast.activities.knowledge import FetchKnowledge
+from holdfast.activities.knowledge import FetchKnowledgeActivity
 from holdfast.activities.memory_access import MemoryActivities
 from holdfast.activities.model.chat_telemetry import ChatTelemetry
 from holdfast.activities.model.conversation_cache import ConversationCache
 from holdfast.activities.model.page_prefetch import PagePrefetch, PagePrefetchInterceptor
 from holdfast.activities.model.run_queries import PageQueries, RunQueries
 from holdfast.activities.record_spans import SpanRecorder
-from holdfast.activities.resolve import AgentResolver
+from holdfast.activities.resolve import DefinitionResolver
 from holdfast.hosting import deployment
 from holdfast.hosting.check import check
 from holdfast.hosting.dev_server import DevServer, run_dev_server, terminate_dev_servers
@@ -145,9 +145,9 @@ async def _facts(client: Client, settings: WorkerSettings, house: WorkerResource
 
 def _generate(
     client: Client, settings: WorkerSettings, house: WorkerResources, handing: PagePrefetch
-) -> Generate:
+) -> GenerateActivity:
     """What asks models, for this worker and for those of single endpoints."""
-    return Generate(
+    return GenerateActivity(
         house.models,
         PageQueries(RunQueries(client)),
         handing.conversations,
@@ -161,7 +161,7 @@ def _generate(
 def _asking(
     client: Client,
     settings: WorkerSettings,
-    generate: Generate,
+    generate: GenerateActivity,
     house: WorkerResources,
     endpoint: str,
     limit: int | None,
@@ -175,7 +175,7 @@ def _asking(
         task_queue=names.request_queue(settings.task_queue, endpoint),
         activities=[generate.generate],
         interceptors=[
-            TelemetryInterceptor(house.telemetry),
+            AttemptSpanInterceptor(house.telemetry),
             ResultInterceptor(payload_writer(client.data_converter), house.secrets),
         ],
         max_task_queue_activities_per_second=None if limit is None else limit / 60,
@@ -205,7 +205,7 @@ def _interceptors(
     watch = HeartbeatPolicyInterceptor(carried, settings.heartbeat_timeout)
     size = ResultInterceptor(payload_writer(client.data_converter), house.secrets)
     handed = PagePrefetchInterceptor(handing)
-    told = TelemetryInterceptor(house.telemetry)
+    told = AttemptSpanInterceptor(house.telemetry)
     traced = TracingInterceptor()
     return [
         told,
@@ -223,14 +223,14 @@ def _own_activities(
 ) -> list[Callable[..., Any]]:
     """What the worker itself does for runs, beside asking models and the tools of its catalog."""
     told = house.telemetry
-    tracing = None if told is None else partial(tracing_here, told)
-    resolver = AgentResolver(house.current_catalog, facts, tracing)
+    tracing = None if told is None else partial(current_tracing, told)
+    resolver = DefinitionResolver(house.current_catalog, facts, tracing)
     memories = MemoryActivities(client, RunQueries(client))
     world = house.current_catalog.catalog.definitions
-    knowledge = FetchKnowledge(house.knowledge_http, world.folder, world.knowledge_urls)
+    knowledge = FetchKnowledgeActivity(house.knowledge_http, world.folder, world.knowledge_urls)
     return [
         knowledge.fetch_knowledge,
-        CheckToken(house.key_sets).check_token,
+        CheckTokenActivity(house.key_sets).check_token,
         house.channels.tell_people,
         SpanRecorder(told, house.models).record_spans,
         *(resolver.resolve_agent, resolver.resolve_tool),

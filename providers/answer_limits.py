@@ -18,7 +18,7 @@ def size_bytes(value: Any) -> int:
     return len(json.dumps(value, separators=(",", ":")))
 
 
-def fitted(solution: Solution) -> Solution:
+def fit_solution(solution: Solution) -> Solution:
     """The solution within its bound: first the provider's own data is left out where it is larger
     than its own, then the text is cut, then the largest arguments are left out, then the last
     calls. What was left out is said."""

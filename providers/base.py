@@ -1,8 +1,8 @@
 """What every provider of models is: its shape, what it is asked, and how it fails.
 
-A further provider is one more folder with a `Format` (see `http`): how its messages, requests and
-answers are written. A provider holds one conversation with the world, never tries a request again
-by itself (Temporal does), and raises what stands here or what `httpx` raises;
+A further provider is one more folder with a `ProviderFormat` (see `http`): how its messages,
+requests and answers are written. A provider holds one conversation with the world, never tries a
+request again by itself (Temporal does), and raises what stands here or what `httpx` raises;
 `providers.model_errors` decides what becomes of it.
 """
 
@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _SHORTENED_CHARACTERS = 55
 # Fields of requests by which one server or another (LiteLLM, vLLM, SGLang, Azure, Anthropic's) can
 # be led to a further one, given keys for it, or given tools that the engine knows nothing of.
-LEADING_AWAY = frozenset(
+REDIRECTING_OPTIONS = frozenset(
     {
         *("api_base", "base_url", "url", "endpoint", "host", "proxy", "custom_llm_provider"),
         *("api_key", "api_version", "organization", "headers", "extra_headers", "extra_query"),
@@ -45,55 +45,55 @@ class EncodedMessage:
     `later` must not stand between the results of one turn: it goes behind the last of them.
     """
 
-    now: tuple[bytes, ...] = ()
-    later: tuple[bytes, ...] = ()
+    fragments: tuple[bytes, ...] = ()
+    deferred: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
-class Request:
+class ProviderRequest:
     """One request to a model: its settings, and the conversation as the provider encoded it.
 
-    `cache_key` is the same in all requests of one conversation, and no other's. `told` are the
-    notices of what was left out of it. `in_turns`: the model insists that users and
-    itself take turns; `thoughtless`: it does not take its thoughts back (see `turns`).
+    `cache_key` is the same in all requests of one conversation, and no other's. `notices` are the
+    notices of what was left out of it. `alternates_roles`: the model insists that users and
+    itself take turns; `omits_reasoning`: it does not take its reasoning back.
     """
 
     ask: Ask
     fragments: tuple[bytes, ...]
     cache_key: str = ""
-    told: tuple[str, ...] = ()
-    in_turns: bool = False
-    thoughtless: bool = False
+    notices: tuple[str, ...] = ()
+    alternates_roles: bool = False
+    omits_reasoning: bool = False
 
     @cached_property
-    def names(self) -> "ToolNames":
+    def tool_names(self) -> "ToolNames":
         """What the provider knows the tools by."""
         return ToolNames(self.ask.tools)
 
     def options(self, reserved: Collection[str]) -> dict[str, Any]:
         """The agent's own settings, without those that are not the agent's to set."""
-        kept_back = {*reserved, *LEADING_AWAY}
+        kept_back = {*reserved, *REDIRECTING_OPTIONS}
         options = self.ask.model.options
         return {name: value for name, value in options.items() if name not in kept_back}
 
-    def with_form_told(self) -> "Request":
+    def with_schema_in_instructions(self) -> "ProviderRequest":
         """The same request, with the schema of its answer in the instructions."""
         if self.ask.output is None or self.ask.output_told:
             return self
         told = _FORM + json.dumps(self.ask.output, ensure_ascii=False)
         instructions = "\n\n".join(filter(None, (self.ask.instructions, told)))
-        return self.without(instructions=instructions, output_told=True)
+        return self.with_changes(instructions=instructions, output_told=True)
 
-    def without(self, *notices: str, **changes: Any) -> "Request":
+    def with_changes(self, *notices: str, **changes: Any) -> "ProviderRequest":
         """The same request with `changes` of its ask, and the notices of them."""
         ask = self.ask.model_copy(update=changes)
-        return replace(self, ask=ask, told=(*self.told, *notices))
+        return replace(self, ask=ask, notices=(*self.notices, *notices))
 
 
 Encoder = Callable[[ChatMessage], EncodedMessage]
 
 
-class Sink(Protocol):
+class AnswerSink(Protocol):
     """Who hears what a model says while it says it."""
 
     def text(self, piece: str) -> None:
@@ -115,7 +115,7 @@ class Provider(Protocol):
     def encode(self, message: ChatMessage, names: "ToolNames") -> EncodedMessage:
         """The message as this kind of provider is sent it, the tools under these names."""
 
-    async def solve(self, request: Request, sink: Sink) -> Solution:
+    async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
         """Ask the model, and tell the sink what it says.
 
         Raises:
@@ -137,7 +137,7 @@ class ProviderRefused(ProviderError):
 
 
 @dataclass(eq=False)
-class TooLong(ProviderError):
+class ContextOverflow(ProviderError):
     """The provider refused the conversation for its length: a shorter one it would take.
 
     `window` is how long it may be, in tokens, beside an answer as long as was asked for; None where
@@ -149,15 +149,15 @@ class TooLong(ProviderError):
     window: int | None = None
 
 
-class CutOff(ProviderError):
+class TruncatedAnswer(ProviderError):
     """The answer ended before its end."""
 
 
-class Unreadable(ProviderError):
+class UnreadableAnswer(ProviderError):
     """The answer is not of the provider's format."""
 
 
-class Unanswerable(ProviderError):
+class UnanswerableRequest(ProviderError):
     """Nothing was asked: a setting is wrong, or there is nothing more to answer."""
 
 
@@ -173,13 +173,13 @@ class ToolNames:
         self.clashes = tuple(
             name for name in names if crowd[_plain(name)] > 1 and not _is_plain(name)
         )
-        self._ours = {self.sent(name): name for name in names}
+        self._ours = {self.to_provider(name): name for name in names}
 
-    def sent(self, name: str) -> str:
+    def to_provider(self, name: str) -> str:
         """A tool's name in the characters that every provider takes."""
         return _told_apart(name) if name in self.clashes else _plain(name)
 
-    def ours(self, said: str) -> str:
+    def from_provider(self, said: str) -> str:
         """The tool's name that the model means; what it made up itself stays as it is."""
         return self._ours.get(said, said)
 

@@ -11,7 +11,7 @@ from holdfast.providers.base import ToolNames
 from holdfast.schemas.message import ChatMessage, Content, DataPart, ImagePart, TextPart
 
 # What a user says first where an answer would, which some formats and models do not take.
-BEGUN_BY_ANSWER = "(the conversation begins with an answer)"
+ANSWER_FIRST = "(the conversation begins with an answer)"
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.=+-]+)*;base64,(.*)", re.DOTALL)
 
@@ -57,13 +57,13 @@ def parts_of(
     ]
 
 
-def pictures_of(content: Content) -> list[ImagePart]:
+def images_of(content: Content) -> list[ImagePart]:
     """The pictures of the content, in order."""
     parts: Iterable[Any] = content if not isinstance(content, str) else ()
     return [part for part in parts if isinstance(part, ImagePart)]
 
 
-def inline_data(part: ImagePart) -> tuple[str, str] | None:
+def inline_image(part: ImagePart) -> tuple[str, str] | None:
     """The media type and the base64 data of a picture, where these are in the message: its
     address may be one that holds them."""
     if part.url is None:
@@ -72,19 +72,19 @@ def inline_data(part: ImagePart) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def not_fetched(part: ImagePart) -> str:
+def unfetched_image_text(part: ImagePart) -> str:
     """What is said in the place of a picture that stands at an address which is not asked."""
     return f"(a picture at {part.url}, which was not fetched)"
 
 
-def pictures_kept_back(message: ChatMessage, fetched: tuple[str, ...]) -> ChatMessage:
+def without_remote_images(message: ChatMessage, fetched: tuple[str, ...]) -> ChatMessage:
     """The message, with a text in the place of each picture at an address that begins with none of
     these."""
     content = message.content
     if isinstance(content, str) or not any(_is_elsewhere(part, fetched) for part in content):
         return message
     kept = [
-        TextPart(text=not_fetched(part))
+        TextPart(text=unfetched_image_text(part))
         if isinstance(part, ImagePart) and _is_elsewhere(part, fetched)
         else part
         for part in content
@@ -93,37 +93,37 @@ def pictures_kept_back(message: ChatMessage, fetched: tuple[str, ...]) -> ChatMe
 
 
 def _is_elsewhere(part: TextPart | ImagePart | DataPart, fetched: tuple[str, ...]) -> bool:
-    if not isinstance(part, ImagePart) or inline_data(part) is not None:
+    if not isinstance(part, ImagePart) or inline_image(part) is not None:
         return False
     return not (part.url or "").startswith(fetched)
 
 
-def pictures_follow(message: ChatMessage, names: ToolNames) -> str:
+def images_introduction(message: ChatMessage, names: ToolNames) -> str:
     """What introduces the pictures of a message where its format has no place for them."""
-    of = f"the result of {names.sent(message.tool)}" if message.tool else "the message above"
+    of = f"the result of {names.to_provider(message.tool)}" if message.tool else "the message above"
     return f"The pictures of {of}:"
 
 
-def as_system(content: Content) -> str:
+def system_text(content: Content) -> str:
     """What a system says within a conversation, where the format has no place for it."""
     return f"<system>\n{text_of(content)}\n</system>"
 
 
-def is_orphan(message: ChatMessage) -> bool:
+def is_orphan_result(message: ChatMessage) -> bool:
     """Whether this is the result of a call that no request has made: formats have no such."""
     return message.role == "tool" and not (message.provider_id or message.call_id)
 
 
-def with_messages(messages: list[bytes], settings: dict[str, Any], name: str = "messages") -> bytes:
+def request_body(messages: list[bytes], settings: dict[str, Any], name: str = "messages") -> bytes:
     """A body of the messages, under `name`, and behind them those settings that are not None."""
     given = {key: value for key, value in settings.items() if value is not None}
-    kept = [b"," + encoded({key: value})[1:-1] for key, value in given.items()]
+    kept = [b"," + encode_json({key: value})[1:-1] for key, value in given.items()]
     # Put together at once: a conversation of megabytes is copied once.
     between = [piece for message in messages for piece in (b",", message)][1:]
-    return b"".join([b"{", encoded(name), b":[", *between, b"]", *kept, b"}"])
+    return b"".join([b"{", encode_json(name), b":[", *between, b"]", *kept, b"}"])
 
 
-def encoded(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """The value as JSON in UTF-8."""
     try:
         return to_json(value)

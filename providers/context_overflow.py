@@ -30,7 +30,7 @@ _NUMBER = r"(\d[\d,]{0,14})"
 
 
 @dataclass(frozen=True)
-class Wording:
+class OverflowPattern:
     """What some providers say. `pattern` may have the window as its one group; `by` names who was
     seen to say it, and where that was read (September 2026)."""
 
@@ -38,12 +38,12 @@ class Wording:
     by: str
 
 
-def _wording(pattern: str, by: str) -> Wording:
+def _wording(pattern: str, by: str) -> OverflowPattern:
     written = pattern.replace("<N>", _NUMBER).replace("<n>", r"[\d,]{1,15}")
-    return Wording(re.compile(written, re.IGNORECASE | re.DOTALL), by)
+    return OverflowPattern(re.compile(written, re.IGNORECASE | re.DOTALL), by)
 
 
-WORDINGS = (
+OVERFLOW_PATTERNS = (
     # Those that say a number, first: the same error may say it in several ways.
     _wording(
         r"maximum context length (?:is|of) <N>",
@@ -121,13 +121,13 @@ _IS_RATE = re.compile(r"rate.?limit|too many requests|tokens per (?:min|hour|day
 
 
 @dataclass(frozen=True)
-class Length:
+class ContextLimit:
     """What a conversation is too long for: so many tokens, where that is said."""
 
     window: int | None
 
 
-def too_long_for(status: int, told: str) -> Length | None:
+def context_limit(status: int, told: str) -> ContextLimit | None:
     """What the conversation is too long for, by an error; None where that is not the error.
 
     `told` is all that the error says (see `told_in`).
@@ -136,16 +136,16 @@ def too_long_for(status: int, told: str) -> Length | None:
         return None
     if (allowance := _ALLOWANCE.search(told)) is not None:
         limit, requested = map(_number, allowance.groups())
-        return Length(limit) if requested > limit else None
+        return ContextLimit(limit) if requested > limit else None
     if status == _TOO_MANY or _IS_RATE.search(told):
         return None
-    for wording in WORDINGS:
+    for wording in OVERFLOW_PATTERNS:
         if (found := wording.pattern.search(told)) is not None:
             return _without_answer(_number(found[1]) if found.groups() else None, told)
-    return Length(None) if status == _TOO_LARGE else None
+    return ContextLimit(None) if status == _TOO_LARGE else None
 
 
-def told_in(error: Any) -> str:
+def error_texts(error: Any) -> str:
     """All that an error in JSON says of what is wrong: its texts and codes, wherever they stand."""
     return "\n".join(text[:_MAX_TEXT_CHARACTERS] for text in islice(_told(error), _MAX_TEXTS))
 
@@ -175,13 +175,13 @@ def _inner(text: str) -> Any:
         return None
 
 
-def _without_answer(window: int | None, told: str) -> Length | None:
+def _without_answer(window: int | None, told: str) -> ContextLimit | None:
     """What is left of the window for the conversation, beside an answer as long as was wanted."""
     wanted = next((_number(found[1]) for each in _WANTED if (found := each.search(told))), 0)
     if window is None:
-        return Length(None)
+        return ContextLimit(None)
     left = window - wanted
-    return Length(left) if left >= window * _MIN_LEFT else None
+    return ContextLimit(left) if left >= window * _MIN_LEFT else None
 
 
 def _number(text: str) -> int:

@@ -23,7 +23,7 @@ _TOLD_FROM = 1 / 2
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownWindow:
     """The window of the models whose names `pattern` fits, whole. `input_alone`: no answer takes
     of it."""
 
@@ -32,8 +32,8 @@ class Known:
     input_alone: bool = False
 
 
-def _known(pattern: str, tokens: int, *, input_alone: bool = False) -> Known:
-    return Known(re.compile(rf"(?:{pattern})(?:[-:@_.].*)?\Z"), tokens, input_alone)
+def _known(pattern: str, tokens: int, *, input_alone: bool = False) -> KnownWindow:
+    return KnownWindow(re.compile(rf"(?:{pattern})(?:[-:@_.].*)?\Z"), tokens, input_alone)
 
 
 # The first that fits holds. A version stands as `4-5` or `4.5`, by who serves it.

@@ -8,8 +8,8 @@ server that renders one refuses any other order.
 import json
 from typing import Any
 
-from holdfast.providers.base import Request
-from holdfast.providers.content import BEGUN_BY_ANSWER, as_system, encoded
+from holdfast.providers.base import ProviderRequest
+from holdfast.providers.content import ANSWER_FIRST, encode_json, system_text
 
 # What the model says between results and a user.
 _HEARD = "I have the results."
@@ -19,25 +19,28 @@ _THOUGHTS = ("reasoning_content", "thinking")
 Message = dict[str, Any]
 
 
-def conversation(request: Request) -> list[bytes]:
+def list_messages(request: ProviderRequest) -> list[bytes]:
     """The messages of a request, the instructions before them, what changes behind them."""
     ask = request.ask
     messages = [*_said("system", ask.instructions), *request.fragments, *_said("user", ask.tail)]
-    if not (request.in_turns or request.thoughtless):
+    if not (request.alternates_roles or request.omits_reasoning):
         return messages
     made: list[Message] = [json.loads(message) for message in messages]
-    if request.thoughtless:
+    if request.omits_reasoning:
         made = [{key: message[key] for key in message if key not in _THOUGHTS} for message in made]
-    return [encoded(message) for message in (in_turns(made) if request.in_turns else made)]
+    return [
+        encode_json(message)
+        for message in (alternate_roles(made) if request.alternates_roles else made)
+    ]
 
 
-def in_turns(messages: list[Message]) -> list[Message]:
+def alternate_roles(messages: list[Message]) -> list[Message]:
     """The messages, put in turns: neighbours of one role are joined, and what must stand between
     two others is said."""
     made: list[Message] = []
     for message in messages:
         if message["role"] == "system" and made:
-            message = {"role": "user", "content": as_system(message["content"])}
+            message = {"role": "user", "content": system_text(message["content"])}
         _append(message, made)
     return made
 
@@ -51,7 +54,7 @@ def _append(message: Message, made: list[Message]) -> None:
         case "tool", "user":
             made.append({"role": "assistant", "content": _HEARD})
         case "system", "assistant":
-            made.append({"role": "user", "content": BEGUN_BY_ANSWER})
+            made.append({"role": "user", "content": ANSWER_FIRST})
     made.append(message)
 
 
@@ -69,4 +72,4 @@ def _parts(content: Any) -> list[Message]:
 
 
 def _said(role: str, text: str | None) -> list[bytes]:
-    return [encoded({"role": role, "content": text})] if text else []
+    return [encode_json({"role": role, "content": text})] if text else []

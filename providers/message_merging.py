@@ -8,13 +8,17 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 
-def begun(fragments: Sequence[bytes], answer: bytes, said_first: bytes) -> Sequence[bytes]:
+def with_user_first(
+    fragments: Sequence[bytes], answer: bytes, said_first: bytes
+) -> Sequence[bytes]:
     """The fragments, with `said_first` before them where the first has the opening of an answer."""
     begins_so = bool(fragments) and fragments[0].startswith(answer)
     return (said_first, *fragments) if begins_so else fragments
 
 
-def merged(fragments: Iterable[bytes], openings: Sequence[bytes], closing: bytes) -> list[bytes]:
+def merge_neighbours(
+    fragments: Iterable[bytes], openings: Sequence[bytes], closing: bytes
+) -> list[bytes]:
     """The fragments, each run of neighbours with one opening as one. In linear time.
 
     An opening is what all messages of one role begin with, up to the bracket of their list of

@@ -12,8 +12,14 @@ from email.utils import parsedate_to_datetime
 import httpx
 from temporalio.exceptions import ApplicationError
 
-from holdfast.providers.base import CutOff, ProviderError, ProviderRefused, TooLong, Unreadable
-from holdfast.providers.transport.target import Target
+from holdfast.providers.base import (
+    ContextOverflow,
+    ProviderError,
+    ProviderRefused,
+    TruncatedAnswer,
+    UnreadableAnswer,
+)
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.names import MODEL_ERROR
 
 RETRIED_STATUS = (408, 409, 425, 429)
@@ -42,25 +48,27 @@ def model_error(
 
 def is_doubtful(error: ProviderError | httpx.HTTPError) -> bool:
     """Whether asking again may be in vain, and yet may help."""
-    return isinstance(error, Unreadable) or (
+    return isinstance(error, UnreadableAnswer) or (
         isinstance(error, ProviderRefused) and _is_incapable(error)
     )
 
 
-def of_provider(
-    error: ProviderError | httpx.HTTPError, target: Target, model: str, doubtful: int
+def provider_error(
+    error: ProviderError | httpx.HTTPError, target: EndpointTarget, model: str, doubtful: int
 ) -> ApplicationError:
     """Why the model `model` at `target` gave no solution. `doubtful` of the attempts so far ended
     as one whose error is doubtful, this one among them."""
     match error:
         case ProviderRefused():
             return _refused(error, target, model, doubtful)
-        case TooLong():
-            return model_error(too_long(error, target))
-        case CutOff():
-            return model_error(f"{target.shown}: {error}", retried=True)
-        case Unreadable():
-            said = f"{target.shown}: {target.clean(str(error))}. Check its `baseUrl` and `provider`"
+        case ContextOverflow():
+            return model_error(overflow_message(error, target))
+        case TruncatedAnswer():
+            return model_error(f"{target.label}: {error}", retried=True)
+        case UnreadableAnswer():
+            said = (
+                f"{target.label}: {target.redact(str(error))}. Check its `baseUrl` and `provider`"
+            )
             return model_error(said, retried=doubtful < MAX_DOUBTFUL_ATTEMPTS)
         case ProviderError():
             return model_error(str(error))
@@ -68,9 +76,9 @@ def of_provider(
             return _broken(error, target)
 
 
-def too_long(error: TooLong, target: Target) -> str:
+def overflow_message(error: ContextOverflow, target: EndpointTarget) -> str:
     """What is said of a conversation that is too long for the model."""
-    said = f"{target.shown} answered {error.status}: {target.clean(error.message) or 'nothing'}"
+    said = f"{target.label} answered {error.status}: {target.redact(error.message) or 'nothing'}"
     mend = _OLLAMA_WINDOW if target.endpoint.provider == "ollama" else ""
     return f"{said}. {mend}" if mend else said
 
@@ -87,8 +95,10 @@ def retry_delay(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     return timedelta(seconds=min(seconds, MAX_RETRY_DELAY.total_seconds()))
 
 
-def _refused(error: ProviderRefused, target: Target, model: str, doubtful: int) -> ApplicationError:
-    said = f"{target.shown} answered {error.status}: {target.clean(error.message) or 'nothing'}"
+def _refused(
+    error: ProviderRefused, target: EndpointTarget, model: str, doubtful: int
+) -> ApplicationError:
+    said = f"{target.label} answered {error.status}: {target.redact(error.message) or 'nothing'}"
     if error.status in RETRIED_STATUS or error.status >= 500:
         delay = retry_delay(error.headers, datetime.now(UTC))
         is_hopeless = _is_incapable(error) and doubtful >= MAX_DOUBTFUL_ATTEMPTS
@@ -105,7 +115,7 @@ def _is_incapable(error: ProviderRefused) -> bool:
     return error.status in _DOUBTFUL_STATUS and any(word in message for word in _INCAPABLE)
 
 
-def _mend(status: int, target: Target, model: str) -> str:
+def _mend(status: int, target: EndpointTarget, model: str) -> str:
     match status:
         case 401 | 403:
             variable = target.endpoint.api_key_env
@@ -120,14 +130,14 @@ def _mend(status: int, target: Target, model: str) -> str:
             return ""
 
 
-def _ollama_mend(error: ProviderRefused, target: Target, model: str) -> str:
+def _ollama_mend(error: ProviderRefused, target: EndpointTarget, model: str) -> str:
     """What only Ollama can be asked to mend: it serves models that were pulled."""
     if target.endpoint.provider == "ollama" and error.status == 404:
         return f"Pull it where Ollama runs (`ollama pull {model}`), or check the `baseUrl`"
     return ""
 
 
-def _broken(error: httpx.HTTPError, target: Target) -> ApplicationError:
+def _broken(error: httpx.HTTPError, target: EndpointTarget) -> ApplicationError:
     match error:
         case httpx.ConnectTimeout() | httpx.ConnectError():
             said = "cannot be reached"
@@ -135,11 +145,11 @@ def _broken(error: httpx.HTTPError, target: Target) -> ApplicationError:
             said = f"said nothing for {target.endpoint.timeout.total_seconds():g} s"
         case _:
             said = "broke the connection"
-    detail = target.clean(str(error)) or type(error).__name__
+    detail = target.redact(str(error)) or type(error).__name__
     final = isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError)
     if final:
-        return model_error(f"{target.shown} cannot be asked: {detail}")
-    return model_error(f"{target.shown} {said}: {detail}", retried=True)
+        return model_error(f"{target.label} cannot be asked: {detail}")
+    return model_error(f"{target.label} {said}: {detail}", retried=True)
 
 
 def _number(text: str | None, unit_seconds: float) -> float | None:

@@ -7,7 +7,7 @@ out once, so a request is made again a few times at most.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from holdfast.providers.base import ProviderRefused, Request
+from holdfast.providers.base import ProviderRefused, ProviderRequest
 
 _NO_TOOLS = "the endpoint has no tools: it was asked without, so no call could be made"
 _NO_TEMPERATURE = "the model takes no `temperature`: it was asked without; set it to null"
@@ -36,7 +36,7 @@ _MISSES_THOUGHTS = ("missing", "passed back", "required")
 
 
 @dataclass(frozen=True)
-class Concession:
+class ParameterFallback:
     """One thing that can be left out of a request.
 
     `applies` says whether it stands in a request that was refused because of it; `made` gives the
@@ -44,12 +44,12 @@ class Concession:
     with them again need not try.
     """
 
-    applies: Callable[[Request, ProviderRefused], bool]
-    made: Callable[[Request], Request]
-    lasts: bool = False
+    applies: Callable[[ProviderRequest, ProviderRefused], bool]
+    apply: Callable[[ProviderRequest], ProviderRequest]
+    is_permanent: bool = False
 
 
-def concession_to(refused: ProviderRefused, request: Request) -> Concession:
+def fallback_for(refused: ProviderRefused, request: ProviderRequest) -> ParameterFallback:
     """What can be left out of the request that was refused.
 
     Raises:
@@ -61,7 +61,7 @@ def concession_to(refused: ProviderRefused, request: Request) -> Concession:
     raise refused
 
 
-def _lacks_tools(request: Request, refused: ProviderRefused) -> bool:
+def _lacks_tools(request: ProviderRequest, refused: ProviderRefused) -> bool:
     """Whether the server says that it, or the model, has no tools. Servers whose tools are only
     switched off say how to switch them on: their operator should read that."""
     is_such = refused.status in (400, 404, 422, 500, 501)
@@ -69,75 +69,75 @@ def _lacks_tools(request: Request, refused: ProviderRefused) -> bool:
     return bool(request.ask.tools) and is_such and _names(refused, _TOOLS, lacks)
 
 
-def _without_tools(request: Request) -> Request:
-    return request.without(*([_NO_TOOLS] if _is_forced(request) else []), tools=[])
+def _without_tools(request: ProviderRequest) -> ProviderRequest:
+    return request.with_changes(*([_NO_TOOLS] if _is_forced(request) else []), tools=[])
 
 
-def _lacks_temperature(request: Request, refused: ProviderRefused) -> bool:
+def _lacks_temperature(request: ProviderRequest, refused: ProviderRefused) -> bool:
     has_one = request.ask.model.temperature is not None
     return has_one and _is_bad(refused, ("temperature",), _NOT_THIS_VALUE)
 
 
-def _without_temperature(request: Request) -> Request:
+def _without_temperature(request: ProviderRequest) -> ProviderRequest:
     settings = request.ask.model.model_copy(update={"temperature": None})
-    return request.without(_NO_TEMPERATURE, model=settings)
+    return request.with_changes(_NO_TEMPERATURE, model=settings)
 
 
-def _lacks_choice(request: Request, refused: ProviderRefused) -> bool:
+def _lacks_choice(request: ProviderRequest, refused: ProviderRefused) -> bool:
     is_named = _is_bad(refused, ("tool_choice", "tool choice"), _NOT_FORCED)
     return is_named and _is_forced(request)
 
 
-def _without_choice(request: Request) -> Request:
-    return request.without(_NO_CHOICE, tool_choice="auto")
+def _without_choice(request: ProviderRequest) -> ProviderRequest:
+    return request.with_changes(_NO_CHOICE, tool_choice="auto")
 
 
-def _lacks_form(request: Request, refused: ProviderRefused) -> bool:
+def _lacks_form(request: ProviderRequest, refused: ProviderRefused) -> bool:
     return request.ask.output is not None and _is_bad(refused, _FORMS)
 
 
-def _without_form(request: Request) -> Request:
-    return request.with_form_told().without(_NO_FORM, output=None)
+def _without_form(request: ProviderRequest) -> ProviderRequest:
+    return request.with_schema_in_instructions().with_changes(_NO_FORM, output=None)
 
 
-def _lacks_usage(request: Request, refused: ProviderRefused) -> bool:
+def _lacks_usage(request: ProviderRequest, refused: ProviderRefused) -> bool:
     has_own = "stream_options" in request.ask.model.options
     return not has_own and _is_bad(refused, ("stream_options",))
 
 
-def _without_usage(request: Request) -> Request:
+def _without_usage(request: ProviderRequest) -> ProviderRequest:
     options = {**request.ask.model.options, "stream_options": None}
     settings = request.ask.model.model_copy(update={"options": options})
-    return request.without(_NO_USAGE, model=settings)
+    return request.with_changes(_NO_USAGE, model=settings)
 
 
-def _lacks_key(request: Request, refused: ProviderRefused) -> bool:
+def _lacks_key(request: ProviderRequest, refused: ProviderRefused) -> bool:
     return bool(request.cache_key) and _is_bad(refused, ("prompt_cache_key",))
 
 
-def _without_key(request: Request) -> Request:
+def _without_key(request: ProviderRequest) -> ProviderRequest:
     return replace(request, cache_key="")
 
 
-def _insists_on_turns(request: Request, refused: ProviderRefused) -> bool:
+def _insists_on_turns(request: ProviderRequest, refused: ProviderRefused) -> bool:
     is_such = refused.status in (400, 422, 500)
-    return not request.in_turns and is_such and _names(refused, _TURNS)
+    return not request.alternates_roles and is_such and _names(refused, _TURNS)
 
 
-def _in_turns(request: Request) -> Request:
-    return replace(request, in_turns=True)
+def _in_turns(request: ProviderRequest) -> ProviderRequest:
+    return replace(request, alternates_roles=True)
 
 
-def _refuses_thoughts(request: Request, refused: ProviderRefused) -> bool:
+def _refuses_thoughts(request: ProviderRequest, refused: ProviderRefused) -> bool:
     is_such = refused.status in (400, 422, 500) and not _names(refused, _MISSES_THOUGHTS)
-    return not request.thoughtless and is_such and _names(refused, _THOUGHTS)
+    return not request.omits_reasoning and is_such and _names(refused, _THOUGHTS)
 
 
-def _without_thoughts(request: Request) -> Request:
-    return replace(request, thoughtless=True)
+def _without_thoughts(request: ProviderRequest) -> ProviderRequest:
+    return replace(request, omits_reasoning=True)
 
 
-def _is_forced(request: Request) -> bool:
+def _is_forced(request: ProviderRequest) -> bool:
     return request.ask.tool_choice not in ("auto", "none")
 
 
@@ -152,12 +152,12 @@ def _names(refused: ProviderRefused, of: tuple[str, ...], how: tuple[str, ...] =
 
 
 _CONCESSIONS = (
-    Concession(_lacks_tools, _without_tools),
-    Concession(_lacks_temperature, _without_temperature, lasts=True),
-    Concession(_lacks_choice, _without_choice),
-    Concession(_lacks_form, _without_form),
-    Concession(_lacks_usage, _without_usage, lasts=True),
-    Concession(_lacks_key, _without_key, lasts=True),
-    Concession(_insists_on_turns, _in_turns, lasts=True),
-    Concession(_refuses_thoughts, _without_thoughts, lasts=True),
+    ParameterFallback(_lacks_tools, _without_tools),
+    ParameterFallback(_lacks_temperature, _without_temperature, is_permanent=True),
+    ParameterFallback(_lacks_choice, _without_choice),
+    ParameterFallback(_lacks_form, _without_form),
+    ParameterFallback(_lacks_usage, _without_usage, is_permanent=True),
+    ParameterFallback(_lacks_key, _without_key, is_permanent=True),
+    ParameterFallback(_insists_on_turns, _in_turns, is_permanent=True),
+    ParameterFallback(_refuses_thoughts, _without_thoughts, is_permanent=True),
 )

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from holdfast.providers.content import encoded
+from holdfast.providers.content import encode_json
 
-MAX_REMEMBERED_BYTES = 16 * 1024 * 1024
+MAX_CACHED_BYTES = 16 * 1024 * 1024
 # What a result takes, for each byte of the JSON that it is made of: objects are larger than texts.
 _TIMES = 8
 _RESULT_BYTES = 512
@@ -21,7 +21,7 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
 
-def remembered(make: Callable[Given, Made]) -> Callable[Given, Made]:
+def cached_by_value(make: Callable[Given, Made]) -> Callable[Given, Made]:
     """The same function of JSON values, which remembers what it made of the newest of them.
 
     Nobody may change a result: the next one is given the same. Such functions are called in the
@@ -34,7 +34,7 @@ def remembered(make: Callable[Given, Made]) -> Callable[Given, Made]:
     def remember(*args: Given.args, **kwargs: Given.kwargs) -> Made:
         nonlocal size_bytes
         try:
-            text = encoded([args, kwargs])
+            text = encode_json([args, kwargs])
         except RecursionError:  # nested too deep to be written
             return make(*args, **kwargs)
         key = hashlib.sha256(text).digest()
@@ -44,7 +44,7 @@ def remembered(make: Callable[Given, Made]) -> Callable[Given, Made]:
         result, room = make(*args, **kwargs), _RESULT_BYTES + _TIMES * len(text)
         made[key] = (result, room)
         size_bytes += room
-        while size_bytes > MAX_REMEMBERED_BYTES:
+        while size_bytes > MAX_CACHED_BYTES:
             _, (_, freed) = made.popitem(last=False)
             size_bytes -= freed
         return result

@@ -12,7 +12,14 @@ from typing import Annotated, Any
 
 from pydantic import Field, RootModel, field_validator
 
-from holdfast.providers.base import EncodedMessage, Request, Sink, ToolNames, TooLong, Unanswerable
+from holdfast.providers.base import (
+    AnswerSink,
+    ContextOverflow,
+    EncodedMessage,
+    ProviderRequest,
+    ToolNames,
+    UnanswerableRequest,
+)
 from holdfast.providers.content import text_of
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.schemas.base import Duration, Strict
@@ -87,7 +94,7 @@ class ScriptedAnswers(RootModel[list[ScriptedAnswer]]):
     """A file that is a list of answers, for every run."""
 
 
-class Script:
+class ScriptProvider:
     """Plays the answers of a file."""
 
     kind = "script"
@@ -108,7 +115,7 @@ class Script:
             case _:
                 return EncodedMessage()
 
-    async def solve(self, request: Request, sink: Sink) -> Solution:
+    async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
         """Give the next answer, word by word.
 
         Raises:
@@ -117,12 +124,12 @@ class Script:
         """
         scripted = self._next(request.fragments)
         if scripted.too_long is not None:
-            raise TooLong(400, _TOO_LONG, scripted.too_long)
-        answer = StreamedAnswer(sink, request.names)
+            raise ContextOverflow(400, _TOO_LONG, scripted.too_long)
+        answer = StreamedAnswer(sink, request.tool_names)
         answer.usage = Usage(**dict(scripted.usage))
         pause = scripted.pace.total_seconds() if scripted.pace else 0.0
         for word in _words(scripted.text):
-            answer.say(word)
+            answer.add_text(word)
             await asyncio.sleep(pause)
         for call in scripted.calls:
             _make(answer, call)
@@ -133,21 +140,21 @@ class Script:
         given = fragments.count(_ANSWER)
         scenario = next((one for one in self._scenarios if re.search(one.match, said)), None)
         if scenario is None:
-            raise Unanswerable(f"no scenario of the script matches `{said[:200]}`; add one")
+            raise UnanswerableRequest(f"no scenario of the script matches `{said[:200]}`; add one")
         number = given
         for scripted in scenario.answers:
             number -= scripted.times
             if number < 0:
                 return scripted
-        raise Unanswerable(
+        raise UnanswerableRequest(
             f"the script has no answer left: {given} were given; add another to its file"
         )
 
 
 def _make(answer: StreamedAnswer, call: ScriptedCall) -> None:
-    draft = answer.call(call.tool, call.id)
+    draft = answer.add_call(call.tool, call.id)
     written = call.arguments
-    answer.argue(draft, written if isinstance(written, str) else json.dumps(written))
+    answer.add_arguments(draft, written if isinstance(written, str) else json.dumps(written))
 
 
 def _words(text: str) -> list[str]:

@@ -8,8 +8,8 @@ import json
 import math
 from typing import Any
 
-from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES, fitted, size_bytes
-from holdfast.providers.base import Sink, ToolNames
+from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES, fit_solution, size_bytes
+from holdfast.providers.base import AnswerSink, ToolNames
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
 
 MAX_TEXT_BYTES = 512 * 1024
@@ -21,7 +21,7 @@ MAX_MODEL_CHARACTERS = 200
 MAX_ARGUMENTS_DEPTH = 100
 
 
-class WholeText:
+class BoundedText:
     """Text that arrives in pieces, kept up to `limit_bytes` of UTF-8."""
 
     def __init__(self, limit_bytes: int) -> None:
@@ -59,13 +59,15 @@ class CallDraft:
         self.index = index
         self.name = name[:MAX_NAME_CHARACTERS]
         self.provider_id = provider_id
-        self.arguments = WholeText(MAX_ARGUMENTS_BYTES)
+        self.arguments = BoundedText(MAX_ARGUMENTS_BYTES)
 
     @property
-    def is_whole(self) -> bool:
+    def has_whole_arguments(self) -> bool:
         """Whether the arguments so far are a whole object."""
         # Seldom so, and reading them after each piece takes long.
-        return self.arguments.ends_with("}") and isinstance(parsed(str(self.arguments)), dict)
+        return self.arguments.ends_with("}") and isinstance(
+            parse_arguments(str(self.arguments)), dict
+        )
 
     def written(self, tool: str) -> WrittenCall:
         """The call, of `tool`, as the model wrote it."""
@@ -75,46 +77,46 @@ class CallDraft:
         )
         if self.arguments.is_over:
             return call.model_copy(update={"oversize_bytes": self.arguments.bytes})
-        return call.model_copy(update={"arguments": parsed(str(self.arguments))})
+        return call.model_copy(update={"arguments": parse_arguments(str(self.arguments))})
 
 
 class StreamedAnswer:
     """One answer of a model, piece by piece."""
 
-    def __init__(self, sink: Sink, names: ToolNames) -> None:
+    def __init__(self, sink: AnswerSink, names: ToolNames) -> None:
         self._sink = sink
         self._names = names
-        self._text = WholeText(MAX_TEXT_BYTES)
+        self._text = BoundedText(MAX_TEXT_BYTES)
         self.calls: list[CallDraft] = []
         self._calls_bytes = 0
         self._dropped = 0
         # What goes beyond this is never sent back: a solution keeps no longer data than that.
-        self._thoughts = WholeText(MAX_PROVIDER_DATA_BYTES)
-        self.has_thought = False
+        self._thoughts = BoundedText(MAX_PROVIDER_DATA_BYTES)
+        self.has_reasoning = False
         self.notices: list[str] = []
         self.usage = Usage()
         self.model: str | None = None
         self.provider_data: Any = None
 
-    def say(self, piece: str) -> None:
+    def add_text(self, piece: str) -> None:
         """More of the text."""
         if not piece:
             return
         self._text.add(piece)
         self._sink.text(well_formed(piece))
 
-    def think(self, piece: str) -> None:
+    def add_reasoning(self, piece: str) -> None:
         """More of the thoughts that lead to the answer. They are no part of it, and told to nobody;
         a provider may want them back."""
         self._thoughts.add(piece)
-        self.has_thought = True
+        self.has_reasoning = True
 
     @property
-    def thoughts(self) -> str:
+    def reasoning(self) -> str:
         """The thoughts so far."""
         return str(self._thoughts)
 
-    def call(self, name: str, provider_id: str | None) -> CallDraft:
+    def add_call(self, name: str, provider_id: str | None) -> CallDraft:
         """One more call. One too many is counted, and what is said of it is not kept."""
         if provider_id is not None and len(provider_id) > MAX_NAME_CHARACTERS:
             provider_id = None
@@ -124,14 +126,14 @@ class StreamedAnswer:
             self._dropped += 1
         else:
             self.calls.append(draft)
-        self.argue(draft, "")
+        self.add_arguments(draft, "")
         return draft
 
-    def argue(self, draft: CallDraft, piece: str) -> None:
+    def add_arguments(self, draft: CallDraft, piece: str) -> None:
         """More of a call's arguments."""
         draft.arguments.add(piece)
         if draft.index < len(self.calls) and self.calls[draft.index] is draft:
-            self._sink.call(draft.index, self._names.ours(draft.name), well_formed(piece))
+            self._sink.call(draft.index, self._names.from_provider(draft.name), well_formed(piece))
 
     def solution(self, stop: StopReason | None) -> Solution:
         """The answer, within its bounds. `stop` is what the model said of why it stopped."""
@@ -140,10 +142,10 @@ class StreamedAnswer:
         if self._text.is_over:
             self.notices.append(f"the text was cut after {MAX_TEXT_BYTES} bytes")
             stop = "length"
-        calls = [draft.written(self._names.ours(draft.name)) for draft in self.calls]
+        calls = [draft.written(self._names.from_provider(draft.name)) for draft in self.calls]
         if stop in (None, "stop", "calls"):
             stop = "calls" if calls else "stop"
-        return fitted(
+        return fit_solution(
             Solution(
                 text=str(self._text),
                 calls=calls,
@@ -156,7 +158,7 @@ class StreamedAnswer:
         )
 
 
-def parsed(text: str) -> dict[str, Any] | str:
+def parse_arguments(text: str) -> dict[str, Any] | str:
     """The object that a text of arguments is, or the text where it is none that JSON knows."""
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)

@@ -17,7 +17,7 @@ from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError
 
-from holdfast.activities.interceptors.attempt_spans import TelemetryInterceptor
+from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor
 from holdfast.activities.interceptors.results import ResultInterceptor
 from holdfast.catalog.loader import Catalog, load_catalog
 from holdfast.hosting.options import read_options
@@ -225,7 +225,7 @@ async def test_whoever_asks_a_model_keeps_what_the_worker_keeps_to_itself(
 ) -> None:
     worker = await build_worker(client, settings(place))
     around = [type(each) for each in worker.others[0].config()["interceptors"]]
-    assert around == [TelemetryInterceptor, ResultInterceptor]
+    assert around == [AttemptSpanInterceptor, ResultInterceptor]
 
 
 async def test_what_lets_a_worker_in_elsewhere_is_its_secret(

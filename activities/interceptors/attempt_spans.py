@@ -24,13 +24,13 @@ _UNTOLD = (names.GENERATE, names.RECORD_SPANS, names.RESOLVE_AGENT, names.RESOLV
 _place: ContextVar[Place | None] = ContextVar("holdfast-place", default=None)
 
 
-def place_here() -> Place | None:
+def current_place() -> Place | None:
     """Where the running activity hangs in a trace; None where that is not traced."""
     place = _place.get()
     return place if place is not None and place.flags == SAMPLED else None
 
 
-def tracing_here(telemetry: Telemetry) -> Tracing:
+def current_tracing(telemetry: Telemetry) -> Tracing:
     """How the run is to be traced that has the running activity resolve what it is asked for: as
     whoever started it says, or else by what its trace will be."""
     info, place = activity.info(), _place.get()
@@ -41,7 +41,7 @@ def tracing_here(telemetry: Telemetry) -> Tracing:
     return Tracing(flags=flags, content=telemetry.content)
 
 
-class TelemetryInterceptor(Interceptor):
+class AttemptSpanInterceptor(Interceptor):
     """Tells of the attempts of a worker, and lets each know where it is."""
 
     def __init__(self, telemetry: Telemetry | None) -> None:

@@ -32,8 +32,8 @@ from temporalio.worker import (
 
 from holdfast.activities.interceptors.secret_redaction import (
     RedactedHeartbeats,
-    discreet,
-    without_secrets,
+    redact_error,
+    redact_payload,
 )
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas import names
@@ -55,7 +55,7 @@ _NO_NUMBER = re.compile(rb"NaN|Infinity")
 
 
 # Keeps a payload in the worker's store, and gives the digest that it is kept under.
-Keep = Callable[[Payload], Awaitable[str]]
+StorePayload = Callable[[Payload], Awaitable[str]]
 
 logger = logging.getLogger("holdfast")
 
@@ -68,7 +68,7 @@ class ResultInterceptor(Interceptor):
         secrets: what is not to leave the worker.
     """
 
-    def __init__(self, keep: Keep | None = None, secrets: Secrets | None = None) -> None:
+    def __init__(self, keep: StorePayload | None = None, secrets: Secrets | None = None) -> None:
         self._keep = keep
         self._secrets = secrets or Secrets()
 
@@ -79,7 +79,7 @@ class ResultInterceptor(Interceptor):
 
 class _Measured(ActivityInboundInterceptor):
     def __init__(
-        self, inner: ActivityInboundInterceptor, keep: Keep | None, secrets: Secrets
+        self, inner: ActivityInboundInterceptor, keep: StorePayload | None, secrets: Secrets
     ) -> None:
         super().__init__(inner)
         self._keep = keep
@@ -92,14 +92,14 @@ class _Measured(ActivityInboundInterceptor):
         try:
             result = await self.next.execute_activity(call)
         except Exception as error:
-            told = discreet(error, self._secrets)
+            told = redact_error(error, self._secrets)
             if _failure_bytes(told) > MAX_FAILURE_BYTES:
                 raise _shortened(told) from None
             if told is error:
                 raise
             raise told from told.__cause__
         # Encoded here, and sent as it is: large results are not encoded twice.
-        payload = without_secrets(_encoded(result), self._secrets)
+        payload = redact_payload(_encoded(result), self._secrets)
         size_bytes = len(payload.data)
         if not _is_for_a_run(payload):
             _check(size_bytes, MAX_RESULT_BYTES)
@@ -130,7 +130,7 @@ def _check(size_bytes: int, most_bytes: int, mend: str = _STORE_IT) -> None:
         )
 
 
-async def _replaced(payload: Payload, keep: Keep) -> Payload:
+async def _replaced(payload: Payload, keep: StorePayload) -> Payload:
     """Keep the result, and give what stands for it in the run."""
     size_bytes = len(payload.data)
     _check(size_bytes, MAX_STORED_BYTES)
@@ -145,7 +145,7 @@ async def _replaced(payload: Payload, keep: Keep) -> Payload:
     return activity.payload_converter().to_payload(stored.value())
 
 
-async def _marked(payload: Payload, keep: Keep) -> Payload:
+async def _marked(payload: Payload, keep: StorePayload) -> Payload:
     """Have a reference sent in the place of the result, unless it cannot be kept.
 
     It is kept here, since the SDK would fail a call that was carried out, and find it there.

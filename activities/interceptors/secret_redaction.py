@@ -29,12 +29,12 @@ class RedactedHeartbeats(ActivityOutboundInterceptor):
         """Tell the server; the SDK calls this."""
         payloads = activity.payload_converter().to_payloads(details)
         if any(self._secrets.occur_in(payload.data) for payload in payloads):
-            discreet = [without_secrets(payload, self._secrets) for payload in payloads]
+            discreet = [redact_payload(payload, self._secrets) for payload in payloads]
             details = tuple(RawValue(payload) for payload in discreet)
         super().heartbeat(*details)
 
 
-def without_secrets(payload: Payload, secrets: Secrets) -> Payload:
+def redact_payload(payload: Payload, secrets: Secrets) -> Payload:
     """The value, with none of the secrets in it."""
     if not secrets.occur_in(payload.data):
         return payload
@@ -42,7 +42,7 @@ def without_secrets(payload: Payload, secrets: Secrets) -> Payload:
     return _cleaned(payload, secrets)
 
 
-def discreet(error: Exception, secrets: Secrets) -> Exception:
+def redact_error(error: Exception, secrets: Secrets) -> Exception:
     """The error; where it holds a secret, one that is sent as it would be, but for that."""
     failure = Failure()
     converter = DefaultFailureConverter()

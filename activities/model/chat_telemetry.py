@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 
-from holdfast.activities.interceptors.attempt_spans import place_here
-from holdfast.providers.base import ProviderRefused, Sink
-from holdfast.providers.transport.target import Target
+from holdfast.activities.interceptors.attempt_spans import current_place
+from holdfast.providers.base import AnswerSink, ProviderRefused
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, StopReason
@@ -26,7 +26,7 @@ _FINISHES: dict[StopReason, str] = {
 }
 
 
-def provider_of(target: Target) -> str:
+def provider_name(target: EndpointTarget) -> str:
     """The name by which the conventions know who is asked at an endpoint."""
     provider = target.endpoint.provider
     return _PROVIDERS.get(provider, provider)
@@ -39,42 +39,42 @@ class ChatTelemetry:
         self._telemetry = telemetry
 
     @contextmanager
-    def asked(
-        self, ask: Ask, target: Target, pointer: ConversationPointer, attempt: int
-    ) -> Iterator["Chat"]:
+    def record_request(
+        self, ask: Ask, target: EndpointTarget, pointer: ConversationPointer, attempt: int
+    ) -> Iterator["ChatRecord"]:
         """What stands around one request, from when it is made until it is answered."""
-        chat = Chat(self._telemetry, ask, target, pointer, attempt)
+        chat = ChatRecord(self._telemetry, ask, target, pointer, attempt)
         try:
             with chat.current():
                 yield chat
         except BaseException as error:
-            chat.failed(error)
+            chat.record_failure(error)
             raise
         finally:
             chat.end()
 
 
-class Chat:
+class ChatRecord:
     """One request: what is known of it, and what comes of it."""
 
     def __init__(
         self,
         telemetry: Telemetry,
         ask: Ask,
-        target: Target,
+        target: EndpointTarget,
         pointer: ConversationPointer,
         attempt: int,
     ) -> None:
         self._telemetry = telemetry
         self._labels = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": provider_of(target),
+            "gen_ai.provider.name": provider_name(target),
             "gen_ai.request.model": ask.model.name or "",
         }
         self._turn = pointer.call is None and not pointer.summary
         self._began = monotonic()
         self.first_seconds: float | None = None
-        place = place_here()
+        place = current_place()
         self._span: Span | None = None
         if place is not None:
             said = self._labels | _asked(ask, target, pointer, attempt)
@@ -87,16 +87,16 @@ class Chat:
             return nullcontext()
         return use_span(self._span, record_exception=False, set_status_on_exception=False)
 
-    def heard(self, sink: Sink) -> Sink:
+    def observe(self, sink: AnswerSink) -> AnswerSink:
         """A sink before another one, that notes when something is said first."""
         return _First(sink, self)
 
-    def note(self) -> None:
+    def note_output(self) -> None:
         """Something was said."""
         if self.first_seconds is None:
             self.first_seconds = self._seconds
 
-    def answered(self, solution: Solution) -> Solution:
+    def record_answer(self, solution: Solution) -> Solution:
         """The model has answered."""
         usage, seconds = solution.usage, self._seconds
         self._telemetry.metrics.record_answer(
@@ -120,7 +120,7 @@ class Chat:
         self._span.set_attributes(self._telemetry.clean(known))
         return solution
 
-    def failed(self, error: BaseException) -> None:
+    def record_failure(self, error: BaseException) -> None:
         """There is no answer."""
         kind = str(error.status) if isinstance(error, ProviderRefused) else type(error).__name__
         self._telemetry.metrics.record_failure(self._labels, self._seconds, kind)
@@ -139,20 +139,22 @@ class Chat:
 
 
 class _First:
-    def __init__(self, sink: Sink, chat: Chat) -> None:
+    def __init__(self, sink: AnswerSink, chat: ChatRecord) -> None:
         self._sink = sink
         self._chat = chat
 
     def text(self, piece: str) -> None:
-        self._chat.note()
+        self._chat.note_output()
         self._sink.text(piece)
 
     def call(self, index: int, tool: str, piece: str) -> None:
-        self._chat.note()
+        self._chat.note_output()
         self._sink.call(index, tool, piece)
 
 
-def _asked(ask: Ask, target: Target, pointer: ConversationPointer, attempt: int) -> dict[str, Any]:
+def _asked(
+    ask: Ask, target: EndpointTarget, pointer: ConversationPointer, attempt: int
+) -> dict[str, Any]:
     """What is known before there is an answer."""
     said: dict[str, Any] = {
         "server.address": target.host if target.endpoint.base_url else None,

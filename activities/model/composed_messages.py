@@ -15,12 +15,12 @@ def encoder_for(calling: Calling, encode: Encoder) -> Encoder:
         return encode
 
     def composed(message: ChatMessage) -> EncodedMessage:
-        return encode(in_words(message))
+        return encode(without_native_calls(message))
 
     return composed
 
 
-def in_words(message: ChatMessage) -> ChatMessage:
+def without_native_calls(message: ChatMessage) -> ChatMessage:
     """The message with its calls left to its text, or with a result as what a user says."""
     if message.role == "tool" and message.call_id is not None:
         return ChatMessage(

@@ -82,7 +82,7 @@ class CachedConversation:
             self._counts.append(len(self._fragments) + len(self._later))
         elif record.get("upto") == self.since:
             said = encode(ChatMessage(role="user", content=record["text"]))
-            self._summary = (*said.now, *said.later)
+            self._summary = (*said.fragments, *said.deferred)
             self._grow(self._summary)
 
     def _add(self, message: ChatMessage, encode: Encode) -> None:
@@ -90,9 +90,9 @@ class CachedConversation:
         if message.role != "tool":
             self._fragments += self._later
             self._later.clear()
-        self._fragments += encoded.now
-        self._later += encoded.later
-        self._grow((*encoded.now, *encoded.later))
+        self._fragments += encoded.fragments
+        self._later += encoded.deferred
+        self._grow((*encoded.fragments, *encoded.deferred))
 
     def _grow(self, new: tuple[bytes, ...]) -> None:
         self.size_bytes += sum(len(fragment) + _FRAGMENT_BYTES for fragment in new)

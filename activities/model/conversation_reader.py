@@ -33,11 +33,11 @@ from holdfast.schemas.internal.model_request import (
 MAX_PAGES = 10_000
 
 
-class RunGone(Exception):
+class RunNotOpen(Exception):
     """The run is not there any more, or is over."""
 
 
-class RunSilent(Exception):
+class RunUnresponsive(Exception):
     """The run did not answer, though asked several times."""
 
 
@@ -56,7 +56,7 @@ class PageSource(Protocol):
         """
 
 
-class Reader:
+class ConversationReader:
     """Reads conversations up to a pointer: what is held already, what the run has handed over, and
     the rest from the run."""
 
@@ -64,11 +64,11 @@ class Reader:
         self,
         pages: PageSource,
         conversations: ConversationCache,
-        handing: PagePrefetch | None = None,
+        prefetch: PagePrefetch | None = None,
     ) -> None:
         self._pages = pages
         self._conversations = conversations
-        self._handing = handing
+        self._handing = prefetch
 
     async def read(
         self, run: RunKey, pointer: ConversationPointer, provider_of: Callable[[Ask], Provider]
@@ -171,10 +171,12 @@ def _take(
     return cut
 
 
-def of_run(error: RunGone | RunSilent | ConversationChanged) -> ApplicationError:
+def conversation_error(
+    error: RunNotOpen | RunUnresponsive | ConversationChanged,
+) -> ApplicationError:
     """Why the conversation could not be had."""
     match error:
-        case RunSilent():
+        case RunUnresponsive():
             said = f"the run could not be asked for its conversation: {error}"
             return model_error(said, retried=True)
         case _:

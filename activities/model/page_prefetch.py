@@ -21,14 +21,14 @@ from holdfast.schemas.internal.model_request import (
     ConversationPointer,
 )
 
-DEFAULT_HANDED_BYTES = 32 * 1024 * 1024
+DEFAULT_PREFETCH_BYTES = 32 * 1024 * 1024
 # What a page takes besides its texts.
 _PAGE_BYTES = 4096
 
 Answer = Callable[[ConversationPageRequest], ConversationPage]
 
 
-class Handed(NamedTuple):
+class PrefetchedPage(NamedTuple):
     """The first page of what leads to a pointer: the entries after number `after`."""
 
     pointer: ConversationPointer
@@ -45,15 +45,15 @@ class PagePrefetch:
     """
 
     def __init__(
-        self, conversations: ConversationCache, limit_bytes: int = DEFAULT_HANDED_BYTES
+        self, conversations: ConversationCache, limit_bytes: int = DEFAULT_PREFETCH_BYTES
     ) -> None:
         self.conversations = conversations
         self._limit_bytes = limit_bytes
-        self._held: OrderedDict[tuple[str, str | None], Handed] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str | None], PrefetchedPage] = OrderedDict()
         self._lock = Lock()
         self.size_bytes = 0
 
-    def hand_over(self, workflow_id: str, pointer: ConversationPointer, answer: Answer) -> None:
+    def store(self, workflow_id: str, pointer: ConversationPointer, answer: Answer) -> None:
         """Keep what the run itself `answer`s of what is not held yet of its conversation."""
         after = 0
         if pointer.call is None:
@@ -65,15 +65,15 @@ class PagePrefetch:
                 after=after, upto=pointer.entries, call=pointer.call, summary=pointer.summary
             )
         )
-        self._keep(workflow_id, Handed(pointer, after, page, _size_bytes(page)))
+        self._keep(workflow_id, PrefetchedPage(pointer, after, page, _size_bytes(page)))
 
-    def take(self, workflow_id: str, pointer: ConversationPointer) -> Handed | None:
+    def take(self, workflow_id: str, pointer: ConversationPointer) -> PrefetchedPage | None:
         """What was handed over for the request at this pointer, if it is still here."""
         with self._lock:
             handed = self._drop((workflow_id, pointer.call))
         return handed if handed is not None and handed.pointer == pointer else None
 
-    def _keep(self, workflow_id: str, handed: Handed) -> None:
+    def _keep(self, workflow_id: str, handed: PrefetchedPage) -> None:
         key = (workflow_id, handed.pointer.call)
         with self._lock:
             self._drop(key)
@@ -84,7 +84,7 @@ class PagePrefetch:
             while self.size_bytes > self._limit_bytes:
                 self._drop(next(iter(self._held)))
 
-    def _drop(self, key: tuple[str, str | None]) -> Handed | None:
+    def _drop(self, key: tuple[str, str | None]) -> PrefetchedPage | None:
         handed = self._held.pop(key, None)
         if handed is not None:
             self.size_bytes -= handed.size_bytes
@@ -94,14 +94,14 @@ class PagePrefetch:
 class PagePrefetchInterceptor(Interceptor):
     """Gives the workflows of a worker the function by which they hand over."""
 
-    def __init__(self, handing: PagePrefetch) -> None:
-        self._handing = handing
+    def __init__(self, prefetch: PagePrefetch) -> None:
+        self._handing = prefetch
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor] | None:
         """Add the function; the SDK calls this."""
-        input.unsafe_extern_functions[HAND_OVER] = self._handing.hand_over
+        input.unsafe_extern_functions[HAND_OVER] = self._handing.store
         return None
 
 

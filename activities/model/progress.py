@@ -13,7 +13,7 @@ from typing import Any
 from temporalio import activity
 
 from holdfast.activities.model.retry_budget import DOUBTFUL_ATTEMPTS, WAITED_SECONDS
-from holdfast.providers.base import Sink
+from holdfast.providers.base import AnswerSink
 from holdfast.providers.streamed_answer import well_formed
 from holdfast.runtime.secrets import Secrets, StreamRedactor
 
@@ -77,10 +77,10 @@ class Progress:
         }
 
 
-class Discreet:
+class RedactingSink:
     """A sink before another one, to which it tells nothing that is secret."""
 
-    def __init__(self, sink: Sink, secrets: Secrets) -> None:
+    def __init__(self, sink: AnswerSink, secrets: Secrets) -> None:
         self._sink = sink
         self._secrets = secrets
         self._text = StreamRedactor(secrets)
@@ -97,7 +97,7 @@ class Discreet:
 
 
 @contextlib.asynccontextmanager
-async def beating(progress: Progress, timeout: timedelta | None) -> AsyncIterator[None]:
+async def send_heartbeats(progress: Progress, timeout: timedelta | None) -> AsyncIterator[None]:
     """Send heartbeats of the running activity: soon after its begin and after there is news, and
     often enough for its heartbeat `timeout`.
 

@@ -36,7 +36,7 @@ class RetryBudget:
         self._began = time.monotonic()
         self._longest = longest
 
-    def judge(self, error: ApplicationError) -> ApplicationError:
+    def limit_retries(self, error: ApplicationError) -> ApplicationError:
         """The error; as one that is not tried again, where there is no time for another attempt."""
         seconds = self._asked_seconds + time.monotonic() - self._began
         delay = error.next_retry_delay or timedelta()

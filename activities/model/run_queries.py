@@ -14,7 +14,7 @@ from temporalio.converter import WorkflowSerializationContext
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.activities.model.conversation_cache import RunKey
-from holdfast.activities.model.conversation_reader import RunGone, RunSilent
+from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnresponsive
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from holdfast.schemas.names import REQUEST
 
@@ -49,7 +49,7 @@ class RunQueries:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def ask(self, asked: WorkflowExecution, query: str, argument: Any) -> Any:
+    async def query(self, asked: WorkflowExecution, query: str, argument: Any) -> Any:
         """What a workflow that is open answers; one without a run id is the newest of its id.
 
         Raises:
@@ -63,11 +63,11 @@ class RunQueries:
             except RPCError as error:
                 refusal = f"{error.status.name}: {error.message}"
                 if error.status == RPCStatusCode.NOT_FOUND:
-                    raise RunGone("the run is not there any more") from None
+                    raise RunNotOpen("the run is not there any more") from None
                 if error.status in _NOT_RETRIED:
                     break
             await asyncio.sleep(pause_seconds)
-        raise RunSilent(refusal)
+        raise RunUnresponsive(refusal)
 
     async def _ask(
         self, asked: WorkflowExecution, query: str, argument: Any, timeout: timedelta
@@ -88,7 +88,7 @@ class RunQueries:
             timeout=timeout,
         )
         if response.HasField("query_rejected"):
-            raise RunGone("the run is over")
+            raise RunNotOpen("the run is over")
         values = await converter.decode(response.query_result.payloads)
         return values[0] if values else None
 
@@ -107,8 +107,8 @@ class PageQueries:
             RunSilent: it does not answer, though asked several times.
         """
         asked = WorkflowExecution(workflow_id=run.workflow_id, run_id=run.run_id)
-        answer = await self._queries.ask(asked, REQUEST, want.to_json())
+        answer = await self._queries.query(asked, REQUEST, want.to_json())
         try:
             return ConversationPage.read(answer)
         except ValidationError:
-            raise RunSilent("its answer is no page of a log") from None
+            raise RunUnresponsive("its answer is no page of a log") from None

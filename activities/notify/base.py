@@ -14,7 +14,7 @@ from holdfast.schemas.settings.notify import News
 ATTEMPT_SECONDS = 20.0
 
 
-def telling_failed(
+def notification_error(
     message: str, *, retried: bool = False, delay: timedelta | None = None
 ) -> ApplicationError:
     """An error of type `telling_failed`, tried again (after `delay`) or not."""
@@ -24,14 +24,14 @@ def telling_failed(
 
 
 @dataclass(frozen=True)
-class Hidden:
+class EnvironmentValue:
     """A value that the environment holds. It is read where it is used."""
 
     variable: str
     environ: Mapping[str, str]
 
     @property
-    def is_there(self) -> bool:
+    def is_set(self) -> bool:
         """Whether the environment holds it."""
         return bool(self.environ.get(self.variable))
 
@@ -43,7 +43,7 @@ class Hidden:
         """
         found = self.environ.get(self.variable)
         if not found:
-            raise telling_failed(f"the environment variable {self.variable} is not set")
+            raise notification_error(f"the environment variable {self.variable} is not set")
         return found.strip()
 
 
@@ -51,10 +51,10 @@ class Notifier(Protocol):
     """One way to tell people."""
 
     @property
-    def hidden(self) -> Iterator[Hidden]:
+    def environment_values(self) -> Iterator[EnvironmentValue]:
         """What it needs of the environment."""
 
-    async def tell(self, news: News) -> None:
+    async def notify(self, news: News) -> None:
         """Tell it, once.
 
         Raises:

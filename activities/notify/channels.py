@@ -7,8 +7,8 @@ from urllib.parse import quote, urlsplit
 
 from temporalio import activity
 
-from holdfast.activities.notify.base import Notifier, telling_failed
-from holdfast.activities.notify.message_text import discreet
+from holdfast.activities.notify.base import Notifier, notification_error
+from holdfast.activities.notify.message_text import limit_content
 from holdfast.schemas import names
 from holdfast.schemas.settings.notify import Channel, Listener, News
 
@@ -21,7 +21,7 @@ class ServedChannel:
     notifier: Notifier
 
 
-class Channels:
+class NotificationChannels:
     """The channels that a worker has, by name; `inbox` is what links begin with."""
 
     def __init__(self, inbox: str = "", served: Mapping[str, ServedChannel] | None = None) -> None:
@@ -38,8 +38,8 @@ class Channels:
     def secrets(self) -> Iterator[str]:
         """What is to stay secret: values, and of addresses the part that nobody guesses."""
         for served in self._served.values():
-            for hidden in served.notifier.hidden:
-                value = hidden.value() if hidden.is_there else ""
+            for hidden in served.notifier.environment_values:
+                value = hidden.value() if hidden.is_set else ""
                 for part in (value, *value.split()):
                     path = urlsplit(part).path.lstrip("/")
                     yield from (part, part.removeprefix("whsec_"), path)
@@ -50,8 +50,8 @@ class Channels:
             f"channel `{name}`: the environment variable {hidden.variable} is not set; nobody is "
             "told in it"
             for name, served in self._served.items()
-            for hidden in served.notifier.hidden
-            if not hidden.is_there
+            for hidden in served.notifier.environment_values
+            if not hidden.is_set
         ]
 
     @activity.defn(name=names.TELL_PEOPLE)
@@ -68,9 +68,9 @@ class Channels:
         if served is None:
             # Another worker may have it, and so may this one once it is started anew.
             said = f"this worker has no channel `{told['channel']}`; see its `--notifiers`"
-            raise telling_failed(said, retried=True)
-        news = discreet(News.read(told["news"]), served.settings.content)
-        await served.notifier.tell(news.model_copy(update={"link": self._link(news)}))
+            raise notification_error(said, retried=True)
+        news = limit_content(News.read(told["news"]), served.settings.content)
+        await served.notifier.notify(news.model_copy(update={"link": self._link(news)}))
 
     def _link(self, news: News) -> str:
         """Where it is decided; once it is over, where the run is to be seen."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import httpx
 
-from holdfast.activities.notify.base import ATTEMPT_SECONDS, telling_failed
+from holdfast.activities.notify.base import ATTEMPT_SECONDS, notification_error
 from holdfast.activities.notify.message_text import one_line
 from holdfast.providers.model_errors import retry_delay
 
@@ -43,10 +43,10 @@ async def post(http: httpx.AsyncClient, url: str, body: bytes, headers: Mapping[
                     await _refused(response, shown)
     except TimeoutError:
         said = f"{shown} did not answer within {ATTEMPT_SECONDS:g} s"
-        raise telling_failed(said, retried=True) from None
+        raise notification_error(said, retried=True) from None
     except httpx.HTTPError as error:
         said = f"{shown} could not be told: {type(error).__name__}"
-        raise telling_failed(said, retried=True) from None
+        raise notification_error(said, retried=True) from None
 
 
 async def _refused(response: httpx.Response, shown: str) -> None:
@@ -55,10 +55,10 @@ async def _refused(response: httpx.Response, shown: str) -> None:
     said = f"{shown} answered {status}{f': {answer}' if answer else ''}"
     if status in _RETRIED_STATUS or status >= 500:
         delay = retry_delay(response.headers, datetime.now(UTC))
-        raise telling_failed(said, retried=True, delay=delay)
+        raise notification_error(said, retried=True, delay=delay)
     if 300 <= status < 400:
-        raise telling_failed(f"{said}. Check the channel's address: redirects are not followed")
-    raise telling_failed(f"{said}. Check the channel's address, and whether it is still there")
+        raise notification_error(f"{said}. Check the channel's address: redirects are not followed")
+    raise notification_error(f"{said}. Check the channel's address, and whether it is still there")
 
 
 async def _beginning(response: httpx.Response) -> str:

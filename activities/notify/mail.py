@@ -21,8 +21,13 @@ from typing import NoReturn
 
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.notify.base import ATTEMPT_SECONDS, Hidden, telling_failed
-from holdfast.activities.notify.message_text import Words, one_line, unlinked, words_of
+from holdfast.activities.notify.base import ATTEMPT_SECONDS, EnvironmentValue, notification_error
+from holdfast.activities.notify.message_text import (
+    MessageText,
+    defuse_links,
+    message_text,
+    one_line,
+)
 from holdfast.schemas.settings.notify import Mail, News, Tls
 
 _PORTS: dict[Tls, int] = {"starttls": 587, "tls": 465, "none": 25}
@@ -44,10 +49,10 @@ logger = logging.getLogger("holdfast")
 
 def message(news: News, mail: Mail, recipients: Iterable[str]) -> EmailMessage:
     """The message, as it is sent."""
-    words = words_of(news)
+    words = message_text(news)
     domain = Address(addr_spec=mail.from_).domain
     made = EmailMessage(policy=SMTP)
-    made["Subject"] = unlinked(words.title)
+    made["Subject"] = defuse_links(words.title)
     made["From"] = mail.from_
     made["To"] = ", ".join(recipients)
     made["Date"] = format_datetime(datetime.fromisoformat(news.at))
@@ -65,10 +70,10 @@ class MailNotifier:
     """People who are told by mail, and the server that takes it to them."""
 
     mail: Mail
-    password: Hidden | None
+    password: EnvironmentValue | None
 
     @property
-    def hidden(self) -> Iterator[Hidden]:
+    def environment_values(self) -> Iterator[EnvironmentValue]:
         """What it needs of the environment."""
         if self.password is not None:
             yield self.password
@@ -84,7 +89,7 @@ class MailNotifier:
         ]
         return list(dict.fromkeys([*self.mail.to, *chosen]))
 
-    async def tell(self, news: News) -> None:
+    async def notify(self, news: News) -> None:
         """Send the news; where there is nobody to send it to, nothing.
 
         Raises:
@@ -100,7 +105,7 @@ class MailNotifier:
                 await asyncio.to_thread(self._send, made)
         except TimeoutError:
             said = f"{self.mail.host} did not take the message within {ATTEMPT_SECONDS:g} s"
-            raise telling_failed(said, retried=True) from None
+            raise notification_error(said, retried=True) from None
 
     def _send(self, made: EmailMessage) -> None:
         try:
@@ -141,32 +146,32 @@ class MailNotifier:
         match error:
             case smtplib.SMTPAuthenticationError():
                 said = f"{host} refused the login ({_answer(error)}). Check `username` and password"
-                raise telling_failed(said, retried=error.smtp_code < 500) from None
+                raise notification_error(said, retried=error.smtp_code < 500) from None
             case smtplib.SMTPRecipientsRefused():
                 codes = [code for code, _ in error.recipients.values()]
                 said = f"{host} takes mail for none of the recipients ({_codes(codes)})"
-                raise telling_failed(said, retried=any(code < 500 for code in codes)) from None
+                raise notification_error(said, retried=any(code < 500 for code in codes)) from None
             case smtplib.SMTPResponseException():
                 said = f"{host} refused the message ({_answer(error)})"
-                raise telling_failed(said, retried=error.smtp_code < 500) from None
+                raise notification_error(said, retried=error.smtp_code < 500) from None
             case smtplib.SMTPNotSupportedError():
                 said = f"{host} cannot do what `tls` or `username` ask for: {error}"
-                raise telling_failed(said) from None
+                raise notification_error(said) from None
             case ssl.SSLCertVerificationError():
                 said = f"the certificate of {host} is not good: {error.verify_message}"
-                raise telling_failed(said, retried=True) from None
+                raise notification_error(said, retried=True) from None
             case _:
                 said = f"{host} could not be reached: {one_line(str(error), ANSWER_CHARACTERS)}"
-                raise telling_failed(said, retried=True) from None
+                raise notification_error(said, retried=True) from None
 
 
-def _plain(words: Words) -> str:
-    lines = [f"{unlinked(name)}: {unlinked(value)}" for name, value in words.lines]
-    parts = [unlinked(words.title), "\n".join(lines), f"{words.action}:\n{words.link}", _FOOT]
+def _plain(words: MessageText) -> str:
+    lines = [f"{defuse_links(name)}: {defuse_links(value)}" for name, value in words.lines]
+    parts = [defuse_links(words.title), "\n".join(lines), f"{words.action}:\n{words.link}", _FOOT]
     return "\n\n".join(parts) + "\n"
 
 
-def _html(words: Words) -> str:
+def _html(words: MessageText) -> str:
     rows = [_ROW.format(_escaped(name), _escaped(value)) for name, value in words.lines]
     return _HTML.format(
         title=_escaped(words.title),
@@ -178,7 +183,7 @@ def _html(words: Words) -> str:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(unlinked(text))
+    return html.escape(defuse_links(text))
 
 
 def _answer(error: smtplib.SMTPResponseException) -> str:

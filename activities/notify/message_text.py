@@ -39,7 +39,7 @@ _LINKING = re.compile(r"(?<=\w)\.(?=\w)|:(?=//)|@|\](?=\()|#(?=\w)")
 
 
 @dataclass(frozen=True)
-class Words:
+class MessageText:
     """What is said: `lines` are names and values; `action` is what the link is called."""
 
     title: str
@@ -48,7 +48,7 @@ class Words:
     action: str
 
 
-def discreet(news: News, content: Content) -> News:
+def limit_content(news: News, content: Content) -> News:
     """The news without what a channel is not to be told."""
     if content == "full":
         return news
@@ -72,9 +72,9 @@ def discreet(news: News, content: Content) -> News:
     return news.model_copy(update={"waiting": waiting, **nobody})
 
 
-def words_of(news: News) -> Words:
+def message_text(news: News) -> MessageText:
     """The news in words; of what is not told there is no line."""
-    return Words(
+    return MessageText(
         title=_title(news),
         lines=tuple((name, value) for name, value in _lines(news) if value),
         link=news.link or "",
@@ -89,7 +89,7 @@ def one_line(text: str, limit_chars: int) -> str:
     return line if len(line) <= limit_chars else f"{line[: limit_chars - 1]}…"
 
 
-def unlinked(text: str) -> str:
+def defuse_links(text: str) -> str:
     """The text with nothing in it that a reader's program takes for an address or a mention."""
     return _LINKING.sub(lambda found: f"{found.group()}{_BREAK}", text)
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 from pydantic import ValidationError
 
-from holdfast.activities.notify.base import Hidden, Notifier
-from holdfast.activities.notify.channels import Channels, ServedChannel
+from holdfast.activities.notify.base import EnvironmentValue, Notifier
+from holdfast.activities.notify.channels import NotificationChannels, ServedChannel
 from holdfast.activities.notify.mail import MailNotifier
 from holdfast.activities.notify.slack import SlackNotifier
-from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, secrets_of
+from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, signing_secrets
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
@@ -40,14 +40,14 @@ class NotifiersError(Exception):
 
 def load_notifiers(
     file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient
-) -> Channels:
+) -> NotificationChannels:
     """The channels of `file`; without one, none.
 
     Raises:
         NotifiersError: something in it does not load.
     """
     if file is None:
-        return Channels()
+        return NotificationChannels()
     source = _source(file)
     settings = _checked(source)
     faults = [*_wrong_inbox(settings.inbox)]
@@ -62,7 +62,7 @@ def load_notifiers(
         name: ServedChannel(channel, _notifier(channel, environ, http))
         for name, channel in settings.channels.items()
     }
-    return Channels(settings.inbox, served)
+    return NotificationChannels(settings.inbox, served)
 
 
 def _source(file: Path) -> Source:
@@ -94,13 +94,15 @@ def _discreet(fault: ValueProblem) -> ValueProblem:
 def _notifier(channel: Channel, environ: Mapping[str, str], http: httpx.AsyncClient) -> Notifier:
     if channel.webhook is not None:
         webhook = channel.webhook
-        url = webhook.url or Hidden(webhook.url_env or "", environ)
-        return WebhookNotifier(url, Hidden(webhook.secret_env, environ), http)
+        url = webhook.url or EnvironmentValue(webhook.url_env or "", environ)
+        return WebhookNotifier(url, EnvironmentValue(webhook.secret_env, environ), http)
     if channel.slack is not None:
-        return SlackNotifier(Hidden(channel.slack.url_env, environ), http)
+        return SlackNotifier(EnvironmentValue(channel.slack.url_env, environ), http)
     assert channel.mail is not None  # Channel demands one of them
     variable = channel.mail.password_env
-    return MailNotifier(channel.mail, None if variable is None else Hidden(variable, environ))
+    return MailNotifier(
+        channel.mail, None if variable is None else EnvironmentValue(variable, environ)
+    )
 
 
 def _wrong_inbox(inbox: str) -> Iterator[ValueProblem]:
@@ -138,7 +140,7 @@ def _wrong_webhook(channel: Channel, environ: Mapping[str, str]) -> Iterator[Val
     yield from _wrong_variable("secretEnv", webhook.secret_env)
     said = environ.get(webhook.secret_env, "")
     try:
-        secrets_of(said) if said else []
+        signing_secrets(said) if said else []
     except BadSecret as error:
         reason = f"the variable {webhook.secret_env} holds no secret to sign with"
         yield ValueProblem(("secretEnv",), reason, str(error))

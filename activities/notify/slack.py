@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx
 
-from holdfast.activities.notify.base import Hidden
+from holdfast.activities.notify.base import EnvironmentValue
 from holdfast.activities.notify.http_post import post
-from holdfast.activities.notify.message_text import Words, unlinked, words_of
+from holdfast.activities.notify.message_text import MessageText, defuse_links, message_text
 from holdfast.schemas.settings.notify import News
 
 # Of Slack: a text in a block has at most three thousand characters.
@@ -24,10 +24,10 @@ _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 def escaped(text: str) -> str:
     """The text as it stands in a message: it makes nothing but text."""
     # Marks of Slack's own formatting are let be, but code would hide what follows.
-    return unlinked(text).replace("`", "ʼ").translate(_ESCAPED)
+    return defuse_links(text).replace("`", "ʼ").translate(_ESCAPED)
 
 
-def message(words: Words) -> dict[str, Any]:
+def message(words: MessageText) -> dict[str, Any]:
     """The message: blocks for Slack, and a text for whoever knows none."""
     title = escaped(words.title)
     lines = _fitting([f"*{escaped(name)}:* {escaped(value)}" for name, value in words.lines])
@@ -44,21 +44,21 @@ def message(words: Words) -> dict[str, Any]:
 class SlackNotifier:
     """A channel that an incoming webhook writes to."""
 
-    url: Hidden
+    url: EnvironmentValue
     http: httpx.AsyncClient
 
     @property
-    def hidden(self) -> Iterator[Hidden]:
+    def environment_values(self) -> Iterator[EnvironmentValue]:
         """What it needs of the environment."""
         yield self.url
 
-    async def tell(self, news: News) -> None:
+    async def notify(self, news: News) -> None:
         """Write the news there.
 
         Raises:
             ApplicationError: it did not arrive, or was not taken.
         """
-        body = json.dumps(message(words_of(news))).encode()
+        body = json.dumps(message(message_text(news))).encode()
         await post(self.http, self.url.value(), body, {})
 
 

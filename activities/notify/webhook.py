@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from holdfast.activities.notify.base import Hidden
+from holdfast.activities.notify.base import EnvironmentValue
 from holdfast.activities.notify.http_post import post
 from holdfast.schemas.settings.notify import News
 
@@ -28,7 +28,7 @@ class BadSecret(ValueError):
     """A secret that cannot be signed with; the message says what to do, and not the secret."""
 
 
-def secrets_of(text: str) -> list[bytes]:
+def signing_secrets(text: str) -> list[bytes]:
     """The secrets that a variable holds, the newest first.
 
     Raises:
@@ -51,19 +51,19 @@ def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: b
 class WebhookNotifier:
     """A program that listens at an address."""
 
-    url: str | Hidden
-    secret: Hidden
+    url: str | EnvironmentValue
+    secret: EnvironmentValue
     http: httpx.AsyncClient
     clock: Callable[[], float] = time.time
 
     @property
-    def hidden(self) -> Iterator[Hidden]:
+    def environment_values(self) -> Iterator[EnvironmentValue]:
         """What it needs of the environment."""
         yield self.secret
-        if isinstance(self.url, Hidden):
+        if isinstance(self.url, EnvironmentValue):
             yield self.url
 
-    async def tell(self, news: News) -> None:
+    async def notify(self, news: News) -> None:
         """Send the news.
 
         Raises:
@@ -75,9 +75,11 @@ class WebhookNotifier:
         headers = {
             "webhook-id": news.id,
             "webhook-timestamp": str(now),
-            "webhook-signature": signature(secrets_of(self.secret.value()), news.id, now, body),
+            "webhook-signature": signature(
+                signing_secrets(self.secret.value()), news.id, now, body
+            ),
         }
-        url = self.url.value() if isinstance(self.url, Hidden) else self.url
+        url = self.url.value() if isinstance(self.url, EnvironmentValue) else self.url
         await post(self.http, url, body, headers)
 
 

@@ -5,8 +5,8 @@ Events that are new to us, and blocks of tools that Anthropic itself carries out
 
 from typing import Any
 
-from holdfast.providers.answer_reading import AnswerReading, count, text, written
-from holdfast.providers.anthropic.blocks import Block, Order, Thought
+from holdfast.providers.answer_reading import AnswerReader, arguments_text, read_count, read_text
+from holdfast.providers.anthropic.blocks import Block, BlockOrder, ThinkingBlock
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
@@ -26,20 +26,20 @@ _REFUSED = "the provider's filters ended the answer"
 _PAUSED = "the provider paused a long turn: what came until then is the answer"
 
 
-class Reply(AnswerReading):
+class AnthropicAnswerReader(AnswerReader):
     """One message, as it arrives."""
 
-    called = "message of the Messages API"
-    mark = '"type"'
+    format_name = "message of the Messages API"
+    marker = '"type"'
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
-        self._order = Order()
-        self._begun: dict[int | None, Call | Thought | None] = {}
-        self._calls: list[Call] = []
+        self._order = BlockOrder()
+        self._begun: dict[int | None, CallBlock | ThinkingBlock | None] = {}
+        self._calls: list[CallBlock] = []
         self._tokens: dict[str, int] = {}
 
-    def event(self, value: dict[str, Any]) -> bool:
+    def read_event(self, value: dict[str, Any]) -> bool:
         """An event, or a message."""
         match value:
             case {"type": "message", "content": list(blocks)}:
@@ -76,16 +76,16 @@ class Reply(AnswerReading):
         return super().solution()
 
     def _message(self, message: dict[str, Any]) -> None:
-        self.answer.model = text(message.get("model")) or self.answer.model
+        self.answer.model = read_text(message.get("model")) or self.answer.model
         self._spent(message.get("usage"))
 
     def _block(self, index: Any, block: Any) -> None:
-        begun: Call | Thought | None = None
+        begun: CallBlock | ThinkingBlock | None = None
         match block:
             case {"type": "text"}:
                 self._say(block)
             case {"type": "tool_use"}:
-                begun = Call(self.answer, block)
+                begun = CallBlock(self.answer, block)
                 self._calls.append(begun)
                 self._order.call()
             case {"type": "thinking"}:
@@ -98,20 +98,20 @@ class Reply(AnswerReading):
         match delta.get("type"), self._begun.get(_place(index)):
             case "text_delta", _:
                 self._say(delta)
-            case "input_json_delta", Call() as call:
-                call.add(text(delta.get("partial_json")))
-            case "thinking_delta" | "signature_delta", Thought() as thought:
+            case "input_json_delta", CallBlock() as call:
+                call.add(read_text(delta.get("partial_json")))
+            case "thinking_delta" | "signature_delta", ThinkingBlock() as thought:
                 thought.add(delta)
 
     def _say(self, said: dict[str, Any]) -> None:
-        piece = text(said.get("text"))
-        self.answer.say(piece)
+        piece = read_text(said.get("text"))
+        self.answer.add_text(piece)
         self._order.text(piece)
 
     def _spent(self, usage: Any) -> None:
         """Take in the counts, each of them the sum so far; those that are not said stay."""
         said = usage if isinstance(usage, dict) else {}
-        counts = {name: counted for name in said if (counted := count(said[name])) is not None}
+        counts = {name: counted for name in said if (counted := read_count(said[name])) is not None}
         self._tokens |= counts
         total = sum(self._tokens.get(name, 0) for name in _INPUT_TOKENS)
         self.answer.usage = Usage(
@@ -126,33 +126,33 @@ class Reply(AnswerReading):
         if not isinstance(reason, str):
             return
         self.is_finished = True
-        self.stop = _STOP.get(reason)
+        self.stop_reason = _STOP.get(reason)
         if reason == "refusal":
             details = delta.get("stop_details")
-            why = text(details.get("explanation")) if isinstance(details, dict) else ""
+            why = read_text(details.get("explanation")) if isinstance(details, dict) else ""
             self.answer.notices.append(shortened(f"{_REFUSED}: {why}" if why else _REFUSED))
         if reason == "pause_turn":
             self.answer.notices.append(_PAUSED)
 
 
-class Call:
+class CallBlock:
     """A call while it is being made. Its arguments come in pieces; some servers give them whole,
     with its name."""
 
     def __init__(self, answer: StreamedAnswer, block: Block) -> None:
         self._answer = answer
         self._whole = block.get("input")
-        provider_id = text(block.get("id")) or None
-        self._draft = answer.call(text(block.get("name")), provider_id)
+        provider_id = read_text(block.get("id")) or None
+        self._draft = answer.add_call(read_text(block.get("name")), provider_id)
 
     def add(self, piece: str) -> None:
         """More of its arguments."""
-        self._answer.argue(self._draft, piece)
+        self._answer.add_arguments(self._draft, piece)
 
     def finish(self) -> None:
         """No more pieces come; where none came, the arguments are those given with the name."""
         if not self._draft.arguments.bytes:
-            self.add(written(self._whole))
+            self.add(arguments_text(self._whole))
 
 
 def _place(index: Any) -> int | None:

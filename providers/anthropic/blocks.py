@@ -10,18 +10,18 @@ from itertools import islice
 from typing import Any
 
 from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES
-from holdfast.providers.streamed_answer import WholeText, well_formed
+from holdfast.providers.streamed_answer import BoundedText, well_formed
 
 Block = dict[str, Any]
 
 
-class Thought:
+class ThinkingBlock:
     """A thought while it is being told."""
 
     def __init__(self, block: Block) -> None:
         # What goes beyond this is never sent: a solution keeps no longer data than that.
-        self._thinking = WholeText(MAX_PROVIDER_DATA_BYTES)
-        self._signature = WholeText(MAX_PROVIDER_DATA_BYTES)
+        self._thinking = BoundedText(MAX_PROVIDER_DATA_BYTES)
+        self._signature = BoundedText(MAX_PROVIDER_DATA_BYTES)
         self.add(block)
 
     def add(self, piece: Block) -> None:
@@ -37,11 +37,11 @@ class Thought:
         return thought if signature else None
 
 
-class Order:
+class BlockOrder:
     """In which order an answer's texts, calls and thoughts came."""
 
     def __init__(self) -> None:
-        self._items: list[Block | Thought] = []
+        self._items: list[Block | ThinkingBlock] = []
 
     def text(self, piece: str) -> None:
         """A piece of text."""
@@ -55,9 +55,9 @@ class Order:
         """A call."""
         self._items.append({"type": "tool_use"})
 
-    def thought(self, block: Block) -> Thought:
+    def thought(self, block: Block) -> ThinkingBlock:
         """The beginning of a thought."""
-        thought = Thought(block)
+        thought = ThinkingBlock(block)
         self._items.append(thought)
         return thought
 
@@ -67,7 +67,7 @@ class Order:
 
     def data(self) -> list[Block] | None:
         """What is kept beside the answer; None where there were no thoughts."""
-        told = [each.block() if isinstance(each, Thought) else each for each in self._items]
+        told = [each.block() if isinstance(each, ThinkingBlock) else each for each in self._items]
         kept = [each for each in told if each is not None]
         thoughts = [each for each in kept if "thinking" in each["type"]]
         return kept if thoughts else None

@@ -7,25 +7,25 @@ package for Python, where the reference is silent.
 
 import httpx
 
-from holdfast.providers.anthropic.answer import Reply
+from holdfast.providers.anthropic.answer import AnthropicAnswerReader
 from holdfast.providers.anthropic.request import RESERVED, body, encode, form_of, unsaid
-from holdfast.providers.base import EncodedMessage, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.sse import ServerSentEvents
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.sse import SseDecoder
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage
 
 _VERSION = "2023-06-01"
 
 
-class Anthropic:
+class AnthropicFormat:
     """The format of the Messages API."""
 
     kind = "anthropic"
     reserved: tuple[str, ...] = RESERVED
 
-    def url(self, target: Target, ask: Ask) -> httpx.URL:
+    def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
         """`BASE/v1/messages`; the base may hold the version."""
         return target.url("/messages", version="/v1")
 
@@ -34,11 +34,11 @@ class Anthropic:
         named = {"x-api-key": key} if key is not None else {}
         return {"anthropic-version": _VERSION, **named}
 
-    def unsaid(self, ask: Ask) -> list[str]:
+    def unsupported_notices(self, ask: Ask) -> list[str]:
         """Some schemas of an output have no counterpart."""
         return unsaid(ask)
 
-    def shows_form(self, ask: Ask, host: str) -> bool:
+    def shows_schema(self, ask: Ask, host: str) -> bool:
         """Where an answer is held to it ("Structured outputs", "Prompt modification")."""
         return isinstance(ask.output, dict) and form_of(ask) is not None
 
@@ -46,14 +46,14 @@ class Anthropic:
         """The message as the Messages API has it."""
         return encode(message, names)
 
-    def body(self, request: Request, host: str) -> bytes:
+    def body(self, request: ProviderRequest, host: str) -> bytes:
         """The messages first, then the settings."""
         return body(request)
 
-    def stream(self) -> ServerSentEvents:
+    def event_decoder(self) -> SseDecoder:
         """Server-sent events."""
-        return ServerSentEvents()
+        return SseDecoder()
 
-    def reading(self, answer: StreamedAnswer) -> Reply:
+    def answer_reader(self, answer: StreamedAnswer) -> AnthropicAnswerReader:
         """Events, or one whole message."""
-        return Reply(answer)
+        return AnthropicAnswerReader(answer)

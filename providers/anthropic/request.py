@@ -17,20 +17,20 @@ from typing import Any
 
 from holdfast.providers.anthropic.blocks import Block, in_order, texts
 from holdfast.providers.anthropic.schema import answer_schema, arguments_schema
-from holdfast.providers.base import EncodedMessage, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
-    BEGUN_BY_ANSWER,
-    as_system,
-    encoded,
-    inline_data,
-    is_orphan,
+    ANSWER_FIRST,
+    encode_json,
+    images_introduction,
+    images_of,
+    inline_image,
+    is_orphan_result,
     parts_of,
-    pictures_follow,
-    pictures_of,
+    request_body,
+    system_text,
     text_of,
-    with_messages,
 )
-from holdfast.providers.message_merging import begun, merged
+from holdfast.providers.message_merging import merge_neighbours, with_user_first
 from holdfast.schemas.agent import Forced, ToolChoice
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
@@ -41,7 +41,9 @@ RESERVED = ("messages", "system", "tools", "stream")
 DEFAULT_OUTPUT_TOKENS = 8_192
 PICTURE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
-_USER, _ASSISTANT = (encoded({"role": role, "content": []})[:-2] for role in ("user", "assistant"))
+_USER, _ASSISTANT = (
+    encode_json({"role": role, "content": []})[:-2] for role in ("user", "assistant")
+)
 _CLOSING = b"]}"
 _MARK: Block = {"cache_control": {"type": "ephemeral"}}
 _UNSAID = "Anthropic cannot hold an answer to the output's schema: it is only checked by it"
@@ -54,32 +56,34 @@ def encode(message: ChatMessage, names: ToolNames) -> EncodedMessage:
     match message.role:
         case "assistant":
             return _assistant(message, names)
-        case "tool" if not is_orphan(message):
+        case "tool" if not is_orphan_result(message):
             return _message(_USER, [_result(message)])
         case "system":
-            return _message(_USER, texts(as_system(message.content)))
+            return _message(_USER, texts(system_text(message.content)))
         case _:
             return _message(_USER, _blocks(message.content) or texts("(an empty message)"))
 
 
-def body(request: Request) -> bytes:
+def body(request: ProviderRequest) -> bytes:
     """The body of the request."""
     ask = request.ask
     options = request.options(RESERVED)
     is_marked = "cache_control" not in options
-    fragments = begun(request.fragments, _ASSISTANT, *_message(_USER, texts(BEGUN_BY_ANSWER)).now)
-    messages = merged(fragments, (_USER, _ASSISTANT), _CLOSING)
+    fragments = with_user_first(
+        request.fragments, _ASSISTANT, *_message(_USER, texts(ANSWER_FIRST)).fragments
+    )
+    messages = merge_neighbours(fragments, (_USER, _ASSISTANT), _CLOSING)
     if is_marked:
         messages = _marked(messages)
-    tail = _message(_USER, texts(ask.tail or "")).now
-    settings = _settings(ask, request.names) | options
+    tail = _message(_USER, texts(ask.tail or "")).fragments
+    settings = _settings(ask, request.tool_names) | options
     settings["output_config"] = _output_config(ask, options)
     settings["system"] = _system(ask.instructions, is_marked)
     if is_marked and settings["tools"]:
         *others, last = settings["tools"]
         settings["tools"] = [*others, last | _MARK]
-    end = merged([*messages[-1:], *tail], (_USER, _ASSISTANT), _CLOSING)
-    return with_messages([*messages[:-1], *end], settings)
+    end = merge_neighbours([*messages[-1:], *tail], (_USER, _ASSISTANT), _CLOSING)
+    return request_body([*messages[:-1], *end], settings)
 
 
 def unsaid(ask: Ask) -> list[str]:
@@ -97,17 +101,19 @@ def form_of(ask: Ask) -> dict[str, Any] | None:
 
 def _message(opening: bytes, blocks: list[Block]) -> EncodedMessage:
     """A message of these blocks, if there are any."""
-    inner = encoded(blocks)[1:-1]
-    return EncodedMessage(now=(opening + inner + _CLOSING,) if blocks else ())
+    inner = encode_json(blocks)[1:-1]
+    return EncodedMessage(fragments=(opening + inner + _CLOSING,) if blocks else ())
 
 
 def _assistant(message: ChatMessage, names: ToolNames) -> EncodedMessage:
     calls = [_call(call, names) for call in message.calls]
     blocks = in_order(message.provider_data, text_of(message.content), calls)
     pictures: list[Block] = []
-    if shown := pictures_of(message.content):
-        pictures = texts(pictures_follow(message, names)) + [_picture(part) for part in shown]
-    return EncodedMessage(_message(_ASSISTANT, blocks).now, _message(_USER, pictures).now)
+    if shown := images_of(message.content):
+        pictures = texts(images_introduction(message, names)) + [_picture(part) for part in shown]
+    return EncodedMessage(
+        _message(_ASSISTANT, blocks).fragments, _message(_USER, pictures).fragments
+    )
 
 
 def _result(message: ChatMessage) -> Block:
@@ -120,7 +126,7 @@ def _result(message: ChatMessage) -> Block:
 
 
 def _call(call: AskedCall, names: ToolNames) -> Block:
-    name = names.sent(call.tool)
+    name = names.to_provider(call.tool)
     return {"type": "tool_use", "id": _id(call.provider_id), "name": name, "input": call.arguments}
 
 
@@ -134,7 +140,7 @@ def _blocks(content: Content) -> list[Block]:
 
 
 def _picture(part: ImagePart) -> Block:
-    inline = inline_data(part)
+    inline = inline_image(part)
     if inline is None:
         return {"type": "image", "source": {"type": "url", "url": part.url}}
     media_type, data = inline
@@ -146,7 +152,7 @@ def _picture(part: ImagePart) -> Block:
 def _marked(messages: list[bytes]) -> list[bytes]:
     """The messages, those that end this request and the one before it marked for the cache."""
     users = (index for index in reversed(range(len(messages))) if _is_user(messages[index]))
-    mark = b"," + encoded(_MARK)[1:]
+    mark = b"," + encode_json(_MARK)[1:]
     block_end = b"}" + _CLOSING
     marked = list(messages)
     for index in islice(users, 2):
@@ -186,13 +192,13 @@ def _default_output_tokens(thinking: dict[str, Any]) -> int:
 
 def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
     schema, description = arguments_schema(tool.parameters, tool.description)
-    said = {"name": names.sent(tool.name), "input_schema": schema}
+    said = {"name": names.to_provider(tool.name), "input_schema": schema}
     return said | {"description": description} if description else said
 
 
 def _choice(choice: ToolChoice, names: ToolNames) -> dict[str, Any]:
     if isinstance(choice, Forced):
-        return {"type": "tool", "name": names.sent(choice.name)}
+        return {"type": "tool", "name": names.to_provider(choice.name)}
     return {"type": _CHOICES[choice]}
 
 

@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from holdfast.providers.anthropic.limits import is_within_limits, with_fewer_unions
-from holdfast.providers.schema_cache import remembered
+from holdfast.providers.schema_cache import cached_by_value
 
 _PLAIN_TYPES = ("string", "integer", "number", "boolean", "null")
 _STRING_FORMATS = (
@@ -31,7 +31,7 @@ class _Unsayable(Exception):
     """A schema that has no counterpart."""
 
 
-@remembered
+@cached_by_value
 def answer_schema(schema: Schema, *, null_is_absent: bool = False) -> Schema | None:
     """The nearest schema that an answer can be held to; None where there is none.
 

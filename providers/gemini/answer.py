@@ -7,9 +7,9 @@ stopped.
 
 from typing import Any
 
-from holdfast.providers.answer_reading import AnswerReading, count, text, written
+from holdfast.providers.answer_reading import AnswerReader, arguments_text, read_count, read_text
 from holdfast.providers.base import ProviderRefused
-from holdfast.providers.gemini.parts import Order
+from holdfast.providers.gemini.parts import PartOrder
 from holdfast.providers.streamed_answer import StreamedAnswer, well_formed
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
@@ -37,18 +37,18 @@ _USUAL = ("STOP", "MAX_TOKENS")
 _BROKEN = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
 
 
-class Generated(AnswerReading):
+class GeminiAnswerReader(AnswerReader):
     """One answer, as it arrives."""
 
-    called = "Gemini answer"
-    mark = '"candidates"'
+    format_name = "Gemini answer"
+    marker = '"candidates"'
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
-        self._order = Order()
+        self._order = PartOrder()
         self._reason = ""
 
-    def event(self, value: dict[str, Any]) -> bool:
+    def read_event(self, value: dict[str, Any]) -> bool:
         """More of the answer, or the whole of it.
 
         Raises:
@@ -64,7 +64,7 @@ class Generated(AnswerReading):
         for candidate in candidates if isinstance(candidates, list) else ():
             if isinstance(candidate, dict) and candidate.get("index", 0) in (0, None):
                 self._candidate(candidate)
-        if isinstance(feedback, dict) and text(feedback.get("blockReason")) and not candidates:
+        if isinstance(feedback, dict) and read_text(feedback.get("blockReason")) and not candidates:
             raise _blocked(feedback)
         return True
 
@@ -84,28 +84,28 @@ class Generated(AnswerReading):
             # A part may also be a summary of thoughts, which are no answer.
             if isinstance(part, dict) and part.get("thought") is not True:
                 self._part(part)
-        reason = text(candidate.get("finishReason"))
+        reason = read_text(candidate.get("finishReason"))
         if reason and reason != "FINISH_REASON_UNSPECIFIED":
-            self._finish(reason, text(candidate.get("finishMessage")))
+            self._finish(reason, read_text(candidate.get("finishMessage")))
 
     def _part(self, part: dict[str, Any]) -> None:
-        signature = well_formed(text(part.get("thoughtSignature")))
+        signature = well_formed(read_text(part.get("thoughtSignature")))
         if isinstance(part.get("functionCall"), dict):
             self._call(part["functionCall"])
             self._order.call(signature)
         else:
-            piece = text(part.get("text"))
-            self.answer.say(piece)
+            piece = read_text(part.get("text"))
+            self.answer.add_text(piece)
             self._order.text(well_formed(piece), signature)
 
     def _call(self, call: dict[str, Any]) -> None:
-        draft = self.answer.call(text(call.get("name")), text(call.get("id")) or None)
-        self.answer.argue(draft, written(call.get("args")))
+        draft = self.answer.add_call(read_text(call.get("name")), read_text(call.get("id")) or None)
+        self.answer.add_arguments(draft, arguments_text(call.get("args")))
 
     def _finish(self, reason: str, message: str) -> None:
         self.is_finished = True
         self._reason = reason
-        self.stop = _STOP.get(reason)
+        self.stop_reason = _STOP.get(reason)
         notice = _with(f"Gemini ended the answer with {reason}", message)
         if reason not in _USUAL and notice not in self.answer.notices:
             self.answer.notices.append(notice)
@@ -114,7 +114,7 @@ class Generated(AnswerReading):
 def _blocked(feedback: dict[str, Any]) -> ProviderRefused:
     """As an error: asked again, the same would be blocked again."""
     told = f"the request was blocked, {feedback['blockReason']}"
-    return ProviderRefused(400, _with(told, text(feedback.get("blockReasonMessage"))))
+    return ProviderRefused(400, _with(told, read_text(feedback.get("blockReasonMessage"))))
 
 
 def _with(told: str, message: str) -> str:
@@ -129,11 +129,11 @@ def _usage(usage: dict[str, Any]) -> Usage:
     return Usage(
         input_tokens=read,
         output_tokens=0 if said is None and read is not None else said,
-        cached_tokens=count(usage.get("cachedContentTokenCount")),
+        cached_tokens=read_count(usage.get("cachedContentTokenCount")),
     )
 
 
 def _sum(usage: dict[str, Any], *names: str) -> int | None:
-    counts = [count(usage.get(name)) for name in names]
+    counts = [read_count(usage.get(name)) for name in names]
     known = [each for each in counts if each is not None]
     return sum(known) if known else None

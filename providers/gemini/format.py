@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 import httpx
 
-from holdfast.providers.base import EncodedMessage, Request, ToolNames, Unanswerable
-from holdfast.providers.gemini.answer import Generated
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames, UnanswerableRequest
+from holdfast.providers.gemini.answer import GeminiAnswerReader
 from holdfast.providers.gemini.request import RESERVED, body, encode, unsaid
 from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.sse import ServerSentEvents
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.sse import SseDecoder
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.phrases import quoted
@@ -27,17 +27,17 @@ _NAME = re.compile(r"(?!.*(^|/)\.{1,2}(/|$))[\w.@:+-]+(/[\w.@:+-]+)*", re.ASCII)
 _VERSIONED = re.compile(r".*/v\d\w*/?\Z")
 
 
-class Gemini:
+class GeminiFormat:
     """The format of `streamGenerateContent`."""
 
     kind = "gemini"
     reserved: tuple[str, ...] = RESERVED
 
-    def url(self, target: Target, ask: Ask) -> httpx.URL:
+    def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
         """`BASE/v1beta/models/NAME:streamGenerateContent`; the base may hold a version."""
         name = ask.model.name
         if not _NAME.fullmatch(name):
-            raise Unanswerable(f"{target.shown}: {quoted(name)} is no name of a model")
+            raise UnanswerableRequest(f"{target.label}: {quoted(name)} is no name of a model")
         place = quote(name if name.startswith(_COLLECTIONS) else f"models/{name}")
         is_versioned = _VERSIONED.match(httpx.URL(target.endpoint.base_url or "").path)
         version = "" if is_versioned else "/v1beta"
@@ -47,11 +47,11 @@ class Gemini:
         """The key in a header of its own: in the address, it would stand in logs."""
         return {"x-goog-api-key": key} if key is not None else {}
 
-    def unsaid(self, ask: Ask) -> list[str]:
+    def unsupported_notices(self, ask: Ask) -> list[str]:
         """That an answer was not held to its form, where tools were offered as well."""
         return unsaid(ask)
 
-    def shows_form(self, ask: Ask, host: str) -> bool:
+    def shows_schema(self, ask: Ask, host: str) -> bool:
         """The model is guided by it ("Structured outputs", "Best practices")."""
         return True
 
@@ -59,14 +59,14 @@ class Gemini:
         """The message as Gemini has it."""
         return encode(message, names)
 
-    def body(self, request: Request, host: str) -> bytes:
+    def body(self, request: ProviderRequest, host: str) -> bytes:
         """The contents first, then the settings."""
         return body(request)
 
-    def stream(self) -> ServerSentEvents:
+    def event_decoder(self) -> SseDecoder:
         """Server-sent events."""
-        return ServerSentEvents()
+        return SseDecoder()
 
-    def reading(self, answer: StreamedAnswer) -> Generated:
+    def answer_reader(self, answer: StreamedAnswer) -> GeminiAnswerReader:
         """Events, or one whole answer."""
-        return Generated(answer)
+        return GeminiAnswerReader(answer)

@@ -15,7 +15,7 @@ UNSIGNED = "skip_thought_signature_validator"
 Part = dict[str, Any]
 
 
-class Order:
+class PartOrder:
     """In which order an answer's texts and calls came, and what they were signed with."""
 
     def __init__(self) -> None:

@@ -6,23 +6,23 @@ stand in one content behind their calls, in the order of these ("Function callin
 
 from typing import Any
 
-from holdfast.providers.base import EncodedMessage, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
-    BEGUN_BY_ANSWER,
-    as_system,
-    encoded,
-    inline_data,
-    is_orphan,
-    not_fetched,
+    ANSWER_FIRST,
+    encode_json,
+    images_introduction,
+    images_of,
+    inline_image,
+    is_orphan_result,
     parts_of,
-    pictures_follow,
-    pictures_of,
+    request_body,
+    system_text,
     text_of,
-    with_messages,
+    unfetched_image_text,
 )
 from holdfast.providers.gemini.parts import Part, in_order
-from holdfast.providers.gemini.schema import said
-from holdfast.providers.message_merging import begun, merged
+from holdfast.providers.gemini.schema import gemini_schema
+from holdfast.providers.message_merging import merge_neighbours, with_user_first
 from holdfast.schemas.agent import Forced, ToolChoice
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
@@ -38,7 +38,7 @@ _ENDINGS = {each.removeprefix("image/"): each for each in PICTURE_TYPES} | {"jpg
 # What Gemini fetches ("File input methods").
 _FETCHED = ("https://", "gs://")
 
-_USER, _MODEL = (encoded({"role": role, "parts": []})[:-2] for role in ("user", "model"))
+_USER, _MODEL = (encode_json({"role": role, "parts": []})[:-2] for role in ("user", "model"))
 _CLOSING = b"]}"
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _UNSAID = "Gemini cannot hold an answer to a form while it is offered tools: it is only checked"
@@ -53,19 +53,19 @@ def encode(message: ChatMessage, names: ToolNames) -> EncodedMessage:
             calls = [_call(call, names) for call in message.calls]
             parts = in_order(message.provider_data, text_of(message.content), calls)
             return _with_pictures(_content(_MODEL, parts), message, names)
-        case "tool" if not is_orphan(message):
+        case "tool" if not is_orphan_result(message):
             return _with_pictures(_content(_USER, [_result(message, names)]), message, names)
         case "system":
-            return EncodedMessage(_content(_USER, _texts(as_system(message.content))))
+            return EncodedMessage(_content(_USER, _texts(system_text(message.content))))
         case _:
             return EncodedMessage(
                 _content(_USER, _parts(message.content) or _texts("(an empty message)"))
             )
 
 
-def body(request: Request) -> bytes:
+def body(request: ProviderRequest) -> bytes:
     """The body of the request."""
-    ask, names = request.ask, request.names
+    ask, names = request.ask, request.tool_names
     given = request.options(RESERVED)
     top = {name: given.pop(name) for name in _AT_THE_TOP if name in given}
     # Whoever copies a request of Gemini's has its settings within these.
@@ -80,9 +80,9 @@ def body(request: Request) -> bytes:
         "generationConfig": _config(ask) | nested | given or None,
         **top,
     }
-    fragments = begun(request.fragments, _MODEL, *_content(_USER, _texts(BEGUN_BY_ANSWER)))
+    fragments = with_user_first(request.fragments, _MODEL, *_content(_USER, _texts(ANSWER_FIRST)))
     contents = [*fragments, *_content(_USER, _texts(ask.tail or ""))]
-    return with_messages(merged(contents, (_USER, _MODEL), _CLOSING), settings, "contents")
+    return request_body(merge_neighbours(contents, (_USER, _MODEL), _CLOSING), settings, "contents")
 
 
 def unsaid(ask: Ask) -> list[str]:
@@ -92,14 +92,14 @@ def unsaid(ask: Ask) -> list[str]:
 
 def _content(opening: bytes, parts: list[Part]) -> tuple[bytes, ...]:
     """A content of these parts, if there are any: none may be empty."""
-    return (opening + encoded(parts)[1:-1] + _CLOSING,) if parts else ()
+    return (opening + encode_json(parts)[1:-1] + _CLOSING,) if parts else ()
 
 
 def _with_pictures(
     now: tuple[bytes, ...], message: ChatMessage, names: ToolNames
 ) -> EncodedMessage:
-    pictures = [_picture(part) for part in pictures_of(message.content)]
-    introduction = _texts(pictures_follow(message, names))
+    pictures = [_picture(part) for part in images_of(message.content)]
+    introduction = _texts(images_introduction(message, names))
     return EncodedMessage(now, _content(_USER, [*introduction, *pictures]) if pictures else ())
 
 
@@ -113,7 +113,7 @@ def _parts(content: Content) -> list[Part]:
 
 def _picture(part: ImagePart) -> Part:
     """A picture; where it cannot be shown, a text that says so."""
-    inline = inline_data(part)
+    inline = inline_image(part)
     if inline is None:
         return _at_address(part)
     media_type, data = inline
@@ -125,20 +125,23 @@ def _picture(part: ImagePart) -> Part:
 def _at_address(part: ImagePart) -> Part:
     url = part.url or ""
     if not url.startswith(_FETCHED):
-        return {"text": not_fetched(part)}
+        return {"text": unfetched_image_text(part)}
     ending = url.partition("?")[0].rpartition(".")[2].lower()
     media_type = part.media_type or _ENDINGS.get(ending)
     return {"fileData": {"fileUri": url} | ({"mimeType": media_type} if media_type else {})}
 
 
 def _call(call: AskedCall, names: ToolNames) -> Part:
-    named = {"name": names.sent(call.tool), "args": call.arguments}
+    named = {"name": names.to_provider(call.tool), "args": call.arguments}
     return {"functionCall": _identified(named, call.id, call.provider_id)}
 
 
 def _result(message: ChatMessage, names: ToolNames) -> Part:
     key = "error" if message.is_error else "output"
-    named = {"name": names.sent(message.tool or ""), "response": {key: text_of(message.content)}}
+    named = {
+        "name": names.to_provider(message.tool or ""),
+        "response": {key: text_of(message.content)},
+    }
     return {"functionResponse": _identified(named, message.call_id, message.provider_id)}
 
 
@@ -149,12 +152,12 @@ def _identified(named: Part, own: str | None, given: str | None) -> Part:
 
 
 def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
-    declared: dict[str, Any] = {"name": names.sent(tool.name)}
+    declared: dict[str, Any] = {"name": names.to_provider(tool.name)}
     if tool.description:
         declared["description"] = tool.description
     # A function without parameters has none; an object without properties is not taken everywhere.
     if set(tool.parameters) - {"type", "properties"} or tool.parameters.get("properties"):
-        declared["parametersJsonSchema"] = said(tool.parameters)
+        declared["parametersJsonSchema"] = gemini_schema(tool.parameters)
     return declared
 
 
@@ -170,7 +173,7 @@ def _wants_form(ask: Ask) -> bool:
 
 def _tool_config(choice: ToolChoice, names: ToolNames) -> dict[str, Any]:
     if isinstance(choice, Forced):
-        calling = {"mode": "ANY", "allowedFunctionNames": [names.sent(choice.name)]}
+        calling = {"mode": "ANY", "allowedFunctionNames": [names.to_provider(choice.name)]}
         return {"functionCallingConfig": calling}
     return {"functionCallingConfig": {"mode": _MODES[choice]}}
 
@@ -181,7 +184,9 @@ def _config(ask: Ask) -> dict[str, Any]:
         "temperature": ask.model.temperature,
         "maxOutputTokens": ask.model.max_output_tokens,
         "responseMimeType": "application/json" if is_formed else None,
-        "responseJsonSchema": said(ask.output) if is_formed and ask.output is not True else None,
+        "responseJsonSchema": gemini_schema(ask.output)
+        if is_formed and ask.output is not True
+        else None,
     }
     return {name: value for name, value in config.items() if value is not None}
 

@@ -8,7 +8,7 @@ against the whole schema anyway.
 
 from typing import Any
 
-from holdfast.providers.schema_cache import remembered
+from holdfast.providers.schema_cache import cached_by_value
 
 _DEFINITIONS = "#/definitions/"
 _OF_ONE = ("properties", "$defs")
@@ -16,8 +16,8 @@ _OF_MANY = ("anyOf", "oneOf", "prefixItems")
 _NESTED = ("items", "additionalProperties")
 
 
-@remembered
-def said(schema: Any) -> Any:
+@cached_by_value
+def gemini_schema(schema: Any) -> Any:
     """The schema as it is sent."""
     return _said(schema)
 

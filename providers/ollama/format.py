@@ -6,23 +6,23 @@ outputs), and the server's own types (`api/types.go`) where the reference is sil
 
 import httpx
 
-from holdfast.providers.base import EncodedMessage, Request, ToolNames
-from holdfast.providers.ollama.answer import Chat
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
+from holdfast.providers.ollama.answer import OllamaAnswerReader
 from holdfast.providers.ollama.request import RESERVED, body, encode, unsaid
 from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.json_lines import JsonLines
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.json_lines import JsonLinesDecoder
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.message import ChatMessage
 
 
-class Ollama:
+class OllamaFormat:
     """The format of Ollama's chats."""
 
     kind = "ollama"
     reserved: tuple[str, ...] = RESERVED
 
-    def url(self, target: Target, ask: Ask) -> httpx.URL:
+    def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
         """`BASE/api/chat`; the base may end with `/api`."""
         return target.url("/chat", version="/api")
 
@@ -30,11 +30,11 @@ class Ollama:
         """The key as a bearer token. A server of one's own needs none; ollama.com does."""
         return {"authorization": f"Bearer {key}"} if key is not None else {}
 
-    def unsaid(self, ask: Ask) -> list[str]:
+    def unsupported_notices(self, ask: Ask) -> list[str]:
         """There is no tool choice."""
         return unsaid(ask)
 
-    def shows_form(self, ask: Ask, host: str) -> bool:
+    def shows_schema(self, ask: Ask, host: str) -> bool:
         """Never: the reference asks for it to be put into the prompt ("Structured outputs")."""
         return False
 
@@ -42,14 +42,14 @@ class Ollama:
         """The message as Ollama has it."""
         return encode(message, names)
 
-    def body(self, request: Request, host: str) -> bytes:
+    def body(self, request: ProviderRequest, host: str) -> bytes:
         """The messages first, then the settings."""
         return body(request)
 
-    def stream(self) -> JsonLines:
+    def event_decoder(self) -> JsonLinesDecoder:
         """JSON, a document a line."""
-        return JsonLines()
+        return JsonLinesDecoder()
 
-    def reading(self, answer: StreamedAnswer) -> Chat:
+    def answer_reader(self, answer: StreamedAnswer) -> OllamaAnswerReader:
         """Pieces of a message, or a whole one."""
-        return Chat(answer)
+        return OllamaAnswerReader(answer)

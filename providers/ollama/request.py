@@ -6,19 +6,19 @@ it first, so that the body of one turn begins like that of the turn before.
 
 from typing import Any
 
-from holdfast.providers.base import EncodedMessage, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
-    encoded,
-    inline_data,
-    is_orphan,
-    not_fetched,
-    pictures_follow,
-    pictures_of,
+    encode_json,
+    images_introduction,
+    images_of,
+    inline_image,
+    is_orphan_result,
+    request_body,
     text_of,
-    with_messages,
+    unfetched_image_text,
 )
-from holdfast.providers.message_list import conversation
-from holdfast.providers.ollama.schema import shown
+from holdfast.providers.message_list import list_messages
+from holdfast.providers.ollama.schema import ollama_schema
 from holdfast.schemas.agent import Forced
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart, TextPart
@@ -36,17 +36,17 @@ _AT_THE_TOP = (
 def encode(message: ChatMessage, names: ToolNames) -> EncodedMessage:
     """The message. Templates of models look for pictures in what a user says alone, so those of
     any other message follow it as one of the user's."""
-    if message.role == "user" or is_orphan(message):
-        return EncodedMessage(now=(encoded(_user(message.content)),))
-    now = encoded(_other(message, names))
-    pictures = pictures_of(message.content)
+    if message.role == "user" or is_orphan_result(message):
+        return EncodedMessage(fragments=(encode_json(_user(message.content)),))
+    now = encode_json(_other(message, names))
+    pictures = images_of(message.content)
     if not pictures:
-        return EncodedMessage(now=(now,))
-    introduction = TextPart(text=pictures_follow(message, names))
-    return EncodedMessage((now,), (encoded(_user([introduction, *pictures])),))
+        return EncodedMessage(fragments=(now,))
+    introduction = TextPart(text=images_introduction(message, names))
+    return EncodedMessage((now,), (encode_json(_user([introduction, *pictures])),))
 
 
-def body(request: Request) -> bytes:
+def body(request: ProviderRequest) -> bytes:
     """The body of the request."""
     ask = request.ask
     given = request.options(RESERVED)
@@ -60,12 +60,12 @@ def body(request: Request) -> bytes:
         # newer servers the middle of what is left, to half the window.
         "truncate": False,
         "shift": False,
-        "tools": [_tool(tool, request.names) for tool in _offered(ask)] or None,
+        "tools": [_tool(tool, request.tool_names) for tool in _offered(ask)] or None,
         "format": _format(ask.output),
         "options": _options(ask) | (nested if isinstance(nested, dict) else {}) | given,
         **top,
     }
-    return with_messages(conversation(request), settings)
+    return request_body(list_messages(request), settings)
 
 
 def unsaid(ask: Ask) -> list[str]:
@@ -91,7 +91,7 @@ def _offered(ask: Ask) -> list[ToolOffer]:
 
 
 def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
-    function = {"name": names.sent(tool.name), "parameters": shown(tool.parameters)}
+    function = {"name": names.to_provider(tool.name), "parameters": ollama_schema(tool.parameters)}
     if tool.description:
         function["description"] = tool.description
     return {"type": "function", "function": function}
@@ -103,13 +103,13 @@ def _format(output: dict[str, Any] | bool | None) -> dict[str, Any] | str | None
 
 def _user(content: Content) -> dict[str, Any]:
     said: dict[str, Any] = {"role": "user", "content": text_of(content, _picture_text)}
-    images = [inline[1] for each in pictures_of(content) if (inline := inline_data(each))]
+    images = [inline[1] for each in images_of(content) if (inline := inline_image(each))]
     return {**said, "images": images} if images else said
 
 
 def _picture_text(part: ImagePart) -> str:
     """Pictures stand beside the text; none is fetched."""
-    return "" if inline_data(part) else not_fetched(part)
+    return "" if inline_image(part) else unfetched_image_text(part)
 
 
 def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
         # Older servers know a result by its tool and its place, newer ones by its id as well.
         said["tool_call_id"] = message.provider_id or message.call_id
         if message.tool is not None:
-            said["tool_name"] = names.sent(message.tool)
+            said["tool_name"] = names.to_provider(message.tool)
     if message.role == "assistant" and message.calls:
         said |= _thinking(message.provider_data)
         said["tool_calls"] = [_call(*numbered, names) for numbered in enumerate(message.calls)]
@@ -132,5 +132,5 @@ def _thinking(provider_data: Any) -> dict[str, str]:
 
 
 def _call(index: int, call: AskedCall, names: ToolNames) -> dict[str, Any]:
-    function = {"index": index, "name": names.sent(call.tool), "arguments": call.arguments}
+    function = {"index": index, "name": names.to_provider(call.tool), "arguments": call.arguments}
     return {"id": call.provider_id, "type": "function", "function": function}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from holdfast.providers.schema_cache import remembered
+from holdfast.providers.schema_cache import cached_by_value
 
 # Definitions can use each other without end, or nearly so: written out, they have a bound.
 MAX_SCHEMAS = 2_000
@@ -19,8 +19,8 @@ MAX_DEPTH = 24
 _WRITTEN_OUT = ("$ref", "allOf", "$defs", "definitions")
 
 
-@remembered
-def shown(parameters: dict[str, Any]) -> dict[str, Any]:
+@cached_by_value
+def ollama_schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """The parameters of a tool as they are sent."""
     return {"properties": {}, **_Document(parameters).schema(parameters), "type": "object"}
 

@@ -5,7 +5,7 @@ The format is what servers make of it: some ignore `stream`, some never say how 
 
 from typing import Any
 
-from holdfast.providers.answer_reading import AnswerReading, count
+from holdfast.providers.answer_reading import AnswerReader, read_count
 from holdfast.providers.openai.calls import StreamedCalls
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
@@ -13,7 +13,7 @@ from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 # No part of OpenAI's own format. DeepSeek's and Kimi's models refuse a request that does not bring
 # the thoughts of an answer back with it ("Thinking mode", "Tool calls" in DeepSeek's reference),
 # an empty one too; other servers give them to the model again or pass them over.
-THOUGHTS = "reasoning_content"
+REASONING = "reasoning_content"
 
 _DONE = "[DONE]"
 _STOP: dict[str, StopReason] = {
@@ -27,11 +27,11 @@ _STOP: dict[str, StopReason] = {
 }
 
 
-class Completion(AnswerReading):
+class OpenAIAnswerReader(AnswerReader):
     """One completion, as it arrives."""
 
-    called = "chat completion"
-    mark = '"choices"'
+    format_name = "chat completion"
+    marker = '"choices"'
 
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
@@ -44,18 +44,18 @@ class Completion(AnswerReading):
             CutOff: it is not whole.
             Unreadable: nothing in it was of the format.
         """
-        if self.answer.has_thought:
-            self.answer.provider_data = {THOUGHTS: self.answer.thoughts}
+        if self.answer.has_reasoning:
+            self.answer.provider_data = {REASONING: self.answer.reasoning}
         return super().solution()
 
-    def take(self, data: str) -> None:
+    def read(self, data: str) -> None:
         """The data of one event, the word that ends the stream, or a whole completion."""
         if data.strip() == _DONE:
             self.is_finished = self.is_done = True
         else:
-            super().take(data)
+            super().read(data)
 
-    def event(self, value: dict[str, Any]) -> bool:
+    def read_event(self, value: dict[str, Any]) -> bool:
         """A chunk, or a completion."""
         if not isinstance(value.get("choices"), list):
             return False
@@ -82,19 +82,19 @@ class Completion(AnswerReading):
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             self.is_finished = True
-            self.stop = _STOP.get(reason)
+            self.stop_reason = _STOP.get(reason)
 
     def _delta(self, delta: dict[str, Any]) -> None:
-        if isinstance(delta.get(THOUGHTS), str):
-            self.answer.think(delta[THOUGHTS])
-        self.answer.say(_text(delta.get("content")))
-        self.answer.say(_text(delta.get("refusal")))
+        if isinstance(delta.get(REASONING), str):
+            self.answer.add_reasoning(delta[REASONING])
+        self.answer.add_text(_text(delta.get("content")))
+        self.answer.add_text(_text(delta.get("refusal")))
         calls = delta.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict):
-                self._calls.take(call)
+                self._calls.read(call)
         if isinstance(delta.get("function_call"), dict):
-            self._calls.take({"index": 0, "function": delta["function_call"]})
+            self._calls.read({"index": 0, "function": delta["function_call"]})
 
 
 def _text(content: Any) -> str:
@@ -116,8 +116,10 @@ def _usage(usage: dict[str, Any]) -> Usage:
         usage.get("cached_tokens"),
     )
     return Usage(
-        input_tokens=count(usage.get("prompt_tokens")),
-        output_tokens=count(usage.get("completion_tokens")),
-        cached_tokens=next((said for each in cached if (said := count(each)) is not None), None),
-        written_tokens=count(details.get("cache_write_tokens")),
+        input_tokens=read_count(usage.get("prompt_tokens")),
+        output_tokens=read_count(usage.get("completion_tokens")),
+        cached_tokens=next(
+            (said for each in cached if (said := read_count(each)) is not None), None
+        ),
+        written_tokens=read_count(details.get("cache_write_tokens")),
     )

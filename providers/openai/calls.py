@@ -8,12 +8,12 @@ before the name, or as an object. Each piece goes to the call that it can only m
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.providers.answer_reading import text, written
+from holdfast.providers.answer_reading import arguments_text, read_text
 from holdfast.providers.streamed_answer import MAX_NAME_CHARACTERS, CallDraft, StreamedAnswer
 
 
 @dataclass(frozen=True)
-class Piece:
+class CallDelta:
     """What one chunk says of one call; `index` is None where the chunk has none."""
 
     index: int | None
@@ -22,16 +22,16 @@ class Piece:
     arguments: str
 
     @classmethod
-    def read(cls, call: dict[str, Any]) -> "Piece":
+    def read(cls, call: dict[str, Any]) -> "CallDelta":
         """The piece in an item of `tool_calls`; what has not its form counts as absent."""
         function = call.get("function")
         function = function if isinstance(function, dict) else {}
         index, arguments = call.get("index"), function.get("arguments")
         return cls(
             index=index if isinstance(index, int) and not isinstance(index, bool) else None,
-            provider_id=text(call.get("id")) or None,
-            name=text(function.get("name")),
-            arguments="" if arguments is None else written(arguments),
+            provider_id=read_text(call.get("id")) or None,
+            name=read_text(function.get("name")),
+            arguments="" if arguments is None else arguments_text(arguments),
         )
 
 
@@ -44,25 +44,25 @@ class StreamedCalls:
         self._by_id: dict[str, CallDraft] = {}
         self._last: CallDraft | None = None
 
-    def take(self, call: dict[str, Any]) -> None:
+    def read(self, call: dict[str, Any]) -> None:
         """One item of a chunk's `tool_calls`."""
-        piece = Piece.read(call)
+        piece = CallDelta.read(call)
         draft = self._begun(piece)
         if draft is None or _begins_another(draft, piece):
-            draft = self._answer.call(piece.name, piece.provider_id)
+            draft = self._answer.add_call(piece.name, piece.provider_id)
         else:
             _complete(draft, piece)
         self._remember(draft, piece)
-        self._answer.argue(draft, piece.arguments)
+        self._answer.add_arguments(draft, piece.arguments)
 
-    def _begun(self, piece: Piece) -> CallDraft | None:
+    def _begun(self, piece: CallDelta) -> CallDraft | None:
         if piece.index is not None:
             return self._by_index.get(piece.index)
         if piece.provider_id is not None:
             return self._by_id.get(piece.provider_id)
         return self._last
 
-    def _remember(self, draft: CallDraft, piece: Piece) -> None:
+    def _remember(self, draft: CallDraft, piece: CallDelta) -> None:
         self._last = draft
         if piece.index is not None:
             self._by_index[piece.index] = draft
@@ -70,7 +70,7 @@ class StreamedCalls:
             self._by_id[piece.provider_id] = draft
 
 
-def _begins_another(begun: CallDraft, piece: Piece) -> bool:
+def _begins_another(begun: CallDraft, piece: CallDelta) -> bool:
     """Whether a piece that points to `begun` is the beginning of another call."""
     if not piece.name:
         return False
@@ -78,10 +78,10 @@ def _begins_another(begun: CallDraft, piece: Piece) -> bool:
         return True
     if piece.index is None and (piece.provider_id is None or piece.name != begun.name):
         return True
-    return bool(piece.arguments) and begun.is_whole
+    return bool(piece.arguments) and begun.has_whole_arguments
 
 
-def _complete(begun: CallDraft, piece: Piece) -> None:
+def _complete(begun: CallDraft, piece: CallDelta) -> None:
     begun.provider_id = begun.provider_id or piece.provider_id
     is_repeated = piece.name == begun.name
     if not begun.name or (not is_repeated and not begun.arguments.bytes):

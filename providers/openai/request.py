@@ -7,19 +7,19 @@ it first, so that the body of one turn begins like that of the turn before.
 import json
 from typing import Any
 
-from holdfast.providers.base import EncodedMessage, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.providers.content import (
-    encoded,
-    is_orphan,
+    encode_json,
+    images_introduction,
+    images_of,
+    is_orphan_result,
     parts_of,
-    pictures_follow,
-    pictures_of,
+    request_body,
     text_of,
-    with_messages,
 )
-from holdfast.providers.message_list import conversation
-from holdfast.providers.openai.answer import THOUGHTS
-from holdfast.providers.openai.schema import is_strict
+from holdfast.providers.message_list import list_messages
+from holdfast.providers.openai.answer import REASONING
+from holdfast.providers.openai.schema import fits_strict_mode
 from holdfast.schemas.agent import Forced, ToolChoice
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
@@ -39,25 +39,25 @@ def encode(message: ChatMessage, names: ToolNames) -> EncodedMessage:
     """The message. Pictures have a place in what a user says alone, so those of any other message
     follow it as one of the user's."""
     pictures = _pictures(message.content)
-    if message.role == "user" or is_orphan(message):
-        return EncodedMessage(now=(encoded(_user(message.content)),))
-    now = encoded(_other(message, names))
+    if message.role == "user" or is_orphan_result(message):
+        return EncodedMessage(fragments=(encode_json(_user(message.content)),))
+    now = encode_json(_other(message, names))
     if not pictures:
-        return EncodedMessage(now=(now,))
-    introduction = {"type": "text", "text": pictures_follow(message, names)}
+        return EncodedMessage(fragments=(now,))
+    introduction = {"type": "text", "text": images_introduction(message, names)}
     return EncodedMessage(
-        (now,), (encoded({"role": "user", "content": [introduction, *pictures]}),)
+        (now,), (encode_json({"role": "user", "content": [introduction, *pictures]}),)
     )
 
 
-def body(request: Request, host: str) -> bytes:
+def body(request: ProviderRequest, host: str) -> bytes:
     """The body of the request to the server at `host`."""
     ask = request.ask
-    settings = _settings(ask, request.names, host)
+    settings = _settings(ask, request.tool_names, host)
     if host.endswith(_KEY_HOSTS):
         settings["prompt_cache_key"] = request.cache_key or None
     settings |= request.options(RESERVED)
-    return with_messages(conversation(request), settings)
+    return request_body(list_messages(request), settings)
 
 
 def is_own(host: str) -> bool:
@@ -67,7 +67,9 @@ def is_own(host: str) -> bool:
 
 def unsaid(ask: Ask) -> list[str]:
     """That an answer is not held to its schema, where all depends on that and it is too large."""
-    is_loose = isinstance(ask.output, dict) and not ask.output_told and not is_strict(ask.output)
+    is_loose = (
+        isinstance(ask.output, dict) and not ask.output_told and not fits_strict_mode(ask.output)
+    )
     return [_UNSAID] if is_loose else []
 
 
@@ -87,7 +89,7 @@ def _settings(ask: Ask, names: ToolNames, host: str) -> dict[str, Any]:
 
 
 def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": names.sent(tool.name), "parameters": tool.parameters}
+    function: dict[str, Any] = {"name": names.to_provider(tool.name), "parameters": tool.parameters}
     if tool.description:
         function["description"] = tool.description
     return {"type": "function", "function": function}
@@ -95,19 +97,19 @@ def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
 
 def _choice(choice: ToolChoice, names: ToolNames) -> Any:
     if isinstance(choice, Forced):
-        return {"type": "function", "function": {"name": names.sent(choice.name)}}
+        return {"type": "function", "function": {"name": names.to_provider(choice.name)}}
     return choice
 
 
 def _format(output: dict[str, Any] | bool | None) -> dict[str, Any] | None:
     if isinstance(output, dict):
-        schema = {"name": "output", "schema": output, "strict": is_strict(output)}
+        schema = {"name": "output", "schema": output, "strict": fits_strict_mode(output)}
         return {"type": "json_schema", "json_schema": schema}
     return {"type": "json_object"} if output else None
 
 
 def _user(content: Content) -> dict[str, Any]:
-    if not pictures_of(content):
+    if not images_of(content):
         return {"role": "user", "content": text_of(content)}
     return {"role": "user", "content": parts_of(content, _texts, _picture)}
 
@@ -130,18 +132,18 @@ def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
 
 def _thoughts(provider_data: Any) -> dict[str, str]:
     """What the model thought, where its server told it."""
-    thoughts = provider_data.get(THOUGHTS) if isinstance(provider_data, dict) else None
-    return {THOUGHTS: thoughts} if isinstance(thoughts, str) else {}
+    thoughts = provider_data.get(REASONING) if isinstance(provider_data, dict) else None
+    return {REASONING: thoughts} if isinstance(thoughts, str) else {}
 
 
 def _call(call: AskedCall, names: ToolNames) -> dict[str, Any]:
     arguments = json.dumps(call.arguments, ensure_ascii=False)
-    function = {"name": names.sent(call.tool), "arguments": arguments}
+    function = {"name": names.to_provider(call.tool), "arguments": arguments}
     return {"id": call.provider_id, "type": "function", "function": function}
 
 
 def _pictures(content: Content) -> list[dict[str, Any]]:
-    return [_picture(part) for part in pictures_of(content)]
+    return [_picture(part) for part in images_of(content)]
 
 
 def _picture(part: ImagePart) -> dict[str, Any]:

@@ -8,7 +8,7 @@ schemas are sent all the same, and the model keeps to them as well as it can.
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.schema_cache import remembered
+from holdfast.providers.schema_cache import cached_by_value
 
 MAX_PROPERTIES = 5_000
 MAX_LEVELS = 10
@@ -29,8 +29,8 @@ _PLAIN = ("string", "number", "integer", "boolean", "null")
 Schema = dict[str, Any]
 
 
-@remembered
-def is_strict(schema: Any) -> bool:
+@cached_by_value
+def fits_strict_mode(schema: Any) -> bool:
     """Whether an answer can be held to the schema strictly."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return False

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.providers.base import ProviderRefused, TooLong
-from holdfast.providers.context_overflow import told_in, too_long_for
+from holdfast.providers.base import ContextOverflow, ProviderRefused
+from holdfast.providers.context_overflow import context_limit, error_texts
 from holdfast.providers.streamed_answer import well_formed
 
 MAX_MESSAGE_CHARACTERS = 2_000
@@ -33,19 +33,19 @@ _STATUS = re.compile(r"[45][0-9]{2}")
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s")
 
 
-def refusal_of(status: int, headers: Any, body: bytes) -> ProviderRefused | TooLong:
+def error_of_response(status: int, headers: Any, body: bytes) -> ProviderRefused | ContextOverflow:
     """The error that a response is."""
     text = body.decode("utf-8", "replace").strip()
     try:
         error = json.loads(text)
-        message, told, retry = message_in(error), told_in(error), _retry_after(error)
+        message, told, retry = message_in(error), error_texts(error), _retry_after(error)
     except (ValueError, RecursionError):
         message = told = "a web page, not a message" if text.startswith("<") else text
         retry = {}
     return _refusal(status, message, told, {**retry, **headers})
 
 
-def refusal_in(event: Any) -> ProviderRefused | TooLong | None:
+def error_in_event(event: Any) -> ProviderRefused | ContextOverflow | None:
     """The error that an event of a stream is, or a whole answer with a good status; else None."""
     if not isinstance(event, dict):
         return None
@@ -53,15 +53,15 @@ def refusal_in(event: Any) -> ProviderRefused | TooLong | None:
     if not error:
         return None
     whole = {"error": error}
-    return _refusal(_status_in(error), message_in(whole), told_in(whole), _retry_after(whole))
+    return _refusal(_status_in(error), message_in(whole), error_texts(whole), _retry_after(whole))
 
 
 def _refusal(
     status: int, message: str, told: str, headers: dict[str, str]
-) -> ProviderRefused | TooLong:
-    length = too_long_for(status, told)
+) -> ProviderRefused | ContextOverflow:
+    length = context_limit(status, told)
     if length is not None:
-        return TooLong(status, shortened(message), length.window)
+        return ContextOverflow(status, shortened(message), length.window)
     return ProviderRefused(status, shortened(message), headers)
 
 

@@ -13,19 +13,19 @@ from typing import Any, Protocol
 import httpx
 
 from holdfast.providers.base import (
-    LEADING_AWAY,
+    REDIRECTING_OPTIONS,
+    AnswerSink,
     EncodedMessage,
     ProviderRefused,
-    Request,
-    Sink,
+    ProviderRequest,
     ToolNames,
-    Unreadable,
+    UnreadableAnswer,
 )
-from holdfast.providers.content import encoded, pictures_kept_back
-from holdfast.providers.parameter_fallback import Concession, concession_to
+from holdfast.providers.content import encode_json, without_remote_images
+from holdfast.providers.parameter_fallback import ParameterFallback, fallback_for
 from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.error_response import refusal_of
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.error_response import error_of_response
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import sha256
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
@@ -44,7 +44,7 @@ END_SECONDS = 0.05
 _TOO_LARGE = f"the answer was larger than {MAX_ANSWER_BYTES} bytes; the rest was not read"
 
 
-class Stream(Protocol):
+class EventDecoder(Protocol):
     """Takes the bytes of a response and gives the text of each event once it is whole.
 
     `stray` is the first line that has no place in such a stream.
@@ -68,7 +68,7 @@ class Reading(Protocol):
     is_finished: bool
     is_done: bool
 
-    def take(self, data: str) -> None:
+    def read(self, data: str) -> None:
         """One event, or a whole answer.
 
         Raises:
@@ -76,7 +76,7 @@ class Reading(Protocol):
             Unreadable: it is not JSON.
         """
 
-    def end(self, rest: str, stray: str) -> None:
+    def finish(self, rest: str, stray: str) -> None:
         """No more comes. `rest` stood after the last whole event, and may be cut off; `stray` is
         what stood where no event can."""
 
@@ -96,7 +96,7 @@ class Reading(Protocol):
         """
 
 
-class Format(Protocol):
+class ProviderFormat(Protocol):
     """How one provider's servers are spoken to. It holds nothing: all its methods are functions.
 
     `reserved` are the options that are the engine's own, and no agent's to set.
@@ -105,36 +105,38 @@ class Format(Protocol):
     kind: str
     reserved: tuple[str, ...]
 
-    def url(self, target: Target, ask: Ask) -> httpx.URL:
+    def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
         """Where the request goes."""
 
     def headers(self, key: str | None) -> dict[str, str]:
         """The headers of the format, the key among them where there is one; in lower case."""
 
-    def unsaid(self, ask: Ask) -> list[str]:
+    def unsupported_notices(self, ask: Ask) -> list[str]:
         """What of the request the format has no words for: a notice for each."""
 
-    def shows_form(self, ask: Ask, host: str) -> bool:
+    def shows_schema(self, ask: Ask, host: str) -> bool:
         """Whether the server at `host` itself shows the model the schema of its answer."""
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """The message as the format has it."""
 
-    def body(self, request: Request, host: str) -> bytes:
+    def body(self, request: ProviderRequest, host: str) -> bytes:
         """The body of the request to the server at `host`."""
 
-    def stream(self) -> Stream:
+    def event_decoder(self) -> EventDecoder:
         """What takes the bytes of one response apart."""
 
-    def reading(self, answer: StreamedAnswer) -> Reading:
+    def answer_reader(self, answer: StreamedAnswer) -> Reading:
         """What reads one response into an answer."""
 
 
 class HttpProvider:
     """Asks one endpoint in one format."""
 
-    def __init__(self, spoken: Format, target: Target, http: httpx.AsyncClient) -> None:
-        self._hands_on_addresses = target.hands_on_addresses
+    def __init__(
+        self, spoken: ProviderFormat, target: EndpointTarget, http: httpx.AsyncClient
+    ) -> None:
+        self._hands_on_addresses = target.fetches_image_urls
         # The same message is other bytes where the addresses of pictures are kept back.
         self.kind = f"{spoken.kind}, addresses" if self._hands_on_addresses else spoken.kind
         self._format = spoken
@@ -142,36 +144,41 @@ class HttpProvider:
         self._http = http
         # What lasts of what was conceded, by the settings of the model: many take no temperature,
         # and an agent that says nothing of it sends one with every request.
-        self._learned: dict[str, list[Concession]] = {}
+        self._learned: dict[str, list[ParameterFallback]] = {}
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         """The message as the format has it."""
         fetched = _FETCHED if self._hands_on_addresses else ()
-        return self._format.encode(pictures_kept_back(message, fetched), names)
+        return self._format.encode(without_remote_images(message, fetched), names)
 
-    async def solve(self, request: Request, sink: Sink) -> Solution:
+    async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
         """Ask the model. What a server says that it cannot take is left out, each thing once.
 
         Raises:
             ProviderError, httpx.HTTPError: it gave no solution.
         """
-        settings = sha256(encoded(dict(request.ask.model)))
+        settings = sha256(encode_json(dict(request.ask.model)))
         ignored = _ignored(request.ask, self._format.reserved)
         for concession in self._learned.get(settings, ()):
-            request = concession.made(request)
+            request = concession.apply(request)
         while True:  # It ends: a concession is made once.
             try:
                 solution = await self._ask(request, sink)
                 break
             except ProviderRefused as refused:
-                concession = concession_to(refused, request)
-            request = concession.made(request)
+                concession = fallback_for(refused, request)
+            request = concession.apply(request)
             self._learn(settings, concession)
-        notices = [*ignored, *request.told, *self._format.unsaid(request.ask), *solution.notices]
+        notices = [
+            *ignored,
+            *request.notices,
+            *self._format.unsupported_notices(request.ask),
+            *solution.notices,
+        ]
         return solution.model_copy(update={"notices": notices})
 
-    def _learn(self, settings: str, concession: Concession) -> None:
-        if not concession.lasts:
+    def _learn(self, settings: str, concession: ParameterFallback) -> None:
+        if not concession.is_permanent:
             return
         learned = self._learned.setdefault(settings, [])
         if concession not in learned:
@@ -179,7 +186,7 @@ class HttpProvider:
         while len(self._learned) > MAX_LEARNED_SETTINGS:
             del self._learned[next(iter(self._learned))]
 
-    async def _ask(self, request: Request, sink: Sink) -> Solution:
+    async def _ask(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
         headers = {
             "content-type": "application/json",
             "accept": "text/event-stream, application/json",
@@ -187,9 +194,9 @@ class HttpProvider:
             "accept-encoding": "identity",
             **self._target.headers(self._format.headers),
         }
-        if not self._format.shows_form(request.ask, self._target.host):
-            request = request.with_form_told()
-        reading = self._format.reading(StreamedAnswer(sink, request.names))
+        if not self._format.shows_schema(request.ask, self._target.host):
+            request = request.with_schema_in_instructions()
+        reading = self._format.answer_reader(StreamedAnswer(sink, request.tool_names))
         sent = self._http.build_request(
             "POST",
             self._format.url(self._target, request.ask),
@@ -200,8 +207,8 @@ class HttpProvider:
         async with contextlib.aclosing(await self._response(sent)) as response:
             if not response.is_success:
                 error = await _read_bytes(response, MAX_ERROR_BYTES)
-                raise refusal_of(response.status_code, response.headers, error)
-            await _read(response, self._format.stream(), reading)
+                raise error_of_response(response.status_code, response.headers, error)
+            await _read(response, self._format.event_decoder(), reading)
         return reading.solution()
 
     async def _response(self, sent: httpx.Request) -> httpx.Response:
@@ -237,14 +244,14 @@ class _Connection:
         self._is_used = self._is_used or event.startswith("http11.send_request")
 
 
-async def _read(response: httpx.Response, stream: Stream, reading: Reading) -> None:
+async def _read(response: httpx.Response, stream: EventDecoder, reading: Reading) -> None:
     """Take the answer in, up to its end or to the most that is read of any."""
     size_bytes = 0
     chunks = response.aiter_bytes()
     try:
         async for chunk in chunks:
             for event in stream.feed(chunk):
-                reading.take(event)
+                reading.read(event)
                 if reading.is_done:
                     await _end(chunks)
                     return
@@ -256,7 +263,7 @@ async def _read(response: httpx.Response, stream: Stream, reading: Reading) -> N
         # Once the model has said why it stopped, only the usage can be missing.
         if not reading.is_finished:
             raise _unpacked(error) from None
-    reading.end(stream.rest() or "", stream.stray)
+    reading.finish(stream.rest() or "", stream.stray)
 
 
 async def _end(chunks: AsyncIterator[bytes]) -> None:
@@ -270,7 +277,9 @@ async def _end(chunks: AsyncIterator[bytes]) -> None:
 def _unpacked(error: httpx.TransportError | httpx.DecodingError) -> Exception:
     """The error; as one of the answer, where the answer came, and is not compressed as it says."""
     if isinstance(error, httpx.DecodingError):
-        return Unreadable(f"the answer is not compressed as its `content-encoding` says: {error}")
+        return UnreadableAnswer(
+            f"the answer is not compressed as its `content-encoding` says: {error}"
+        )
     return error
 
 
@@ -288,7 +297,9 @@ async def _read_bytes(response: httpx.Response, limit_bytes: int) -> bytes:
 def _ignored(ask: Ask, reserved: tuple[str, ...]) -> list[str]:
     """A notice for each option that is not the agent's to set."""
     whose = {
-        **dict.fromkeys(sorted(LEADING_AWAY), "where requests go is the worker's own to say"),
+        **dict.fromkeys(
+            sorted(REDIRECTING_OPTIONS), "where requests go is the worker's own to say"
+        ),
         **dict.fromkeys(reserved, "it is the engine's own"),
     }
     return [

@@ -10,7 +10,7 @@ from holdfast.providers.transport.lines import LineReader
 _BRACKETS = ("{", "[")
 
 
-class JsonLines:
+class JsonLinesDecoder:
     """Takes bytes as they arrive and gives the text of each document once its line is whole.
 
     `stray` is the first line that can be no part of a document.

@@ -8,7 +8,7 @@ from holdfast.providers.transport.lines import LineReader
 _FIELDS = (b"", b"event", b"id", b"retry")
 
 
-class ServerSentEvents:
+class SseDecoder:
     """Takes bytes as they arrive and gives the data of each event once it is whole.
 
     `stray` is the first line that has no place in a stream.

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import httpx
 
-from holdfast.providers.base import Unanswerable
+from holdfast.providers.base import UnanswerableRequest
 from holdfast.providers.transport.error_response import CUT
 from holdfast.runtime.secrets import address_secrets, header_secrets
 from holdfast.schemas.settings.endpoints import Endpoint
@@ -24,7 +24,7 @@ _OF_PROVIDERS = (
 
 
 @dataclass(frozen=True)
-class Target:
+class EndpointTarget:
     """An endpoint by its name, and the environment in which its key stands."""
 
     name: str
@@ -43,7 +43,7 @@ class Target:
         return url.copy_merge_params(httpx.QueryParams(query)) if query else url
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """The endpoint as errors name it: without user, password and query of its address."""
         if self.endpoint.base_url is None:
             return f"endpoint `{self.name}`"
@@ -57,7 +57,7 @@ class Target:
         return self._base.host
 
     @property
-    def hands_on_addresses(self) -> bool:
+    def fetches_image_urls(self) -> bool:
         """Whether the server is told where pictures are, and fetches them.
 
         One in the operator's network could be led anywhere in it by whoever starts a run. A
@@ -85,15 +85,15 @@ class Target:
             Unanswerable: the key is not there, or is none.
         """
         if self.missing_key is not None:
-            raise Unanswerable(
-                f"{self.shown} has no key: set the environment variable {self.missing_key}"
+            raise UnanswerableRequest(
+                f"{self.label} has no key: set the environment variable {self.missing_key}"
                 " and start the worker again"
             )
         for variable in self._variables:
             value = self._value(variable) or ""
             if not (value.isascii() and value.isprintable()):
-                raise Unanswerable(
-                    f"{self.shown}: the value of {variable} holds characters that no key has; copy"
+                raise UnanswerableRequest(
+                    f"{self.label}: the value of {variable} holds characters that no key has; copy"
                     " it again"
                 )
         own = {name.lower(): value for name, value in self.endpoint.headers.items()}
@@ -106,7 +106,7 @@ class Target:
         for name, value in (self.endpoint.headers | self._headers_of_environment).items():
             yield from header_secrets(name, value)
 
-    def clean(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """The text with everything taken out of it that the endpoint's requests keep secret."""
         query = self._base.query.decode()
         secrets = {self._key or "", self._base.password, query, *self._base.params.values()}

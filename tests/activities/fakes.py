@@ -11,10 +11,10 @@ from openai.types.chat import ChatCompletionChunk
 from pydantic import TypeAdapter
 
 from holdfast.activities.model.conversation_cache import RunKey
-from holdfast.providers.base import Request, ToolNames
-from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import canonical_json, link, sha256
 from holdfast.schemas.internal.model_request import (
     Ask,
@@ -44,11 +44,11 @@ def said(role: str, content: Any = "", **more: Any) -> ChatMessage:
     return ChatMessage.read({"role": role, "content": content, **more})
 
 
-def target(**endpoint: Any) -> Target:
+def target(**endpoint: Any) -> EndpointTarget:
     """An endpoint with a key."""
     settings = {"provider": "openai", "baseUrl": "https://api.openai.com/v1", **endpoint}
     settings.setdefault("apiKeyEnv", "TEST_KEY")
-    return Target("openai", Endpoint.model_validate(settings), {"TEST_KEY": KEY})
+    return EndpointTarget("openai", Endpoint.model_validate(settings), {"TEST_KEY": KEY})
 
 
 class Heard:
@@ -114,21 +114,21 @@ def answering(*bodies: bytes) -> tuple[Handler, list[dict[str, Any]]]:
     return handle, asked
 
 
-def provider(handler: Handler, at: Target | None = None) -> HttpProvider:
+def provider(handler: Handler, at: EndpointTarget | None = None) -> HttpProvider:
     """The provider `openai`, asking a function in place of a network."""
     return HttpProvider(
-        OpenAI(), at or target(), httpx.AsyncClient(transport=httpx.MockTransport(handler))
+        OpenAIFormat(), at or target(), httpx.AsyncClient(transport=httpx.MockTransport(handler))
     )
 
 
-def request(asked: Ask | None = None, *messages: ChatMessage) -> Request:
+def request(asked: Ask | None = None, *messages: ChatMessage) -> ProviderRequest:
     """A request with a conversation, encoded for `openai`."""
     openai = provider(lambda _: httpx.Response(500))
     asked = asked or ask()
     names = ToolNames(asked.tools)
     encoded = [openai.encode(message, names) for message in messages or [said("user", "Hello")]]
-    fragments = [part for each in encoded for part in (*each.now, *each.later)]
-    return Request(asked, tuple(fragments))
+    fragments = [part for each in encoded for part in (*each.fragments, *each.deferred)]
+    return ProviderRequest(asked, tuple(fragments))
 
 
 class LoggedRun:

@@ -8,11 +8,11 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.providers import model_errors
-from holdfast.providers.base import ProviderError, Request, ToolNames
-from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.base import ProviderError, ProviderRequest, ToolNames
+from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import HttpProvider
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
@@ -28,7 +28,7 @@ SIGNED, SIGNED_TOO = "c2lnbmVk", "c2lnbmVkIHRvbw=="
 Contents = list[dict[str, Any]]
 
 
-def at(base_url: str = BASE) -> Target:
+def at(base_url: str = BASE) -> EndpointTarget:
     """An endpoint with a key."""
     return target(provider="gemini", baseUrl=base_url)
 
@@ -38,8 +38,8 @@ def raw(*messages: ChatMessage, **asked: Any) -> bytes:
     held = CachedConversation()
     for message in messages or [said("user", "Hi")]:
         item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
-        held.append(item, lambda each: Gemini().encode(each, NAMES))
-    return Gemini().body(Request(ask(**asked), held.fragments()), "any")
+        held.append(item, lambda each: GeminiFormat().encode(each, NAMES))
+    return GeminiFormat().body(ProviderRequest(ask(**asked), held.fragments()), "any")
 
 
 def sent(*messages: ChatMessage, **asked: Any) -> dict[str, Any]:
@@ -56,21 +56,26 @@ def contents(*messages: ChatMessage, **asked: Any) -> Contents:
 def read(*said_events: Any) -> Solution:
     """The solution of these events, or of these bytes, as the provider reads them."""
     body = said_events[0] if isinstance(said_events[0], bytes) else events(said_events)
-    stream, reading = Gemini().stream(), Gemini().reading(StreamedAnswer(Heard(), NAMES))
+    stream, reading = (
+        GeminiFormat().event_decoder(),
+        GeminiFormat().answer_reader(StreamedAnswer(Heard(), NAMES)),
+    )
     for each in stream.feed(body):
-        reading.take(each)
-    reading.end(stream.rest() or "", stream.stray)
+        reading.read(each)
+    reading.finish(stream.rest() or "", stream.stray)
     return reading.solution()
 
 
 async def failure(response: httpx.Response, **asked: Any) -> ApplicationError:
     """What Temporal is told of a server that answers so."""
     http = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: response))
-    request = Request(ask(**asked), Gemini().encode(said("user", "Hi"), NAMES).now)
+    request = ProviderRequest(
+        ask(**asked), GeminiFormat().encode(said("user", "Hi"), NAMES).fragments
+    )
     try:
-        solution = await HttpProvider(Gemini(), at(), http).solve(request, Heard())
+        solution = await HttpProvider(GeminiFormat(), at(), http).solve(request, Heard())
     except (ProviderError, httpx.HTTPError) as error:
-        return model_errors.of_provider(error, at(), "gemini-test", 1)
+        return model_errors.provider_error(error, at(), "gemini-test", 1)
     pytest.fail(f"it went well: {solution}")
 
 

@@ -8,15 +8,15 @@ import pytest
 
 from holdfast.providers import model_errors
 from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES
-from holdfast.providers.anthropic.format import Anthropic
+from holdfast.providers.anthropic.format import AnthropicFormat
 from holdfast.providers.anthropic.request import encode
 from holdfast.providers.base import (
-    CutOff,
+    ContextOverflow,
     ProviderRefused,
-    Request,
+    ProviderRequest,
     ToolNames,
-    TooLong,
-    Unreadable,
+    TruncatedAnswer,
+    UnreadableAnswer,
 )
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.model_request import Ask
@@ -57,8 +57,10 @@ async def solve(*replies: bytes | httpx.Response, asked: Ask | None = None) -> S
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
     at = target(provider="anthropic", baseUrl="https://api.anthropic.com")
-    now = encode(said("user", "Hi"), ToolNames([])).now
-    return await HttpProvider(Anthropic(), at, http).solve(Request(asked, now), Heard())
+    now = encode(said("user", "Hi"), ToolNames([])).fragments
+    return await HttpProvider(AnthropicFormat(), at, http).solve(
+        ProviderRequest(asked, now), Heard()
+    )
 
 
 async def test_a_text_and_a_call_in_one_answer_are_both_kept() -> None:
@@ -229,12 +231,12 @@ async def test_what_has_no_form_is_passed_over(nonsense: Any) -> None:
     ids=range(5),
 )
 async def test_an_answer_without_an_end_is_none(cut: bytes) -> None:
-    with pytest.raises(CutOff):
+    with pytest.raises(TruncatedAnswer):
         await solve(cut)
 
 
 async def test_chat_completions_are_told_from_the_messages_api() -> None:
-    with pytest.raises(Unreadable, match="no message of the Messages API"):
+    with pytest.raises(UnreadableAnswer, match="no message of the Messages API"):
         await solve(plain({"choices": [{"delta": {"content": "Hi"}}]}))
 
 
@@ -259,13 +261,13 @@ async def test_an_error_in_the_middle_of_a_stream_is_that_error(
     with pytest.raises(ProviderRefused) as refused:
         await solve(events(started(), *text(0, "Hi")) + plain(error))
     assert (refused.value.status, refused.value.message) == (status, "Sorry")
-    failure = model_errors.of_provider(refused.value, target(), "claude", 1)
+    failure = model_errors.provider_error(refused.value, target(), "claude", 1)
     assert failure.non_retryable is not retried
 
 
 async def test_too_large_a_request_in_a_stream_is_too_long_a_conversation() -> None:
     error = {"type": "error", "error": {"type": "request_too_large", "message": "Sorry"}}
-    with pytest.raises(TooLong) as refused:
+    with pytest.raises(ContextOverflow) as refused:
         await solve(plain(error))
     assert (refused.value.status, refused.value.window) == (413, None)
 
@@ -274,7 +276,7 @@ async def test_an_overloaded_server_is_asked_again() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with pytest.raises(ProviderRefused) as refused:
         await solve(httpx.Response(529, json=error))
-    assert not model_errors.of_provider(refused.value, target(), "claude", 1).non_retryable
+    assert not model_errors.provider_error(refused.value, target(), "claude", 1).non_retryable
 
 
 def refused(message: str) -> httpx.Response:

@@ -16,11 +16,11 @@ def answer(text: str = "", *calls: tuple[str, str], data: Any = None) -> Solutio
     """What is kept of an answer: its text, its calls' tools and arguments, its provider's data."""
     made = StreamedAnswer(Heard(), ToolNames([]))
     made.provider_data = data
-    made.say(text)
+    made.add_text(text)
     for tool, arguments in calls:
-        draft = made.call(tool, None)
+        draft = made.add_call(tool, None)
         for start in range(0, len(arguments), 50_000):
-            made.argue(draft, arguments[start : start + 50_000])
+            made.add_arguments(draft, arguments[start : start + 50_000])
     solution = made.solution("stop")
     assert size_bytes(solution.to_json()) <= MAX_SOLUTION_BYTES
     return solution
@@ -90,7 +90,7 @@ def test_what_is_told_of_calls_left_out_fits_as_well() -> None:
 
 def test_names_and_ids_are_bounded() -> None:
     made = StreamedAnswer(Heard(), ToolNames([]))
-    made.call("x" * 5_000_000, "y" * 5_000_000)
+    made.add_call("x" * 5_000_000, "y" * 5_000_000)
     made.model = "z" * 5_000_000
     solution = made.solution("calls")
     [call] = solution.calls

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.activities.model.composed_messages import in_words
+from holdfast.activities.model.composed_messages import without_native_calls
 from holdfast.schemas.message import ChatMessage
 from tests.activities.dialects.base import PICTURE, Dialect
 from tests.activities.fakes import ask, said
@@ -40,13 +40,13 @@ ASSISTANT = said("assistant", CALLED, calls=[CALL], said="")
     ],
 )
 def test_calls_and_results_are_said_in_words(message: ChatMessage, words: ChatMessage) -> None:
-    assert in_words(message) == words
+    assert without_native_calls(message) == words
 
 
 async def test_every_provider_understands_such_a_conversation(dialect: Dialect) -> None:
     exchange = Exchange(dialect, good(dialect.says("Done")))
     conversation = [said("user", "Hi"), ASSISTANT, result("done"), result([IMAGE])]
-    await exchange.solve(*map(in_words, conversation))
+    await exchange.solve(*map(without_native_calls, conversation))
     seen = exchange.seen[0]
     assert (seen.calls, seen.results) == ([], [])
     assert "Result of t1c1 (refund): done" in "\n".join(seen.texts)

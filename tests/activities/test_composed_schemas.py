@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.providers.base import Request
+from holdfast.providers.base import ProviderRequest
 from holdfast.schemas.agent import Agent, ModelSettings
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.tool import Tool
@@ -112,7 +112,7 @@ def test_on_anthropic_what_may_be_null_may_be_missing_where_unions_are_too_many(
     many = {f"p{number}": {"type": "integer"} for number in range(30)}
     tool = Tool(name="t", parameters={"type": "object", "properties": many})
     exact = asked(agent(tool))
-    body = AnthropicDialect().format.body(Request(exact, ()), "")
+    body = AnthropicDialect().format.body(ProviderRequest(exact, ()), "")
     made = json.loads(body)["output_config"]["format"]["schema"]
     assert subsets.anthropic(exact.output) != []  # type: ignore[arg-type]  # it is a schema
     assert subsets.anthropic(made) == []
@@ -161,14 +161,14 @@ async def test_openai_is_strict_about_it_unless_it_is_too_large() -> None:
     large = {f"p{number}": {"type": "string"} for number in range(5_001)}
     for properties, strict in (({}, True), (large, False)):
         of = asked(agent(Tool(name="t", parameters={"type": "object", "properties": properties})))
-        made = json.loads(spoken.body(Request(of, ()), "api.openai.com"))
+        made = json.loads(spoken.body(ProviderRequest(of, ()), "api.openai.com"))
         assert made["response_format"]["json_schema"]["strict"] is strict
-        assert bool(spoken.unsaid(of)) is not strict
+        assert bool(spoken.unsupported_notices(of)) is not strict
 
 
 def test_ollama_and_others_are_sent_it_as_it_is() -> None:
     of = asked(agent(*TOOLS))
     schema = composed_schema(agent(*TOOLS), TOOLS)
-    assert json.loads(OllamaDialect().format.body(Request(of, ()), ""))["format"] == schema
-    sent = json.loads(OpenAIDialect().format.body(Request(of, ()), ""))["response_format"]
+    assert json.loads(OllamaDialect().format.body(ProviderRequest(of, ()), ""))["format"] == schema
+    sent = json.loads(OpenAIDialect().format.body(ProviderRequest(of, ()), ""))["response_format"]
     assert sent["json_schema"]["schema"] == schema

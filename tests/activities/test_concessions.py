@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from holdfast.providers.base import ProviderRefused
-from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import MAX_LEARNED_SETTINGS, HttpProvider
 from tests.activities.fakes import (
     TOOLS,
@@ -152,7 +152,7 @@ async def test_what_two_learn_at_once_is_told_once_after() -> None:
         return httpx.Response(400, json={"error": {"message": "temperature is not supported"}})
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(handle)) as http:
-        model = HttpProvider(OpenAI(), target(), http)
+        model = HttpProvider(OpenAIFormat(), target(), http)
         await asyncio.gather(*(model.solve(request(), Heard()) for _ in range(2)))
         assert len((await model.solve(request(), Heard())).notices) == 1
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from holdfast.catalog.endpoints import http_client
-from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider
 from tests.activities.fakes import Heard, chunk, head, http_chunk, request, stream, target
 
@@ -48,7 +48,7 @@ async def asking(server: Server) -> AsyncIterator[HttpProvider]:
     url = f"http://127.0.0.1:{serving.sockets[0].getsockname()[1]}/v1"
     try:
         async with http_client() as http:
-            yield HttpProvider(OpenAI(), target(baseUrl=url), http)
+            yield HttpProvider(OpenAIFormat(), target(baseUrl=url), http)
     finally:
         serving.close()
 

@@ -8,11 +8,11 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from holdfast.catalog.endpoints import EndpointsError, ModelEndpoints, http_client, load_models
-from holdfast.providers.anthropic.format import Anthropic
-from holdfast.providers.base import Unanswerable
-from holdfast.providers.gemini.format import Gemini
-from holdfast.providers.openai.format import OpenAI
-from holdfast.providers.script import Script
+from holdfast.providers.anthropic.format import AnthropicFormat
+from holdfast.providers.base import UnanswerableRequest
+from holdfast.providers.gemini.format import GeminiFormat
+from holdfast.providers.openai.format import OpenAIFormat
+from holdfast.providers.script import ScriptProvider
 from tests.activities.fakes import KEY, ask
 
 
@@ -39,7 +39,7 @@ def test_a_file_s_endpoints_are_found_by_name(tmp_path: Path) -> None:
     models = load(tmp_path, text)
     assert models.names == ["demo", "local"]
     assert models.find("local").provider.kind == "openai"
-    assert isinstance(models.find("demo").provider, Script)
+    assert isinstance(models.find("demo").provider, ScriptProvider)
     assert models.find("local").target.timeout == httpx.Timeout(90, connect=10)
     assert models.warnings() == []
 
@@ -117,7 +117,7 @@ def test_without_a_file_openai_is_there_where_its_key_is() -> None:
     models = load_models(None, {"OPENAI_API_KEY": KEY}, http_client())
     target = models.find("openai").target
     assert target.url("/chat/completions") == "https://api.openai.com/v1/chat/completions"
-    assert target.headers(OpenAI().headers)["authorization"] == f"Bearer {KEY}"
+    assert target.headers(OpenAIFormat().headers)["authorization"] == f"Bearer {KEY}"
 
 
 def test_without_a_file_openai_is_where_its_variable_says() -> None:
@@ -133,8 +133,8 @@ def test_without_a_file_anthropic_is_there_where_its_key_is(base: str | None) ->
     environ = {"ANTHROPIC_API_KEY": KEY, **({"ANTHROPIC_BASE_URL": base} if base else {})}
     target = load_models(None, environ, http_client()).find("anthropic").target
     where = "http://localhost:9" if base else "https://api.anthropic.com"
-    assert Anthropic().url(target, ask()) == f"{where}/v1/messages"
-    assert target.headers(Anthropic().headers)["x-api-key"] == KEY
+    assert AnthropicFormat().url(target, ask()) == f"{where}/v1/messages"
+    assert target.headers(AnthropicFormat().headers)["x-api-key"] == KEY
 
 
 @pytest.mark.parametrize("base", [None, "http://localhost:9", "http://localhost:9/v1beta"])
@@ -155,8 +155,8 @@ def test_without_a_file_gemini_is_there_by_the_variables_of_google_s_client(
     assert models.names == ["gemini"]
     target = models.find("gemini").target
     where = "http://localhost:9" if base else "https://generativelanguage.googleapis.com"
-    assert str(Gemini().url(target, ask())).startswith(f"{where}/v1beta/models/gpt-test:")
-    assert target.headers(Gemini().headers) == {"x-goog-api-key": used}
+    assert str(GeminiFormat().url(target, ask())).startswith(f"{where}/v1beta/models/gpt-test:")
+    assert target.headers(GeminiFormat().headers) == {"x-goog-api-key": used}
 
 
 def test_what_an_address_asks_for_stays_behind_its_path(tmp_path: Path) -> None:
@@ -178,20 +178,22 @@ def test_a_header_may_stand_in_the_environment(tmp_path: Path) -> None:
     """
     target = load(tmp_path, text, K=KEY, GATEWAY="Basic YTpi", TEAM=" blue-1234\n").find("a").target
     sent = {"authorization": "Basic YTpi", "x-team": "blue-1234"}
-    assert target.headers(OpenAI().headers) == sent
+    assert target.headers(OpenAIFormat().headers) == sent
     assert {KEY, "Basic YTpi", "blue-1234", "in-the-address"} <= set(target.secrets())
-    assert target.clean("blue-1234 YTpi") == "[secret] [secret]"
+    assert target.redact("blue-1234 YTpi") == "[secret] [secret]"
     models = load(tmp_path, text, K=KEY, TEAM="blue-1234")
     assert "the environment variable GATEWAY is not set" in models.warnings()[0]
-    with pytest.raises(Unanswerable, match="set the environment variable GATEWAY"):
-        models.find("a").target.headers(OpenAI().headers)
+    with pytest.raises(UnanswerableRequest, match="set the environment variable GATEWAY"):
+        models.find("a").target.headers(OpenAIFormat().headers)
 
 
 def test_a_header_of_the_environment_is_one(tmp_path: Path) -> None:
     text = "a: {provider: openai, baseUrl: 'http://x', headersEnv: {x: TEAM}}"
     target = load(tmp_path, text, TEAM="a\r\nhost: evil").find("a").target
-    with pytest.raises(Unanswerable, match="the value of TEAM holds characters that no key has"):
-        target.headers(OpenAI().headers)
+    with pytest.raises(
+        UnanswerableRequest, match="the value of TEAM holds characters that no key has"
+    ):
+        target.headers(OpenAIFormat().headers)
 
 
 def test_an_unknown_endpoint_is_told_with_those_there_are() -> None:
@@ -209,6 +211,6 @@ def test_nothing_that_is_printed_shows_a_key(tmp_path: Path) -> None:
             headers: {X-Secret: team-secret}}
     """
     served = load(tmp_path, text, MY_KEY=KEY).find("a")
-    shown = f"{served!r} {served} {served.target!r} {served.target.shown} {vars(served.provider)}"
+    shown = f"{served!r} {served} {served.target!r} {served.target.label} {vars(served.provider)}"
     for secret in (KEY, "abcdef", "team-secret"):
         assert secret not in shown

@@ -10,13 +10,18 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.model.conversation_reader import (
     ConversationChanged,
-    RunGone,
-    RunSilent,
-    of_run,
+    RunNotOpen,
+    RunUnresponsive,
+    conversation_error,
 )
-from holdfast.providers.base import CutOff, ProviderRefused, Unanswerable, Unreadable
-from holdfast.providers.model_errors import of_provider, retry_delay
-from holdfast.providers.transport.error_response import CUT, refusal_of
+from holdfast.providers.base import (
+    ProviderRefused,
+    TruncatedAnswer,
+    UnanswerableRequest,
+    UnreadableAnswer,
+)
+from holdfast.providers.model_errors import provider_error, retry_delay
+from holdfast.providers.transport.error_response import CUT, error_of_response
 from holdfast.providers.transport.target import MIN_SECRET_CHARACTERS
 from tests.activities.fakes import KEY, target
 
@@ -25,7 +30,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 def failed(error: Any, attempt: int = 1, /, **endpoint: Any) -> ApplicationError:
     """The application error of a provider's."""
-    return of_provider(error, target(**endpoint), "gpt-test", attempt)
+    return provider_error(error, target(**endpoint), "gpt-test", attempt)
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
@@ -47,7 +52,7 @@ def test_what_will_not_pass_fails_the_run_with_the_provider_s_message(status: in
 @pytest.mark.parametrize(
     "error",
     [
-        CutOff("the answer broke off"),
+        TruncatedAnswer("the answer broke off"),
         httpx.ConnectError("refused"),
         httpx.ReadTimeout(""),
         httpx.RemoteProtocolError("peer closed"),
@@ -60,17 +65,17 @@ def test_a_broken_connection_is_tried_again(error: Exception) -> None:
 
 
 def test_what_no_retry_mends_is_final() -> None:
-    assert failed(Unanswerable("no key")).non_retryable
+    assert failed(UnanswerableRequest("no key")).non_retryable
     assert failed(httpx.UnsupportedProtocol("ftp")).non_retryable
 
 
 def test_what_is_no_model_is_given_up_after_a_few_attempts() -> None:
-    assert [failed(Unreadable("<html>"), attempt).non_retryable for attempt in (1, 2, 3)] == [
+    assert [failed(UnreadableAnswer("<html>"), attempt).non_retryable for attempt in (1, 2, 3)] == [
         False,
         False,
         True,
     ]
-    assert "baseUrl" in failed(Unreadable("<html>")).message
+    assert "baseUrl" in failed(UnreadableAnswer("<html>")).message
 
 
 @pytest.mark.parametrize(
@@ -149,28 +154,28 @@ def test_not_found_names_the_model() -> None:
     ],
 )
 def test_the_provider_s_message_is_found_in_its_several_shapes(body: bytes) -> None:
-    assert refusal_of(400, {}, body).message == "bad model"
+    assert error_of_response(400, {}, body).message == "bad model"
 
 
 def test_what_is_wrong_with_a_field_is_told_with_its_place() -> None:
     extra = {"loc": ["body", "messages", 2, "name"], "msg": "Extra inputs are not permitted"}
     for body in ({"detail": [extra]}, {"object": "error", "message": {"detail": [extra]}}):
-        told = refusal_of(422, {}, json.dumps(body).encode()).message
+        told = error_of_response(422, {}, json.dumps(body).encode()).message
         assert told == "messages.2.name: Extra inputs are not permitted"
 
 
 def test_what_has_no_message_is_told_whole_and_a_page_is_not() -> None:
-    assert refusal_of(400, {}, b'{"why": 7}').message == '{"why": 7}'
-    assert "web page" in refusal_of(502, {}, b"<html><body>Bad gateway").message
-    assert failed(refusal_of(500, {}, b"")).message.endswith("answered 500: nothing")
-    assert refusal_of(400, {}, b"[" * 60_000).message.startswith("[[[")
+    assert error_of_response(400, {}, b'{"why": 7}').message == '{"why": 7}'
+    assert "web page" in error_of_response(502, {}, b"<html><body>Bad gateway").message
+    assert failed(error_of_response(500, {}, b"")).message.endswith("answered 500: nothing")
+    assert error_of_response(400, {}, b"[" * 60_000).message.startswith("[[[")
     for opening, closing in ((b"[", b"]"), (b'{"error": ', b"}")):
         nested = opening * 400 + b'"x"' + closing * 400
-        assert refusal_of(400, {}, nested).message.startswith((opening * 2).decode())
+        assert error_of_response(400, {}, nested).message.startswith((opening * 2).decode())
 
 
 def test_a_long_message_is_shortened() -> None:
-    assert len(refusal_of(400, {}, b"x" * 60_000).message) == 2_000
+    assert len(error_of_response(400, {}, b"x" * 60_000).message) == 2_000
 
 
 def test_nothing_secret_stands_in_an_error() -> None:
@@ -183,7 +188,7 @@ def test_nothing_secret_stands_in_an_error() -> None:
     errors = [
         ProviderRefused(401, said),
         ProviderRefused(503, said),
-        Unreadable(said),
+        UnreadableAnswer(said),
         httpx.LocalProtocolError(f"Illegal header value b'Bearer {KEY}'"),
         httpx.ConnectError(f"at https://me:hunter2@host/v1?token=abcdef {KEY}"),
     ]
@@ -197,12 +202,12 @@ def test_nothing_secret_stands_in_an_error() -> None:
 @pytest.mark.parametrize("shown", range(1, len(KEY)))
 def test_no_part_of_a_secret_stands_where_a_quotation_was_cut(shown: int) -> None:
     body = "x" * (2_000 - len(CUT) - shown) + KEY
-    message = failed(refusal_of(400, {}, (body + "y" * 100).encode())).message
+    message = failed(error_of_response(400, {}, (body + "y" * 100).encode())).message
     assert KEY[:MIN_SECRET_CHARACTERS] not in message
     assert CUT in message
 
 
 def test_a_run_that_is_gone_or_changed_is_final_and_a_silent_one_is_not() -> None:
-    assert of_run(RunGone("over")).non_retryable
-    assert of_run(ConversationChanged("digest")).non_retryable
-    assert not of_run(RunSilent("busy")).non_retryable
+    assert conversation_error(RunNotOpen("over")).non_retryable
+    assert conversation_error(ConversationChanged("digest")).non_retryable
+    assert not conversation_error(RunUnresponsive("busy")).non_retryable

@@ -20,10 +20,16 @@ from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers import model_errors
 from holdfast.providers.answer_limits import MAX_SOLUTION_BYTES, size_bytes
-from holdfast.providers.base import CutOff, ProviderError, Request, ToolNames, Unreadable
+from holdfast.providers.base import (
+    ProviderError,
+    ProviderRequest,
+    ToolNames,
+    TruncatedAnswer,
+    UnreadableAnswer,
+)
 from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.http import Format, HttpProvider
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.http import HttpProvider, ProviderFormat
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.internal.solution import Solution
@@ -55,10 +61,10 @@ def good(dialect: Dialect) -> list[bytes]:
 GOOD = {dialect.format.kind: good(dialect) for dialect in DIALECTS}
 
 
-def at(base_url: str, kind: str, **more: Any) -> Target:
+def at(base_url: str, kind: str, **more: Any) -> EndpointTarget:
     """An endpoint with a key."""
     given_settings = {"provider": kind, "baseUrl": base_url, "apiKeyEnv": "TEST_KEY", **more}
-    return Target("models", Endpoint.model_validate(given_settings), {"TEST_KEY": KEY})
+    return EndpointTarget("models", Endpoint.model_validate(given_settings), {"TEST_KEY": KEY})
 
 
 async def pieces_of(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
@@ -78,7 +84,7 @@ async def solve(dialect: Dialect, *chunks: bytes) -> Solution:
         provider = HttpProvider(dialect.format, target, http)
         asked = ask(tools=TOOLS)
         return await provider.solve(
-            Request(asked, provider.encode(said("user", "Hi"), NAMES).now), Heard()
+            ProviderRequest(asked, provider.encode(said("user", "Hi"), NAMES).fragments), Heard()
         )
 
 
@@ -117,34 +123,34 @@ def test_what_is_cut_short_is_a_whole_answer_or_told_as_cut(dialect: Dialect, wh
     for length in range(len(body)):
         try:
             solution = read(dialect.format, [body[:length]])
-        except (CutOff, Unreadable):
+        except (TruncatedAnswer, UnreadableAnswer):
             continue
         assert (solution.text, solution.calls) == (whole.text, whole.calls)
         assert solution.stop_reason == whole.stop_reason
 
 
-def read(spoken: Format, chunks: Iterable[bytes]) -> Solution:
+def read(spoken: ProviderFormat, chunks: Iterable[bytes]) -> Solution:
     """What a format makes of the bytes of a response."""
-    stream, reading = spoken.stream(), spoken.reading(StreamedAnswer(Heard(), NAMES))
+    stream, reading = spoken.event_decoder(), spoken.answer_reader(StreamedAnswer(Heard(), NAMES))
     for chunk in chunks:
         for event in stream.feed(chunk):
-            reading.take(event)
+            reading.read(event)
             if reading.is_done:
                 return reading.solution()
-    reading.end(stream.rest() or "", stream.stray)
+    reading.finish(stream.rest() or "", stream.stray)
     return reading.solution()
 
 
-def take(spoken: Format, events: Iterable[str]) -> Solution | None:
+def take(spoken: ProviderFormat, events: Iterable[str]) -> Solution | None:
     """What a format makes of these events; None if it refuses them, as it should."""
-    reading = spoken.reading(StreamedAnswer(Heard(), NAMES))
+    reading = spoken.answer_reader(StreamedAnswer(Heard(), NAMES))
     with contextlib.suppress(ProviderError):
         for event in events:
-            reading.take(event)
+            reading.read(event)
             if reading.is_done:
                 break
         else:
-            reading.end("", "")
+            reading.finish("", "")
         return reading.solution()
     return None
 
@@ -161,7 +167,7 @@ def check(solution: Solution | None) -> None:
 
 def events_of(dialect: Dialect) -> st.SearchStrategy[list[str]]:
     """The events of a good answer."""
-    streamed = [dialect.format.stream().feed(body) for body in GOOD[dialect.format.kind]]
+    streamed = [dialect.format.event_decoder().feed(body) for body in GOOD[dialect.format.kind]]
     assert all(len(events) > 1 for events in streamed)
     return st.sampled_from(streamed)
 
@@ -279,7 +285,9 @@ ASKS = st.builds(
 )
 
 
-def held(spoken: Format, names: ToolNames, messages: list[ChatMessage]) -> tuple[bytes, ...]:
+def held(
+    spoken: ProviderFormat, names: ToolNames, messages: list[ChatMessage]
+) -> tuple[bytes, ...]:
     """The messages, as a worker holds them."""
     conversation = CachedConversation()
     for message in messages:
@@ -291,31 +299,36 @@ def held(spoken: Format, names: ToolNames, messages: list[ChatMessage]) -> tuple
 @each_format
 @quickly
 @given(messages=st.lists(MESSAGES, max_size=4), asked=ASKS)
-def test_whatever_is_sent_is_json(spoken: Format, messages: list[ChatMessage], asked: Ask) -> None:
+def test_whatever_is_sent_is_json(
+    spoken: ProviderFormat, messages: list[ChatMessage], asked: Ask
+) -> None:
     names = ToolNames(asked.tools)
-    body = spoken.body(Request(asked, held(spoken, names, messages)), "127.0.0.1")
+    body = spoken.body(ProviderRequest(asked, held(spoken, names, messages)), "127.0.0.1")
     made = json.loads(body.decode("utf-8"), parse_constant=pytest.fail)
     assert isinstance(made, dict)
-    assert all(isinstance(notice, str) for notice in spoken.unsaid(asked))
+    assert all(isinstance(notice, str) for notice in spoken.unsupported_notices(asked))
 
 
 @each_format
 @quickly
 @given(message=MESSAGES, asked=ASKS)
 def test_a_message_is_the_same_bytes_each_time(
-    spoken: Format, message: ChatMessage, asked: Ask
+    spoken: ProviderFormat, message: ChatMessage, asked: Ask
 ) -> None:
     names = ToolNames(asked.tools)
     again = ChatMessage.read(json.loads(json.dumps(message.to_json())))
     assert spoken.encode(message, names) == spoken.encode(again, ToolNames(asked.tools))
-    for fragment in (*spoken.encode(message, names).now, *spoken.encode(message, names).later):
+    for fragment in (
+        *spoken.encode(message, names).fragments,
+        *spoken.encode(message, names).deferred,
+    ):
         assert isinstance(json.loads(fragment.decode("utf-8")), dict)
 
 
 # What goes wrong.
 
 
-def secretive(dialect: Dialect) -> Target:
+def secretive(dialect: Dialect) -> EndpointTarget:
     """An endpoint with a secret in every place that can hold one."""
     url = httpx.URL(dialect.base_url).copy_with(username=USER, password=PASSWORD)
     url = url.copy_with(params={"token": IN_QUERY})
@@ -350,10 +363,10 @@ async def test_no_secret_stands_in_what_is_told(dialect: Dialect) -> None:
 
         http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
         provider = HttpProvider(dialect.format, target, http)
-        hello = Request(ask(), provider.encode(said("user", "Hi"), NAMES).now)
+        hello = ProviderRequest(ask(), provider.encode(said("user", "Hi"), NAMES).fragments)
         with pytest.raises((ProviderError, httpx.HTTPError)) as error:
             await provider.solve(hello, Heard())
         assert isinstance(error.value, ProviderError | httpx.HTTPError)
-        shown = model_errors.of_provider(error.value, target, "gpt-test", 1)
+        shown = model_errors.provider_error(error.value, target, "gpt-test", 1)
         whole = f"{shown} {shown!r} {shown.message} {shown.details} {vars(provider)}"
         assert not [secret for secret in SECRETS if secret in whole]

@@ -7,8 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.providers.base import CutOff, ProviderRefused, Request, Unreadable
-from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.base import (
+    ProviderRefused,
+    ProviderRequest,
+    TruncatedAnswer,
+    UnreadableAnswer,
+)
+from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.solution import Usage
 from holdfast.workflows.engine.model.answer import NoOutput, output_of
@@ -90,7 +95,7 @@ def test_of_an_answer_with_a_broken_call_nothing_is_taken(reason: str) -> None:
 
 @pytest.mark.parametrize("last", [{}, {"usageMetadata": USAGE}, {"candidates": []}])
 def test_an_answer_that_never_says_why_it_stopped_is_cut_off(last: Any) -> None:
-    with pytest.raises(CutOff):
+    with pytest.raises(TruncatedAnswer):
         read(event({"text": "Yes"}), last)
 
 
@@ -106,10 +111,10 @@ def test_a_list_in_place_of_a_stream_is_read_too() -> None:
     assert read(body).text == "Yes"
     assert read(body) == read(*said_events)
     assert read(json.dumps(event({"text": "Yes"}, finish="STOP")).encode()).text == "Yes"
-    with pytest.raises(CutOff):
+    with pytest.raises(TruncatedAnswer):
         read(body[:-40])
     for foreign in (b"[]", b"[1, 2]", b'[{"choices": []}]'):
-        with pytest.raises(Unreadable, match="the answer is no Gemini answer"):
+        with pytest.raises(UnreadableAnswer, match="the answer is no Gemini answer"):
             read(foreign)
 
 
@@ -219,9 +224,9 @@ async def test_a_model_that_takes_no_form_is_asked_without(message: str) -> None
         return httpx.Response(200, content=events([event({"text": "{}"}, finish="STOP")]))
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-    request = Request(
-        ask(output={"type": "object"}), Gemini().encode(said("user", "Hi"), NAMES).now
+    request = ProviderRequest(
+        ask(output={"type": "object"}), GeminiFormat().encode(said("user", "Hi"), NAMES).fragments
     )
-    solution = await HttpProvider(Gemini(), at(), http).solve(request, Heard())
+    solution = await HttpProvider(GeminiFormat(), at(), http).solve(request, Heard())
     assert ["responseMimeType" in each["generationConfig"] for each in asked] == [True, False]
     assert "cannot be held to the output's schema" in solution.notices[0]

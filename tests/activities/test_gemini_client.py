@@ -7,7 +7,7 @@ import httpx
 from google import genai
 from google.genai import types
 
-from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.gemini.format import GeminiFormat
 from tests.activities.dialects.gemini import call, event, events, typed
 from tests.activities.fakes import KEY, ask, said
 from tests.activities.gemini_side import CALL, SIGNED, at, read, sent
@@ -84,7 +84,7 @@ def test_google_s_own_client_sends_the_same_and_reads_our_server() -> None:
     del theirs["systemInstruction"]["role"]
     assert typed(ours) == typed(theirs)
     assert request.headers["x-goog-api-key"] == KEY
-    assert str(Gemini().url(at(), ask())) == str(request.url).replace("/v1/", "/v1beta/")
+    assert str(GeminiFormat().url(at(), ask())) == str(request.url).replace("/v1/", "/v1beta/")
     solution = read(*server_events)
     assert [part.text for part in parts if part.text] == [solution.text]
     [called] = [part.function_call for part in parts if part.function_call]

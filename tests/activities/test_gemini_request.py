@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.gemini.format import Gemini
+from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.gemini.parts import UNSIGNED
 from tests.activities.fakes import KEY, TOOLS, ask, said
 from tests.activities.gemini_side import BASE, CALL, OWN, PICTURE, at, contents, raw, sent
@@ -24,13 +24,13 @@ from tests.activities.gemini_side import BASE, CALL, OWN, PICTURE, at, contents,
     ],
 )
 def test_the_address_holds_the_version_and_the_model(base: str, model: str, expected: str) -> None:
-    url = Gemini().url(at(base), ask(model={"name": model}))
+    url = GeminiFormat().url(at(base), ask(model={"name": model}))
     assert str(url) == f"{expected}:streamGenerateContent?alt=sse"
 
 
 def test_the_key_stands_in_a_header_and_never_in_the_address() -> None:
-    assert at().headers(Gemini().headers) == {"x-goog-api-key": KEY}
-    assert KEY not in str(Gemini().url(at(), ask()))
+    assert at().headers(GeminiFormat().headers) == {"x-goog-api-key": KEY}
+    assert KEY not in str(GeminiFormat().url(at(), ask()))
     assert FORMATS["gemini"].headers(None) == {}
 
 
@@ -123,9 +123,13 @@ def test_a_form_and_tools_are_never_asked_for_together(output: Any) -> None:
     made = sent(tools=TOOLS, output=output)
     assert made["generationConfig"] == {"temperature": 0.7}
     assert made["tools"]
-    [notice] = Gemini().unsaid(ask(tools=TOOLS, output=output))
+    [notice] = GeminiFormat().unsupported_notices(ask(tools=TOOLS, output=output))
     assert "cannot hold an answer to a form while it is offered tools" in notice
-    assert Gemini().unsaid(ask(output=output)) == Gemini().unsaid(ask(tools=TOOLS)) == []
+    assert (
+        GeminiFormat().unsupported_notices(ask(output=output))
+        == GeminiFormat().unsupported_notices(ask(tools=TOOLS))
+        == []
+    )
 
 
 def test_results_stand_in_one_content_each_with_the_id_that_gemini_gave_its_call() -> None:

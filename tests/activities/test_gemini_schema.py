@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.providers.gemini.schema import said
+from holdfast.providers.gemini.schema import gemini_schema
 from tests.engine.generated import JSON, SCHEMAS
 
 TREE = {
@@ -30,7 +30,7 @@ REFUND = {
 
 @pytest.mark.parametrize("schema", [REFUND, TREE, {"type": "object"}, {}, True])
 def test_json_schema_is_sent_as_it_is(schema: Any) -> None:
-    assert said(schema) == schema
+    assert gemini_schema(schema) == schema
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_json_schema_is_sent_as_it_is(schema: Any) -> None:
     ],
 )
 def test_what_gemini_does_not_take_is_said_otherwise(schema: Any, expected: Any) -> None:
-    assert said(schema) == expected
-    assert said({"type": "array", "items": schema}) == {"type": "array", "items": expected}
+    assert gemini_schema(schema) == expected
+    assert gemini_schema({"type": "array", "items": schema}) == {"type": "array", "items": expected}
     properties = {"properties": {"const": schema, "$ref": schema}}
-    assert said(properties) == {"properties": {"const": expected, "$ref": expected}}
-    assert said({"anyOf": [schema]}) == {"anyOf": [expected]}
-    assert said({"additionalProperties": schema}) == {"additionalProperties": expected}
+    assert gemini_schema(properties) == {"properties": {"const": expected, "$ref": expected}}
+    assert gemini_schema({"anyOf": [schema]}) == {"anyOf": [expected]}
+    assert gemini_schema({"additionalProperties": schema}) == {"additionalProperties": expected}
 
 
 @settings(deadline=None, max_examples=200)
@@ -78,6 +78,8 @@ def test_what_is_said_otherwise_allows_the_same(inner: Any, const: Any, values: 
             "c": {"const": const},
         },
     }
-    whole, sent = (jsonschema.Draft202012Validator(each) for each in (schema, said(schema)))
+    whole, sent = (
+        jsonschema.Draft202012Validator(each) for each in (schema, gemini_schema(schema))
+    )
     for value in (values, {"c": const}):
         assert sent.is_valid(value) is whole.is_valid(value)

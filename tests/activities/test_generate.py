@@ -10,13 +10,13 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from holdfast.activities.generate import Generate, price_of
+from holdfast.activities.generate import GenerateActivity, token_cost
 from holdfast.activities.model import progress
 from holdfast.activities.model.conversation_cache import ConversationCache
-from holdfast.activities.model.conversation_reader import RunGone, RunSilent
+from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnresponsive
 from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint
-from holdfast.providers.base import EncodedMessage, Provider, Request, Sink, ToolNames
-from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.base import AnswerSink, EncodedMessage, Provider, ProviderRequest, ToolNames
+from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage
@@ -53,11 +53,11 @@ class Setting:
     ) -> None:
         at = target(**endpoint)
         transport = httpx.MockTransport(handler or answering(HELLO)[0])
-        openai = HttpProvider(OpenAI(), at, httpx.AsyncClient(transport=transport))
+        openai = HttpProvider(OpenAIFormat(), at, httpx.AsyncClient(transport=transport))
         self.run = LoggedRun(ask(tools=TOOLS))
         self.run.say(said("user", "Hi"))
         models = ModelEndpoints({"openai": ServedEndpoint(at, provider or openai)})
-        self.activity = Generate(models, self.run, ConversationCache(), longest=longest)
+        self.activity = GenerateActivity(models, self.run, ConversationCache(), longest=longest)
         self.heartbeats: list[dict[str, Any]] = []
         self.environment = ActivityEnvironment()
         self.environment.on_heartbeat = self.heartbeats.append
@@ -96,7 +96,7 @@ class Speaker:
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
         return EncodedMessage((str(message.content).encode(),))
 
-    async def solve(self, request: Request, sink: Sink) -> Solution:
+    async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
         for piece in self.pieces:
             sink.text(piece)
         sink.call(0, "refund", '{"n": ')
@@ -321,7 +321,9 @@ async def test_a_conversation_that_does_not_match_is_final() -> None:
     assert error.value.non_retryable
 
 
-@pytest.mark.parametrize(("error", "final"), [(RunGone("over"), True), (RunSilent("busy"), False)])
+@pytest.mark.parametrize(
+    ("error", "final"), [(RunNotOpen("over"), True), (RunUnresponsive("busy"), False)]
+)
 async def test_a_run_that_does_not_answer_fails_it(error: Exception, final: bool) -> None:
     setting = Setting()
     setting.run.error = error
@@ -347,12 +349,12 @@ async def test_what_it_cost_is_told_where_there_is_a_price() -> None:
 def test_cached_tokens_are_some_of_the_input_and_what_is_unknown_costs_nothing_known(
     usage: Usage, cost: float | None
 ) -> None:
-    assert price_of(usage, Price(input=2, output=10, cached=0.5)) == cost
+    assert token_cost(usage, Price(input=2, output=10, cached=0.5)) == cost
 
 
 def test_cached_tokens_without_a_price_of_their_own_cost_what_others_do() -> None:
     usage = Usage(input_tokens=1_000_000, output_tokens=0, cached_tokens=500_000)
-    assert price_of(usage, Price(input=2, output=10)) == 2.0
+    assert token_cost(usage, Price(input=2, output=10)) == 2.0
 
 
 async def test_the_window_is_told_once_the_conversation_takes_half_of_it() -> None:

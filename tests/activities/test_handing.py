@@ -7,10 +7,10 @@ import httpx
 import pytest
 
 from holdfast.activities.model.conversation_cache import ConversationCache
-from holdfast.activities.model.conversation_reader import ConversationChanged, Reader
+from holdfast.activities.model.conversation_reader import ConversationChanged, ConversationReader
 from holdfast.activities.model.page_prefetch import PagePrefetch
 from holdfast.providers.base import Provider
-from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.model_request import (
     Ask,
@@ -30,8 +30,8 @@ class Process:
     def __init__(self, **bounds: int) -> None:
         self.run = LoggedRun(ask(tools=TOOLS))
         self.handing = PagePrefetch(ConversationCache(), **bounds)
-        self.reader = Reader(self.run, self.handing.conversations, self.handing)
-        self.model = HttpProvider(OpenAI(), target(), NO_NETWORK)
+        self.reader = ConversationReader(self.run, self.handing.conversations, self.handing)
+        self.model = HttpProvider(OpenAIFormat(), target(), NO_NETWORK)
 
     def provider(self, _: Ask) -> Provider:
         """The provider, whatever is asked."""
@@ -45,7 +45,7 @@ class Process:
     def hand_over(self, answer: Answer | None = None, **pointer: Any) -> None:
         """Hand over what leads to the end of the log."""
         at = self.run.pointer().model_copy(update=pointer)
-        self.handing.hand_over(RUN.workflow_id, at, answer or self.answer)
+        self.handing.store(RUN.workflow_id, at, answer or self.answer)
 
     async def read(self, **pointer: Any) -> list[bytes]:
         """What a request at the end of the log is made of; `run.wanted` is what was queried."""
@@ -157,7 +157,7 @@ async def test_a_bad_page_of_a_call_is_asked_for_too(process: Process) -> None:
 def handed_over(handing: PagePrefetch, name: str, size: int) -> ConversationPointer:
     """Hand over so many bytes for a run; where it points."""
     pointer = ConversationPointer(turn=1, entries=1, digest=name)
-    handing.hand_over(name, pointer, lambda _: ConversationPage(items=["x" * size], ask=ask()))
+    handing.store(name, pointer, lambda _: ConversationPage(items=["x" * size], ask=ask()))
     return pointer
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.providers.transport.json_lines import JsonLines
+from holdfast.providers.transport.json_lines import JsonLinesDecoder
 
 STREAM = '\ufeff{"t":"†"}\r\n\n  {"t":2}  \n\r\n[3]\n{"t":"\u2028"}\n'.encode()
 DOCUMENTS = ['{"t":"†"}', '{"t":2}', "[3]", '{"t":"\u2028"}']
@@ -16,7 +16,7 @@ SPREAD = '\ufeff\n {\n"a":\r\n\n{"b":"†"},\n"c":[\n1]}\n'.encode()
 
 def read(*chunks: bytes) -> tuple[list[str], str | None]:
     """The documents of these chunks, and what is left."""
-    stream = JsonLines()
+    stream = JsonLinesDecoder()
     return [each for chunk in chunks for each in stream.feed(chunk)], stream.rest()
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_nothing() -> None:
 
 @pytest.mark.parametrize("first", ["data: {}", "<html>", "Hello"])
 def test_what_is_no_document_is_noticed(first: str) -> None:
-    stream = JsonLines()
+    stream = JsonLinesDecoder()
     assert stream.feed(f'{first}\nthere\n{{"a":1}}\n'.encode()) == ['{"a":1}']
     assert stream.stray == first
 

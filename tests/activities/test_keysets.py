@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.check_token import CheckToken
+from holdfast.activities.check_token import CheckTokenActivity
 from holdfast.catalog.endpoints import http_client
 from holdfast.runtime.identity import key_sets
 from holdfast.runtime.identity.key_sets import (
@@ -58,7 +58,7 @@ async def signs(keys: LiveKeySet, signer: Signer) -> bool:
     """Whether a decision of theirs counts."""
     check = {"token": signer.token(), "purpose": "decision"}
     try:
-        await CheckToken([keys]).check_token(check)
+        await CheckTokenActivity([keys]).check_token(check)
     except ApplicationError as error:
         if error.type == "invalid_token":
             return False

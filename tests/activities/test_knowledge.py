@@ -12,7 +12,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities import knowledge
-from holdfast.activities.knowledge import FetchKnowledge
+from holdfast.activities.knowledge import FetchKnowledgeActivity
 from holdfast.catalog.builtin_tools import MAX_KNOWLEDGE_BYTES
 from holdfast.catalog.endpoints import http_client
 from holdfast.runtime.addresses import AddressPrefix
@@ -27,7 +27,7 @@ async def fetched(handler: Handler, url: str = URL) -> str:
     transport = httpx.MockTransport(handler)
     async with httpx.AsyncClient(transport=transport, follow_redirects=True) as http:
         prefixes = [AddressPrefix.read("https://docs.acme.org/guide")]
-        return await FetchKnowledge(http, None, prefixes).fetch_knowledge({"url": url})
+        return await FetchKnowledgeActivity(http, None, prefixes).fetch_knowledge({"url": url})
 
 
 async def answered(status: int = 200, content: Any = b"", **headers: str) -> str:
@@ -48,17 +48,19 @@ async def refusal(status: int = 200, content: Any = b"", **headers: str) -> Appl
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> FetchKnowledge:
+def library(tmp_path: Path) -> FetchKnowledgeActivity:
     """A worker whose catalog has a handbook."""
     (tmp_path / "handbook.md").write_text("Be kind.\r\nAlways.", encoding="utf-8")
-    return FetchKnowledge(http_client(), tmp_path, [])
+    return FetchKnowledgeActivity(http_client(), tmp_path, [])
 
 
-async def test_a_text_is_given_as_it_is(library: FetchKnowledge) -> None:
+async def test_a_text_is_given_as_it_is(library: FetchKnowledgeActivity) -> None:
     assert await library.fetch_knowledge({"text": '{"_result": 1}'}) == '{"_result": 1}'
 
 
-async def test_a_file_is_read_when_it_is_asked_for(library: FetchKnowledge, tmp_path: Path) -> None:
+async def test_a_file_is_read_when_it_is_asked_for(
+    library: FetchKnowledgeActivity, tmp_path: Path
+) -> None:
     assert await library.fetch_knowledge({"file": "handbook.md"}) == "Be kind.\nAlways."
     (tmp_path / "handbook.md").write_text("Be swift.")
     assert await library.fetch_knowledge({"file": "handbook.md"}) == "Be swift."
@@ -66,7 +68,7 @@ async def test_a_file_is_read_when_it_is_asked_for(library: FetchKnowledge, tmp_
 
 @pytest.mark.parametrize("file", ["gone.md", "../handbook.md", "later.md"])
 async def test_a_file_that_is_not_there_any_more_or_was_moved_out_is_final(
-    library: FetchKnowledge, tmp_path: Path, file: str
+    library: FetchKnowledgeActivity, tmp_path: Path, file: str
 ) -> None:
     (tmp_path / "later.md").symlink_to("/etc/hostname")
     with pytest.raises(ApplicationError, match="cannot be read: ") as refused:
@@ -77,7 +79,9 @@ async def test_a_file_that_is_not_there_any_more_or_was_moved_out_is_final(
 
 async def test_a_worker_without_a_catalog_reads_no_file() -> None:
     with pytest.raises(ApplicationError, match="cannot be read here"):
-        await FetchKnowledge(http_client(), None, []).fetch_knowledge({"file": "handbook.md"})
+        await FetchKnowledgeActivity(http_client(), None, []).fetch_knowledge(
+            {"file": "handbook.md"}
+        )
 
 
 @pytest.mark.parametrize(
@@ -210,7 +214,7 @@ async def test_what_the_operator_does_not_allow_is_not_asked_for() -> None:
 
 async def test_a_source_of_a_later_version_is_none() -> None:
     with pytest.raises(ApplicationError, match="nothing to fetch"):
-        await FetchKnowledge(http_client(), None, []).fetch_knowledge({"bucket": "x"})
+        await FetchKnowledgeActivity(http_client(), None, []).fetch_knowledge({"bucket": "x"})
 
 
 async def test_the_workers_client_keeps_no_cookies() -> None:

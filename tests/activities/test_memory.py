@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.memory_access import MemoryActivities
-from holdfast.activities.model.conversation_reader import RunGone, RunSilent
+from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnresponsive
 from holdfast.activities.model.run_queries import RunQueries
 from holdfast.schemas.internal.memory import EMPTY, MemoryOwner
 
@@ -100,7 +100,7 @@ async def test_reading_asks_the_owners_memory(name: str, arguments: Any, query: 
 
 
 async def test_a_memory_that_is_not_there_is_empty() -> None:
-    assert await Server(RunGone("not there")).use("memory_read", {}) == EMPTY
+    assert await Server(RunNotOpen("not there")).use("memory_read", {}) == EMPTY
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def update_failed(kind: str) -> WorkflowUpdateFailedError:
         ("memory_write", update_failed("NotFoundError"), "cannot be written to", False),
         ("memory_write", RPCTimeoutOrCancelledError("late"), "did not answer", False),
         ("memory_write", RPCError("no", RPCStatusCode.UNAVAILABLE, b""), "did not answer", False),
-        ("memory_read", RunSilent("no"), "did not answer", False),
-        ("memory_search", RunSilent("no"), "did not answer", False),
+        ("memory_read", RunUnresponsive("no"), "did not answer", False),
+        ("memory_search", RunUnresponsive("no"), "did not answer", False),
     ],
 )
 async def test_what_passes_is_tried_again_and_what_does_not_is_told(

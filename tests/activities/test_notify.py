@@ -18,10 +18,10 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify import http_post as sending
-from holdfast.activities.notify.base import Hidden
-from holdfast.activities.notify.channels import Channels
+from holdfast.activities.notify.base import EnvironmentValue
+from holdfast.activities.notify.channels import NotificationChannels
 from holdfast.activities.notify.notifier_settings import load_notifiers
-from holdfast.activities.notify.webhook import WebhookNotifier, secrets_of, signature
+from holdfast.activities.notify.webhook import WebhookNotifier, signature, signing_secrets
 from holdfast.catalog.endpoints import http_client
 from holdfast.runtime.secrets import REPLACED, Secrets
 from holdfast.schemas.publish import FOLDER
@@ -29,7 +29,7 @@ from tests.docs.page import File, steps
 from tests.support.told import DECIDED, SECRET, Listening, listening, news
 from tests.support.worker_process import ROOT
 
-Make = Callable[..., Channels]
+Make = Callable[..., NotificationChannels]
 OLD_SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 
 
@@ -60,7 +60,7 @@ def channels(tmp_path: Path, http: httpx.AsyncClient) -> Make:
 
     def make(
         channel: dict[str, Any], environ: dict[str, str], inbox: str = "https://inbox.x/"
-    ) -> Channels:
+    ) -> NotificationChannels:
         file = tmp_path / "notify.yaml"
         file.write_text(yaml.safe_dump({"inbox": inbox, "channels": {"desk": channel}}))
         return load_notifiers(file, environ, http)
@@ -72,12 +72,12 @@ def hook(program: Listening, **more: Any) -> dict[str, Any]:
     return {"webhook": {"url": program.url, "secretEnv": "SECRET"}, **more}
 
 
-async def tell(told: Channels, kind: str = "asked", **more: Any) -> None:
+async def tell(told: NotificationChannels, kind: str = "asked", **more: Any) -> None:
     """Have people told as a run has it."""
     await told.tell_people({"channel": "desk", "news": news(kind, **more).to_json()})
 
 
-async def failure(told: Channels) -> ApplicationError:
+async def failure(told: NotificationChannels) -> ApplicationError:
     with pytest.raises(ApplicationError) as failed:
         await tell(told)
     assert failed.value.type == "telling_failed"
@@ -106,7 +106,7 @@ async def test_a_program_knows_by_the_signature_who_sent_it(
 
 def test_the_signature_is_that_of_the_standard() -> None:
     found = signature(
-        secrets_of(SECRET), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
+        signing_secrets(SECRET), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
     )
     assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
@@ -133,8 +133,8 @@ async def test_the_receiver_of_the_docs_takes_what_is_signed_and_nothing_else(
 async def test_the_time_of_the_attempt_is_signed(
     program: Listening, http: httpx.AsyncClient
 ) -> None:
-    hidden = Hidden("SECRET", {"SECRET": SECRET})
-    await WebhookNotifier(program.url, hidden, http, clock=lambda: 1614265330.9).tell(news())
+    hidden = EnvironmentValue("SECRET", {"SECRET": SECRET})
+    await WebhookNotifier(program.url, hidden, http, clock=lambda: 1614265330.9).notify(news())
     assert program.heard[0].headers["webhook-timestamp"] == "1614265330"
 
 
@@ -353,7 +353,7 @@ async def test_what_the_environment_holds_is_kept_secret(channels: Make) -> None
 
 
 def test_a_line_break_behind_a_secret_is_no_part_of_it() -> None:
-    assert Hidden("SECRET", {"SECRET": f"{SECRET}\n"}).value() == SECRET
+    assert EnvironmentValue("SECRET", {"SECRET": f"{SECRET}\n"}).value() == SECRET
 
 
 async def test_a_secret_that_is_not_there_is_told_at_start_and_when_it_is_needed(
@@ -369,6 +369,6 @@ async def test_a_secret_that_is_not_there_is_told_at_start_and_when_it_is_needed
 
 
 async def test_another_worker_may_have_a_channel_that_this_one_has_not() -> None:
-    failed = await failure(Channels())
+    failed = await failure(NotificationChannels())
     assert not failed.non_retryable
     assert "no channel `desk`" in failed.message

@@ -23,8 +23,8 @@ from cryptography.x509.oid import NameOID
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities.notify import mail as mailing
-from holdfast.activities.notify.base import Hidden
-from holdfast.activities.notify.channels import Channels, ServedChannel
+from holdfast.activities.notify.base import EnvironmentValue
+from holdfast.activities.notify.channels import NotificationChannels, ServedChannel
 from holdfast.activities.notify.mail import MailNotifier, message
 from holdfast.schemas.settings.notify import Channel, Mail
 from tests.support.told import news
@@ -140,11 +140,11 @@ def login(post: Post, **more: Any) -> Mail:
 
 async def tell(settings: Mail, kind: str = "asked", password: str = PASSWORD, **more: Any) -> None:
     """Have people told as a run has it."""
-    hidden = Hidden("PASSWORD", {"PASSWORD": password})
+    hidden = EnvironmentValue("PASSWORD", {"PASSWORD": password})
     notifier = MailNotifier(settings, hidden if settings.password_env else None)
     served = ServedChannel(Channel(mail=settings, content="full"), notifier)
     told = {"channel": "desk", "news": news(kind, **more).to_json()}
-    await Channels("https://inbox.x", {"desk": served}).tell_people(told)
+    await NotificationChannels("https://inbox.x", {"desk": served}).tell_people(told)
 
 
 def parts(said: EmailMessage) -> list[str]:

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.activities.notify.message_text import discreet, one_line, unlinked, words_of
+from holdfast.activities.notify.message_text import (
+    defuse_links,
+    limit_content,
+    message_text,
+    one_line,
+)
 from tests.support.told import news
 
 
@@ -18,7 +23,7 @@ from tests.support.told import news
     ],
 )
 def test_of_what_is_over_nobody_is_asked_any_more(kind: str, said: set[str]) -> None:
-    names = {name for name, _ in words_of(news(kind)).lines}
+    names = {name for name, _ in message_text(news(kind)).lines}
     always = {"Tool", "Agent", "On behalf of", "With order_id", "With amount", "Why", "Run"}
     assert names == always | said
 
@@ -32,7 +37,7 @@ def test_of_what_is_over_nobody_is_asked_any_more(kind: str, said: set[str]) -> 
     ],
 )
 def test_who_decides_is_said(waiting: dict[str, Any], line: str) -> None:
-    assert dict(words_of(news(waiting=waiting)).lines)["Who decides"] == line
+    assert dict(message_text(news(waiting=waiting)).lines)["Who decides"] == line
 
 
 @pytest.mark.parametrize(
@@ -50,22 +55,22 @@ def test_who_decides_is_said(waiting: dict[str, Any], line: str) -> None:
 def test_a_title_says_what_it_is_about(
     kind: str, waiting: dict[str, Any], more: dict[str, Any], title: str
 ) -> None:
-    assert words_of(news(kind, waiting, **more)).title == title
+    assert message_text(news(kind, waiting, **more)).title == title
 
 
 def test_what_is_bare_names_nobody_who_decides() -> None:
-    told = [name for name, _ in words_of(discreet(news(), "none")).lines]
+    told = [name for name, _ in message_text(limit_content(news(), "none")).lines]
     assert told == ["Until", "Run"]
 
 
 def test_a_plan_is_no_tool_and_what_becomes_of_it_is_said() -> None:
-    told = words_of(news(waiting={"kind": "plan", "tool": "plan"}, lapse="give_up"))
+    told = message_text(news(waiting={"kind": "plan", "tool": "plan"}, lapse="give_up"))
     assert "Tool" not in dict(told.lines)
     assert dict(told.lines)["Until"].endswith("if nobody decides, it is given up")
 
 
 def test_of_many_arguments_the_first_are_told() -> None:
-    told = words_of(news(waiting={"arguments": {f"a{n}": n for n in range(30)}}))
+    told = message_text(news(waiting={"arguments": {f"a{n}": n for n in range(30)}}))
     assert [name for name, _ in told.lines if name.startswith("With")][-1] == "With a19"
 
 
@@ -84,12 +89,12 @@ def test_a_line_holds_what_can_be_seen_and_is_short(text: str, line: str) -> Non
 
 @pytest.mark.parametrize("live", ["x.y", "a://", "@ada", "](", "#ops"])
 def test_what_looks_like_a_link_or_a_mention_is_parted(live: str) -> None:
-    parted = unlinked(f"[see {live}")
+    parted = defuse_links(f"[see {live}")
     assert live not in parted
     assert parted.replace("\u2060", "") == f"[see {live}"
 
 
 def test_an_argument_is_not_taken_for_what_we_say() -> None:
-    told = words_of(news(waiting={"arguments": {"Who decides": "nobody", "Until": "never"}}))
+    told = message_text(news(waiting={"arguments": {"Who decides": "nobody", "Until": "never"}}))
     said = [name for name, _ in told.lines]
     assert (said.count("Who decides"), said.count("Until")) == (1, 1)

@@ -13,17 +13,17 @@ import pytest
 from holdfast.providers import model_errors
 from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.base import (
-    CutOff,
+    ContextOverflow,
     ProviderRefused,
-    Request,
+    ProviderRequest,
     ToolNames,
-    TooLong,
-    Unreadable,
+    TruncatedAnswer,
+    UnreadableAnswer,
 )
-from holdfast.providers.ollama.format import Ollama
+from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.http import HttpProvider
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution, Usage
 from tests.activities.dialects.ollama import OllamaDialect, call, last, lines, piece
@@ -36,21 +36,24 @@ NAMES = ToolNames(ask(tools=TOOLS).tools)
 
 def read(*pieces: Any, heard: Heard | None = None) -> Solution:
     """The solution of these pieces, as the provider reads them."""
-    stream, chat = Ollama().stream(), Ollama().reading(StreamedAnswer(heard or Heard(), NAMES))
+    stream, chat = (
+        OllamaFormat().event_decoder(),
+        OllamaFormat().answer_reader(StreamedAnswer(heard or Heard(), NAMES)),
+    )
     body = lines(*pieces) if not isinstance(pieces[0], bytes) else pieces[0]
     for event in stream.feed(body):
-        chat.take(event)
+        chat.read(event)
     if not chat.is_done:
-        chat.end(stream.rest() or "", stream.stray)
+        chat.finish(stream.rest() or "", stream.stray)
     return chat.solution()
 
 
 async def solve(response: httpx.Response, asked: Ask | None = None) -> Solution:
     """What the provider makes of a server that answers so."""
     http = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: response))
-    encoded = Ollama().encode(said("user", "Hi"), NAMES)
-    request = Request(asked or ask(), encoded.now)
-    return await HttpProvider(Ollama(), LOCAL, http).solve(request, Heard())
+    encoded = OllamaFormat().encode(said("user", "Hi"), NAMES)
+    request = ProviderRequest(asked or ask(), encoded.fragments)
+    return await HttpProvider(OllamaFormat(), LOCAL, http).solve(request, Heard())
 
 
 # What it cannot be told, and a key.
@@ -77,9 +80,9 @@ async def test_what_it_cannot_be_told_is_told_of(choice: Any, told: list[str]) -
 
 async def test_a_key_is_sent_where_there_is_one() -> None:
     cloud = target(provider="ollama", baseUrl="https://ollama.com/api")
-    assert cloud.headers(Ollama().headers)["authorization"].startswith("Bearer sk-")
-    assert "authorization" not in LOCAL.headers(Ollama().headers)
-    assert Ollama().url(cloud, ask()) == "https://ollama.com/api/chat"
+    assert cloud.headers(OllamaFormat().headers)["authorization"].startswith("Bearer sk-")
+    assert "authorization" not in LOCAL.headers(OllamaFormat().headers)
+    assert OllamaFormat().url(cloud, ask()) == "https://ollama.com/api/chat"
 
 
 # What it says.
@@ -146,7 +149,7 @@ def test_why_it_stopped_is_told_in_our_words(reason: Any, expected: str) -> None
 
 @pytest.mark.parametrize("reason", ["load", "unload"])
 def test_a_model_that_was_only_loaded_has_said_nothing(reason: str) -> None:
-    with pytest.raises(CutOff):
+    with pytest.raises(TruncatedAnswer):
         read(last(reason))
 
 
@@ -182,7 +185,7 @@ def test_an_answer_in_one_piece_is_read_too_on_one_line_or_on_many() -> None:
     ],
 )
 def test_another_format_is_told_as_such(body: bytes) -> None:
-    with pytest.raises(Unreadable, match="the answer is no Ollama chat; it begins: "):
+    with pytest.raises(UnreadableAnswer, match="the answer is no Ollama chat; it begins: "):
         read(body)
 
 
@@ -193,7 +196,7 @@ def test_what_has_no_form_is_passed_over_within_an_answer() -> None:
 
 @pytest.mark.parametrize("body", [lines(piece({"content": "x"})), b'{"model":"tiny","cre', b"\n"])
 def test_an_answer_without_its_end_is_cut_off(body: bytes) -> None:
-    with pytest.raises(CutOff):
+    with pytest.raises(TruncatedAnswer):
         read(body)
 
 
@@ -213,11 +216,11 @@ async def test_what_comes_after_the_end_is_not_read() -> None:
 # How it refuses.
 
 
-async def told(status: int, error: Any, at: Target = LOCAL) -> str:
+async def told(status: int, error: Any, at: EndpointTarget = LOCAL) -> str:
     """What a person is told of this refusal."""
-    with pytest.raises((ProviderRefused, TooLong)) as refused:
+    with pytest.raises((ProviderRefused, ContextOverflow)) as refused:
         await solve(httpx.Response(status, json={"error": error}))
-    application_error = model_errors.of_provider(refused.value, at, "tiny", 1)
+    application_error = model_errors.provider_error(refused.value, at, "tiny", 1)
     assert application_error.non_retryable
     return application_error.message
 
@@ -254,8 +257,10 @@ async def test_a_model_without_tools_is_asked_without(message: str) -> None:
         return httpx.Response(200, content=OllamaDialect().says("Hello"))
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
-    request = Request(ask(tools=TOOLS), Ollama().encode(said("user", "Hi"), NAMES).now)
-    assert (await HttpProvider(Ollama(), LOCAL, http).solve(request, Heard())).text == "Hello"
+    request = ProviderRequest(
+        ask(tools=TOOLS), OllamaFormat().encode(said("user", "Hi"), NAMES).fragments
+    )
+    assert (await HttpProvider(OllamaFormat(), LOCAL, http).solve(request, Heard())).text == "Hello"
     assert offered == [True, False]
 
 
@@ -276,7 +281,7 @@ def test_its_own_client_reads_our_server_as_we_do() -> None:
         for each in response.message.tool_calls or ()
     ]
     ours = read(body)
-    assert theirs == [(NAMES.sent(each.tool), each.arguments) for each in ours.calls]
+    assert theirs == [(NAMES.to_provider(each.tool), each.arguments) for each in ours.calls]
     parts = list(its_client(OllamaDialect().says("Guten", " Tag")).chat(model="tiny", stream=True))
     assert "".join(part.message.content or "" for part in parts) == "Guten Tag"
     assert (parts[-1].done, parts[-1].done_reason, parts[-1].eval_count) == (True, "stop", 3)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast.activities.model.conversation_cache import CachedConversation
-from holdfast.providers.base import Request, ToolNames
-from holdfast.providers.ollama.format import Ollama
+from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.message import ChatMessage
 from tests.activities.dialects.ollama import understood
@@ -22,8 +22,10 @@ def sent(*messages: ChatMessage, **asked: Any) -> dict[str, Any]:
     held = CachedConversation()
     for message in messages or [said("user", "Hi")]:
         item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
-        held.append(item, lambda each: Ollama().encode(each, NAMES))
-    return understood(Ollama().body(Request(ask(**asked), held.fragments()), "127.0.0.1"))
+        held.append(item, lambda each: OllamaFormat().encode(each, NAMES))
+    return understood(
+        OllamaFormat().body(ProviderRequest(ask(**asked), held.fragments()), "127.0.0.1")
+    )
 
 
 def test_a_call_s_arguments_are_an_object_and_its_result_is_known_by_tool_and_id() -> None:

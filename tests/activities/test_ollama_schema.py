@@ -8,7 +8,7 @@ import pytest
 from ollama import Tool
 from pydantic import BaseModel, Field
 
-from holdfast.providers.ollama.schema import MAX_SCHEMAS, shown
+from holdfast.providers.ollama.schema import MAX_SCHEMAS, ollama_schema
 
 
 class Size(Enum):
@@ -42,18 +42,18 @@ def kept(parameters: Any) -> Any:
 
 
 def test_a_model_within_a_model_is_shown_with_its_fields() -> None:
-    properties = shown(Order.model_json_schema())["properties"]
+    properties = ollama_schema(Order.model_json_schema())["properties"]
     assert properties["to"]["properties"] == {
         "city": {"type": "string", "description": "Its name.", "title": "City"}
     }
     assert properties["others"]["items"]["required"] == ["city"]
     assert properties["size"]["anyOf"][0]["enum"] == ["s", "l"]
     assert properties["kind"]["enum"] == ["order"]
-    assert "$ref" not in str(shown(Order.model_json_schema()))
+    assert "$ref" not in str(ollama_schema(Order.model_json_schema()))
 
 
 def test_the_server_keeps_what_it_is_sent() -> None:
-    sent = kept(shown(Order.model_json_schema()))
+    sent = kept(ollama_schema(Order.model_json_schema()))
     assert sent["properties"]["to"] == {"type": "object", "description": "Where to."}
     assert sent["properties"]["kind"] == {"type": "string", "enum": ["order"]}
     assert kept(Order.model_json_schema())["properties"]["to"] == {}, "unfolding is not needed"
@@ -104,22 +104,26 @@ def test_the_server_keeps_what_it_is_sent() -> None:
     ],
 )
 def test_the_same_is_said_in_words_that_the_server_has(written: Any, expected: Any) -> None:
-    assert shown(written) == expected
+    assert ollama_schema(written) == expected
 
 
 def test_a_property_may_have_the_name_of_a_word() -> None:
     written = {"properties": {"$ref": {"type": "string"}, "const": {"type": "number"}}}
-    assert shown(written) == {"type": "object", **written}
+    assert ollama_schema(written) == {"type": "object", **written}
 
 
 def test_a_schema_within_itself_is_shown_by_its_kind() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
-    shape = shown({"properties": {"first": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}})
+    shape = ollama_schema(
+        {"properties": {"first": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}
+    )
     assert shape["properties"]["first"] == {
         "type": "object",
         "properties": {"next": {"type": "object"}},
     }
-    assert shown({"properties": {"a": {"$ref": "#"}}})["properties"]["a"]["properties"] == {"a": {}}
+    assert ollama_schema({"properties": {"a": {"$ref": "#"}}})["properties"]["a"]["properties"] == {
+        "a": {}
+    }
 
 
 def test_definitions_that_double_each_other_are_written_out_up_to_a_bound() -> None:
@@ -128,7 +132,7 @@ def test_definitions_that_double_each_other_are_written_out_up_to_a_bound() -> N
         for n in range(60)
     }
     begun = time.thread_time()
-    shape = shown({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": definitions})
+    shape = ollama_schema({"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": definitions})
     assert time.thread_time() - begun < 5
     assert str(shape).count("anyOf") <= MAX_SCHEMAS
 
@@ -137,4 +141,4 @@ def test_a_deep_schema_is_shown_up_to_a_bound() -> None:
     deep: dict[str, Any] = {}
     for _ in range(5_000):
         deep = {"items": deep}
-    assert str(shown({"properties": {"a": deep}})).count("items") < 30
+    assert str(ollama_schema({"properties": {"a": deep}})).count("items") < 30

@@ -8,8 +8,8 @@ from openai.types.chat import ChatCompletion
 from pydantic import TypeAdapter
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from holdfast.providers.base import CutOff, ProviderRefused, ToolNames, Unreadable
-from holdfast.providers.openai.answer import Completion
+from holdfast.providers.base import ProviderRefused, ToolNames, TruncatedAnswer, UnreadableAnswer
+from holdfast.providers.openai.answer import OpenAIAnswerReader
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.schemas.internal.solution import Solution, Usage
 from tests.activities.fakes import TOOLS, Heard, ask, calls, chunk
@@ -18,9 +18,9 @@ from tests.activities.fakes import TOOLS, Heard, ask, calls, chunk
 def read(*chunks: Any, heard: Heard | None = None) -> Solution:
     """The solution of a stream of these chunks."""
     names = ToolNames(ask(tools=TOOLS).tools)
-    completion = Completion(StreamedAnswer(heard or Heard(), names))
+    completion = OpenAIAnswerReader(StreamedAnswer(heard or Heard(), names))
     for each in chunks:
-        completion.take(each if isinstance(each, str) else json.dumps(each))
+        completion.read(each if isinstance(each, str) else json.dumps(each))
     return completion.solution()
 
 
@@ -303,7 +303,7 @@ def test_an_error_within_the_stream_is_an_error(event: Any, status: int, message
 
 
 def test_a_stream_without_its_end_is_cut_off() -> None:
-    with pytest.raises(CutOff):
+    with pytest.raises(TruncatedAnswer):
         read(chunk({"content": "Gut"}))
 
 
@@ -322,7 +322,7 @@ def test_either_end_is_enough(last: Any) -> None:
     ],
 )
 def test_another_format_is_told_as_such(events: list[Any]) -> None:
-    with pytest.raises(Unreadable, match="no chat completion"):
+    with pytest.raises(UnreadableAnswer, match="no chat completion"):
         read(*events)
 
 

@@ -9,10 +9,15 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.providers.base import CutOff, ProviderRefused, Unanswerable, Unreadable
-from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.base import (
+    ProviderRefused,
+    TruncatedAnswer,
+    UnanswerableRequest,
+    UnreadableAnswer,
+)
+from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import MAX_ANSWER_BYTES, HttpProvider
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
 from tests.activities.fakes import (
@@ -37,7 +42,9 @@ from tests.activities.fakes import (
 HELLO = stream([chunk({"content": "Hello"}), chunk(finish="stop")])
 
 
-async def solve(handler: Handler, asked: Ask | None = None, at: Target | None = None) -> Solution:
+async def solve(
+    handler: Handler, asked: Ask | None = None, at: EndpointTarget | None = None
+) -> Solution:
     """What the provider makes of a server that is a function."""
     return await provider(handler, at).solve(request(asked), Heard())
 
@@ -45,7 +52,7 @@ async def solve(handler: Handler, asked: Ask | None = None, at: Target | None = 
 async def solve_from(serve: Serve, heard: Heard | None = None, **endpoint: Any) -> Solution:
     """What the provider makes of a server on loopback."""
     async with serving(serve) as url, httpx.AsyncClient() as http:
-        openai = HttpProvider(OpenAI(), target(baseUrl=url, **endpoint), http)
+        openai = HttpProvider(OpenAIFormat(), target(baseUrl=url, **endpoint), http)
         return await openai.solve(request(), heard or Heard())
 
 
@@ -85,12 +92,12 @@ async def test_any_cut_of_the_bytes_is_put_together() -> None:
 
 @pytest.mark.parametrize("end", [b"0\r\n\r\n", b""], ids=["ended early", "connection closed"])
 async def test_a_cut_stream_is_no_answer(end: bytes) -> None:
-    with pytest.raises((CutOff, httpx.RemoteProtocolError)):
+    with pytest.raises((TruncatedAnswer, httpx.RemoteProtocolError)):
         await solve_from(saying(stream([chunk({"content": "Hel"})], end=""), end=end))
 
 
 async def test_a_stream_cut_in_the_middle_of_an_event_is_no_answer() -> None:
-    with pytest.raises(CutOff):
+    with pytest.raises(TruncatedAnswer):
         await solve_from(saying(stream([chunk({"content": "Hel"})], end='data: {"cho')))
 
 
@@ -134,7 +141,7 @@ async def test_cancelling_ends_the_request_at_once() -> None:
 
     async with serving(serve) as url, httpx.AsyncClient() as http:
         task = asyncio.create_task(
-            HttpProvider(OpenAI(), target(baseUrl=url), http).solve(request(), Heard())
+            HttpProvider(OpenAIFormat(), target(baseUrl=url), http).solve(request(), Heard())
         )
         await asked.wait()
         task.cancel()
@@ -161,7 +168,7 @@ async def test_an_answer_without_end_is_read_up_to_a_bound() -> None:
 
 async def test_nobody_there_is_a_broken_connection() -> None:
     async with httpx.AsyncClient() as http:
-        openai = HttpProvider(OpenAI(), target(baseUrl="http://127.0.0.1:9/v1"), http)
+        openai = HttpProvider(OpenAIFormat(), target(baseUrl="http://127.0.0.1:9/v1"), http)
         with pytest.raises(httpx.ConnectError):
             await openai.solve(request(), Heard())
 
@@ -191,8 +198,8 @@ async def test_without_a_key_none_is_sent() -> None:
 
 @pytest.mark.parametrize("key", ["", "two\nlines", "naïve"])
 async def test_a_key_that_is_missing_or_none_is_told_by_its_variable(key: str) -> None:
-    at = Target("openai", target().endpoint, {"TEST_KEY": key})
-    with pytest.raises(Unanswerable, match="TEST_KEY") as error:
+    at = EndpointTarget("openai", target().endpoint, {"TEST_KEY": key})
+    with pytest.raises(UnanswerableRequest, match="TEST_KEY") as error:
         await solve(answering(HELLO)[0], at=at)
     assert not key or key not in str(error.value)
 
@@ -202,13 +209,13 @@ GARBAGE = [b"<html>Welcome</html>", b"garbage\n\n", b'{"ok": true}', b"[]", b"da
 
 @pytest.mark.parametrize("body", GARBAGE)
 async def test_garbage_in_place_of_an_answer_is_told_as_such(body: bytes) -> None:
-    with pytest.raises(Unreadable, match="it begins: "):
+    with pytest.raises(UnreadableAnswer, match="it begins: "):
         await solve(answering(body)[0])
 
 
 @pytest.mark.parametrize("body", [b"", b"\n", b": still thinking\n\n", b'{"choices": ['])
 async def test_nothing_yet_is_a_cut_answer(body: bytes) -> None:
-    with pytest.raises(CutOff):
+    with pytest.raises(TruncatedAnswer):
         await solve(answering(body)[0])
 
 

@@ -9,7 +9,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from pydantic import TypeAdapter
 
 from holdfast.activities.model.conversation_cache import CachedConversation
-from holdfast.providers.base import Request, ToolNames
+from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.openai.request import body, encode
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.message import ChatMessage
@@ -34,7 +34,9 @@ def conversation(*messages: ChatMessage) -> CachedConversation:
 
 def sent(*messages: ChatMessage, host: str = OFFICIAL, **asked: Any) -> dict[str, Any]:
     """The body of a request, once the package's types have accepted it."""
-    request = Request(ask(**asked), conversation(*messages or [said("user", "Hi")]).fragments())
+    request = ProviderRequest(
+        ask(**asked), conversation(*messages or [said("user", "Hi")]).fragments()
+    )
     made: dict[str, Any] = json.loads(body(request, host))
     checked = PARAMS.validate_json(json.dumps(made))
     assert set(checked) == set(made), "there are fields that the format does not have"
@@ -83,7 +85,7 @@ def test_thoughts_go_back_with_the_answer_that_they_led_to() -> None:
     answers = [said("assistant", calls=[CALL], providerData=thoughts)]
     foreign: tuple[Any, ...] = (["x"], {}, None)
     answers += [said("assistant", "Done.", providerData=each) for each in foreign]
-    request = Request(ask(), conversation(*answers).fragments())
+    request = ProviderRequest(ask(), conversation(*answers).fragments())
     _, first, *others = json.loads(body(request, "localhost"))["messages"]
     assert first["reasoning_content"] == "I should look."
     assert all("reasoning_content" not in each for each in others)
@@ -97,26 +99,26 @@ def names(*of: str) -> ToolNames:
 
 @pytest.mark.parametrize("name", ["rag.query", "a" * 100, "naïve", "", "x y", "\ud83d"])
 def test_a_name_that_no_provider_takes_is_mapped_there_and_back(name: str) -> None:
-    mapped = names(name).sent(name)
+    mapped = names(name).to_provider(name)
     assert mapped.isascii()
     assert 0 < len(mapped) <= 64
     assert all(character.isalnum() or character in "_-" for character in mapped)
-    assert names(name).ours(mapped) == name
+    assert names(name).from_provider(mapped) == name
 
 
 def test_names_stay_apart_and_good_ones_stay_as_they_are() -> None:
     all_names = ["a.b", "a_b", "a-b", "a..b", "c.d", "x" * 64, "x" * 65, "x" * 66]
     made = names(*all_names)
-    mapped = [made.sent(name) for name in all_names]
+    mapped = [made.to_provider(name) for name in all_names]
     assert len(set(mapped)) == len(all_names)
-    assert [made.ours(name) for name in mapped] == all_names
+    assert [made.from_provider(name) for name in mapped] == all_names
     assert mapped[1:3] == ["a_b", "a-b"]
     assert mapped[4] == "c_d"
     assert made.clashes == ("a.b",)
 
 
 def test_a_name_that_the_model_made_up_is_not_mapped_back() -> None:
-    assert ToolNames(ask(tools=TOOLS).tools).ours("nonsense") == "nonsense"
+    assert ToolNames(ask(tools=TOOLS).tools).from_provider("nonsense") == "nonsense"
 
 
 def test_tools_are_offered_with_their_parameters() -> None:
@@ -239,7 +241,7 @@ def test_the_messages_of_one_turn_begin_those_of_the_next_byte_for_byte() -> Non
     for count in range(1, len(turns) + 1):
         messages = [message for turn in turns[:count] for message in turn]
         now = b",".join(conversation(*messages).fragments())
-        whole = body(Request(ask(), conversation(*messages).fragments()), OFFICIAL)
+        whole = body(ProviderRequest(ask(), conversation(*messages).fragments()), OFFICIAL)
         assert now.startswith(before)
         assert now in whole
         before = now

@@ -7,9 +7,15 @@ import httpx
 import pytest
 
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.base import LEADING_AWAY, ProviderRefused, Request, ToolNames, Unanswerable
+from holdfast.providers.base import (
+    REDIRECTING_OPTIONS,
+    ProviderRefused,
+    ProviderRequest,
+    ToolNames,
+    UnanswerableRequest,
+)
 from holdfast.providers.transport.http import HttpProvider
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import Endpoint, ProviderName
 from tests.activities.fakes import KEY, Heard, ask, said
@@ -20,10 +26,10 @@ EVIL = "https://evil.net/x"
 NOBODY = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
 
 
-def at(provider: ProviderName, **endpoint: Any) -> Target:
+def at(provider: ProviderName, **endpoint: Any) -> EndpointTarget:
     """An endpoint of the operator's."""
     settings = {"provider": provider, "baseUrl": HOME, "apiKeyEnv": "TEST_KEY", **endpoint}
-    return Target("house", Endpoint.model_validate(settings), {"TEST_KEY": KEY})
+    return EndpointTarget("house", Endpoint.model_validate(settings), {"TEST_KEY": KEY})
 
 
 async def sent(
@@ -39,7 +45,7 @@ async def sent(
     async with httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as http:
         asked = HttpProvider(FORMATS[provider], at(provider), http)
         encoded = asked.encode(said("user", "Hello"), ToolNames([]))
-        request = Request(ask(model=model), encoded.now)
+        request = ProviderRequest(ask(model=model), encoded.fragments)
         with pytest.raises(ProviderRefused):
             await asked.solve(request, Heard())
     return requests
@@ -56,7 +62,7 @@ async def sent(
 )
 async def test_a_model_s_name_leads_nowhere_else(provider: ProviderName, name: str) -> None:
     if provider == "gemini":  # the one that has it in the address
-        with pytest.raises(Unanswerable, match="is no name of a model"):
+        with pytest.raises(UnanswerableRequest, match="is no name of a model"):
             await sent(provider, name=name)
     else:
         [request, *_], [plain, *_] = [await sent(provider, name=each) for each in (name, "x")]
@@ -67,7 +73,7 @@ async def test_a_model_s_name_leads_nowhere_else(provider: ProviderName, name: s
 async def test_options_are_fields_of_the_body_and_those_that_lead_away_are_left_out(
     provider: ProviderName,
 ) -> None:
-    away = dict.fromkeys(LEADING_AWAY, EVIL)
+    away = dict.fromkeys(REDIRECTING_OPTIONS, EVIL)
     headers = {"authorization": "Bearer mine", "Authorization": "x", "x-goog-api-key": "mine"}
     options = {**away, **headers, "top_p": 0.5, "extra": {"base_url": "nested"}}
     [request, *_] = await sent(provider, name="x", options=options)
@@ -84,7 +90,7 @@ async def test_of_an_option_that_was_left_out_a_notice_tells() -> None:
     answer = {"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json=answer))
     asked = HttpProvider(FORMATS["openai"], at("openai"), httpx.AsyncClient(transport=transport))
-    request = Request(ask(model={"options": {"api_base": EVIL}}), ())
+    request = ProviderRequest(ask(model={"options": {"api_base": EVIL}}), ())
     [notice] = (await asked.solve(request, Heard())).notices
     assert notice == (
         "the option `api_base` was left out of the request: where requests go is the worker's own"
@@ -99,13 +105,13 @@ async def test_no_redirect_is_followed_with_the_key(provider: ProviderName, stat
     assert {request.url.host for request in requests} == {"models.acme.org"}
 
 
-def encoded(target: Target, url: str) -> str:
+def encoded(target: EndpointTarget, url: str) -> str:
     """What a server is sent of a message with a picture at an address."""
     parts = [{"type": "text", "text": "Look:"}, {"type": "image", "url": url}]
     provider = HttpProvider(FORMATS[target.endpoint.provider], target, NOBODY)
     message = ChatMessage.read({"role": "user", "content": parts})
     fragments = provider.encode(message, ToolNames([]))
-    return json.dumps([json.loads(each) for each in fragments.now])
+    return json.dumps([json.loads(each) for each in fragments.fragments])
 
 
 PICTURE = "https://pictures.acme.org/a.png"

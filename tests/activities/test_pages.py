@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
-from holdfast.activities.model.conversation_reader import ConversationChanged, Reader
+from holdfast.activities.model.conversation_reader import ConversationChanged, ConversationReader
 from holdfast.providers.base import EncodedMessage, Provider, ToolNames
-from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.model_request import (
     Ask,
@@ -43,8 +43,8 @@ class Pair:
 
     def __init__(self, size: int = 1_000_000, limit_bytes: int = 1_000_000) -> None:
         self.run = LoggedRun(size=size)
-        self.model = Counting(OpenAI(), target(), NO_NETWORK)
-        self.reader = Reader(self.run, ConversationCache(limit_bytes))
+        self.model = Counting(OpenAIFormat(), target(), NO_NETWORK)
+        self.reader = ConversationReader(self.run, ConversationCache(limit_bytes))
 
     def provider(self, _: Ask) -> Provider:
         """The provider, whatever is asked."""
@@ -148,7 +148,7 @@ async def test_a_name_that_clashes_with_another_is_sent_as_it_is_offered() -> No
     pair.run.ask = ask(tools=tools)
     [apart] = await pair.read()
     assert b'"rag_query"' in plain
-    assert ToolNames(pair.run.ask.tools).sent("rag.query").encode() in apart
+    assert ToolNames(pair.run.ask.tools).to_provider("rag.query").encode() in apart
     assert b'"rag_query"' not in apart
 
 
@@ -178,7 +178,9 @@ async def test_a_run_that_answers_nonsense_does_not_hang_the_reader(page: Conver
     pair = Pair()
     pair.run.say(said("user", "one"))
     with pytest.raises(ConversationChanged):
-        await Reader(Nonsense(), ConversationCache()).read(RUN, pair.run.pointer(), pair.provider)
+        await ConversationReader(Nonsense(), ConversationCache()).read(
+            RUN, pair.run.pointer(), pair.provider
+        )
 
 
 async def test_the_log_of_a_run_answers_as_is_asked() -> None:
@@ -195,7 +197,7 @@ async def test_the_log_of_a_run_answers_as_is_asked() -> None:
             return ConversationPage.read(json.loads(json.dumps(page.to_json())))
 
     pointer = ConversationPointer(turn=1, entries=3, digest=log.digest)
-    reader = Reader(Queried(), ConversationCache())
+    reader = ConversationReader(Queried(), ConversationCache())
     fragments, _ = await reader.read(RUN, pointer, Pair().provider)
     assert [json.loads(each)["content"] for each in fragments] == ["Grüße", "😀†" * 500_000]
 

@@ -12,10 +12,10 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from holdfast.activities import ssrf_guard
-from holdfast.activities.knowledge import FetchKnowledge
+from holdfast.activities.knowledge import FetchKnowledgeActivity
 from holdfast.activities.ssrf_guard import (
     MAX_TRIED_ADDRESSES,
-    Pinned,
+    PinnedTransport,
     is_public,
     knowledge_client,
     proxies_of,
@@ -66,7 +66,7 @@ class Net:
 async def client(net: Net, dns: Dns, *networks: str) -> AsyncIterator[httpx.AsyncClient]:
     """A client of this network."""
     allowed = [read_network(each) for each in networks]
-    transport = Pinned(httpx.MockTransport(net), allowed, dns)
+    transport = PinnedTransport(httpx.MockTransport(net), allowed, dns)
     async with httpx.AsyncClient(transport=transport) as http:
         yield http
 
@@ -254,7 +254,7 @@ async def test_the_certificate_has_to_prove_the_name() -> None:
     port = server.sockets[0].getsockname()[1]
     async with server:
         inner = httpx.AsyncHTTPTransport(trust_env=False)
-        transport = Pinned(inner, [read_network("127.0.0.0/8")], Dns(["127.0.0.1"]))
+        transport = PinnedTransport(inner, [read_network("127.0.0.0/8")], Dns(["127.0.0.1"]))
         async with httpx.AsyncClient(transport=transport) as http:
             with pytest.raises(httpx.ConnectError):
                 await http.get(f"https://docs.acme.org:{port}/")
@@ -263,7 +263,7 @@ async def test_the_certificate_has_to_prove_the_name() -> None:
 
 async def test_a_model_reads_that_a_name_leads_nowhere_and_it_is_not_tried_again() -> None:
     async with client(Net(), Dns([PRIVATE])) as http:
-        fetch = FetchKnowledge(http, None, [AddressPrefix.read("https://docs.acme.org")])
+        fetch = FetchKnowledgeActivity(http, None, [AddressPrefix.read("https://docs.acme.org")])
         with pytest.raises(ApplicationError, match="leads to no public address") as refused:
             await fetch.fetch_knowledge({"url": "https://docs.acme.org/x?key=1"})
     assert refused.value.non_retryable

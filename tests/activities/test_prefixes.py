@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.base import Request, ToolNames
-from holdfast.providers.transport.http import Format
+from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.message import ChatMessage
 from tests.activities.fakes import TOOLS, ask, said
@@ -53,7 +53,7 @@ def turns(draw: st.DrawFn) -> list[Turn]:
 class Worker:
     """What a worker makes of a run that goes on, turn by turn."""
 
-    def __init__(self, spoken: Format) -> None:
+    def __init__(self, spoken: ProviderFormat) -> None:
         self._spoken = spoken
         self._conversation = CachedConversation()
         self._encode = partial(spoken.encode, names=NAMES)
@@ -68,7 +68,9 @@ class Worker:
     def messages(self, tail: str | None = None) -> bytes:
         """The messages of a request, as they are sent now: their end is still open."""
         asked = ask(tools=TOOLS, tail=tail)
-        body = self._spoken.body(Request(asked, self._conversation.fragments()), "localhost")
+        body = self._spoken.body(
+            ProviderRequest(asked, self._conversation.fragments()), "localhost"
+        )
         end = body.rindex(SETTINGS.get(self._spoken.kind, b'],"model":"gpt-test"'))
         return body[:end].replace(MARK, b"").removesuffix(b"]}")
 
@@ -76,7 +78,7 @@ class Worker:
 @each_format
 @settings(deadline=None, max_examples=60)
 @given(heard=turns())
-def test_a_request_begins_with_the_one_before(spoken: Format, heard: list[Turn]) -> None:
+def test_a_request_begins_with_the_one_before(spoken: ProviderFormat, heard: list[Turn]) -> None:
     worker = Worker(spoken)
     before = worker.messages()
     for turn in heard:
@@ -89,7 +91,9 @@ def test_a_request_begins_with_the_one_before(spoken: Format, heard: list[Turn])
 @each_format
 @settings(deadline=None, max_examples=60)
 @given(heard=turns(), tails=st.lists(TEXTS, min_size=5, max_size=5))
-def test_the_state_stands_behind_it(spoken: Format, heard: list[Turn], tails: list[str]) -> None:
+def test_the_state_stands_behind_it(
+    spoken: ProviderFormat, heard: list[Turn], tails: list[str]
+) -> None:
     worker = Worker(spoken)
     for turn, text in zip(heard, tails, strict=False):
         worker.hear(turn)
@@ -100,8 +104,8 @@ def test_the_state_stands_behind_it(spoken: Format, heard: list[Turn], tails: li
 
 
 @each_format
-def test_a_request_is_made_of_the_very_bytes_that_are_held(spoken: Format) -> None:
+def test_a_request_is_made_of_the_very_bytes_that_are_held(spoken: ProviderFormat) -> None:
     """Nothing that was encoded is read again: it may be no JSON at all."""
     fragments = tuple(b"<%d>" % number for number in range(100))
-    body = spoken.body(Request(ask(tools=TOOLS), fragments), "localhost")
+    body = spoken.body(ProviderRequest(ask(tools=TOOLS), fragments), "localhost")
     assert b",".join(fragments) in body

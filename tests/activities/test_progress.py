@@ -9,7 +9,12 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from holdfast.activities.model import progress as progress_module
-from holdfast.activities.model.progress import MAX_SHOWN_CALLS, Discreet, Progress, beating
+from holdfast.activities.model.progress import (
+    MAX_SHOWN_CALLS,
+    Progress,
+    RedactingSink,
+    send_heartbeats,
+)
 from holdfast.runtime.secrets import Secrets
 
 
@@ -54,7 +59,7 @@ def test_half_a_character_is_shown_as_such_until_the_other_half_comes() -> None:
 def test_what_is_secret_is_not_shown_whatever_pieces_it_comes_in() -> None:
     key = "sk-live-0123"
     progress = Progress(attempt=1)
-    sink = Discreet(progress, Secrets([key]))
+    sink = RedactingSink(progress, Secrets([key]))
     for piece in ("It is sk-", "live-01", "23 ", "indeed; sk"):
         sink.text(piece)
     for index in (0, 1):
@@ -80,7 +85,7 @@ async def test_the_first_heartbeat_waits_for_no_news_and_the_others_do(
 
     async def silent() -> None:
         progress = Progress(attempt=1)
-        async with asyncio.timeout(5), beating(progress, timedelta(hours=1)):
+        async with asyncio.timeout(5), send_heartbeats(progress, timedelta(hours=1)):
             while not beats:
                 await asyncio.sleep(0.001)
             for _ in range(20):  # in which it could beat again, and has nothing to tell

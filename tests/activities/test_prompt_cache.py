@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.activities.generate import price_of
+from holdfast.activities.generate import token_cost
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.base import Request, ToolNames
+from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.http import Format
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.settings.endpoints import Price
 from tests.activities.fakes import TOOLS, Heard, ask, chunk, provider, said, stream
@@ -40,13 +40,13 @@ SCHEMA["additionalProperties"] = False
 
 
 @pytest.fixture(params=FORMATS.values(), ids=lambda spoken: spoken.kind)
-def spoken(request: pytest.FixtureRequest) -> Format:
+def spoken(request: pytest.FixtureRequest) -> ProviderFormat:
     """One provider after the other."""
-    found: Format = request.param
+    found: ProviderFormat = request.param
     return found
 
 
-def body(spoken: Format, host: str = "", key: str = "", **asked: Any) -> dict[str, Any]:
+def body(spoken: ProviderFormat, host: str = "", key: str = "", **asked: Any) -> dict[str, Any]:
     """A request of a conversation with a call, a result, and these settings."""
     wanted = ask(tools=TOOLS, **asked)
     names = ToolNames(wanted.tools)
@@ -57,8 +57,8 @@ def body(spoken: Format, host: str = "", key: str = "", **asked: Any) -> dict[st
         said("tool", "done", tool="refund", callId="t1c1", providerId="c1"),
     )
     encoded = [spoken.encode(message, names) for message in messages]
-    fragments = tuple(part for each in encoded for part in (*each.now, *each.later))
-    sent = spoken.body(Request(wanted, fragments, key), host or HOSTS[spoken.kind])
+    fragments = tuple(part for each in encoded for part in (*each.fragments, *each.deferred))
+    sent = spoken.body(ProviderRequest(wanted, fragments, key), host or HOSTS[spoken.kind])
     found: dict[str, Any] = json.loads(sent)
     return found
 
@@ -71,7 +71,7 @@ def changed(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
 CONVERSATION = {"openai": "messages", "anthropic": "messages", "gemini": "contents"}
 
 
-def test_the_state_stands_behind_all_else(spoken: Format) -> None:
+def test_the_state_stands_behind_all_else(spoken: ProviderFormat) -> None:
     """Between two turns the state and what a plan waits for change, and nothing before them."""
     one, other = (body(spoken, tail=f"The state: {number}") for number in (1, 2))
     name = CONVERSATION.get(spoken.kind, "messages")
@@ -105,12 +105,14 @@ FINAL_IN_A_FORM = {
 }
 
 
-def test_a_tool_that_must_be_called_first_changes_no_more_than_it_must(spoken: Format) -> None:
+def test_a_tool_that_must_be_called_first_changes_no_more_than_it_must(
+    spoken: ProviderFormat,
+) -> None:
     forced = body(spoken, toolChoice={"name": "refund"})
     assert changed(forced, body(spoken)) == FORCED_ONCE[spoken.kind]
 
 
-def test_a_final_answer_changes_no_more_than_it_must(spoken: Format) -> None:
+def test_a_final_answer_changes_no_more_than_it_must(spoken: ProviderFormat) -> None:
     assert changed(body(spoken, toolChoice="none"), body(spoken)) == FINAL[spoken.kind]
     formed = body(spoken, toolChoice="none", output=SCHEMA)
     assert changed(formed, body(spoken)) == FINAL_IN_A_FORM[spoken.kind]
@@ -147,8 +149,8 @@ def test_anthropic_finds_the_end_of_the_last_request_however_many_calls_it_led_t
             ]
         spoken = FORMATS["anthropic"]
         encoded = [spoken.encode(message, NAMES) for message in messages]
-        fragments = tuple(part for each in encoded for part in (*each.now, *each.later))
-        sent = json.loads(spoken.body(Request(ask(tail="S"), fragments), "x"))
+        fragments = tuple(part for each in encoded for part in (*each.fragments, *each.deferred))
+        sent = json.loads(spoken.body(ProviderRequest(ask(tail="S"), fragments), "x"))
         blocks = [block for message in sent["messages"] for block in message["content"]]
         return [index for index, block in enumerate(blocks) if "cache_control" in block]
 
@@ -185,16 +187,16 @@ async def test_a_server_that_knows_no_key_is_asked_without() -> None:
 
     at_openai = provider(handler)
     for _ in range(2):
-        solution = await at_openai.solve(Request(ask(), (), "k1"), Heard())
+        solution = await at_openai.solve(ProviderRequest(ask(), (), "k1"), Heard())
         assert (solution.text, solution.notices) == ("Hello", [])
     assert ["prompt_cache_key" in each for each in asked] == [True, False, False]
 
 
-def read(spoken: Format, *events: dict[str, Any]) -> Usage:
+def read(spoken: ProviderFormat, *events: dict[str, Any]) -> Usage:
     """The usage that an answer of these events tells."""
-    reading = spoken.reading(StreamedAnswer(Heard(), NAMES))
+    reading = spoken.answer_reader(StreamedAnswer(Heard(), NAMES))
     for event in events:
-        reading.take(json.dumps(event))
+        reading.read(json.dumps(event))
     return reading.solution().usage
 
 
@@ -282,13 +284,13 @@ def test_what_was_cached_is_some_of_the_input(
 )
 def test_reading_and_writing_a_cache_have_prices(price: Any, cost: float) -> None:
     usage = Usage(input_tokens=2_000, output_tokens=0, cached_tokens=1_400, written_tokens=500)
-    assert price_of(usage, Price.model_validate(price)) == pytest.approx(cost)
+    assert token_cost(usage, Price.model_validate(price)) == pytest.approx(cost)
 
 
 def test_more_cannot_be_written_than_was_sent() -> None:
     usage = Usage(input_tokens=10, output_tokens=0, cached_tokens=8, written_tokens=99)
     price = Price(input=1, output=0, cached=0, cache_write=2)
-    assert price_of(usage, price) == pytest.approx(4 / 1_000_000)
+    assert token_cost(usage, price) == pytest.approx(4 / 1_000_000)
 
 
 def test_what_was_written_is_no_part_of_what_a_run_is_told() -> None:

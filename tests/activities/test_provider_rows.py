@@ -11,9 +11,15 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from holdfast.providers import model_errors
-from holdfast.providers.base import CutOff, ProviderError, ProviderRefused, Request, ToolNames
+from holdfast.providers.base import (
+    ProviderError,
+    ProviderRefused,
+    ProviderRequest,
+    ToolNames,
+    TruncatedAnswer,
+)
 from holdfast.providers.transport.http import HttpProvider
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
@@ -54,7 +60,7 @@ class Exchange:
         self.seen: list[Seen] = []
         settings = {"provider": dialect.format.kind, "baseUrl": dialect.base_url}
         endpoint = Endpoint.model_validate({**settings, "apiKeyEnv": "TEST_KEY"})
-        self.target = Target("models", endpoint, {"TEST_KEY": KEY})
+        self.target = EndpointTarget("models", endpoint, {"TEST_KEY": KEY})
         http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
         self._provider = HttpProvider(dialect.format, self.target, http)
 
@@ -70,16 +76,16 @@ class Exchange:
         encoded = [
             self._provider.encode(message, names) for message in messages or [said("user", "Hi")]
         ]
-        now = [part for each in encoded for part in each.now]
-        later = [part for each in encoded for part in each.later]
-        return await self._provider.solve(Request(wanted, (*now, *later)), self.heard)
+        now = [part for each in encoded for part in each.fragments]
+        later = [part for each in encoded for part in each.deferred]
+        return await self._provider.solve(ProviderRequest(wanted, (*now, *later)), self.heard)
 
     async def failure(self, *messages: ChatMessage, **asked: Any) -> ApplicationError:
         """What Temporal is told when it goes wrong."""
         try:
             solution = await self.solve(*messages, **asked)
         except (ProviderError, httpx.HTTPError) as error:
-            return model_errors.of_provider(error, self.target, "gpt-test", 1)
+            return model_errors.provider_error(error, self.target, "gpt-test", 1)
         pytest.fail(f"it went well: {solution}")
 
 
@@ -202,7 +208,7 @@ async def test_a_conversation_may_begin_with_an_answer(dialect: Dialect) -> None
 
 async def test_a_cut_stream_is_no_answer_and_is_asked_for_again(dialect: Dialect) -> None:
     exchange = Exchange(dialect, *[good(dialect.breaks_off("Gut")) for _ in range(2)])
-    with pytest.raises(CutOff):
+    with pytest.raises(TruncatedAnswer):
         await exchange.solve()
     assert exchange.heard.texts == ["Gut"]
     assert not (await exchange.failure()).non_retryable

@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.activities.model.conversation_reader import RunGone, RunSilent
+from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnresponsive
 from holdfast.activities.model.run_queries import TRIES_SECONDS, PageQueries, RunQueries
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from tests.activities.fakes import RUN
@@ -83,7 +83,7 @@ async def test_what_passes_is_tried_again(error: RPCError) -> None:
 
 async def test_it_is_not_tried_for_ever() -> None:
     server = Server(FULL)
-    with pytest.raises(RunSilent, match="buffer is full"):
+    with pytest.raises(RunUnresponsive, match="buffer is full"):
         await server.page()
     assert len(server.asked) == len(TRIES_SECONDS)
     assert TRIES_SECONDS[0][1] == 0
@@ -101,7 +101,7 @@ async def test_it_is_not_tried_for_ever() -> None:
 )
 async def test_a_run_that_is_over_or_nowhere_is_gone(answer: Any) -> None:
     server = Server(answer)
-    with pytest.raises(RunGone):
+    with pytest.raises(RunNotOpen):
         await server.page()
     assert len(server.asked) == 1
 
@@ -118,6 +118,6 @@ async def test_a_run_that_is_over_or_nowhere_is_gone(answer: Any) -> None:
 )
 async def test_what_asking_again_does_not_mend_is_asked_once(answer: Any) -> None:
     server = Server(answer)
-    with pytest.raises(RunSilent):
+    with pytest.raises(RunUnresponsive):
         await server.page()
     assert len(server.asked) == 1

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.providers import schema_cache
-from holdfast.providers.schema_cache import remembered
+from holdfast.providers.schema_cache import cached_by_value
 
 made: list[Any] = []
 
@@ -18,7 +18,7 @@ def _nothing_made() -> None:
 def maker() -> Any:
     """A function of a schema that counts what it makes."""
 
-    @remembered
+    @cached_by_value
     def make(schema: Any, *, kind: str = "") -> list[Any]:
         made.append(schema)
         return [kind, schema]

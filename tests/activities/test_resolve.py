@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from holdfast.activities.resolve import AgentResolver
+from holdfast.activities.resolve import DefinitionResolver
 from holdfast.catalog.loader import CurrentCatalog, load_catalog
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentSnapshot, ToolSnapshot, WorkerFacts
@@ -23,17 +23,17 @@ INLINE = {"model": {"endpoint": "m"}}
 
 
 @pytest.fixture
-def resolver(shop: Folder) -> AgentResolver:
+def resolver(shop: Folder) -> DefinitionResolver:
     """The worker's answers: one agent `desk`, one tool `look_up`."""
     shop.write("agents/desk.md", "---\nmodel: {endpoint: m}\ntools: [look_up]\n---\nBe kind.")
-    return AgentResolver(CurrentCatalog(shop.load()), FACTS)
+    return DefinitionResolver(CurrentCatalog(shop.load()), FACTS)
 
 
-def resolved(resolver: AgentResolver, agent: Any) -> AgentSnapshot:
+def resolved(resolver: DefinitionResolver, agent: Any) -> AgentSnapshot:
     return AgentSnapshot.read(resolver.resolve_agent({"agent": agent, "input": "go"}))
 
 
-def tool_refusal(resolver: AgentResolver, request: Any) -> str:
+def tool_refusal(resolver: DefinitionResolver, request: Any) -> str:
     with pytest.raises(ApplicationError) as refused:
         resolver.resolve_tool(request)
     assert (refused.value.type, refused.value.non_retryable) == (names.INVALID_REQUEST, True)
@@ -41,7 +41,7 @@ def tool_refusal(resolver: AgentResolver, request: Any) -> str:
     return refused.value.message
 
 
-def refusal(resolver: AgentResolver, request: Any) -> str:
+def refusal(resolver: DefinitionResolver, request: Any) -> str:
     with pytest.raises(ApplicationError) as refused:
         resolver.resolve_agent(request)
     assert refused.value.type == names.INVALID_REQUEST
@@ -49,7 +49,7 @@ def refusal(resolver: AgentResolver, request: Any) -> str:
     return refused.value.message
 
 
-def test_an_agent_of_the_catalog_is_given_whole(resolver: AgentResolver) -> None:
+def test_an_agent_of_the_catalog_is_given_whole(resolver: DefinitionResolver) -> None:
     snapshot = resolved(resolver, "desk")
     assert snapshot.agent.instructions == "Be kind."
     assert [tool.name for tool in snapshot.agent.tools] == ["look_up"]
@@ -57,12 +57,12 @@ def test_an_agent_of_the_catalog_is_given_whole(resolver: AgentResolver) -> None
     assert snapshot.agent.budget.max_turns == 8
 
 
-def test_a_run_learns_what_its_worker_has(resolver: AgentResolver) -> None:
+def test_a_run_learns_what_its_worker_has(resolver: DefinitionResolver) -> None:
     assert resolved(resolver, "desk").worker == FACTS
 
 
 def test_an_inline_agent_may_name_tools_of_the_catalog_and_hold_its_own(
-    resolver: AgentResolver,
+    resolver: DefinitionResolver,
 ) -> None:
     own = {
         "_tool": "pay",
@@ -76,7 +76,7 @@ def test_an_inline_agent_may_name_tools_of_the_catalog_and_hold_its_own(
     assert agent.tools[1].once
 
 
-def test_an_inline_agent_may_delegate_to_those_of_the_catalog(resolver: AgentResolver) -> None:
+def test_an_inline_agent_may_delegate_to_those_of_the_catalog(resolver: DefinitionResolver) -> None:
     ask = {"_tool": "ask", "_delegate": "desk"}
     skill = {"name": "writing", "tools": [{"_tool": "draft", "_delegate": "anonymous"}]}
     agent = resolved(resolver, {**INLINE, "tools": [ask], "skills": [skill]}).agent
@@ -85,14 +85,14 @@ def test_an_inline_agent_may_delegate_to_those_of_the_catalog(resolver: AgentRes
 
 
 def test_a_worker_without_a_catalog_has_no_agents_to_delegate_to() -> None:
-    resolver = AgentResolver(CurrentCatalog(load_catalog(endpoints=["m"])), FACTS)
+    resolver = DefinitionResolver(CurrentCatalog(load_catalog(endpoints=["m"])), FACTS)
     said = refusal(
         resolver, {"agent": {**INLINE, "tools": [{"_tool": "ask", "_delegate": "desk"}]}}
     )
     assert said.endswith("there is no agent `desk`; known: `anonymous`")
 
 
-def test_a_snapshot_has_the_skills_and_hooks_of_its_agent(resolver: AgentResolver) -> None:
+def test_a_snapshot_has_the_skills_and_hooks_of_its_agent(resolver: DefinitionResolver) -> None:
     skill = {"name": "orders", "tools": ["look_up"]}
     agent = resolved(resolver, {**INLINE, "skills": [skill], "_before": "charge"}).agent
     assert [tool.name for tool in agent.skills[0].tools] == ["look_up"]
@@ -150,12 +150,14 @@ def test_a_snapshot_has_the_skills_and_hooks_of_its_agent(resolver: AgentResolve
     ],
 )
 def test_what_cannot_be_had_is_refused_with_the_reason(
-    resolver: AgentResolver, request_: dict[str, Any], message: str
+    resolver: DefinitionResolver, request_: dict[str, Any], message: str
 ) -> None:
     assert refusal(resolver, request_).startswith(message)
 
 
-def test_a_single_call_is_given_its_tool_and_what_its_worker_has(resolver: AgentResolver) -> None:
+def test_a_single_call_is_given_its_tool_and_what_its_worker_has(
+    resolver: DefinitionResolver,
+) -> None:
     snapshot = ToolSnapshot.read(resolver.resolve_tool({"tool": "look_up"}))
     assert snapshot.tool.parameters["required"] == ["order_id"]
     assert snapshot.worker == FACTS
@@ -163,7 +165,7 @@ def test_a_single_call_is_given_its_tool_and_what_its_worker_has(resolver: Agent
     assert ToolSnapshot.read(resolver.resolve_tool({"tool": own})).tool.once
 
 
-def test_a_single_call_may_be_carried_out_by_an_agent(resolver: AgentResolver) -> None:
+def test_a_single_call_may_be_carried_out_by_an_agent(resolver: DefinitionResolver) -> None:
     snapshot = resolver.resolve_tool({"tool": {"_tool": "ask", "_delegate": "desk"}})
     assert ToolSnapshot.read(snapshot).tool.delegate == "desk"
 
@@ -191,34 +193,34 @@ def test_a_single_call_may_be_carried_out_by_an_agent(resolver: AgentResolver) -
     ],
 )
 def test_a_tool_that_cannot_be_called_is_refused_with_the_reason(
-    resolver: AgentResolver, request_: dict[str, Any], message: str
+    resolver: DefinitionResolver, request_: dict[str, Any], message: str
 ) -> None:
     assert tool_refusal(resolver, request_).startswith(message)
 
 
-def test_of_many_faults_the_first_are_told(resolver: AgentResolver) -> None:
+def test_of_many_faults_the_first_are_told(resolver: DefinitionResolver) -> None:
     said = refusal(resolver, {"agent": {**INLINE, "tools": [f"t{n}" for n in range(9)]}})
     assert said.count("there is no tool") == 5
     assert said.endswith("And 4 more")
 
 
-def test_a_request_with_a_thousand_faults_is_refused_at_once(resolver: AgentResolver) -> None:
+def test_a_request_with_a_thousand_faults_is_refused_at_once(resolver: DefinitionResolver) -> None:
     assert "more" in refusal(resolver, {"agent": {**INLINE, "tools": [5] * 20_000}})
 
 
-def test_an_agent_over_a_megabyte_is_refused(resolver: AgentResolver) -> None:
+def test_an_agent_over_a_megabyte_is_refused(resolver: DefinitionResolver) -> None:
     said = refusal(resolver, {"agent": {**INLINE, "instructions": "x" * 1_000_001}})
     assert said.startswith("`agent`: the agent has 100")
 
 
-def test_the_secrets_of_an_endpoint_are_in_no_snapshot(resolver: AgentResolver) -> None:
+def test_the_secrets_of_an_endpoint_are_in_no_snapshot(resolver: DefinitionResolver) -> None:
     answer = resolver.resolve_agent({"agent": "desk", "input": "go"})
     said = {"endpoint", "name", "temperature", "maxOutputTokens", "options"}
     assert set(answer["agent"]["model"]) == said
 
 
 def test_however_much_is_wrong_and_however_long_it_is_told_in_a_line(
-    resolver: AgentResolver,
+    resolver: DefinitionResolver,
 ) -> None:
     many = {f"{'x' * 1_000}{n}": n for n in range(1_000)}
     told = refusal(resolver, {"agent": "desk", **many})

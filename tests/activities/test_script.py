@@ -7,25 +7,29 @@ from typing import Any
 import pytest
 
 from holdfast.catalog.endpoints import EndpointsError, load_script
-from holdfast.providers.base import Request, ToolNames, TooLong, Unanswerable
-from holdfast.providers.script import Script
+from holdfast.providers.base import ContextOverflow, ProviderRequest, ToolNames, UnanswerableRequest
+from holdfast.providers.script import ScriptProvider
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage, DataPart
 from tests.activities.fakes import Heard, ask, said
 from tests.support.eventually import eventually
 
 
-def script(folder: Path, text: str) -> Script:
+def script(folder: Path, text: str) -> ScriptProvider:
     """A script with this text."""
     file = folder / "script.yaml"
     file.write_text(text)
     return load_script(file)
 
 
-async def play(script: Script, *messages: ChatMessage, heard: Heard | None = None) -> Solution:
+async def play(
+    script: ScriptProvider, *messages: ChatMessage, heard: Heard | None = None
+) -> Solution:
     """What the script answers to a conversation."""
-    fragments = [part for message in messages for part in script.encode(message, ToolNames([])).now]
-    return await script.solve(Request(ask(), tuple(fragments)), heard or Heard())
+    fragments = [
+        part for message in messages for part in script.encode(message, ToolNames([])).fragments
+    ]
+    return await script.solve(ProviderRequest(ask(), tuple(fragments)), heard or Heard())
 
 
 HI, HELLO = said("user", "Hi"), said("assistant", "Hello")
@@ -77,19 +81,19 @@ async def test_the_first_scenario_that_matches_is_played(tmp_path: Path) -> None
     assert (await play(made, said("user", parts), said("user", "refund"))).text == "a greeting"
     data = DataPart(kind="input", data={"about": "a refund"})
     assert (await play(made, said("user", [data]))).text == "about money"
-    with pytest.raises(Unanswerable, match="no scenario of the script matches `Bye`"):
+    with pytest.raises(UnanswerableRequest, match="no scenario of the script matches `Bye`"):
         await play(made, said("user", "Bye"))
 
 
 async def test_a_script_that_is_over_says_so(tmp_path: Path) -> None:
-    with pytest.raises(Unanswerable, match="no answer left: 1 were given"):
+    with pytest.raises(UnanswerableRequest, match="no answer left: 1 were given"):
         await play(script(tmp_path, "- {text: one}"), HI, HELLO)
 
 
 async def test_a_conversation_is_too_long_where_the_script_says_so(tmp_path: Path) -> None:
     made = script(tmp_path, "- {text: one}\n- {tooLong: 8000}\n- {text: three}\n")
     assert (await play(made, HI)).text == "one"
-    with pytest.raises(TooLong) as refused:
+    with pytest.raises(ContextOverflow) as refused:
         await play(made, HI, HELLO)
     assert refused.value.window == 8_000
 

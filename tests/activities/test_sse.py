@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.providers.transport.sse import ServerSentEvents
+from holdfast.providers.transport.sse import SseDecoder
 
 STREAM = (
     '\ufeff: a comment\r\n\r\nevent: message\ndata: {"t": "†"}\nid: 7\n\n'
@@ -17,7 +17,7 @@ EVENTS = ['{"t": "†"}', "one\ntwo", "[DONE]"]
 
 def read(*chunks: bytes) -> tuple[list[str], str | None]:
     """The events of these chunks, and what is left."""
-    stream = ServerSentEvents()
+    stream = SseDecoder()
     return [event for chunk in chunks for event in stream.feed(chunk)], stream.rest()
 
 
@@ -30,7 +30,7 @@ def test_any_cut_gives_the_same_events(cuts: list[int]) -> None:
 
 
 def test_lines_may_end_as_on_windows() -> None:
-    stream = ServerSentEvents()
+    stream = SseDecoder()
     assert stream.feed(STREAM.replace(b"\r", b"").replace(b"\n", b"\r\n")) == EVENTS
     assert stream.stray == ""
 
@@ -48,7 +48,7 @@ def test_a_json_document_in_place_of_a_stream_is_left_whole(document: bytes) -> 
 
 
 def test_a_bracket_within_a_stream_begins_no_document() -> None:
-    stream = ServerSentEvents()
+    stream = SseDecoder()
     assert stream.feed(b"data: 1\n\n{x\ndata: 2\n\n") == ["1", "2"]
     assert (stream.rest(), stream.stray) == (None, "{x")
 
@@ -58,6 +58,6 @@ def test_nothing_is_nothing() -> None:
 
 
 def test_what_is_no_event_stream_is_noticed() -> None:
-    stream = ServerSentEvents()
+    stream = SseDecoder()
     assert stream.feed(b": hm\nid: 1\nHello\nthere\n\n") == []
     assert stream.stray == "Hello"

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.activities.model.composed_messages import encoder_for
 from holdfast.activities.model.conversation_cache import CachedConversation, ConversationCache
-from holdfast.activities.model.conversation_reader import Reader
+from holdfast.activities.model.conversation_reader import ConversationReader
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.base import EncodedMessage, Request, ToolNames
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
 from holdfast.schemas.internal.model_request import ConversationPageRequest, ConversationPointer
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import ProviderName
@@ -83,7 +83,9 @@ def test_it_counts_as_what_is_held() -> None:
 # How it is read from the run.
 
 
-async def read(reader: Reader, run: LoggedRun, pointer: ConversationPointer) -> list[str]:
+async def read(
+    reader: ConversationReader, run: LoggedRun, pointer: ConversationPointer
+) -> list[str]:
     """The contents of the messages that a request is made with."""
     fragments, _ = await reader.read(RUN, pointer, lambda _: provider(_refuse))
     return [json.loads(fragment)["content"] for fragment in fragments]
@@ -92,7 +94,7 @@ async def read(reader: Reader, run: LoggedRun, pointer: ConversationPointer) -> 
 async def test_a_new_summary_has_the_conversation_read_anew_from_where_it_holds() -> None:
     run = LoggedRun()
     run.say(said("user", "one"), said("assistant", "two"), said("user", "three"))
-    reader = Reader(run, ConversationCache())
+    reader = ConversationReader(run, ConversationCache())
     assert await read(reader, run, run.pointer()) == ["one", "two", "three"]
     run.summarise(2, "so far")
 
@@ -106,7 +108,7 @@ async def test_a_new_summary_has_the_conversation_read_anew_from_where_it_holds(
 async def test_the_request_for_a_summary_is_made_of_what_is_held() -> None:
     run = LoggedRun()
     run.say(said("user", "one"), said("assistant", "two"), said("user", "three"))
-    reader = Reader(run, ConversationCache())
+    reader = ConversationReader(run, ConversationCache())
     await read(reader, run, run.pointer())
     pointer = run.pointer().model_copy(update={"summary": True, "upto": 2})
 
@@ -117,7 +119,7 @@ async def test_the_request_for_a_summary_is_made_of_what_is_held() -> None:
 
 async def test_a_cold_worker_reads_no_more_than_the_model() -> None:
     run = summarised()
-    assert await read(Reader(run, ConversationCache()), run, run.pointer(since=3)) == [
+    assert await read(ConversationReader(run, ConversationCache()), run, run.pointer(since=3)) == [
         "the first three",
         "four",
     ]
@@ -200,7 +202,7 @@ class Sent(Windowed):
                 item,
                 encoder_for(page.ask.calling, lambda one: format_.encode(one, names)),
             )
-        request = Request(page.ask, held.fragments(pointer.upto or None))
+        request = ProviderRequest(page.ask, held.fragments(pointer.upto or None))
         self.bodies.append(json.loads(format_.body(request, "api.example.com")))
         return super().answer(pointer)
 

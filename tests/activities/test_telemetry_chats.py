@@ -8,7 +8,7 @@ import pytest
 from holdfast.activities.model import chat_telemetry as chats
 from holdfast.activities.model.chat_telemetry import MAX_CONTENT_CHARACTERS, ChatTelemetry
 from holdfast.providers.base import ProviderRefused
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
@@ -26,10 +26,10 @@ def pointer(**more: Any) -> ConversationPointer:
     return ConversationPointer.model_validate({"turn": 3, "entries": 1, "digest": "d", **more})
 
 
-def target(**endpoint: Any) -> Target:
+def target(**endpoint: Any) -> EndpointTarget:
     """Where it goes."""
     said = {"provider": "openai", "baseUrl": "http://user:pass@models:8080/v1", **endpoint}
-    return Target("house", Endpoint.model_validate(said), {})
+    return EndpointTarget("house", Endpoint.model_validate(said), {})
 
 
 @pytest.fixture
@@ -39,16 +39,18 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     return Recorder(content=True, secrets=["sk-Sesame-42"])
 
 
-def answered(recorder: Recorder, solution: Solution, at: Target, of: ConversationPointer) -> Seen:
+def answered(
+    recorder: Recorder, solution: Solution, at: EndpointTarget, of: ConversationPointer
+) -> Seen:
     """The span of a request with this answer."""
-    with ChatTelemetry(recorder.telemetry).asked(ASK, at, of, 1) as chat:
+    with ChatTelemetry(recorder.telemetry).record_request(ASK, at, of, 1) as chat:
         heard = Heard()
-        chat.heard(heard).call(0, "look", "{")
+        chat.observe(heard).call(0, "look", "{")
         first = chat.first_seconds
-        chat.heard(heard).text("more")
+        chat.observe(heard).text("more")
         assert chat.first_seconds == first is not None
         assert (heard.calls, heard.texts) == ([(0, "look", "{")], ["more"])
-        chat.answered(solution)
+        chat.record_answer(solution)
     [span] = recorder.seen()
     return span
 
@@ -122,7 +124,7 @@ def test_a_request_without_an_answer_says_why(
 ) -> None:
     with (
         pytest.raises(type(error)),
-        ChatTelemetry(recorder.telemetry).asked(ASK, target(), pointer(), 2),
+        ChatTelemetry(recorder.telemetry).record_request(ASK, target(), pointer(), 2),
     ):
         raise error
     [span] = recorder.seen()
@@ -132,7 +134,7 @@ def test_a_request_without_an_answer_says_why(
 
 
 def test_a_text_is_something_that_is_said(recorder: Recorder) -> None:
-    with ChatTelemetry(recorder.telemetry).asked(ASK, target(), pointer(), 1) as chat:
+    with ChatTelemetry(recorder.telemetry).record_request(ASK, target(), pointer(), 1) as chat:
         assert chat.first_seconds is None
-        chat.heard(Heard()).text("more")
+        chat.observe(Heard()).text("more")
         assert chat.first_seconds is not None

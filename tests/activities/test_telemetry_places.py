@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
-from holdfast.activities.interceptors.attempt_spans import TelemetryInterceptor, tracing_here
+from holdfast.activities.interceptors.attempt_spans import AttemptSpanInterceptor, current_tracing
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.runtime.telemetry.trace_context import current_place
 from holdfast.schemas.internal.tracing import HEADER, Place, TraceOrigin, Tracing
@@ -46,7 +46,7 @@ async def seen(
     environment.info = replace(
         environment.info, activity_type=activity, activity_id=id, workflow_id="run-1"
     )
-    around = TelemetryInterceptor(telemetry).intercept_activity(Doing(do))
+    around = AttemptSpanInterceptor(telemetry).intercept_activity(Doing(do))
     attempt = ExecuteActivityInput(
         fn=lambda: None, args=[told], executor=None, headers=headers or {}
     )
@@ -124,7 +124,7 @@ async def test_a_run_is_traced_as_whoever_started_it_has_said(flags: str) -> Non
     place = PayloadConverter.default.to_payload(replace(PLACE, flags=flags).header())
 
     def look() -> None:
-        found.append(tracing_here(telemetry))
+        found.append(current_tracing(telemetry))
 
     await seen("resolve_agent", "1", {}, telemetry, {HEADER: place}, look)
     assert [each.flags for each in found] == [flags]
@@ -141,7 +141,7 @@ async def test_without_a_starter_it_is_traced_as_its_own_trace_is() -> None:
     info = ActivityEnvironment.default_info()
 
     def look() -> None:
-        tracing_here(Asked())
+        current_tracing(Asked())
 
     await seen("resolve_agent", "1", {}, telemetry, do=look)
     run = TraceOrigin(info.workflow_namespace or "", "run-1", info.workflow_run_id or "")

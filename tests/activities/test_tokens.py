@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
-from holdfast.activities.check_token import MAX_KEYS_TRIED, CheckToken
+from holdfast.activities.check_token import MAX_KEYS_TRIED, CheckTokenActivity
 from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
 from holdfast.runtime.identity.public_keys import MAX_KEYS, parse_key_set
 from holdfast.runtime.settings_files.source import Source
@@ -51,19 +51,19 @@ def key_set(folder: Path, *signers: Signer, name: str = "people", **said: Any) -
 
 
 @pytest.fixture
-def people(tmp_path: Path) -> CheckToken:
+def people(tmp_path: Path) -> CheckTokenActivity:
     """A worker that knows the keys of Ada, of Bob, and one of RSA."""
-    return CheckToken([key_set(tmp_path, *PEOPLE)])
+    return CheckTokenActivity([key_set(tmp_path, *PEOPLE)])
 
 
 async def said(
-    checker: CheckToken, token: str, purpose: Purpose = "decision", **more: Any
+    checker: CheckTokenActivity, token: str, purpose: Purpose = "decision", **more: Any
 ) -> dict[str, Any]:
     return await checker.check_token({"token": token, "purpose": purpose, **more})
 
 
 async def refusal(
-    checker: CheckToken, token: str, purpose: Purpose = "decision", **more: Any
+    checker: CheckTokenActivity, token: str, purpose: Purpose = "decision", **more: Any
 ) -> str:
     """Why a token does not count: in a sentence, for ever, and without the token."""
     with pytest.raises(ApplicationError) as refused:
@@ -87,7 +87,7 @@ def compact(claims: dict[str, Any]) -> bytes:
 
 @pytest.mark.parametrize("signer", PEOPLE, ids=["Ada", "Bob", "RSA"])
 async def test_a_decision_that_somebody_known_has_signed_counts(
-    people: CheckToken, signer: Signer
+    people: CheckTokenActivity, signer: Signer
 ) -> None:
     token = signer.token(groups=["finance"], callId="t1c1", decision="deny", remember=True)
     claims = DecisionClaims.read(await said(people, token))
@@ -106,14 +106,14 @@ async def test_a_decision_that_somebody_known_has_signed_counts(
     ],
 )
 async def test_a_principal_has_the_scopes_of_their_token(
-    people: CheckToken, claims: dict[str, Any], scopes: list[str]
+    people: CheckTokenActivity, claims: dict[str, Any], scopes: list[str]
 ) -> None:
     token = ADA.signed({"sub": "ada", "exp": time.time() + 60, **claims}, {"typ": "at+jwt"})
     assert await said(people, token, "principal") == {"id": "ada", "scopes": scopes}
 
 
 async def test_a_token_is_known_by_what_was_signed_and_not_by_the_signature(
-    people: CheckToken,
+    people: CheckTokenActivity,
 ) -> None:
     claims = decision()
     ids = {(await said(people, signer.signed(claims)))["id"] for signer in PEOPLE}
@@ -121,14 +121,14 @@ async def test_a_token_is_known_by_what_was_signed_and_not_by_the_signature(
     assert (await said(people, ADA.signed({**claims, "jti": "2"})))["id"] not in ids
 
 
-async def test_nobody_gives_a_token_its_id(people: CheckToken) -> None:
+async def test_nobody_gives_a_token_its_id(people: CheckTokenActivity) -> None:
     token = ADA.token(id="0" * 64)
     payload = base64.urlsafe_b64decode(token.split(".")[1] + "==")
     assert (await said(people, token))["id"] == sha256(payload).hexdigest()
 
 
 async def test_without_an_id_of_its_key_every_key_of_its_algorithm_is_tried(
-    people: CheckToken,
+    people: CheckTokenActivity,
 ) -> None:
     for signer in PEOPLE:
         assert (await said(people, Signer(signer.private, None).token()))["sub"] == "ada"
@@ -141,12 +141,12 @@ async def test_more_keys_than_that_are_not_tried(tmp_path: Path) -> None:
         for first in range(0, len(signers), MAX_KEYS)
     ]
     nameless = Signer(ed25519_key(MAX_KEYS_TRIED), None)
-    assert "name it with a `kid`" in await refusal(CheckToken(sets), nameless.token())
-    assert (await said(CheckToken(sets), signers[-1].token()))["sub"] == "ada"
+    assert "name it with a `kid`" in await refusal(CheckTokenActivity(sets), nameless.token())
+    assert (await said(CheckTokenActivity(sets), signers[-1].token()))["sub"] == "ada"
 
 
 async def test_a_key_without_an_id_is_tried_on_every_token(tmp_path: Path) -> None:
-    checker = CheckToken([key_set(tmp_path, Signer(ADA.private, None))])
+    checker = CheckTokenActivity([key_set(tmp_path, Signer(ADA.private, None))])
     assert (await said(checker, ADA.token()))["sub"] == "ada"
     assert "signature is wrong" in await refusal(checker, EVE.token())
 
@@ -315,7 +315,7 @@ def _spare(token: str) -> str:
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-async def test_a_forgery_does_not_count(people: CheckToken, name: str) -> None:
+async def test_a_forgery_does_not_count(people: CheckTokenActivity, name: str) -> None:
     make, why = FORGERIES[name]
     assert why in await refusal(people, make())
 
@@ -361,7 +361,7 @@ def at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.usefixtures("at_noon")
 async def test_a_token_counts_in_its_time_to_within_the_leeway(
-    people: CheckToken, claims: dict[str, Any], why: str | None
+    people: CheckTokenActivity, claims: dict[str, Any], why: str | None
 ) -> None:
     token = ADA.token(**{"exp": NOW + 60, "iat": NOW - 60, **claims})
     if why is None:
@@ -372,13 +372,13 @@ async def test_a_token_counts_in_its_time_to_within_the_leeway(
 
 @pytest.mark.usefixtures("at_noon")
 async def test_the_leeway_is_the_set_s_own(tmp_path: Path) -> None:
-    checker = CheckToken([key_set(tmp_path, ADA, leeway="1s")])
+    checker = CheckTokenActivity([key_set(tmp_path, ADA, leeway="1s")])
     assert "has expired" in await refusal(checker, ADA.token(exp=NOW - 1, iat=NOW - 60))
 
 
 @pytest.mark.parametrize(("issued", "good"), [(-31, False), (-29, True), (0, True), (None, True)])
 async def test_a_token_that_is_older_than_its_question_does_not_count(
-    people: CheckToken, issued: int | None, good: bool
+    people: CheckTokenActivity, issued: int | None, good: bool
 ) -> None:
     asked_at = datetime.fromtimestamp(int(time.time()), UTC)
     issued_at = None if issued is None else asked_at.timestamp() + issued
@@ -415,7 +415,7 @@ async def test_a_token_that_is_older_than_its_question_does_not_count(
 async def test_a_set_says_whose_tokens_and_for_whom(
     tmp_path: Path, wanted: dict[str, Any], claims: dict[str, Any], why: str | None
 ) -> None:
-    checker = CheckToken([key_set(tmp_path, ADA, **wanted)])
+    checker = CheckTokenActivity([key_set(tmp_path, ADA, **wanted)])
     if why is None:
         assert (await said(checker, ADA.token(**claims)))["sub"] == "ada"
     else:
@@ -435,7 +435,7 @@ async def test_a_set_says_whose_tokens_and_for_whom(
 async def test_nobody_signs_for_another_or_for_groups_that_are_not_theirs(
     tmp_path: Path, claims: dict[str, Any], why: str | None
 ) -> None:
-    checker = CheckToken([key_set(tmp_path, ADA, subject="ada", groups=["desk", "ops"])])
+    checker = CheckTokenActivity([key_set(tmp_path, ADA, subject="ada", groups=["desk", "ops"])])
     if why is None:
         assert (await said(checker, ADA.token(**claims)))["sub"] == "ada"
     else:
@@ -445,8 +445,8 @@ async def test_nobody_signs_for_another_or_for_groups_that_are_not_theirs(
 async def test_one_key_in_two_sets_counts_as_either_says(tmp_path: Path) -> None:
     sets = [key_set(tmp_path, ADA, name=name, audience=name) for name in ("ops", "desk")]
     for audience in ("ops", "desk"):
-        assert (await said(CheckToken(sets), ADA.token(aud=audience)))["sub"] == "ada"
-    assert "for somebody else" in await refusal(CheckToken(sets), ADA.token(aud="shop"))
+        assert (await said(CheckTokenActivity(sets), ADA.token(aud=audience)))["sub"] == "ada"
+    assert "for somebody else" in await refusal(CheckTokenActivity(sets), ADA.token(aud="shop"))
 
 
 # What for.
@@ -460,7 +460,7 @@ async def test_a_set_for_principals_signs_no_decision_nor_the_other_way_round(
         key_set(tmp_path, BOB, name="services", for_=["principals"]),
     ]
     principal = {"sub": "ada", "exp": time.time() + 60}
-    checker = CheckToken(sets)
+    checker = CheckTokenActivity(sets)
     assert (await said(checker, ADA.token()))["sub"] == "ada"
     assert (await said(checker, BOB.signed(principal), "principal"))["id"] == "ada"
     assert "none of this worker's" in await refusal(checker, BOB.token())
@@ -469,8 +469,8 @@ async def test_a_set_for_principals_signs_no_decision_nor_the_other_way_round(
 
 async def test_without_keys_for_it_no_token_counts(tmp_path: Path) -> None:
     why = "this worker has no keys to check decisions with: see its option `--keys`"
-    assert await refusal(CheckToken([]), ADA.token()) == why
-    services = CheckToken([key_set(tmp_path, ADA, for_=["principals"])])
+    assert await refusal(CheckTokenActivity([]), ADA.token()) == why
+    services = CheckTokenActivity([key_set(tmp_path, ADA, for_=["principals"])])
     assert await refusal(services, ADA.token()) == why
 
 
@@ -499,7 +499,7 @@ async def test_without_keys_for_it_no_token_counts(tmp_path: Path) -> None:
     ],
 )
 async def test_what_a_decision_says_is_read_strictly(
-    people: CheckToken, claims: dict[str, Any], why: str
+    people: CheckTokenActivity, claims: dict[str, Any], why: str
 ) -> None:
     assert why in await refusal(people, ADA.token(**claims))
 
@@ -520,19 +520,21 @@ async def test_what_a_decision_says_is_read_strictly(
     ],
 )
 async def test_what_a_principal_says_is_read_strictly(
-    people: CheckToken, claims: dict[str, Any], why: str
+    people: CheckTokenActivity, claims: dict[str, Any], why: str
 ) -> None:
     principal = {"sub": "ada", "exp": time.time() + 60, **claims}
     kept = {name: value for name, value in principal.items() if value is not None}
     assert why in await refusal(people, ADA.signed(kept), "principal")
 
 
-async def test_a_principal_s_token_is_no_decision(people: CheckToken) -> None:
+async def test_a_principal_s_token_is_no_decision(people: CheckTokenActivity) -> None:
     token = ADA.signed({"sub": "ada", "scopes": ["all"], "exp": time.time() + 60})
     assert "does not say `digest`" in await refusal(people, token)
 
 
-async def test_what_a_later_version_asks_is_refused_without_the_token(people: CheckToken) -> None:
+async def test_what_a_later_version_asks_is_refused_without_the_token(
+    people: CheckTokenActivity,
+) -> None:
     token = ADA.token()
     with pytest.raises(ApplicationError, match="does not know how") as refused:
         await people.check_token({"token": token, "purpose": "payment"})
@@ -550,7 +552,7 @@ async def test_a_set_that_cannot_be_had_is_asked_again_and_named(tmp_path: Path)
     async with httpx.AsyncClient(transport=httpx.MockTransport(down)) as http:
         url = "https://id.example/jwks.json"
         remote = UrlKeySet("provider", KeySet(url=url), httpx.URL(url), http)
-        checker = CheckToken([remote, key_set(tmp_path, ADA)])
+        checker = CheckTokenActivity([remote, key_set(tmp_path, ADA)])
         with pytest.raises(ApplicationError) as unchecked:
             await said(checker, BOB.token())
         assert "has expired" in await refusal(checker, ADA.token(exp=1))
@@ -584,7 +586,7 @@ KNOWN = Known(parse_key_set(Source("", json.loads(jwks(*PEOPLE)))).keys)
 async def test_whatever_is_done_to_a_token_it_says_the_same_or_nothing(
     data: st.DataObject, signer: Signer
 ) -> None:
-    checker = CheckToken([KNOWN])
+    checker = CheckTokenActivity([KNOWN])
     token = signer.signed(GOOD)
     place = data.draw(st.integers(0, len(token) - 1))
     upto = data.draw(st.integers(place, min(len(token), place + 3)))
@@ -601,7 +603,7 @@ async def test_whatever_is_done_to_a_token_it_says_the_same_or_nothing(
 @settings(max_examples=200, deadline=None)
 @given(header=st.binary(max_size=60), payload=st.binary(max_size=200), raw=st.text(max_size=300))
 async def test_no_text_is_too_strange(header: bytes, payload: bytes, raw: str) -> None:
-    checker = CheckToken([KNOWN])
+    checker = CheckTokenActivity([KNOWN])
     for token in (raw, ADA.raw(header, payload), ADA.raw(b'{"alg":"EdDSA"}', payload)):
         with pytest.raises(ApplicationError) as refused:
             await said(checker, token)
@@ -625,7 +627,7 @@ async def test_no_value_is_too_strange(
 ) -> None:
     made = (json.dumps(part).encode() for part in ({"alg": "EdDSA"} | header, GOOD | claims))
     try:
-        answer = await said(CheckToken([KNOWN]), ADA.raw(*made), purpose)
+        answer = await said(CheckTokenActivity([KNOWN]), ADA.raw(*made), purpose)
     except ApplicationError as error:
         answer = {"refused as": error.type}
     assert set(answer) in ({"refused as"}, {"id", "scopes"}) or answer["id"]

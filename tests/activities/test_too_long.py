@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.providers.base import ProviderRefused, ToolNames, TooLong
-from holdfast.providers.model_errors import of_provider
-from holdfast.providers.openai.answer import Completion
+from holdfast.providers.base import ContextOverflow, ProviderRefused, ToolNames
+from holdfast.providers.model_errors import provider_error
+from holdfast.providers.openai.answer import OpenAIAnswerReader
 from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.error_response import refusal_in, refusal_of
+from holdfast.providers.transport.error_response import error_in_event, error_of_response
 from tests.activities.fakes import KEY, Heard, provider, request, target
 
 
@@ -482,8 +482,8 @@ OTHERWISE: list[tuple[str, int, Any]] = [
 def test_what_providers_say_of_too_long_a_conversation_is_known(
     status: int, body: Any, window: int | None
 ) -> None:
-    error = refusal_of(status, {}, json.dumps(body).encode())
-    assert isinstance(error, TooLong), error
+    error = error_of_response(status, {}, json.dumps(body).encode())
+    assert isinstance(error, ContextOverflow), error
     assert (error.status, error.window) == (status, window)
 
 
@@ -492,8 +492,8 @@ def test_what_providers_say_of_too_long_a_conversation_is_known(
 )
 def test_it_is_known_in_a_stream_that_has_begun(body: Any, window: int | None) -> None:
     event = body[0] if isinstance(body, list) else body
-    error = refusal_in(event)
-    assert isinstance(error, TooLong), error
+    error = error_in_event(event)
+    assert isinstance(error, ContextOverflow), error
     assert error.window == window
 
 
@@ -501,25 +501,27 @@ def test_it_is_known_in_a_stream_that_has_begun(body: Any, window: int | None) -
     ("status", "body"), [row[1:] for row in OTHERWISE], ids=[row[0] for row in OTHERWISE]
 )
 def test_other_refusals_are_not_taken_for_it(status: int, body: Any) -> None:
-    error = refusal_of(status, {}, json.dumps(body).encode())
+    error = error_of_response(status, {}, json.dumps(body).encode())
     assert isinstance(error, ProviderRefused), error
     event = body[0] if isinstance(body, list) else body
-    assert not isinstance(refusal_in(event), TooLong)
+    assert not isinstance(error_in_event(event), ContextOverflow)
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 404])
 def test_what_was_not_asked_was_not_too_long(status: int) -> None:
-    assert isinstance(refusal_of(status, {}, b'{"error": "prompt is too long"}'), ProviderRefused)
+    assert isinstance(
+        error_of_response(status, {}, b'{"error": "prompt is too long"}'), ProviderRefused
+    )
 
 
 @pytest.mark.parametrize("body", [b"", b"<html><h1>413 Request Entity Too Large</h1>", b"{}"])
 def test_a_body_that_a_server_finds_too_large_is_too_long_whatever_it_says(body: bytes) -> None:
-    assert isinstance(refusal_of(413, {}, body), TooLong)
+    assert isinstance(error_of_response(413, {}, body), ContextOverflow)
 
 
 def test_it_is_known_in_plain_text() -> None:
-    error = refusal_of(400, {}, b"prompt is too long: 210000 tokens > 200000 maximum\n")
-    assert isinstance(error, TooLong)
+    error = error_of_response(400, {}, b"prompt is too long: 210000 tokens > 200000 maximum\n")
+    assert isinstance(error, ContextOverflow)
     assert error.window == 200_000
 
 
@@ -530,27 +532,27 @@ async def test_it_is_neither_conceded_to_nor_asked_again() -> None:
         asked.append(sent)
         return httpx.Response(400, json=TOO_LONG[0][2])
 
-    with pytest.raises(TooLong):
+    with pytest.raises(ContextOverflow):
         await provider(handler).solve(request(), Heard())
     assert len(asked) == 1
 
 
 def test_it_is_known_in_the_middle_of_an_answer() -> None:
-    reading = Completion(StreamedAnswer(Heard(), ToolNames(())))
-    reading.take(json.dumps({"choices": [{"index": 0, "delta": {"content": "So"}}]}))
-    with pytest.raises(TooLong):
-        reading.take(json.dumps({"error": "Context size has been exceeded"}))
+    reading = OpenAIAnswerReader(StreamedAnswer(Heard(), ToolNames(())))
+    reading.read(json.dumps({"choices": [{"index": 0, "delta": {"content": "So"}}]}))
+    with pytest.raises(ContextOverflow):
+        reading.read(json.dumps({"error": "Context size has been exceeded"}))
 
 
 def test_where_it_must_fail_a_run_it_says_what_the_provider_said() -> None:
-    refused = TooLong(400, f"prompt is too long for {KEY}")
-    error = of_provider(refused, target(), "gpt-test", 1)
+    refused = ContextOverflow(400, f"prompt is too long for {KEY}")
+    error = provider_error(refused, target(), "gpt-test", 1)
     assert (error.type, error.non_retryable) == ("model_error", True)
     assert error.message.endswith("answered 400: prompt is too long for [secret]")
     at_home = target(provider="ollama", baseUrl="http://127.0.0.1:11434")
-    assert "`num_ctx`" in of_provider(TooLong(400, OLLAMA), at_home, "qwen3", 1).message
+    assert "`num_ctx`" in provider_error(ContextOverflow(400, OLLAMA), at_home, "qwen3", 1).message
 
 
 def test_what_a_provider_quotes_of_another_is_told_and_not_that_it_failed() -> None:
     body = next(row[2] for row in TOO_LONG if row[0] == "OpenRouter, of a provider")
-    assert refusal_of(400, {}, json.dumps(body).encode()).message.startswith(MAXIMUM)
+    assert error_of_response(400, {}, json.dumps(body).encode()).message.startswith(MAXIMUM)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.catalog.endpoints import FORMATS
-from holdfast.providers.base import Request, ToolNames
-from holdfast.providers.message_list import in_turns
+from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.message_list import alternate_roles
 from holdfast.schemas.message import ChatMessage
 from tests.activities.fakes import TOOLS, ask, said
 
@@ -26,15 +26,15 @@ def messages_of(kind: str, *messages: ChatMessage, tail: str | None = None, **ho
     """The messages of a request."""
     spoken = FORMATS["ollama" if kind == "ollama" else "openai"]
     encoded = [spoken.encode(message, NAMES) for message in messages]
-    fragments = [part for each in encoded for part in (*each.now, *each.later)]
-    request = Request(ask(tail=tail), tuple(fragments), **how)
+    fragments = [part for each in encoded for part in (*each.fragments, *each.deferred)]
+    request = ProviderRequest(ask(tail=tail), tuple(fragments), **how)
     made: Messages = json.loads(spoken.body(request, "localhost"))["messages"]
     return made
 
 
 def sent(kind: str, *messages: ChatMessage, tail: str | None = None) -> Messages:
     """The messages of a request to a model that insists on turns."""
-    return messages_of(kind, *messages, tail=tail, in_turns=True)
+    return messages_of(kind, *messages, tail=tail, alternates_roles=True)
 
 
 def check(messages: Messages) -> None:
@@ -88,7 +88,7 @@ def test_a_model_that_does_not_take_its_thoughts_back_is_sent_all_else(kind: str
     data = {"reasoning_content": "Hm.", "thinking": "Hm."}
     thought = said("assistant", calls=[CALL], providerData=data)
     with_them, without = (
-        messages_of(kind, thought, RESULT, thoughtless=thoughtless) for thoughtless in (False, True)
+        messages_of(kind, thought, RESULT, omits_reasoning=omitted) for omitted in (False, True)
     )
     [key] = set(with_them[1]) - set(without[1])
     assert with_them[1].pop(key) == "Hm."
@@ -115,4 +115,4 @@ def test_any_conversation_is_put_in_turns_and_stays_as_it_is_then(
 ) -> None:
     messages = sent(kind, *(message for each in spoken for message in each), tail=tail)
     check(messages)
-    assert in_turns(messages) == messages
+    assert alternate_roles(messages) == messages

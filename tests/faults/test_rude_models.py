@@ -15,14 +15,14 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from holdfast.activities.generate import Generate
+from holdfast.activities.generate import GenerateActivity
 from holdfast.activities.model.conversation_cache import ConversationCache
 from holdfast.activities.model.retry_budget import DOUBTFUL_ATTEMPTS
 from holdfast.catalog.endpoints import ModelEndpoints, ServedEndpoint, http_client
 from holdfast.providers.model_errors import MAX_DOUBTFUL_ATTEMPTS
 from holdfast.providers.transport import http as conversation
 from holdfast.providers.transport.http import HttpProvider
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.names import MODEL_ERROR
 from holdfast.schemas.settings.endpoints import Endpoint
 from tests.activities.fakes import KEY, RUN, LoggedRun, ask, said, serving
@@ -76,7 +76,7 @@ class Asking:
         async with serving(partial(self._say, row)) as url:
             run = LoggedRun(ask())
             run.say(said("user", "Hi"))
-            activity = Generate(self._models(url), run, ConversationCache())
+            activity = GenerateActivity(self._models(url), run, ConversationCache())
             environment = _environment(doubtful)
             try:
                 async with asyncio.timeout(SOON_SECONDS):
@@ -92,7 +92,7 @@ class Asking:
         kind = self._polite.kind
         settings = {"provider": kind, "baseUrl": url, "timeout": self._timeout}
         endpoint = Endpoint.model_validate({**settings, "apiKeyEnv": "TEST_KEY"})
-        target = Target("openai", endpoint, {"TEST_KEY": KEY})
+        target = EndpointTarget("openai", endpoint, {"TEST_KEY": KEY})
         provider = HttpProvider(SPOKEN[kind], target, self._http)
         return ModelEndpoints({"openai": ServedEndpoint(target, provider)})
 

@@ -21,16 +21,16 @@ from holdfast.catalog.endpoints import http_client
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.providers import model_errors
 from holdfast.providers.base import (
-    CutOff,
     ProviderError,
     ProviderRefused,
-    Request,
+    ProviderRequest,
     ToolNames,
-    Unreadable,
+    TruncatedAnswer,
+    UnreadableAnswer,
 )
-from holdfast.providers.ollama.format import Ollama
+from holdfast.providers.ollama.format import OllamaFormat
 from holdfast.providers.transport.http import HttpProvider
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
 from tests.activities.fakes import TOOLS, Heard, ask, said, target
@@ -97,7 +97,7 @@ def mock(server: Mock) -> Mock:
     return server
 
 
-def at(mock: Mock, **headers: str) -> Target:
+def at(mock: Mock, **headers: str) -> EndpointTarget:
     """The server as an endpoint; by headers it is told to fail."""
     return target(
         provider="ollama", baseUrl=mock.url, apiKeyEnv=None, timeout="2s", headers=headers
@@ -105,14 +105,18 @@ def at(mock: Mock, **headers: str) -> Target:
 
 
 async def solve(
-    where: Target, *messages: ChatMessage, heard: Heard | None = None, **asked: Any
+    where: EndpointTarget, *messages: ChatMessage, heard: Heard | None = None, **asked: Any
 ) -> Solution:
     """Ask it."""
-    encoded = [Ollama().encode(message, NAMES) for message in messages or [said("user", "Hi")]]
-    fragments = [part for each in encoded for part in (*each.now, *each.later)]
+    encoded = [
+        OllamaFormat().encode(message, NAMES) for message in messages or [said("user", "Hi")]
+    ]
+    fragments = [part for each in encoded for part in (*each.fragments, *each.deferred)]
     async with http_client() as http:
-        provider = HttpProvider(Ollama(), where, http)
-        return await provider.solve(Request(ask(**asked), tuple(fragments)), heard or Heard())
+        provider = HttpProvider(OllamaFormat(), where, http)
+        return await provider.solve(
+            ProviderRequest(ask(**asked), tuple(fragments)), heard or Heard()
+        )
 
 
 async def test_a_text_is_heard_in_pieces(mock: Mock) -> None:
@@ -157,7 +161,7 @@ async def test_too_many_requests_are_told_with_their_delay(mock: Mock) -> None:
     mock.plan(busy)
     with pytest.raises(ProviderRefused) as refused:
         await solve(at(mock))
-    error = model_errors.of_provider(refused.value, at(mock), "tiny", 1)
+    error = model_errors.provider_error(refused.value, at(mock), "tiny", 1)
     assert not error.non_retryable
     assert error.next_retry_delay == timedelta(seconds=7)
     assert "answered 429: slow down" in error.message
@@ -173,14 +177,14 @@ async def test_a_bad_request_is_told_in_the_server_s_words(mock: Mock) -> None:
 @pytest.mark.parametrize("after", [1, 2, 5])
 async def test_a_stream_that_is_cut_is_no_answer(mock: Mock, after: int) -> None:
     mock.plan({"content": TEXT}, truncateAfterChunks=after)
-    with pytest.raises((CutOff, httpx.RemoteProtocolError)):
+    with pytest.raises((TruncatedAnswer, httpx.RemoteProtocolError)):
         await solve(at(mock))
 
 
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        ("malformed", Unreadable),
+        ("malformed", UnreadableAnswer),
         ("disconnect", httpx.RemoteProtocolError),
         ("drop", ProviderRefused),
         ("ratelimit", ProviderRefused),
@@ -193,7 +197,7 @@ async def test_what_it_breaks_on_purpose_is_asked_again(
     with pytest.raises(expected) as error:
         await solve(at(mock, **{f"x-aimock-chaos-{fault}": "1"}))
     assert isinstance(error.value, ProviderError | httpx.HTTPError)
-    told = model_errors.of_provider(error.value, at(mock), "tiny", 1)
+    told = model_errors.provider_error(error.value, at(mock), "tiny", 1)
     assert not told.non_retryable
 
 

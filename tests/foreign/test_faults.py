@@ -14,9 +14,9 @@ import pytest
 
 from holdfast.catalog.endpoints import FORMATS, http_client
 from holdfast.providers import model_errors
-from holdfast.providers.base import ProviderError, Request, ToolNames
+from holdfast.providers.base import ProviderError, ProviderRequest, ToolNames
 from holdfast.providers.transport.http import HttpProvider
-from holdfast.providers.transport.target import Target
+from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.settings.endpoints import Endpoint, ProviderName
 from tests.activities.fakes import KEY, TOOLS, Heard, ask, said
@@ -76,7 +76,7 @@ class Client:
     def __init__(self, provider: ProviderName, mock: Mock, http: httpx.AsyncClient) -> None:
         settings = {"provider": provider, "baseUrl": mock.base_url(provider), "timeout": "1s"}
         endpoint = Endpoint.model_validate({**settings, "apiKeyEnv": "TEST_KEY"})
-        self._target = Target("mock", endpoint, {"TEST_KEY": KEY})
+        self._target = EndpointTarget("mock", endpoint, {"TEST_KEY": KEY})
         self._provider = HttpProvider(FORMATS[provider], self._target, http)
         self.kind = provider
         self._mock = mock
@@ -98,12 +98,14 @@ class Client:
 
     async def _persist(self, model: str) -> Solution | str:
         asked = ask(model={"name": model}, tools=TOOLS)
-        said_now = self._provider.encode(said("user", "Where is it?"), ToolNames(asked.tools)).now
+        said_now = self._provider.encode(
+            said("user", "Where is it?"), ToolNames(asked.tools)
+        ).fragments
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
-                return await self._provider.solve(Request(asked, said_now), Heard())
+                return await self._provider.solve(ProviderRequest(asked, said_now), Heard())
             except (ProviderError, httpx.HTTPError) as error:
-                failure = model_errors.of_provider(error, self._target, model, attempt)
+                failure = model_errors.provider_error(error, self._target, model, attempt)
             if failure.non_retryable:
                 return failure.message
             asked_for = failure.next_retry_delay

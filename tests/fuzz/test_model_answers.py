@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.providers.answer_limits import MAX_SOLUTION_BYTES, size_bytes
-from holdfast.providers.anthropic.format import Anthropic
+from holdfast.providers.anthropic.format import AnthropicFormat
 from holdfast.providers.base import ProviderError, ToolNames
-from holdfast.providers.gemini.format import Gemini
-from holdfast.providers.model_errors import of_provider
-from holdfast.providers.ollama.format import Ollama
-from holdfast.providers.openai.format import OpenAI
+from holdfast.providers.gemini.format import GeminiFormat
+from holdfast.providers.model_errors import provider_error
+from holdfast.providers.ollama.format import OllamaFormat
+from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.error_response import refusal_of
-from holdfast.providers.transport.http import Format
+from holdfast.providers.transport.error_response import error_of_response
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Solution
 from tests.activities.fakes import Heard, calls, chunk, stream, target
 from tests.fuzz.profiles import fuzzed, json_values, pieces, spoilt
@@ -32,9 +32,9 @@ def sse(*events: dict[str, Any]) -> bytes:
     ).encode()
 
 
-GOOD: dict[str, tuple[Format, bytes]] = {
+GOOD: dict[str, tuple[ProviderFormat, bytes]] = {
     "openai": (
-        OpenAI(),
+        OpenAIFormat(),
         stream(
             [
                 chunk({"role": "assistant", "content": "Let me "}),
@@ -48,7 +48,7 @@ GOOD: dict[str, tuple[Format, bytes]] = {
         ),
     ),
     "openai, in one": (
-        OpenAI(),
+        OpenAIFormat(),
         json.dumps(
             {
                 "object": "chat.completion",
@@ -58,7 +58,7 @@ GOOD: dict[str, tuple[Format, bytes]] = {
         ).encode(),
     ),
     "anthropic": (
-        Anthropic(),
+        AnthropicFormat(),
         sse(
             {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 9}}},
             {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}},
@@ -76,7 +76,7 @@ GOOD: dict[str, tuple[Format, bytes]] = {
         ),
     ),
     "gemini": (
-        Gemini(),
+        GeminiFormat(),
         sse(
             {"candidates": [{"content": {"parts": [{"text": "Let me see."}], "role": "model"}}]},
             {"candidates": [{"finishReason": "STOP", "content": {"parts": [
@@ -85,7 +85,7 @@ GOOD: dict[str, tuple[Format, bytes]] = {
         ),
     ),
     "ollama": (
-        Ollama(),
+        OllamaFormat(),
         b'{"model":"m","message":{"role":"assistant","content":"Hi"},"done":false}\n'
         b'{"model":"m","message":{"content":"","tool_calls":[{"function":{"name":"refund",'
         b'"arguments":{"amount":1}}}]},"done":false}\n'
@@ -95,14 +95,17 @@ GOOD: dict[str, tuple[Format, bytes]] = {
 }  # fmt: skip
 
 
-def read(spoken: Format, brought: list[bytes]) -> Solution | ProviderError:
+def read(spoken: ProviderFormat, brought: list[bytes]) -> Solution | ProviderError:
     """What becomes of an answer that arrives in these pieces."""
-    taken, reading = spoken.stream(), spoken.reading(StreamedAnswer(Heard(), ToolNames([])))
+    taken, reading = (
+        spoken.event_decoder(),
+        spoken.answer_reader(StreamedAnswer(Heard(), ToolNames([]))),
+    )
     try:
         for piece in brought:
             for event in taken.feed(piece):
-                reading.take(event)
-        reading.end(taken.rest() or "", taken.stray)
+                reading.read(event)
+        reading.finish(taken.rest() or "", taken.stray)
         return reading.solution()
     except ProviderError as error:
         return error
@@ -127,7 +130,7 @@ def test_a_spoilt_answer_is_a_solution_or_an_error_that_says_so(
     if isinstance(came_to, Solution):
         assert size_bytes(came_to.to_json()) <= MAX_SOLUTION_BYTES
     else:
-        failure = of_provider(came_to, target(), "gpt-test", 1)
+        failure = provider_error(came_to, target(), "gpt-test", 1)
         assert failure.message
         assert len(failure.message) < 5_000
 
@@ -161,8 +164,8 @@ TIMES = (
 def test_a_refusal_is_told_and_says_when_to_come_again(
     status: int, body: bytes, after: str
 ) -> None:
-    refused = refusal_of(status, {"retry-after": after, "retry-after-ms": after}, body)
-    failure = of_provider(refused, target(), "gpt-test", 1)
+    refused = error_of_response(status, {"retry-after": after, "retry-after-ms": after}, body)
+    failure = provider_error(refused, target(), "gpt-test", 1)
     assert failure.message
     delay = failure.next_retry_delay
     assert delay is None or 0 <= delay.total_seconds() <= 3_600

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from holdfast.activities.check_token import check_groups, signed_for
+from holdfast.activities.check_token import check_groups, matching_key_set
 from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
 from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.token_claims import principal_claims
@@ -36,7 +36,7 @@ class Bearer:
             return None
         try:
             token = SignedToken.read(shown.strip())
-            settings = await signed_for(token, self._sets, "principals")
+            settings = await matching_key_set(token, self._sets, "principals")
             claims = PrincipalClaims.read(principal_claims(token))
             groups = _groups(token)
             check_groups(groups, settings.groups)

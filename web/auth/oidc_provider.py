@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from holdfast.activities.check_token import signed_for
+from holdfast.activities.check_token import matching_key_set
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
 from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
 from holdfast.runtime.identity.key_sets import Clock, KeysUnavailableError, UrlKeySet
@@ -110,7 +110,7 @@ class OidcProvider:
     async def _checked(
         self, token: SignedToken, metadata: Metadata, going: Going
     ) -> Mapping[str, Any]:
-        await signed_for(token, [self._keys_at(metadata.jwks_uri)], "principals")
+        await matching_key_set(token, [self._keys_at(metadata.jwks_uri)], "principals")
         claims = token.claims
         nonce = str(claims.get("nonce", "")).encode("utf-8", "surrogatepass")
         if not hmac.compare_digest(nonce, going.nonce.encode()):

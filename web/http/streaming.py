@@ -1,6 +1,6 @@
 """Server-sent events: how they are written, how many streams are open, and how each ends.
 
-    frames ─► `ServerSentEvents` ─► reader
+    frames ─► `SseDecoder` ─► reader
 
 What a stream has told stands in its last id alone. So whoever reads can leave, be cut off, or lose
 the inbox itself, and goes on there. Nothing is kept for a reader: the next frame is made when the

@@ -9,8 +9,8 @@ from anthropic.types import RawMessageStreamEvent
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from holdfast.providers.anthropic.format import Anthropic
-from holdfast.providers.transport.http import Format
+from holdfast.providers.anthropic.format import AnthropicFormat
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.activities.dialects.base import Result, Seen
 from tests.activities.fakes import KEY
@@ -83,7 +83,7 @@ def stopped(reason: str, **more: Any) -> tuple[Event, Event]:
 class AnthropicDialect:
     """Anthropic's own server."""
 
-    format: Format = Anthropic()
+    format: ProviderFormat = AnthropicFormat()
     base_url = "https://api.anthropic.com"
     usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4, written_tokens=3)
     choices: Mapping[str, tuple[list[str], str | None]] = {

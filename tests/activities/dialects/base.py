@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from holdfast.providers.transport.http import Format
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Usage
 
 PICTURE = "iVBORw0KGgo="
@@ -52,7 +52,7 @@ class Dialect(Protocol):
     `partial`: arguments come in pieces. `lacks_tools` is how a server without tools refuses them.
     """
 
-    format: Format
+    format: ProviderFormat
     base_url: str
     usage: Usage
     choices: Mapping[str, tuple[list[str], str | None]]

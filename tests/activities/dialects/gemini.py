@@ -8,8 +8,8 @@ from typing import Any
 from google.genai import types
 from pydantic import TypeAdapter
 
-from holdfast.providers.gemini.format import Gemini
-from holdfast.providers.transport.http import Format
+from holdfast.providers.gemini.format import GeminiFormat
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.activities.dialects.base import Result, Seen
 from tests.activities.fakes import KEY, stream
@@ -75,7 +75,7 @@ def understood(body: bytes) -> dict[str, Any]:
 class GeminiDialect:
     """Google's own server."""
 
-    format: Format = Gemini()
+    format: ProviderFormat = GeminiFormat()
     base_url = "https://generativelanguage.googleapis.com"
     usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4)
     choices: Mapping[str, tuple[list[str], str | None]] = {

@@ -7,8 +7,8 @@ from typing import Any
 from ollama import ChatResponse, Message, Options
 from ollama._types import ChatRequest
 
-from holdfast.providers.ollama.format import Ollama
-from holdfast.providers.transport.http import Format
+from holdfast.providers.ollama.format import OllamaFormat
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.activities.dialects.base import Result, Seen
 from tests.activities.fakes import KEY
@@ -68,7 +68,7 @@ def understood(body: bytes) -> dict[str, Any]:
 class OllamaDialect:
     """Ollama's own server."""
 
-    format: Format = Ollama()
+    format: ProviderFormat = OllamaFormat()
     base_url = "http://127.0.0.1:11434"
     usage = Usage(input_tokens=12, output_tokens=3)
     choices: Mapping[str, tuple[list[str], str | None]] = {

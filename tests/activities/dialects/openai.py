@@ -7,8 +7,8 @@ from typing import Any
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from holdfast.providers.openai.format import OpenAI
-from holdfast.providers.transport.http import Format
+from holdfast.providers.openai.format import OpenAIFormat
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Usage
 from tests.activities.dialects.base import Result, Seen
 from tests.activities.fakes import KEY, calls, chunk, stream
@@ -25,7 +25,7 @@ _USAGE = {
 class OpenAIDialect:
     """OpenAI's own server."""
 
-    format: Format = OpenAI()
+    format: ProviderFormat = OpenAIFormat()
     base_url = "https://api.openai.com/v1"
     usage = Usage(input_tokens=12, output_tokens=3, cached_tokens=4)
     choices: Mapping[str, tuple[list[str], str | None]] = {
