@@ -33,7 +33,7 @@ class Server:
         self.asked: list[Any] = []
         self.at_once = self.most_at_once = 0
 
-    async def ask(self, *asked: Any) -> Any:
+    async def query(self, *asked: Any) -> Any:
         """Answer a query."""
         return await self._answer(asked)
 

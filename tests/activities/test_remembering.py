@@ -46,7 +46,7 @@ def test_how_it_is_asked_for_counts() -> None:
 
 
 def test_what_was_not_asked_for_the_longest_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_cache, "MAX_REMEMBERED_BYTES", 40_000)
+    monkeypatch.setattr(schema_cache, "MAX_CACHED_BYTES", 40_000)
     make = maker()
     for name in "abcdaeab":
         make(name * 1_000)
