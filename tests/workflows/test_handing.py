@@ -55,7 +55,7 @@ async def test_without_what_is_handed_over_the_same_is_asked(
     await (await house.start([MOOD])).result()
     handed, house.model.requests[:] = list(house.model.requests), []
 
-    monkeypatch.setattr(PagePrefetch, "hand_over", lambda *_: None)
+    monkeypatch.setattr(PagePrefetch, "store", lambda *_: None)
     house = await open_house(answers())
     await (await house.start([MOOD])).result()
     assert house.model.requests == handed
