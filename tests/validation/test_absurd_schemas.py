@@ -14,7 +14,7 @@ from holdfast.validation import work_budget
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.validator import errors
 from holdfast.validation.work_budget import SharedWorkBudget, bounded, draw_on
-from tests.engine.test_absurd_arguments import branch
+from tests.validation.test_absurd_arguments import branch
 
 MAX_SECONDS = 0.9
 INTEGER = {"type": "integer"}

@@ -10,8 +10,15 @@ from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.summary_prompt import MAX_SUMMARY_CHARACTERS
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.steps import AskModel
+from tests.engine.conversation.test_summaries import (
+    LARGE,
+    SUMMARY,
+    TOO_LONG,
+    WINDOW,
+    looking,
+    summaries,
+)
 from tests.engine.driver import Play, call, says, tool
-from tests.engine.test_summary import LARGE, SUMMARY, TOO_LONG, WINDOW, looking, summaries
 from tests.engine.windowed import Windowed
 
 
