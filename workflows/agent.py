@@ -27,9 +27,9 @@ from holdfast.workflows.engine.steps import (
     AskModel,
     AskPeople,
     AwaitMessage,
-    CarryOut,
     Fail,
     Finish,
+    RunCalls,
     Step,
 )
 from holdfast.workflows.handler_input import (
@@ -205,7 +205,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         match step:
             case AskModel(pointer):
                 await hands.ask_model(work, pointer)
-            case CarryOut(turn):
+            case RunCalls(turn):
                 await hands.carry_out(turn)
                 work.closed()
             case AskPeople(question):
@@ -231,13 +231,13 @@ class AgentWorkflow(BaseWorkflow[Run]):
         """Whether a further message would be answered, also before the run has begun."""
         request = self._asked.request
         talks = request is not None and request.conversation is not False
-        over = self._work is not None and self._work.over is not None
+        over = self._work is not None and self._work.last_step is not None
         return talks and not over and not self._mailbox.closed
 
     def _has_answered(self, number: int) -> bool:
         if self._work is None:
             return self._unbegun is not None
-        return self._work.answered_up_to >= number or self._work.over is not None
+        return self._work.answered_up_to >= number or self._work.last_step is not None
 
     def _answered_senders(self, run: Run) -> list[int]:
         """The senders whose answer is there and who have not been given it yet."""

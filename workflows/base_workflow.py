@@ -138,7 +138,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         with suppress(ValueError):
             heard = DelegateNews.read(received(news))
             if self._work is not None:
-                self._work.delegates.hear(heard)
+                self._work.delegates.update_pending(heard)
                 self._show()
 
     @workflow.signal(dynamic=True, description="Any other name: it is noted, and ignored")
@@ -198,27 +198,27 @@ class BaseWorkflow(ABC, Generic[WorkT]):
                 "budget": {},
                 "delegates": [],
             }
-        work, meter, turn = self._work, self._work.state.meter, self._work.under_way
-        waiting = [question.waiting().to_json() for question in self._desk.open()]
+        work, meter, turn = self._work, self._work.state.meter, self._work.open_turn
+        waiting = [question.to_pending_approval().to_json() for question in self._desk.list_open()]
         return {
             "status": work.status,
-            "turn": work.turn,
+            "turn": work.turn_number,
             "skill": work.state.skill,
             "instances": work.state.data.instances(),
             "pending": [
                 {key: one[key] for key in ("callId", "kind", "tool", "label")} for one in waiting
             ],
-            "calls": [] if turn is None else turn.standing(),
+            "calls": [] if turn is None else turn.describe_calls(),
             "usage": meter.usage().model_dump(mode="json", by_alias=True),
             "budget": meter.view(workflow.now()),
-            "delegates": [delegate.to_json() for delegate in work.delegates.shown()],
+            "delegates": [delegate.to_json() for delegate in work.delegates.to_views()],
             "log": {"entries": len(work.state.log), "digest": work.state.log.digest},
         }
 
     @workflow.query(name=names.APPROVALS, description="The calls that wait for a person's decision")
     def approvals(self) -> list[dict[str, Any]]:
         """Each waiting call, whole; see `schemas.decision.Waiting`."""
-        return self._desk.shown()
+        return self._desk.describe_open()
 
     @workflow.query(name=names.STATE, description="The value that †state reads from")
     @raw_payload_handler
@@ -235,7 +235,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         """What a person has to know of a tool whose call waits; see `schemas.tool.ShownTool`."""
         if self._work is None:
             raise NoSuchTool("the run has not begun; ask again in a moment")
-        return tool_view.shown(received(name), self._work.state).to_json()
+        return tool_view.show_tool(received(name), self._work.state).to_json()
 
     @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")
     @raw_payload_handler
@@ -258,7 +258,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     @property
     def turn(self) -> int:
         """The turn that the run is at, for what is logged in it; 0 before its first."""
-        return 0 if self._work is None else self._work.turn
+        return 0 if self._work is None else self._work.turn_number
 
     # From step to step.
 
@@ -269,8 +269,8 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         try:
             return await self._live(work)
         except asyncio.CancelledError:
-            over = work.over
-            work.cancelled()
+            over = work.last_step
+            work.cancel()
             await self._leave()
             if over is not None:  # it comes too late: what is told of the end is how it was
                 return _result(over, work)
@@ -285,7 +285,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             await workflow.wait_condition(workflow.all_handlers_finished)
             raise
         assert self._facts is not None  # the work was made
-        work.state.reset |= self._reset
+        work.state.was_reset |= self._reset
         self.trace.begin(work, self._facts, self._spans_left)
         self._showing = Publisher(work, self._facts)
         for text in self._unnoted:
@@ -339,7 +339,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         """Somebody has had the run go on from here, though it had gone further."""
         self._reset = True
         if self._work is not None:
-            self._work.state.reset = True
+            self._work.state.was_reset = True
 
     # Telling.
 
@@ -355,7 +355,7 @@ class BaseWorkflow(ABC, Generic[WorkT]):
         except NotUnderstoodError as error:
             self._note(f"a decision was ignored: {error}")
             return
-        if not self._desk.keep(decision):
+        if not self._desk.add_early(decision):
             await token_verification.hear(work, decision)
             self._show()
 
@@ -396,5 +396,5 @@ def _why(error: BaseException) -> tuple[str, str]:
 
 def _result(step: Finish | Fail, work: ExecutionBase) -> dict[str, Any]:
     if isinstance(step, Fail):
-        fail(step.code, step.message, work.spent())
+        fail(step.code, step.message, work.get_spent())
     return step.result.to_json()

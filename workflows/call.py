@@ -14,7 +14,7 @@ from holdfast.workflows.authorization import admitted
 from holdfast.workflows.base_workflow import FAILURES, BaseWorkflow
 from holdfast.workflows.commands.step_executor import StepExecutor
 from holdfast.workflows.engine.single_call import SingleCall
-from holdfast.workflows.engine.steps import CarryOut, Step
+from holdfast.workflows.engine.steps import RunCalls, Step
 from holdfast.workflows.handler_input import MISSING_PAYLOAD, fail, raw_payload_handler, read
 
 
@@ -47,6 +47,6 @@ class CallWorkflow(BaseWorkflow[SingleCall]):
         return SingleCall(request, snapshot.tool, self._desk, workflow.now)
 
     async def _take(self, work: SingleCall, hands: StepExecutor, step: Step) -> None:
-        assert isinstance(step, CarryOut)  # a single call has no other step but its end
+        assert isinstance(step, RunCalls)  # a single call has no other step but its end
         await hands.carry_out(step.turn)
         work.closed()

@@ -25,7 +25,7 @@ def guess(call_id: str = "t1c1", **more: Any) -> Decision:
 def guessed(*early: Decision, policy: Any = None, **more: Any) -> Vault:
     play = Vault([PAYS], tools=[pay(policy)], **more)
     for each in early:
-        assert play.desk.keep(each)
+        assert play.desk.add_early(each)
     return play.to_end()
 
 
@@ -59,10 +59,10 @@ def test_it_is_held_to_the_rules_of_the_call(policy: dict[str, Any]) -> None:
 def test_on_a_call_that_wants_it_signed_it_waits_for_its_token_to_be_checked() -> None:
     forged = guess(token="one that nobody has checked", by="ann", digest=digest(5))
     play = Vault([PAYS], tools=[pay({"signed": True})])
-    play.desk.keep(forged)
+    play.desk.add_early(forged)
     question = play.to_question()
 
-    assert play.desk.unchecked(question) == [forged]
+    assert play.desk.take_unverified(question) == [forged]
     assert play.to_end().paid == []
 
 
@@ -71,9 +71,9 @@ def test_on_a_call_that_wants_it_signed_it_waits_for_its_token_to_be_checked() -
 )
 def test_signed_for_another_call_it_is_good_for_none_that_is_guessed(claims: Any) -> None:
     play = Vault([PAYS], tools=[pay({"signed": True})])
-    play.desk.keep(decision("approve", token(**claims)))
+    play.desk.add_early(decision("approve", token(**claims)))
     question = play.to_question()
-    for checked in play.desk.unchecked(question):
+    for checked in play.desk.take_unverified(question):
         play.decide(checked, question)
 
     assert play.refusals[0].startswith("invalid_decision: the token is for another")
@@ -83,7 +83,7 @@ def test_signed_for_another_call_it_is_good_for_none_that_is_guessed(claims: Any
 def test_one_that_is_kept_is_not_for_a_call_that_asks_nobody_or_never_comes() -> None:
     play = Vault([call("look")], [PAYS], tools=[tool("look"), pay()])
     for call_id in ("t1c1", "t1c2", "t2c2", "t2-plan", "T2c1", "t02c1", " t2c1"):
-        play.desk.keep(guess(call_id))
+        play.desk.add_early(guess(call_id))
     play.to_end()
 
     assert [one["callId"] for one in play.shown] == ["t2c1"]
@@ -99,10 +99,10 @@ def test_in_a_run_that_may_not_wait_none_counts() -> None:
 
 def test_no_flood_of_them_drives_a_denial_out() -> None:
     play = Vault([PAYS])
-    assert play.desk.keep(guess(decision="deny"))
+    assert play.desk.add_early(guess(decision="deny"))
     for n in range(MAX_EARLY_DECISIONS + 10):
-        play.desk.keep(guess(f"t{n + 2}c1"))
-    play.desk.keep(guess())
+        play.desk.add_early(guess(f"t{n + 2}c1"))
+    play.desk.add_early(guess())
     play.to_end()
 
     assert play.errors() == {"t1c1": "denied"}

@@ -109,7 +109,7 @@ def test_it_gives_nobody_a_scope_and_no_other_skill_a_tool() -> None:
 def test_an_early_one_counts_for_the_arguments_that_it_names() -> None:
     other = sha256(canonical_json({"tool": "pay", "arguments": {"amount": 1}}))
     play = Vault([PAYS], [PAYS])
-    play.desk.keep(decision("approve", token(digest=other), remember=True))
+    play.desk.add_early(decision("approve", token(digest=other), remember=True))
     play.to_end()
 
     assert play.paid == []

@@ -34,7 +34,7 @@ def test_one_that_is_caught_and_sent_again_is_not_kept_for_later() -> None:
 
     for call_id in ("t1c1", "t1c1"):
         early = decision("approve", token(), callId=call_id)
-        assert not play.desk.keep(early), "its call is decided"
+        assert not play.desk.add_early(early), "its call is decided"
     assert play.to_end().paid == [{"amount": 5}]
 
 

@@ -7,7 +7,7 @@ from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.tool import ApprovalPolicy, Tool
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.tool_call import ToolCall
-from holdfast.workflows.engine.steps import CarryOut
+from holdfast.workflows.engine.steps import RunCalls
 from tests.engine.driver import Play, call, says, tool
 
 NUMBER = {"type": "number"}
@@ -52,7 +52,7 @@ class Vault(Play):
     def ask(self, question: Question) -> None:
         """Let those decide who are there; then the time runs out."""
         said = self.decisions.get(question.call_id, [])
-        while question.ruling is None and not self.run.lets_go(question):
+        while question.ruling is None and not self.run.needs_no_decision(question):
             self.decide(said.pop(0) if said else "expire", question)
 
     @property
@@ -62,10 +62,10 @@ class Vault(Play):
 
     def to_question(self) -> Question:
         """Go on until somebody is asked about a call."""
-        while not self.desk.open():
+        while not self.desk.list_open():
             step = self.next()
-            if isinstance(step, CarryOut):
-                self.decided(self.run.calls.open(step.turn.number, step.turn.calls))
+            if isinstance(step, RunCalls):
+                self.decided(self.run.calls.check_and_start(step.turn.number, step.turn.calls))
             else:
                 self.take(step)
-        return self.desk.open()[0]
+        return self.desk.list_open()[0]

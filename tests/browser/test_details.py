@@ -15,10 +15,10 @@ from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.token import DecisionClaims
 from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Tool
-from holdfast.workflows.engine.approvals.signed_decision import signed
-from holdfast.workflows.engine.call.outcome import Succeeded, Unknown, failed
+from holdfast.workflows.engine.approvals.signed_decision import sign_with_claims
+from holdfast.workflows.engine.call.outcome import Succeeded, Unknown, fail
 from holdfast.workflows.engine.call.tool_call import ToolCall
-from holdfast.workflows.engine.steps import AskPeople, CarryOut
+from holdfast.workflows.engine.steps import AskPeople, RunCalls
 from holdfast.workflows.publishing.summaries import (
     MAX_SUMMARY_CHARACTERS,
     call_summary,
@@ -55,8 +55,8 @@ def waiting(*calls: WrittenCall, tools: tuple[Tool, ...] = (PAY,), **request: An
     play = Play(*tools, model=[says("", *calls), says("Done.")], **request)
     play.take(play.run.next())
     step = play.run.next()
-    assert isinstance(step, CarryOut)
-    play.decided(play.run.calls.open(step.turn.number, step.turn.calls))
+    assert isinstance(step, RunCalls)
+    play.decided(play.run.calls.check_and_start(step.turn.number, step.turn.calls))
     return play
 
 
@@ -123,7 +123,7 @@ def test_it_says_which_skill_the_run_has() -> None:
 def test_a_failed_run_says_why() -> None:
     play = Play()
     play.run.next()
-    play.run.failed("model_error", "no such `model`")
+    play.run.fail("model_error", "no such `model`")
     assert r"has ended without a result (`model_error`): no such \`model\`" in page(play)
 
 
@@ -149,7 +149,7 @@ def test_the_data_that_it_holds_ready_decide_the_call() -> None:
     play = waiting(call("pay", {"amount": 1}), call("pay", {"amount": 2}))
     for decision in data(page(play)):
         play.run.decide(Decision.model_validate(decision))
-    assert play.desk.open() == []
+    assert play.desk.list_open() == []
 
 
 def test_it_says_who_has_to_decide_and_how_far_that_is() -> None:
@@ -177,7 +177,7 @@ def test_it_says_that_only_signed_decisions_count_and_who_has_signed() -> None:
     claims = DecisionClaims(
         sub="grace", digest=ready["digest"], workflow_id="ada-1042", exp=0, decision="approve"
     )
-    play.run.decide(signed(decision, claims, "ada-1042"))
+    play.run.decide(sign_with_claims(decision, claims, "ada-1042"))
     text = page(play)
     assert "Only signed decisions count: with a `token` of whoever decides." in text
     assert "Decided: approved by grace (signed)." in text
@@ -199,10 +199,10 @@ def test_an_unknown_outcome_is_asked_about_in_its_own_words() -> None:
     decision = {"callId": "t1c1", "decision": "approve"}
     play.run.decide(Decision.model_validate(decision))
     step = play.run.next()
-    assert isinstance(step, CarryOut)
+    assert isinstance(step, RunCalls)
     (one,) = step.turn.calls
-    play.run.calls.rule(1, one)
-    play.run.calls.settle(1, one, Unknown("`pay` was begun, and never heard of."))
+    play.run.calls.apply_ruling(1, one)
+    play.run.calls.apply_outcome(1, one, Unknown("`pay` was begun, and never heard of."))
     text = page(play)
     assert "### Outcome unknown: Refund an order (`t1c1`)" in text
     assert "`pay` was begun, and never heard of." in text
@@ -232,7 +232,7 @@ def planning(*calls: WrittenCall, tools: tuple[Tool, ...] = (PAY,), **request: A
     play = Play(*tools, model=[says("", *calls)], definition=definition, **request)
     play.take(play.run.next())
     step = play.run.next()
-    assert isinstance(step, CarryOut)
+    assert isinstance(step, RunCalls)
     play.decided(play.run.planning.check(step.turn))
     play.run.planning.ask(step.turn)
     return play
@@ -260,7 +260,7 @@ def test_a_plan_is_shown_call_by_call_with_the_commands_that_decide_it() -> None
     assert "it is denied." in text
     (ready,) = data(text)
     play.run.decide(Decision.model_validate(ready))
-    assert play.desk.open() == []
+    assert play.desk.list_open() == []
 
 
 def test_a_call_of_a_plan_says_that_it_is_a_run_of_another_agent() -> None:
@@ -356,16 +356,21 @@ def test_a_call_that_has_ended_is_told_so_before_its_turn_is_over() -> None:
     )
     calls = [call("look"), call("check"), call("tell", {"of": "†state.found"}), call("pay")]
     play = waiting(*calls, tools=tools)
-    turn = play.run.under_way
+    turn = play.run.open_turn
     assert turn is not None
     details = DetailsPage(play.run, RUN)
     assert "**Check**: running" in details.read()
     look, check, tell, _ = turn.calls
-    play.run.calls.settle(1, look, failed(ErrorCode.TOOL_ERROR, "There is none."))
-    play.run.calls.settle(1, check, Succeeded(7, None, False))
-    play.decided(play.run.calls.hand_on(look))
-    play.decided(play.run.calls.ready(1, tell))
-    assert [call["stage"] for call in turn.standing()] == ["ended", "ended", "ended", "waiting"]
+    play.run.calls.apply_outcome(1, look, fail(ErrorCode.TOOL_ERROR, "There is none."))
+    play.run.calls.apply_outcome(1, check, Succeeded(7, None, False))
+    play.decided(play.run.calls.publish_result(look))
+    play.decided(play.run.calls.resume(1, tell))
+    assert [call["stage"] for call in turn.describe_calls()] == [
+        "ended",
+        "ended",
+        "ended",
+        "waiting",
+    ]
     told = [line for line in details.read().split("\n") if "Turn" in line]
     assert told == [
         "- Turn 1: **Look up**: failed",
@@ -375,8 +380,8 @@ def test_a_call_that_has_ended_is_told_so_before_its_turn_is_over() -> None:
     ]
     play.run.calls.close(1, [look])
     assert r"**Look up**: failed\: There is none." in details.read()
-    play.run.cancelled()
-    assert play.run.under_way is None
+    play.run.cancel()
+    assert play.run.open_turn is None
 
 
 def test_a_long_story_leaves_out_its_beginning() -> None:
@@ -395,8 +400,8 @@ def test_a_story_read_as_it_grows_is_the_one_read_at_its_end() -> None:
     play.run.decide(Decision.model_validate({"callId": "t1c1", "decision": "deny", "reason": "no"}))
     assert "denied" in details.read()
     step = play.run.next()
-    assert isinstance(step, CarryOut)
-    play.run.calls.rule(1, step.turn.calls[0])
+    assert isinstance(step, RunCalls)
+    play.run.calls.apply_ruling(1, step.turn.calls[0])
     play.run.calls.close(1, step.turn.calls)
     play.run.closed()
     play.to_end()
@@ -475,11 +480,11 @@ def test_no_number_of_backticks_ends_code(text: str) -> None:
 def test_a_summary_names_the_turn_what_is_done_and_who_decided_so() -> None:
     play = waiting(call("pay", {"order": 1042, "note": "x" * 500}))
     step = play.run.next()
-    assert isinstance(step, CarryOut)
+    assert isinstance(step, RunCalls)
     (one,) = step.turn.calls
     said = call_summary(3, one, "approved by grace")
     assert said.startswith("Turn 3: Refund an order, approved by grace: order=1042, note=xxx")
-    asked = question_summary(3, play.run.calls.question(one))
+    asked = question_summary(3, play.run.calls.question_of(one))
     assert asked.startswith("Turn 3: waits for a person (see User Metadata): Refund an order: ord")
     assert {len(said), len(asked)} == {MAX_SUMMARY_CHARACTERS}
 
@@ -499,6 +504,6 @@ def _carried(one: Tool) -> ToolCall:
     play = Play(one, model=[says("", call("look", {"id": 7}))])
     play.take(play.run.next())
     step = play.run.next()
-    assert isinstance(step, CarryOut)
-    play.decided(play.run.calls.open(1, step.turn.calls))
+    assert isinstance(step, RunCalls)
+    play.decided(play.run.calls.check_and_start(1, step.turn.calls))
     return step.turn.calls[0]

@@ -15,7 +15,7 @@ from holdfast.cli.main import command_line
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.settings.endpoints import Endpoints
-from holdfast.workflows.engine.call.outcome import failed
+from holdfast.workflows.engine.call.outcome import fail
 from tests.engine.driver import Play, says, tool
 from tests.support.house import ROOT, Run
 from tests.support.model_server import Answer, call, serve
@@ -76,7 +76,7 @@ LOST = "unresolved_reference"
     ("stock", "ends"),
     [
         ({"shelf": "B2"}, [None, None, None, LOST]),
-        (failed(ErrorCode.TOOL_ERROR, "None is left."), [None, "tool_error", LOST, None]),
+        (fail(ErrorCode.TOOL_ERROR, "None is left."), [None, "tool_error", LOST, None]),
     ],
 )
 def test_its_graph_takes_one_way_or_the_other(stock: Any, ends: list[str | None]) -> None:

@@ -9,7 +9,7 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import DecisionRejected
-from holdfast.workflows.engine.steps import CarryOut
+from holdfast.workflows.engine.steps import RunCalls
 from tests.engine.driver import Play, call, says, tool
 
 SCHEMA = {
@@ -51,13 +51,13 @@ def asks(
 
 def open_question(play: Play) -> Any:
     """Take a run's steps until it waits; the question."""
-    while not play.desk.open():
+    while not play.desk.list_open():
         step = play.run.next()
-        if isinstance(step, CarryOut):
-            play.decided(play.run.calls.open(step.turn.number, step.turn.calls))
+        if isinstance(step, RunCalls):
+            play.decided(play.run.calls.check_and_start(step.turn.number, step.turn.calls))
         else:
             play.take(step)
-    return play.desk.open()[0]
+    return play.desk.list_open()[0]
 
 
 def decides(play: Play, decision: Any) -> Any:
@@ -73,4 +73,4 @@ def refusal(play: Play, decision: Any) -> tuple[str, str]:
 
 
 def early(desk: PendingApprovals, **decision: Any) -> bool:
-    return desk.keep(Decision.model_validate({"callId": "t1c1", **decision}))
+    return desk.add_early(Decision.model_validate({"callId": "t1c1", **decision}))

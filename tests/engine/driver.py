@@ -19,9 +19,15 @@ from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ActivityBinding, Tool
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
-from holdfast.workflows.engine.call.hooks import Deciding, Hook, HookEnd, Returned, go_on
-from holdfast.workflows.engine.call.outcome import Outcome, of_result
-from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, Turn
+from holdfast.workflows.engine.call.hooks import (
+    Hook,
+    HookRequests,
+    HookResult,
+    HookReturned,
+    advance,
+)
+from holdfast.workflows.engine.call.outcome import Outcome, outcome_of_result
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
 from holdfast.workflows.engine.continue_as_new import (
     WorkflowSnapshot,
     carried_from,
@@ -30,7 +36,7 @@ from holdfast.workflows.engine.continue_as_new import (
     unpacked,
 )
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
-from holdfast.workflows.engine.execution.questions import doubted
+from holdfast.workflows.engine.execution.questions import doubt_after_reset
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run import Run
@@ -39,9 +45,9 @@ from holdfast.workflows.engine.steps import (
     AskModel,
     AskPeople,
     AwaitMessage,
-    CarryOut,
     Fail,
     Finish,
+    RunCalls,
     Step,
 )
 
@@ -112,9 +118,9 @@ class Playing(Generic[WorkT]):
 
     def carry_out(self, turn: Turn) -> None:
         """What the shell does with a turn."""
-        if turn.lazy:
+        if turn.is_plan:
             self.agree_on(turn)
-        if turn.sequential:
+        if turn.is_sequential:
             for one in turn.calls:
                 self._together(turn, [one])
         else:
@@ -124,69 +130,69 @@ class Playing(Generic[WorkT]):
         """Let people decide on a plan."""
         planning = self.run.planning
         self.decided(planning.check(turn))
-        question = None if self.run.steered else planning.ask(turn)
+        question = None if self.run.is_steered else planning.ask(turn)
         if question is not None:
             self.ask(question)
-            planning.rule(turn)
+            planning.apply_ruling(turn)
 
     def _together(self, turn: Turn, calls: list[ToolCall]) -> None:
-        if self.run.halting:
+        if self.run.is_halting:
             self.run.abandon(turn, "the run ended before this call")
             return
-        if self.run.steered:
+        if self.run.is_steered:
             self.run.planning.hold_back(calls)
         deciding = self.run.calls
-        self.decided(deciding.open(turn.number, calls))
+        self.decided(deciding.check_and_start(turn.number, calls))
         while open_ := [one for one in calls if self.can_go_on(one)]:
             self.see_on(turn, open_[self.pick(len(open_))])
-        assert all(one.stage is Stage.ENDED for one in calls), "a call waits for ever"
+        assert all(one.stage is CallStage.ENDED for one in calls), "a call waits for ever"
         self.decided(deciding.finish(turn.number, calls))
 
     def can_go_on(self, one: ToolCall) -> bool:
         """Whether a call can make a move now."""
-        if one.stage is Stage.ENDED:
+        if one.stage is CallStage.ENDED:
             return one.has_dependents and not one.result_published
-        waits = {Stage.PENDING: not one.due, Stage.QUEUED: not one.free}
-        return not waits.get(one.stage, False) or self.run.halting
+        waits = {CallStage.PENDING: not one.is_decidable, CallStage.QUEUED: not one.is_startable}
+        return not waits.get(one.stage, False) or self.run.is_halting
 
     def see_on(self, turn: Turn, one: ToolCall) -> None:
         """Let one call go on by one move."""
         calls = self.run.calls
         match one.stage:
-            case Stage.ENDED:
-                self.decided(calls.hand_on(one))
-            case Stage.PENDING | Stage.QUEUED if self.run.halting:
-                calls.give_up(one, "the run ended before this call")
-            case Stage.PENDING | Stage.QUEUED if self.run.steered:
+            case CallStage.ENDED:
+                self.decided(calls.publish_result(one))
+            case CallStage.PENDING | CallStage.QUEUED if self.run.is_halting:
+                calls.cancel(one, "the run ended before this call")
+            case CallStage.PENDING | CallStage.QUEUED if self.run.is_steered:
                 self.run.planning.hold_back([one])
-            case Stage.PENDING:
-                self.decided(calls.ready(turn.number, one))
-            case Stage.QUEUED:
-                calls.begin(turn.number, one)
-            case Stage.RUNNING:
-                outcome = doubted(one, self.run.state) or self.outcome(one)
-                calls.settle(turn.number, one, outcome)
+            case CallStage.PENDING:
+                self.decided(calls.resume(turn.number, one))
+            case CallStage.QUEUED:
+                calls.start(turn.number, one)
+            case CallStage.RUNNING:
+                outcome = doubt_after_reset(one, self.run.state) or self.outcome(one)
+                calls.apply_outcome(turn.number, one, outcome)
             case _:
-                question = calls.question(one)
+                question = calls.question_of(one)
                 self.ask(question)
-                if question.ruling is None and self.run.steered:
+                if question.ruling is None and self.run.is_steered:
                     self.run.planning.hold_back([one])
                 else:
-                    calls.rule(turn.number, one)
+                    calls.apply_ruling(turn.number, one)
 
-    def decided(self, deciding: Deciding[None]) -> None:
+    def decided(self, deciding: HookRequests[None]) -> None:
         """Let the engine decide, and answer the hooks that it asks."""
-        hook = go_on(deciding)
+        hook = advance(deciding)
         while hook is not None:
             self.asked.append(hook)
-            hook = go_on(deciding, self.hooked(hook))
+            hook = advance(deciding, self.hooked(hook))
 
-    def hooked(self, hook: Hook) -> HookEnd:
+    def hooked(self, hook: Hook) -> HookResult:
         """How a hook ends: an end, a value that it returns, or a function of its arguments."""
         said = self.hooks.get(hook.activity.type)
         if callable(said):
             said = said(*hook.arguments)
-        return said if isinstance(said, HookEnd) else Returned(said)
+        return said if isinstance(said, HookResult) else HookReturned(said)
 
     def outcome(self, one: ToolCall) -> Outcome:
         """How a call ends."""
@@ -198,12 +204,12 @@ class Playing(Generic[WorkT]):
         if callable(said):
             said = said(one)
         assert one.tool is not None
-        return said if isinstance(said, Outcome) else of_result(one.tool, said)
+        return said if isinstance(said, Outcome) else outcome_of_result(one.tool, said)
 
     def ask(self, question: Question) -> None:
         """Let people decide, until there is a ruling."""
         said = self.decisions.get(question.call_id, [])
-        while question.ruling is None and not self.run.lets_go(question):
+        while question.ruling is None and not self.run.needs_no_decision(question):
             self.decide(said.pop(0) if said else {"decision": "approve"}, question)
 
     def decide(self, decision: Any, question: Question) -> None:
@@ -227,14 +233,14 @@ class Playing(Generic[WorkT]):
     @property
     def result(self) -> Any:
         """The run's result, as JSON."""
-        over = self.run.over
+        over = self.run.last_step
         assert isinstance(over, Finish), over
         return over.result.to_json()
 
     @property
     def failure(self) -> Fail:
         """How the run failed."""
-        over = self.run.over
+        over = self.run.last_step
         assert isinstance(over, Fail), over
         return over
 
@@ -351,7 +357,7 @@ class Play(Playing[Run]):
                 self.run.summarised(self.summaries.pop(0))
             case AskModel():
                 self.run.answered(self.model.pop(0))
-            case CarryOut(turn):
+            case RunCalls(turn):
                 self.carry_out(turn)
                 self.run.closed()
             case AskPeople(question):
@@ -388,10 +394,10 @@ class PlayCall(Playing[SingleCall]):
     def to_end(self) -> "PlayCall":
         """Take every step until the call is over."""
         step = self.run.next()
-        assert isinstance(step, CarryOut)
+        assert isinstance(step, RunCalls)
         self.carry_out(step.turn)
         self.run.closed()
-        assert self.run.next() is self.run.over
+        assert self.run.next() is self.run.last_step
         return self
 
 

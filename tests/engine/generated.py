@@ -17,9 +17,9 @@ from holdfast.workflows.engine.call.outcome import (
     Failure,
     Outcome,
     Stopped,
-    failed,
-    of_failure,
-    of_result,
+    fail,
+    outcome_of_failure,
+    outcome_of_result,
 )
 from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.steps import Fail, Finish
@@ -123,7 +123,7 @@ RETURNED = (
     | st.just({"_result": {"content": "bye", "terminate": True}})
     | st.just({"_message": {"content": [{"type": "data", "kind": "state", "data": {"z": 1}}]}})
 )
-ENDS = RETURNED | FAILURES | st.sampled_from([Stopped("x"), failed(ErrorCode.TOOL_ERROR, "no")])
+ENDS = RETURNED | FAILURES | st.sampled_from([Stopped("x"), fail(ErrorCode.TOOL_ERROR, "no")])
 
 DECISIONS = st.fixed_dictionaries(
     {
@@ -186,7 +186,7 @@ class Anything(Play):
                 self._note()
                 self.take(step)
         except Cancelled:
-            self.run.cancelled()
+            self.run.cancel()
         self._note()
         return self
 
@@ -201,16 +201,16 @@ class Anything(Play):
         assert one.tool is not None
         drawn = self._drawn.ends.pop() if self._drawn.ends else "ok"
         if isinstance(drawn, Failure):
-            return of_failure(one.tool, drawn)
-        return drawn if isinstance(drawn, Outcome) else of_result(one.tool, drawn)
+            return outcome_of_failure(one.tool, drawn)
+        return drawn if isinstance(drawn, Outcome) else outcome_of_result(one.tool, drawn)
 
     def ask(self, question: Question) -> None:
-        while question.ruling is None and not self.run.lets_go(question):
+        while question.ruling is None and not self.run.needs_no_decision(question):
             if not self._drawn.decisions:
                 self.desk.expire(question)
                 return
             said = {"callId": question.call_id, **self._drawn.decisions.pop()}
-            self.run.calls.hear(Decision.model_validate(said))
+            self.run.calls.count_or_log(Decision.model_validate(said))
 
     def _note(self) -> None:
         self.snapshots.append(self.records())

@@ -32,7 +32,7 @@ from tests.engine.driver import Play, call, says, tool
 def test_people_are_shown_all_that_they_decide_on() -> None:
     question = open_question(asks(policy={"approvers": ["finance"], "quorum": 2, "timeout": "1h"}))
 
-    assert question.waiting().to_json() == {
+    assert question.to_pending_approval().to_json() == {
         "callId": "t1c1",
         "kind": "call",
         "tool": "pay",
@@ -206,7 +206,7 @@ def test_a_second_decision_on_a_decided_call_changes_nothing() -> None:
         ALREADY_DECIDED,
         "call t1c1 is decided already: deny by ann",
     )
-    play.run.calls.hear(Decision.model_validate({"callId": "t1c1", **approve()}))
+    play.run.calls.count_or_log(Decision.model_validate({"callId": "t1c1", **approve()}))
     assert "is decided already" in play.records("decision")[1]["ignored"]
     assert play.to_end().errors() == {"t1c1": "denied"}
 

@@ -7,7 +7,7 @@ import pytest
 from holdfast.schemas.agent import AgentApproval
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.tool import ApprovalPolicy
-from holdfast.workflows.engine.approvals.policy import needs_person, policy_of
+from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
 from tests.engine.driver import Play, agent, call, says, tool
 
 LARGE = {"properties": {"amount": {"exclusiveMinimum": 100}}}
@@ -38,13 +38,13 @@ def test_whether_a_call_waits(
     rule = policy(require=require, when=when)
     arguments = {"amount": amount}
 
-    assert needs_person(tool("look"), rule, arguments) is harmless
-    assert needs_person(tool("pay", side_effects=True), rule, arguments) is effect
+    assert requires_approval(tool("look"), rule, arguments) is harmless
+    assert requires_approval(tool("pay", side_effects=True), rule, arguments) is effect
 
 
 @pytest.mark.parametrize("arguments", [{}, {"amount": "500"}, {"amount": None}])
 def test_where_when_says_nothing_against_it_a_person_is_asked(arguments: Any) -> None:
-    assert needs_person(
+    assert requires_approval(
         tool("pay", side_effects=True), policy(require="always", when=LARGE), arguments
     )
 
@@ -63,7 +63,7 @@ def test_where_it_cannot_be_said_whether_when_fits_a_person_is_asked(when: Any) 
     if "pattern" in when:
         when = {"properties": {"text": when}}
 
-    assert needs_person(
+    assert requires_approval(
         tool("pay", side_effects=True), policy(require="always", when=when), arguments
     )
 
@@ -76,7 +76,7 @@ def test_a_policy_falls_back_field_by_field() -> None:
     )
     own = policy(timeout="5m", approvers=[])
 
-    found = policy_of(tool("pay", approval=own), owner)
+    found = effective_policy(tool("pay", approval=own), owner)
     assert found.timeout == parse_duration("5m")
     assert found.quorum == 2
     assert found.approvers == []
@@ -84,7 +84,7 @@ def test_a_policy_falls_back_field_by_field() -> None:
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
-    found = policy_of(tool("pay"), agent()).to_json()
+    found = effective_policy(tool("pay"), agent()).to_json()
 
     assert found == {
         "require": "side_effects",

@@ -93,7 +93,7 @@ def test_a_tool_is_remembered_where_all_who_approved_want_it() -> None:
     one = asks(
         approve(remember=True, **ANN), approve(**BOB), policy={"quorum": 2}, turns=1
     ).to_end()
-    assert not one.desk.remembers("pay")
+    assert not one.desk.is_always_approved("pay")
 
     both = asks(
         approve(**ANN),
@@ -101,7 +101,7 @@ def test_a_tool_is_remembered_where_all_who_approved_want_it() -> None:
         lambda now: approve(remember=True, digest=now.digest, **ANN),
         policy={"quorum": 2},
     ).to_end()
-    assert both.desk.remembers("pay"), "what ann thought of the first amount is not asked"
+    assert both.desk.is_always_approved("pay"), "what ann thought of the first amount is not asked"
 
 
 # In time.
@@ -124,7 +124,7 @@ def test_what_becomes_of_it_then_is_told_with_the_question_if_it_is_no_denial(
     on_timeout: Any,
 ) -> None:
     question = open_question(asks(policy={"onTimeout": on_timeout}))
-    told = question.waiting().to_json()
+    told = question.to_pending_approval().to_json()
     said = {name: value for name, value in told.items() if name == "onTimeout"}
     assert said == ({} if on_timeout == "deny" else {"onTimeout": on_timeout})
 
@@ -158,13 +158,13 @@ def test_people_are_reminded_until_somebody_answers_and_the_time_is_over() -> No
     question = open_question(play)
     hours = timedelta(hours=1)
 
-    assert question.alarm() == 4 * hours
-    assert not question.rang(question.alarm())
+    assert question.next_alarm() == 4 * hours
+    assert not question.advance(question.next_alarm())
     play.run.calls.remind(1, question)
-    assert question.alarm() == 4 * hours
+    assert question.next_alarm() == 4 * hours
     decides(play, approve(**ANN))
-    assert question.alarm() == 6 * hours, "somebody has answered: only the end is waited for"
-    assert question.rang(question.alarm())
+    assert question.next_alarm() == 6 * hours, "somebody has answered: only the end is waited for"
+    assert question.advance(question.next_alarm())
 
     asked = play.records("confirmation_required")
     assert [entry.get("reminder", 0) for entry in asked] == [0, 1]
@@ -172,14 +172,14 @@ def test_people_are_reminded_until_somebody_answers_and_the_time_is_over() -> No
 
 def test_a_reminder_never_comes_after_the_end() -> None:
     question = open_question(asks(policy={"remind": "4h", "timeout": "6h"}))
-    assert not question.rang(question.alarm())
+    assert not question.advance(question.next_alarm())
 
-    assert question.alarm() == timedelta(hours=2)
-    assert question.rang(question.alarm())
+    assert question.next_alarm() == timedelta(hours=2)
+    assert question.advance(question.next_alarm())
 
 
 def test_people_are_reminded_only_so_often() -> None:
     question = open_question(asks(policy={"remind": "1s", "timeout": "7d"}))
     question.reminders = MAX_REMINDERS
 
-    assert question.alarm() == parse_duration("7d")
+    assert question.next_alarm() == parse_duration("7d")

@@ -9,21 +9,21 @@ from holdfast.schemas.internal.delegate import DelegateNews, DelegatePending
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunRequest, RunResult, Spent
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.call.hooks import Refusal
+from holdfast.workflows.engine.call.hooks import CallRefused
 from holdfast.workflows.engine.call.outcome import Failed, Outcome, Refused, Succeeded, Unknown
 from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.delegation import (
-    Abandoned,
-    Broke,
     Delegate,
+    DelegateAbandoned,
     DelegateEnd,
+    DelegateFailed,
+    DelegateNotStarted,
     Delegates,
-    NotStarted,
+    build_delegate,
     charge,
-    delegate_for,
-    outcome_of,
+    delegate_outcome,
 )
-from holdfast.workflows.engine.steps import CarryOut
+from holdfast.workflows.engine.steps import RunCalls
 from tests.engine.driver import NOON, Play, PlayCall, call, says, tool
 
 OUTPUT = {"type": "object", "required": ["text"]}
@@ -40,7 +40,7 @@ def asks(ask: Tool, *tools: Tool, before: tuple[Any, ...] = (), **request: Any) 
 
     def delegate(one: ToolCall) -> Outcome:
         agent = play.run.agent
-        found.append(delegate_for(one, Turn(1, [one]), play.run.state, agent, "run-1", NOON))
+        found.append(build_delegate(one, Turn(1, [one]), play.run.state, agent, "run-1", NOON))
         return Succeeded("done")
 
     model = [*before, says("", call("ask", {"text": "hello"})), says("done")]
@@ -52,12 +52,12 @@ def asks(ask: Tool, *tools: Tool, before: tuple[Any, ...] = (), **request: Any) 
 def the_call(play: PlayCall) -> ToolCall:
     """The one call of a workflow that has no agent."""
     step = play.run.next()
-    assert isinstance(step, CarryOut)
+    assert isinstance(step, RunCalls)
     return step.turn.calls[0]
 
 
 def refusal(ask: Tool, **request: Any) -> tuple[str, str]:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(CallRefused) as refused:
         asks(ask, **request)
     return refused.value.error.code, refused.value.error.message
 
@@ -120,7 +120,7 @@ def test_an_anonymous_delegate_is_the_same_model_with_the_tools_description_and_
 def test_a_delegate_of_a_single_call_is_bounded_by_its_own_agent() -> None:
     play = PlayCall(helper(), {"text": "hi"})
     one = the_call(play)
-    request = delegate_for(one, Turn(0, [one]), play.run.state, None, "call-1", NOON).request
+    request = build_delegate(one, Turn(0, [one]), play.run.state, None, "call-1", NOON).request
 
     assert "budget" not in request
 
@@ -171,8 +171,8 @@ def test_an_id_that_no_server_takes_is_refused() -> None:
     play = PlayCall(helper())
     one = the_call(play)
 
-    with pytest.raises(Refusal, match="1000 bytes"):
-        delegate_for(one, Turn(0, [one]), play.run.state, None, "é" * 499, NOON)
+    with pytest.raises(CallRefused, match="1000 bytes"):
+        build_delegate(one, Turn(0, [one]), play.run.state, None, "é" * 499, NOON)
 
 
 # What becomes of it.
@@ -184,7 +184,7 @@ def ended(status: Any, output: Any = None) -> RunResult:
 
 def became(end: DelegateEnd, **more: Any) -> Outcome:
     ask = helper(**more)
-    return outcome_of(asks(ask), ask, end)
+    return delegate_outcome(asks(ask), ask, end)
 
 
 @pytest.mark.parametrize("status", ["completed", "stopped"])
@@ -211,10 +211,10 @@ def test_an_output_that_does_not_fit_is_invalid() -> None:
     ("end", "message"),
     [
         (ended("budget_exceeded"), "`ask` used up its budget before its end."),
-        (Broke("failed", "the model is gone"), "the model is gone"),
-        (Broke("cancelled", "`ask` was cancelled"), "`ask` was cancelled"),
-        (Broke("lost", "`ask` was terminated"), "`ask` was terminated"),
-        (NotStarted("it is there already"), "it is there already"),
+        (DelegateFailed("failed", "the model is gone"), "the model is gone"),
+        (DelegateFailed("cancelled", "`ask` was cancelled"), "`ask` was cancelled"),
+        (DelegateFailed("lost", "`ask` was terminated"), "`ask` was terminated"),
+        (DelegateNotStarted("it is there already"), "it is there already"),
     ],
 )
 def test_an_end_without_a_result_is_a_failure_in_its_own_words(
@@ -224,20 +224,20 @@ def test_an_end_without_a_result_is_a_failure_in_its_own_words(
 
     assert isinstance(outcome, Failed | Refused)
     assert (outcome.error.code, outcome.error.message) == ("delegate_failed", message)
-    assert isinstance(outcome, Refused) == isinstance(end, NotStarted)
+    assert isinstance(outcome, Refused) == isinstance(end, DelegateNotStarted)
 
 
 def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about() -> None:
     once = {"side_effects": True, "idempotent": False, "approval": {"require": "never"}}
 
-    assert isinstance(became(Broke("lost", "it was terminated"), **once), Unknown)
-    assert isinstance(became(Broke("failed", "no"), **once), Failed)
+    assert isinstance(became(DelegateFailed("lost", "it was terminated"), **once), Unknown)
+    assert isinstance(became(DelegateFailed("failed", "no"), **once), Failed)
 
 
 @pytest.mark.parametrize(("once", "code"), [(False, "cancelled"), (True, "outcome_unknown")])
 def test_a_delegate_that_was_not_waited_for_is_cancelled_or_unknown(once: bool, code: str) -> None:
     more = {"side_effects": once, "idempotent": not once, "approval": {"require": "never"}}
-    outcome = became(Abandoned("the run ended"), **more)
+    outcome = became(DelegateAbandoned("the run ended"), **more)
 
     assert isinstance(outcome, Failed)
     assert outcome.error.code == code
@@ -248,11 +248,11 @@ def test_a_delegate_that_was_not_waited_for_is_cancelled_or_unknown(once: bool, 
     [
         (ended("completed"), 2, 3, 9),
         (ended("budget_exceeded"), 2, 3, 9),
-        (Broke("failed", "no", SPENT), 2, 3, 9),
-        (Broke("lost", "no"), 0, 0, None),
-        (Broke("cancelled", "no"), 0, 0, None),
-        (Abandoned("no"), 0, 0, None),
-        (NotStarted("no"), 0, 0, 0),
+        (DelegateFailed("failed", "no", SPENT), 2, 3, 9),
+        (DelegateFailed("lost", "no"), 0, 0, None),
+        (DelegateFailed("cancelled", "no"), 0, 0, None),
+        (DelegateAbandoned("no"), 0, 0, None),
+        (DelegateNotStarted("no"), 0, 0, 0),
     ],
 )
 def test_what_it_used_is_charged_to_its_parent_and_its_part_is_free_again(
@@ -279,16 +279,16 @@ def waits(workflow_id: str, call_id: str = "t1c1") -> DelegatePending:
 
 def under_way() -> Delegates:
     delegates = Delegates()
-    delegates.begin(asks(helper()))
+    delegates.add(asks(helper()))
     return delegates
 
 
 def test_what_waits_in_a_delegate_and_in_its_own_is_shown_until_it_ends() -> None:
     delegates = under_way()
-    delegates.hear(
+    delegates.update_pending(
         DelegateNews(call_id="t1c1", pending=[waits("run-1.t1c1"), waits("run-1.t1c1.t2c1")])
     )
-    [shown] = delegates.shown()
+    [shown] = delegates.to_views()
 
     assert shown.to_json() == {
         "callId": "t1c1",
@@ -296,28 +296,31 @@ def test_what_waits_in_a_delegate_and_in_its_own_is_shown_until_it_ends() -> Non
         "agent": "helper",
         "workflowId": "run-1.t1c1",
         "status": "awaiting_approval",
-        "pending": [one.to_json() for one in delegates.pending()],
+        "pending": [one.to_json() for one in delegates.list_pending()],
     }
-    assert [one.workflow_id for one in delegates.pending()] == ["run-1.t1c1", "run-1.t1c1.t2c1"]
-    delegates.hear(DelegateNews(call_id="t1c1"))
-    assert delegates.shown()[0].status == "running"
-    delegates.end("t1c1")
-    assert delegates.shown() == []
+    assert [one.workflow_id for one in delegates.list_pending()] == [
+        "run-1.t1c1",
+        "run-1.t1c1.t2c1",
+    ]
+    delegates.update_pending(DelegateNews(call_id="t1c1"))
+    assert delegates.to_views()[0].status == "running"
+    delegates.remove("t1c1")
+    assert delegates.to_views() == []
 
 
 def test_news_of_a_delegate_that_is_not_there_is_ignored() -> None:
     delegates = under_way()
-    delegates.hear(DelegateNews(call_id="t9c9", pending=[waits("run-1.t9c9")]))
-    delegates.end("t1c1")
-    delegates.hear(DelegateNews(call_id="t1c1", pending=[waits("run-1.t1c1")]))
+    delegates.update_pending(DelegateNews(call_id="t9c9", pending=[waits("run-1.t9c9")]))
+    delegates.remove("t1c1")
+    delegates.update_pending(DelegateNews(call_id="t1c1", pending=[waits("run-1.t1c1")]))
 
-    assert delegates.shown() == []
+    assert delegates.to_views() == []
 
 
 def test_a_delegate_cannot_say_that_something_waits_in_another_run() -> None:
     delegates = under_way()
-    delegates.hear(
+    delegates.update_pending(
         DelegateNews(call_id="t1c1", pending=[waits("run-1"), waits("run-1.t1c10"), waits("x")])
     )
 
-    assert delegates.pending() == []
+    assert delegates.list_pending() == []

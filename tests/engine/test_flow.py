@@ -6,11 +6,11 @@ import pytest
 
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.outcome import Stopped, failed
-from holdfast.workflows.engine.call.tool_call import Stage
+from holdfast.workflows.engine.call.outcome import Stopped, fail
+from holdfast.workflows.engine.call.tool_call import CallStage
 from tests.engine.driver import Play, call, says, tool
 
-BROKEN = failed(ErrorCode.TOOL_ERROR, "no")
+BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
 
 STATE = {"type": "string"}
 
@@ -243,7 +243,7 @@ def test_what_can_never_come_is_refused_before_anything_of_it_starts(
 
 @pytest.mark.parametrize("reference", ["†state.none", "†state.none && †state.a", "†{state.none}"])
 def test_a_call_that_waits_in_vain_has_ended_before_anything_starts(reference: str) -> None:
-    stages: list[Stage] = []
+    stages: list[CallStage] = []
 
     def look(_: Any) -> int:
         step: Any = play.run.next()
@@ -265,7 +265,7 @@ def test_a_call_that_waits_in_vain_has_ended_before_anything_starts(reference: s
     )
     play.to_end()
 
-    assert stages == [Stage.RUNNING, Stage.ENDED]
+    assert stages == [CallStage.RUNNING, CallStage.ENDED]
 
 
 def test_of_alternatives_the_first_that_comes_is_taken() -> None:
@@ -375,7 +375,7 @@ def test_people_are_asked_at_once_about_calls_that_write_one_place() -> None:
     waiting: list[list[str]] = []
 
     def approve(_: Any) -> str:
-        waiting.append([question.call_id for question in play.desk.open()])
+        waiting.append([question.call_id for question in play.desk.list_open()])
         return "approve"
 
     play = Play(

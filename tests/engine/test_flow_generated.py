@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.reference import Path, parse_output_path, parse_reference
-from holdfast.workflows.engine.call.outcome import failed
+from holdfast.workflows.engine.call.outcome import fail
 from holdfast.workflows.engine.state.data import MISSING, Data
 from holdfast.workflows.engine.state.references import references
 from tests.engine.driver import Play, call, says, tool
@@ -21,7 +21,7 @@ some = settings(
 PLACES = ["a", "b", "c", "d", "a.x", "a.y", "b.z", "l[0]", "l[1]"]
 METHODS = ["set", "set", "set", "merge", "assign", "push", "concat"]
 VALUES: list[Any] = [1, "text", {"x": 1}, {"z": {"deep": 2}}, [1], {"x": {"y": [3]}}]
-BROKEN = failed(ErrorCode.TOOL_ERROR, "no")
+BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
 WRITER = {"_outputPath": {"type": "string"}, "_outputMethod": {"type": "string"}}
 
 

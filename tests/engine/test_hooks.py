@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, Hooks
-from holdfast.workflows.engine.call.hooks import Broken, Halted, go_on
-from holdfast.workflows.engine.call.outcome import failed
+from holdfast.workflows.engine.call.hooks import HookFailed, HookStopped, advance
+from holdfast.workflows.engine.call.outcome import fail
 from tests.engine.driver import Play, call, says, tool
 
 ORDER = {
@@ -16,7 +16,7 @@ ORDER = {
     "required": ["id"],
     "additionalProperties": False,
 }
-BROKEN = failed(ErrorCode.TOOL_ERROR, "no")
+BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
 
 
 def hooks(**names: str) -> Hooks:
@@ -117,7 +117,7 @@ def test_repair_is_asked_eight_times_at_most() -> None:
         ({"arguments": 5}, "blocked", "it has to return null"),
         ({"result": 1, "block": "x"}, "blocked", "it has to return null"),
         ("no", "blocked", "it has to return null"),
-        (Broken("it is down"), "blocked", "the hook `_before` failed: it is down"),
+        (HookFailed("it is down"), "blocked", "the hook `_before` failed: it is down"),
     ],
 )
 def test_before_lets_a_call_go_on_or_changes_answers_or_blocks_it(
@@ -134,7 +134,7 @@ def test_before_lets_a_call_go_on_or_changes_answers_or_blocks_it(
     assert ("tool_start t1c1" in play.told()) == carried_out
 
 
-@pytest.mark.parametrize("said", [{"stop": "enough"}, Halted("enough")])
+@pytest.mark.parametrize("said", [{"stop": "enough"}, HookStopped("enough")])
 @pytest.mark.parametrize("hook", ["before", "after"])
 def test_a_hook_stops_the_run(said: Any, hook: str) -> None:
     play = one(own={hook: "guard"}, answers={"guard": said})
@@ -212,7 +212,11 @@ def test_a_result_in_place_of_a_call_has_to_fit_its_output() -> None:
         ({"error": "nothing of this leaves the house"}, "tool_error", "nothing of this leaves"),
         ({"contents": 1}, "blocked", "it has to return null, some of"),
         ({"terminate": "yes"}, "blocked", "it has to return null, some of"),
-        (Broken("it is down"), "blocked", "its result is withheld: the hook `_after` failed: it"),
+        (
+            HookFailed("it is down"),
+            "blocked",
+            "its result is withheld: the hook `_after` failed: it",
+        ),
     ],
 )
 def test_after_replaces_parts_of_a_result(said: Any, code: str | None, result: str) -> None:
@@ -243,11 +247,11 @@ def test_what_after_has_not_seen_is_withheld_where_the_run_is_cancelled(*, is_as
     play.take(play.run.next())
     turn: Any = play.run.next()
     calls = play.run.calls
-    play.decided(calls.open(1, turn.turn.calls))
+    play.decided(calls.check_and_start(1, turn.turn.calls))
     play.see_on(turn.turn, turn.turn.calls[0])
     if is_asked:
-        assert go_on(calls.finish(1, turn.turn.calls)) is not None
-    play.run.cancelled()
+        assert advance(calls.finish(1, turn.turn.calls)) is not None
+    play.run.cancel()
 
     assert "secret" not in str(play.records())
     assert error(play)[0] == "cancelled"

@@ -10,10 +10,10 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.settings.notify import Listener, News, NewsKind
 from holdfast.workflows.engine.approvals.notifications import (
     MAX_GROUPS_TOLD,
-    Followed,
+    NewsTracker,
     QuestionOrigin,
-    concerns,
-    news_of,
+    build_news,
+    is_for_listener,
 )
 from holdfast.workflows.engine.approvals.question import Question
 from tests.engine.asking import ANN, BOB, approve, asks, decides, deny, edit, open_question
@@ -24,9 +24,9 @@ ORIGIN = QuestionOrigin("order/7", "first-history", "desk", "ada")
 ALL: list[NewsKind] = ["asked", "reminder", "expired", "decided"]
 
 
-def kinds(followed: Followed, play: Play) -> list[NewsKind | None]:
+def kinds(followed: NewsTracker, play: Play) -> list[NewsKind | None]:
     """What there is to tell now."""
-    return [kind for _, kind in followed.next(play.desk.open())]
+    return [kind for _, kind in followed.take_news(play.desk.list_open())]
 
 
 def listener(**more: Any) -> Listener:
@@ -34,11 +34,11 @@ def listener(**more: Any) -> Listener:
 
 
 def told(question: Question, kind: NewsKind = "asked", origin: QuestionOrigin = ORIGIN) -> News:
-    return news_of(question, kind, origin, NOW)
+    return build_news(question, kind, origin, NOW)
 
 
 def test_a_question_is_told_of_once_and_again_with_each_reminder() -> None:
-    play, followed = asks(policy={"remind": "1h"}), Followed()
+    play, followed = asks(policy={"remind": "1h"}), NewsTracker()
     question = open_question(play)
     assert kinds(followed, play) == ["asked"]
     assert kinds(followed, play) == []
@@ -48,7 +48,7 @@ def test_a_question_is_told_of_once_and_again_with_each_reminder() -> None:
 
 
 def test_people_are_told_that_somebody_decided() -> None:
-    play, followed = asks(policy={"quorum": 2}), Followed()
+    play, followed = asks(policy={"quorum": 2}), NewsTracker()
     question = open_question(play)
     kinds(followed, play)
     decides(play, approve(**ANN))
@@ -62,7 +62,7 @@ def test_people_are_told_that_somebody_decided() -> None:
 
 
 def test_people_are_told_that_nobody_decided_and_what_became_of_it() -> None:
-    play, followed = asks(policy={"onTimeout": "fail"}), Followed()
+    play, followed = asks(policy={"onTimeout": "fail"}), NewsTracker()
     question = open_question(play)
     kinds(followed, play)
     play.desk.expire(question)
@@ -80,23 +80,23 @@ def test_what_one_of_two_said_is_not_what_ended_the_wait() -> None:
 
 
 def test_of_what_need_not_be_decided_any_more_nothing_is_told() -> None:
-    play, followed = asks(), Followed()
+    play, followed = asks(), NewsTracker()
     open_question(play)
     kinds(followed, play)
-    play.run.cancelled()
+    play.run.cancel()
     assert kinds(followed, play) == [None]
     assert kinds(followed, play) == []
 
 
 def test_what_is_decided_before_anybody_could_be_told_is_not_told() -> None:
-    play, followed = asks(), Followed()
+    play, followed = asks(), NewsTracker()
     open_question(play)
     decides(play, approve())
     assert kinds(followed, play) == []
 
 
 def test_a_further_question_under_the_same_id_is_another() -> None:
-    play, followed = asks(), Followed()
+    play, followed = asks(), NewsTracker()
     first = open_question(play)
     kinds(followed, play)
     play.desk.expire(first)
@@ -106,7 +106,7 @@ def test_a_further_question_under_the_same_id_is_another() -> None:
         {"requested_at": first.requested_at + timedelta(hours=1)},
     ]
     again = [Question(**{**vars(first), "ruling": None, **other}) for other in others]
-    play.desk.ask(again[0])
+    play.desk.add(again[0])
     assert kinds(followed, play) == ["expired", "asked"]
     assert len({told(question).about for question in [first, *again]}) == 4
 
@@ -125,13 +125,13 @@ def test_a_channel_is_told_of_what_its_groups_decide_on(
     groups: list[str], approvers: list[str], is_told: bool
 ) -> None:
     question = open_question(asks(policy={"approvers": approvers}))
-    assert concerns(listener(groups=groups), "asked", question) is is_told
+    assert is_for_listener(listener(groups=groups), "asked", question) is is_told
 
 
 def test_a_channel_is_told_of_what_it_is_for() -> None:
     question = open_question(asks())
     only = listener(on=["reminder"])
-    assert [kind for kind in ALL if concerns(only, kind, question)] == ["reminder"]
+    assert [kind for kind in ALL if is_for_listener(only, kind, question)] == ["reminder"]
 
 
 def test_news_has_its_id_by_its_position() -> None:

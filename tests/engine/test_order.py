@@ -109,7 +109,7 @@ def test_all_that_waits_in_a_concurrent_turn_is_asked_about_at_once() -> None:
     play = Play(
         tool("pay", side_effects=True),
         model=[says("", *[call("pay")] * 3), says("done")],
-        outcomes={"pay": lambda one: len(desk.open())},
+        outcomes={"pay": lambda one: len(desk.list_open())},
         desk=desk,
     ).to_end()
 

@@ -14,10 +14,10 @@ from holdfast.workflows.engine.call.outcome import (
     Stopped,
     Succeeded,
     Unknown,
-    failed,
-    of_failure,
-    of_result,
-    refused,
+    fail,
+    outcome_of_failure,
+    outcome_of_result,
+    refuse,
 )
 from tests.engine.driver import Play, call, says, tool
 
@@ -59,7 +59,7 @@ def test_what_became_of_a_call_whose_activity_failed(
 ) -> None:
     """Where a call may be made only once, an end that nobody heard of is never a mere error."""
     for each, expected in ((AGAIN, again), (ONCE, once)):
-        outcome = of_failure(each, failure)
+        outcome = outcome_of_failure(each, failure)
         if isinstance(expected, str):
             assert code_of(outcome) == expected
         else:
@@ -72,17 +72,22 @@ def test_once_is_what_has_side_effects_and_is_not_idempotent(
     side_effects: bool, idempotent: bool
 ) -> None:
     one = tool("x", side_effects=side_effects, idempotent=idempotent)
-    outcome = of_failure(one, Failure("timeout", "it took too long"))
+    outcome = outcome_of_failure(one, Failure("timeout", "it took too long"))
 
     assert isinstance(outcome, Unknown) is (side_effects and not idempotent)
 
 
 def test_the_message_of_an_error_is_the_tools_own() -> None:
-    assert message_of(of_failure(AGAIN, application("no such order: 7"))) == "no such order: 7"
+    assert (
+        message_of(outcome_of_failure(AGAIN, application("no such order: 7"))) == "no such order: 7"
+    )
 
 
 def test_a_tool_that_did_not_say_why_it_failed_is_named() -> None:
-    assert message_of(of_failure(AGAIN, application(""))) == "`look` failed, and did not say why."
+    assert (
+        message_of(outcome_of_failure(AGAIN, application("")))
+        == "`look` failed, and did not say why."
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,19 +103,19 @@ def test_a_tool_that_did_not_say_why_it_failed_is_named() -> None:
     ],
 )
 def test_the_activities_of_a_worker_are_never_listed_to_a_model(failure: Failure) -> None:
-    assert message_of(of_failure(AGAIN, failure)) == "The tool `look` is not available now."
+    assert message_of(outcome_of_failure(AGAIN, failure)) == "The tool `look` is not available now."
 
 
 def test_a_tools_own_not_found_error_is_shown() -> None:
     failure = application("there is no order 7", ACTIVITY_NOT_FOUND)
 
-    assert message_of(of_failure(AGAIN, failure)) == "there is no order 7"
+    assert message_of(outcome_of_failure(AGAIN, failure)) == "there is no order 7"
 
 
 def test_a_message_is_bounded() -> None:
-    assert len(message_of(of_failure(AGAIN, application("x" * 100_000)))) == 4_000
-    assert len(refused(ErrorCode.DENIED, "x" * 100_000).error.message) == 4_000
-    stopped = of_failure(AGAIN, application("x" * 100_000, STOP_RUN))
+    assert len(message_of(outcome_of_failure(AGAIN, application("x" * 100_000)))) == 4_000
+    assert len(refuse(ErrorCode.DENIED, "x" * 100_000).error.message) == 4_000
+    stopped = outcome_of_failure(AGAIN, application("x" * 100_000, STOP_RUN))
     assert isinstance(stopped, Stopped)
     assert len(stopped.message) == 4_000
 
@@ -133,7 +138,7 @@ def test_a_message_is_bounded() -> None:
     ],
 )
 def test_any_json_value_is_a_result(value: Any) -> None:
-    assert of_result(AGAIN, value) == Succeeded(value)
+    assert outcome_of_result(AGAIN, value) == Succeeded(value)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +153,7 @@ def test_any_json_value_is_a_result(value: Any) -> None:
     ],
 )
 def test_an_envelope_is_taken_apart(envelope: Any, outcome: Outcome) -> None:
-    assert of_result(AGAIN, {"_result": envelope}) == outcome
+    assert outcome_of_result(AGAIN, {"_result": envelope}) == outcome
 
 
 @pytest.mark.parametrize(
@@ -163,7 +168,7 @@ def test_an_envelope_is_taken_apart(envelope: Any, outcome: Outcome) -> None:
     ],
 )
 def test_what_looks_like_one_and_is_none_is_invalid_output(value: Any, why: str) -> None:
-    outcome = of_result(AGAIN, value)
+    outcome = outcome_of_result(AGAIN, value)
 
     assert code_of(outcome) == ErrorCode.INVALID_OUTPUT
     assert why in message_of(outcome)
@@ -175,10 +180,10 @@ def test_a_result_that_is_too_deep_to_be_kept_is_invalid_output() -> None:
     for _ in range(500):
         deep = {"a": deep}
     for value in (deep, {"_result": {"details": deep}}):
-        outcome = of_result(AGAIN, value)
+        outcome = outcome_of_result(AGAIN, value)
 
         assert code_of(outcome) == ErrorCode.INVALID_OUTPUT
-        assert outcome == failed(
+        assert outcome == fail(
             ErrorCode.INVALID_OUTPUT,
             "the result of `look` is no JSON that can be kept: nested deeper than 64 levels",
         )
@@ -187,11 +192,11 @@ def test_a_result_that_is_too_deep_to_be_kept_is_invalid_output() -> None:
 def test_a_result_is_checked_against_the_tools_output() -> None:
     checked = tool("look", output={"type": "object", "required": ["id"]})
 
-    assert of_result(checked, {"id": 1}) == Succeeded({"id": 1})
-    assert of_result(checked, {"_result": {"content": {"id": 1}}}) == Succeeded({"id": 1})
+    assert outcome_of_result(checked, {"id": 1}) == Succeeded({"id": 1})
+    assert outcome_of_result(checked, {"_result": {"content": {"id": 1}}}) == Succeeded({"id": 1})
     for value in ({"name": "x"}, {"_result": {"content": {"name": "x"}}}):
-        outcome = of_result(checked, value)
-        assert outcome == failed(
+        outcome = outcome_of_result(checked, value)
+        assert outcome == fail(
             ErrorCode.INVALID_OUTPUT,
             "the result of `look` does not fit its `_output`: 'id' is a required property",
             {"name": "x"},
@@ -240,7 +245,7 @@ def test_a_result_of_three_megabytes_is_kept_and_can_be_looked_at() -> None:
 
 
 def test_every_activity_that_failed_is_an_error_that_the_model_reads() -> None:
-    play = played(lambda one: of_failure(one.tool, application("no such order")))
+    play = played(lambda one: outcome_of_failure(one.tool, application("no such order")))
 
     assert play.results() == {
         "t1c1": '{"error": {"code": "tool_error", "message": "no such order"}}'
@@ -252,4 +257,4 @@ def test_every_activity_that_failed_is_an_error_that_the_model_reads() -> None:
 def test_nothing_that_temporal_says_is_without_an_outcome(each: Tool) -> None:
     for kind in ("application", "timeout", "cancelled", "other"):
         for started in (True, False):
-            assert of_failure(each, Failure(kind, "", "", started)) is not None
+            assert outcome_of_failure(each, Failure(kind, "", "", started)) is not None

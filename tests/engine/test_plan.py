@@ -10,7 +10,7 @@ import pytest
 from holdfast.schemas.agent import AgentApproval, Skill
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.outcome import Refused, failed
+from holdfast.workflows.engine.call.outcome import Refused, fail
 from tests.engine.driver import Play, call, says, tool
 
 TEXT = {"type": "string"}
@@ -288,7 +288,7 @@ def test_in_a_sequential_plan_an_older_value_stands_for_no_result() -> None:
         {"n": 1, "_outputPath": "†state.a"},
         {"n": "†state.a"},
         state={"a": 9},
-        outcomes={"t1c1": failed(ErrorCode.TOOL_ERROR, "no"), "step": "ok"},
+        outcomes={"t1c1": fail(ErrorCode.TOOL_ERROR, "no"), "step": "ok"},
     ).to_end()
 
     assert play.errors() == {"t1c1": "tool_error", "t1c2": "unresolved_reference"}

@@ -9,7 +9,7 @@ from holdfast.schemas.agent import AgentApproval
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy, Tool
-from holdfast.workflows.engine.approvals.policy import satisfied
+from holdfast.workflows.engine.approvals.policy import satisfies
 from holdfast.workflows.engine.approvals.question import Question
 from tests.engine.driver import Play, call, tool
 from tests.engine.test_plan import LOOK, PAY, PLAN, QUOTE, asked, edit, lazy, refund, started
@@ -269,7 +269,7 @@ def test_the_question_has_the_strictest_of_the_calls_policies() -> None:
             "notBy": "principal",
         }
     )
-    assert "onTimeout" not in question.waiting().to_json()
+    assert "onTimeout" not in question.to_pending_approval().to_json()
 
 
 def test_a_plan_says_what_becomes_of_it_when_nobody_decides() -> None:
@@ -280,7 +280,7 @@ def test_a_plan_says_what_becomes_of_it_when_nobody_decides() -> None:
     play.decided(play.run.planning.check(step.turn))
     question = play.run.planning.ask(step.turn)
     assert question is not None
-    assert question.waiting().to_json()["onTimeout"] == "approve"
+    assert question.to_pending_approval().to_json()["onTimeout"] == "approve"
 
 
 APPROVALS = [
@@ -331,7 +331,7 @@ def test_whether_those_who_approved_satisfy_a_policy(
 ) -> None:
     given = [Decided(decision="approve", by=one, groups=["ops"], at="", digest="") for one in by]
 
-    assert satisfied(ApprovalPolicy.model_validate(policy), given, Principal(id="ada")) is enough
+    assert satisfies(ApprovalPolicy.model_validate(policy), given, Principal(id="ada")) is enough
 
 
 BEFORE = tool("hook").activity

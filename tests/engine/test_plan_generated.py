@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.message import Delivered
-from holdfast.workflows.engine.call.outcome import failed
+from holdfast.workflows.engine.call.outcome import fail
 from tests.engine.driver import Play, says, tool
 from tests.engine.test_flow_generated import STATES, TURNS, WRITER, Planned, some
 from tests.engine.test_plan import asked, started
 
-BROKEN = failed(ErrorCode.TOOL_ERROR, "no")
+BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
 
 
 class Lazy:
@@ -137,7 +137,7 @@ def test_whenever_a_message_comes_nothing_is_lost_or_done_twice(
 
     begun = started(lazy_.play)
     assert len(begun) == len(set(begun))
-    assert lazy_.play.desk.open() == []
+    assert lazy_.play.desk.list_open() == []
     for id, code in lazy_.codes.items():
         if code == "cancelled":
             assert id not in begun

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.errors import ErrorCode
-from holdfast.workflows.engine.call.outcome import Unknown, failed
-from holdfast.workflows.engine.call.tool_call import Stage, ToolCall
+from holdfast.workflows.engine.call.outcome import Unknown, fail
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from tests.engine.driver import Play, call, says, tool
 from tests.engine.test_plan import LOOK, PAY, QUOTE, asked, edit, lazy, started
 
@@ -15,7 +15,7 @@ CHAIN = (
     call("pay", {"amount": "†state.price"}),
     call("look", {"at": "†state.paid", "_outputPath": "†state.seen"}),
 )
-BROKEN = failed(ErrorCode.TOOL_ERROR, "no")
+BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
 
 
 def chain(
@@ -182,7 +182,7 @@ def test_a_call_with_its_own_question_is_held_back_too_and_still_asks_for_itself
 
     assert play.errors() == {"t1c1": "cancelled", "t1c2": None, "t2c1": None}
     assert [one["callId"] for one in asked(play)] == ["t1-plan", "t1c1", "t2c1"]
-    assert play.desk.open() == []
+    assert play.desk.list_open() == []
 
 
 def test_a_call_that_may_have_happened_is_not_let_go_for_a_message() -> None:
@@ -209,14 +209,14 @@ def test_a_call_that_waits_for_its_turn_among_those_that_run_is_held_back() -> N
     play.take(play.run.next())
     step: Any = play.run.next()
     play.agree_on(step.turn)
-    play.decided(play.run.calls.open(1, step.turn.calls))
+    play.decided(play.run.calls.check_and_start(1, step.turn.calls))
     first = step.turn.calls[0]
-    assert first.stage is Stage.RUNNING
+    assert first.stage is CallStage.RUNNING
     play.hear("wait")
     play.run.planning.hold_back([first])
 
     assert first.outcome.error.code == "cancelled"
-    assert first.due
+    assert first.is_decidable
 
 
 def test_a_message_that_comes_before_the_plan_is_asked_about_is_heard_first() -> None:
@@ -238,7 +238,7 @@ def test_a_message_withdraws_a_plan_that_waits() -> None:
 
     assert [one["callId"] for one in asked(play)] == ["t1-plan", "t2-plan"]
     assert started(play) == ["t2c1", "t2c2", "t2c3"]
-    assert play.desk.open() == []
+    assert play.desk.list_open() == []
 
 
 def test_a_message_between_the_steps_of_a_sequential_plan_holds_back_the_rest() -> None:

@@ -9,14 +9,14 @@ from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.call.hooks import Refusal, go_on
+from holdfast.workflows.engine.call.hooks import CallRefused, advance
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution.preparation import (
     MAX_ARGUMENT_BYTES,
-    calls_of,
-    complete,
     fit_arguments,
     prepare,
+    propose_calls,
+    resolve_arguments,
 )
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import VisibleData
@@ -37,14 +37,14 @@ def proposed(written: WrittenCall, *tools: Any, state: Any = None) -> ToolCall:
     snapshot = RunStateSnapshot(meter=Meter.of(owner.budget), desk=PendingApprovals())
     run_state = RunState.of(request, owner, snapshot, noon)
     run_state.data.set("state", state or {})
-    [one] = calls_of(Solution(calls=[written]), 1, owner.tools, {})
-    assert go_on(prepare(one, run_state)) is None
-    assert go_on(complete(one, run_state, VisibleData(run_state.data))) is None
+    [one] = propose_calls(Solution(calls=[written]), 1, owner.tools, {})
+    assert advance(prepare(one, run_state)) is None
+    assert advance(resolve_arguments(one, run_state, VisibleData(run_state.data))) is None
     return one
 
 
 def refusal(written: WrittenCall, *tools: Any) -> tuple[str, str]:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(CallRefused) as refused:
         proposed(written, *tools)
     return refused.value.error.code, refused.value.error.message
 
@@ -76,16 +76,16 @@ def test_arguments_are_coerced_and_the_call_as_the_model_wrote_it_is_kept() -> N
     one = proposed(call("look", '{"id": "7",}'))
 
     assert one.arguments == {"id": 7}
-    assert one.asked.arguments == {"id": "7"}
-    assert one.asked.written is None
+    assert one.proposal.arguments == {"id": "7"}
+    assert one.proposal.written is None
 
 
 def test_a_text_that_is_no_json_is_kept_for_people_and_never_sent_again() -> None:
     written = call("look", '{"id": 7, "note": "cut o')
-    [one] = calls_of(Solution(calls=[written]), 1, [LOOK], {})
+    [one] = propose_calls(Solution(calls=[written]), 1, [LOOK], {})
 
-    assert one.asked.arguments == {}
-    assert one.asked.written == written.arguments
+    assert one.proposal.arguments == {}
+    assert one.proposal.written == written.arguments
     assert refusal(written)[1].startswith("invalid_arguments: the arguments are no JSON")
 
 
@@ -168,7 +168,7 @@ def test_arguments_that_grew_too_deep_by_their_references_are_refused() -> None:
     deep: Any = 1
     for _ in range(60):
         deep = [deep]
-    with pytest.raises(Refusal, match="nested deeper than 64 levels"):
+    with pytest.raises(CallRefused, match="nested deeper than 64 levels"):
         proposed(call("pay", {"a": {"b": {"c": {"d": {"e": "†state"}}}}}), state=deep)
 
 
@@ -181,9 +181,9 @@ def test_a_persons_arguments_are_checked_like_a_models() -> None:
 
 def ids_of(*given: str | None, turn: int = 1, seen: dict[str, None] | None = None) -> list[str]:
     written = [call("look", provider_id=one) for one in given]
-    calls = calls_of(Solution(calls=written), turn, [LOOK], {} if seen is None else seen)
+    calls = propose_calls(Solution(calls=written), turn, [LOOK], {} if seen is None else seen)
     assert [one.id for one in calls] == [f"t{turn}c{n + 1}" for n in range(len(given))]
-    return [one.asked.provider_id for one in calls]
+    return [one.proposal.provider_id for one in calls]
 
 
 def test_a_providers_id_is_kept_where_it_is_new() -> None:

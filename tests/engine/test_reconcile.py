@@ -10,7 +10,7 @@ from holdfast.workflows.engine.approvals.question import (
     Question,
 )
 from holdfast.workflows.engine.call.outcome import Unknown
-from holdfast.workflows.engine.steps import CarryOut
+from holdfast.workflows.engine.steps import RunCalls
 from tests.engine.asking import (
     DIGEST,
     approve,
@@ -37,14 +37,14 @@ def reconciling(play: Play) -> Any:
     open_question(play)
     decides(play, approve())
     step = play.run.next()
-    assert isinstance(step, CarryOut)
+    assert isinstance(step, RunCalls)
     for _ in ("approved", "lost"):
         play.see_on(step.turn, step.turn.calls[0])
-    return play.desk.open()[0]
+    return play.desk.list_open()[0]
 
 
 def test_a_call_whose_end_is_unknown_is_asked_about() -> None:
-    waiting = reconciling(lost()).waiting()
+    waiting = reconciling(lost()).to_pending_approval()
 
     assert (waiting.kind, waiting.call_id) == ("reconcile", "t1c1")
     assert "its end was never heard of" in waiting.question
@@ -79,7 +79,7 @@ def test_a_call_that_is_given_up_is_unknown_to_the_model(decision: str) -> None:
 
 def reset(play: Play) -> Play:
     """The run goes on from its beginning, though it had gone further."""
-    play.run.state.reset = True
+    play.run.state.was_reset = True
     return play.to_end()
 
 

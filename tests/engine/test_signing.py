@@ -10,9 +10,13 @@ from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
 from holdfast.schemas.token import DecisionClaims
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
-from holdfast.workflows.engine.approvals.policy import satisfied, strictest
+from holdfast.workflows.engine.approvals.policy import satisfies, strictest_policy
 from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
-from holdfast.workflows.engine.approvals.signed_decision import SignedDecision, Unbound, signed
+from holdfast.workflows.engine.approvals.signed_decision import (
+    SignedDecision,
+    TokenMismatch,
+    sign_with_claims,
+)
 from holdfast.workflows.engine.call.outcome import Unknown
 from tests.engine.asking import DIGEST, asks, open_question, refusal
 from tests.engine.driver import Play, call, tool
@@ -31,7 +35,7 @@ def token(**claims: Any) -> DecisionClaims:
 def decision(verdict: str, claims: DecisionClaims | None = None, **more: Any) -> SignedDecision:
     """A decision with a token that is good."""
     said = {"callId": "t1c1", "decision": verdict, "token": "…", **more}
-    return signed(Decision.model_validate(said), claims or token(), RUN)
+    return sign_with_claims(Decision.model_validate(said), claims or token(), RUN)
 
 
 def digest(amount: Any, name: str = "pay") -> str:
@@ -73,8 +77,8 @@ def test_what_is_not_signed_is_no_decision_whoever_sends_it(said: dict[str, Any]
 
 
 def test_people_are_told_that_a_call_takes_signed_decisions() -> None:
-    assert open_question(asks(policy=SIGNED)).waiting().to_json()["signed"] is True
-    assert "signed" not in open_question(asks()).waiting().to_json()
+    assert open_question(asks(policy=SIGNED)).to_pending_approval().to_json()["signed"] is True
+    assert "signed" not in open_question(asks()).to_pending_approval().to_json()
 
 
 def test_who_has_signed_has_decided_whatever_the_decision_says_of_it() -> None:
@@ -135,8 +139,8 @@ def test_a_token_counts_for_nothing_that_it_does_not_say(
 def test_a_token_for_another_run_is_for_none_here() -> None:
     said = Decision.model_validate({"callId": "t1c1", "decision": "approve", "token": "…"})
 
-    with pytest.raises(Unbound, match="the token is for another run"):
-        signed(said, token(workflowId="run-2"), RUN)
+    with pytest.raises(TokenMismatch, match="the token is for another run"):
+        sign_with_claims(said, token(workflowId="run-2"), RUN)
 
 
 @pytest.mark.parametrize("claims", [{}, {"decision": "approve", "callId": "t1c1"}])
@@ -231,16 +235,16 @@ def test_a_token_that_comes_with_an_unsigned_call_has_to_fit_too() -> None:
 def test_an_early_decision_is_not_counted_before_its_token_was_checked() -> None:
     desk = PendingApprovals()
     said = {"callId": "t1c1", "decision": "approve"}
-    desk.keep(Decision.model_validate({**said, "token": "…"}))
-    desk.keep(Decision.model_validate({**said, "by": "ann", "digest": DIGEST}))
+    desk.add_early(Decision.model_validate({**said, "token": "…"}))
+    desk.add_early(Decision.model_validate({**said, "by": "ann", "digest": DIGEST}))
     play = asks(policy=SIGNED, desk=desk)
     question = open_question(play)
 
     [ignored] = play.records("decision")
     assert ignored["ignored"].startswith("only a signed decision counts")
-    [unchecked] = desk.unchecked(question)
+    [unchecked] = desk.take_unverified(question)
     assert unchecked.token == "…"
-    assert desk.unchecked(question) == []
+    assert desk.take_unverified(question) == []
 
 
 PAY = tool("pay", side_effects=True, approval=ApprovalPolicy(signed=True))
@@ -268,15 +272,15 @@ def test_an_unsigned_approval_of_a_plan_is_none_of_a_call_that_wants_it_signed()
     unsigned = Decided(decision="approve", by="ann", at="", digest="")
     policy = ApprovalPolicy.model_validate({**SIGNED, "quorum": 1})
 
-    assert not satisfied(policy, [unsigned], None)
-    assert satisfied(policy, [unsigned.model_copy(update={"signed": True})], None)
+    assert not satisfies(policy, [unsigned], None)
+    assert satisfies(policy, [unsigned.model_copy(update={"signed": True})], None)
 
 
 @pytest.mark.parametrize(("each", "all_of_them"), [([None, None], None), ([None, True], True)])
 def test_of_several_policies_one_that_wants_it_is_enough(each: list[Any], all_of_them: Any) -> None:
     policies = [ApprovalPolicy.model_validate({"signed": signs, "quorum": 1}) for signs in each]
 
-    assert strictest(policies).signed is all_of_them
+    assert strictest_policy(policies).signed is all_of_them
 
 
 def test_a_token_on_a_call_is_none_on_whether_it_happened() -> None:

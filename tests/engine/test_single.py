@@ -8,9 +8,9 @@ from holdfast.schemas.decision import Decision
 from holdfast.schemas.message import TextPart
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits
-from holdfast.workflows.engine.call.outcome import Failure, Stopped, Unknown, of_failure
+from holdfast.workflows.engine.call.outcome import Failure, Stopped, Unknown, outcome_of_failure
 from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES
-from holdfast.workflows.engine.steps import CarryOut
+from holdfast.workflows.engine.steps import RunCalls
 from tests.engine.driver import PlayCall, tool
 
 PAYMENT = {
@@ -160,7 +160,7 @@ def test_a_lost_call_that_is_given_up_is_unknown() -> None:
 
 
 def test_a_tool_that_fails_fails_the_call_in_its_own_words() -> None:
-    failed = of_failure(LOOK, Failure("application", "the stock is empty", "ValueError"))
+    failed = outcome_of_failure(LOOK, Failure("application", "the stock is empty", "ValueError"))
 
     assert fails(LOOK, outcome=failed) == ("tool_error", "the stock is empty")
 
@@ -208,20 +208,20 @@ def test_a_result_that_is_too_large_to_be_handed_on_is_an_error_and_not_a_hang()
 def test_a_cancelled_call_has_its_one_result_and_is_over() -> None:
     play = PlayCall(PAY, {"amount": 5})
     step = play.run.next()
-    assert isinstance(step, CarryOut)
-    play.decided(play.run.calls.open(step.turn.number, step.turn.calls))
-    play.run.cancelled()
+    assert isinstance(step, RunCalls)
+    play.decided(play.run.calls.check_and_start(step.turn.number, step.turn.calls))
+    play.run.cancel()
 
     assert (play.run.status, play.failure.code) == ("cancelled", "cancelled")
     assert play.told() == [
         *("tool_call t1c1", "confirmation_required t1c1", "tool_end t1c1", "error"),
     ]
-    assert play.desk.open() == []
+    assert play.desk.list_open() == []
 
 
 def test_decisions_on_what_never_waited_are_told_however_it_ends() -> None:
     for arguments in ({"id": 7}, {"id": "x"}):
         play = PlayCall(LOOK, arguments)
-        play.run.state.pending.keep(Decision(call_id="t9c9", decision="approve"))
+        play.run.state.pending.add_early(Decision(call_id="t9c9", decision="approve"))
         [notice] = play.to_end().records("notice")
         assert notice["text"].endswith("never waited for one: `t9c9`")

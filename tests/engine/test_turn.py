@@ -16,16 +16,16 @@ from holdfast.workflows.engine.call.outcome import (
     Succeeded,
 )
 from holdfast.workflows.engine.call.tool_call import (
-    MOVES,
-    IllegalMove,
-    Stage,
+    TRANSITIONS,
+    CallStage,
+    IllegalTransition,
     ToolCall,
     Turn,
     error_of,
 )
 from tests.engine.driver import tool
 
-P, N, W, Q, R, U, E = Stage
+P, N, W, Q, R, U, E = CallStage
 LEGAL = [
     *((P, N), (P, W), (P, Q), (P, R), (P, E)),
     *((N, W), (N, Q), (N, R), (N, E)),
@@ -36,7 +36,7 @@ LEGAL = [
 ERROR = CallError(code=ErrorCode.TOOL_ERROR, message="no")
 
 
-def a_call(stage: Stage = P, name: str = "look", *, sequential: bool = False) -> ToolCall:
+def a_call(stage: CallStage = P, name: str = "look", *, sequential: bool = False) -> ToolCall:
     asked = AskedCall(id="t1c1", provider_id="a", tool=name, arguments={})
     return ToolCall(
         "t1c1",
@@ -48,7 +48,7 @@ def a_call(stage: Stage = P, name: str = "look", *, sequential: bool = False) ->
 
 
 @pytest.mark.parametrize(("start", "end"), LEGAL)
-def test_a_legal_move_is_made(start: Stage, end: Stage) -> None:
+def test_a_legal_move_is_made(start: CallStage, end: CallStage) -> None:
     one = a_call(start)
     one.move(end)
 
@@ -56,11 +56,12 @@ def test_a_legal_move_is_made(start: Stage, end: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "end"), [pair for pair in itertools.product(Stage, Stage) if pair not in LEGAL]
+    ("start", "end"),
+    [pair for pair in itertools.product(CallStage, CallStage) if pair not in LEGAL],
 )
-def test_an_illegal_move_raises_and_changes_nothing(start: Stage, end: Stage) -> None:
+def test_an_illegal_move_raises_and_changes_nothing(start: CallStage, end: CallStage) -> None:
     one = a_call(start)
-    with pytest.raises(IllegalMove) as refused:
+    with pytest.raises(IllegalTransition) as refused:
         one.move(end)
 
     assert str(refused.value) == f"call t1c1: {start.value} -> {end.value}"
@@ -68,15 +69,15 @@ def test_an_illegal_move_raises_and_changes_nothing(start: Stage, end: Stage) ->
 
 
 def test_every_stage_is_in_the_table() -> None:
-    assert {(start, end) for start, ends in MOVES.items() for end in ends} == set(LEGAL)
-    assert set(MOVES) == set(Stage)
+    assert {(start, end) for start, ends in TRANSITIONS.items() for end in ends} == set(LEGAL)
+    assert set(TRANSITIONS) == set(CallStage)
 
 
 @pytest.mark.parametrize("start", [P, W, R, U])
-def test_a_call_has_one_result(start: Stage) -> None:
+def test_a_call_has_one_result(start: CallStage) -> None:
     one = a_call(start)
     one.end(Succeeded(1))
-    with pytest.raises(IllegalMove):
+    with pytest.raises(IllegalTransition):
         one.end(Succeeded(2))
 
     assert one.outcome == Succeeded(1)
@@ -86,8 +87,8 @@ def test_one_sequential_tool_makes_a_turn_so() -> None:
     unknown = a_call()
     unknown.tool = None
 
-    assert Turn(1, [a_call(), unknown, a_call(sequential=True)]).sequential
-    assert not Turn(1, [a_call(), unknown]).sequential
+    assert Turn(1, [a_call(), unknown, a_call(sequential=True)]).is_sequential
+    assert not Turn(1, [a_call(), unknown]).is_sequential
 
 
 def turn_of(*outcomes: Final) -> Turn:
@@ -113,13 +114,13 @@ def turn_of(*outcomes: Final) -> Turn:
 def test_a_turn_asks_to_stop_only_where_every_result_does(
     outcomes: list[Final], stops: bool
 ) -> None:
-    assert turn_of(*outcomes).asks_to_stop is stops
+    assert turn_of(*outcomes).requests_stop is stops
 
 
 def test_the_first_call_that_stopped_the_run_says_why() -> None:
-    assert turn_of(Succeeded(1), Stopped("enough"), Stopped("more")).stopped == "enough"
-    assert turn_of(Stopped("")).stopped == "look stopped the run"
-    assert turn_of(Succeeded(1)).stopped is None
+    assert turn_of(Succeeded(1), Stopped("enough"), Stopped("more")).stop_message == "enough"
+    assert turn_of(Stopped("")).stop_message == "look stopped the run"
+    assert turn_of(Succeeded(1)).stop_message is None
 
 
 def test_an_outcome_has_an_error_where_the_call_was_refused_or_failed() -> None:

@@ -26,7 +26,7 @@ from holdfast.validation.problems import problems_of
 from holdfast.validation.regex import PatternRefused, pattern
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.validator import errors
-from holdfast.workflows.engine.call.outcome import Failed, Stopped, Succeeded, of_result
+from holdfast.workflows.engine.call.outcome import Failed, Stopped, Succeeded, outcome_of_result
 from holdfast.workflows.engine.continue_as_new import unpacked
 from tests.engine.driver import tool
 from tests.fuzz.profiles import fuzzed, json_values, spoilt
@@ -154,7 +154,7 @@ def test_what_people_say(kind: str, data: st.DataObject) -> None:
 @given(inner=json_values, key=st.sampled_from(["_result", "_message", "other"]))
 def test_what_a_tool_returns(inner: Any, key: str) -> None:
     for value in (inner, {key: inner}, {key: {"content": inner, "role": inner}}):
-        outcome = of_result(tool("look"), value)
+        outcome = outcome_of_result(tool("look"), value)
         assert isinstance(outcome, Succeeded | Failed | Stopped)
 
 

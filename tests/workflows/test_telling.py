@@ -75,7 +75,7 @@ async def test_that_it_waits_is_called_off_when_the_run_is_cancelled(deaf: Deaf)
     told.update()
     await begun()
     assert [each.done() for each in deaf.sending] == [False]
-    play.run.cancelled()
+    play.run.cancel()
     told.update()
     await begun()
     assert [each.cancelled() for each in deaf.sending] == [True]
@@ -85,7 +85,7 @@ async def test_that_it_waits_is_called_off_when_the_run_is_cancelled(deaf: Deaf)
 async def test_another_question_is_told_of_all_the_same(deaf: Deaf) -> None:
     play = asks()
     first = open_question(play)
-    play.desk.ask(Question(**{**vars(first), "call_id": "t1c2"}))
+    play.desk.add(Question(**{**vars(first), "call_id": "t1c2"}))
     told = telling(play, "desk")
     told.update()
     await begun()

@@ -37,7 +37,7 @@ def test_it_waits_since_it_was_last_asked_and_until_the_first_of_it_expires() ->
     play = asks(policy={"timeout": "2h"})
     first = open_question(play)
     second = Question(**{**vars(first), "call_id": "t1c2", "requested_at": first.expires_at})
-    play.desk.ask(second)
+    play.desk.add(second)
     found = search_attributes.attributes(play.run)
     assert found["PendingSince"] == second.requested_at
     assert found["PendingUntil"] == first.expires_at

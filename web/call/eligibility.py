@@ -11,7 +11,7 @@ from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
 from holdfast.web.auth.person import Person
-from holdfast.workflows.engine.approvals.policy import strictest
+from holdfast.workflows.engine.approvals.policy import strictest_policy
 from holdfast.workflows.engine.approvals.question import normalized_person as folded
 
 _GROUPS_CHARS: Final = 300
@@ -29,7 +29,7 @@ class Standing:
 
 def policy_of(waiting: PendingApproval, tools: Sequence[ShownTool]) -> ApprovalPolicy | None:
     """The terms of a wait, as far as the tools of its calls say them."""
-    return strictest([tool.approval for tool in tools]) if tools else None
+    return strictest_policy([tool.approval for tool in tools]) if tools else None
 
 
 def standing(

@@ -20,18 +20,18 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.run import RunResult, Spent
 
 from holdfast.workflows.commands import failures
-from holdfast.workflows.engine.call.hooks import Refusal
-from holdfast.workflows.engine.call.outcome import Outcome, refused
+from holdfast.workflows.engine.call.hooks import CallRefused
+from holdfast.workflows.engine.call.outcome import Outcome, refuse
 from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.delegation import (
-    Abandoned,
-    Broke,
     Delegate,
+    DelegateAbandoned,
     DelegateEnd,
-    NotStarted,
+    DelegateFailed,
+    DelegateNotStarted,
+    build_delegate,
     charge,
-    delegate_for,
-    outcome_of,
+    delegate_outcome,
 )
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
@@ -58,19 +58,19 @@ async def carry_out(
     """Have a run of its own carry out a call."""
     own_id, agent = workflow.info().workflow_id, work.agent if isinstance(work, Run) else None
     try:
-        delegate = delegate_for(call, turn, work.state, agent, own_id, workflow.now())
-    except Refusal as refusal:
-        return refused(refusal.error.code, refusal.error.message)
+        delegate = build_delegate(call, turn, work.state, agent, own_id, workflow.now())
+    except CallRefused as refusal:
+        return refuse(refusal.error.code, refusal.error.message)
     assert call.tool is not None  # it has a delegate
     work.state.meter.held[call.id] = delegate.share
-    work.delegates.begin(delegate)
+    work.delegates.add(delegate)
     showing.update()
     try:
         end = await _end_of(delegate, call, work, doing)
     finally:
-        work.delegates.end(call.id)
+        work.delegates.remove(call.id)
     charge(work.state.meter, delegate, end)
-    return outcome_of(delegate, call.tool, end)
+    return delegate_outcome(delegate, call.tool, end)
 
 
 async def _end_of(
@@ -81,7 +81,7 @@ async def _end_of(
         await _until_over(running, call, work, doing.at_work)
         if running.done():
             return await running
-        return Abandoned("the run ended before its delegate")
+        return DelegateAbandoned("the run ended before its delegate")
     finally:
         # Not so where a run that was put out of the cache is thrown away.
         if workflow.in_workflow():
@@ -94,13 +94,15 @@ async def _until_over(
     """Wait for a delegate, on the run's time except while it waits for people."""
 
     def over() -> bool:
-        return running.done() or work.halting
+        return running.done() or work.is_halting
 
     while not over():
-        if work.delegates.waits(call.id):
-            await workflow.wait_condition(lambda: over() or not work.delegates.waits(call.id))
+        if work.delegates.has_pending(call.id):
+            await workflow.wait_condition(lambda: over() or not work.delegates.has_pending(call.id))
         else:
-            await at_work(workflow.wait_condition(lambda: over() or work.delegates.waits(call.id)))
+            await at_work(
+                workflow.wait_condition(lambda: over() or work.delegates.has_pending(call.id))
+            )
 
 
 async def _run(delegate: Delegate, call: ToolCall, in_flight: InFlight) -> DelegateEnd:
@@ -119,11 +121,13 @@ async def _run(delegate: Delegate, call: ToolCall, in_flight: InFlight) -> Deleg
             )
         return RunResult.read(failures.value_of(await child))
     except exceptions.WorkflowAlreadyStartedError:
-        return NotStarted(f"there is, or was, a run `{delegate.workflow_id}` already")
+        return DelegateNotStarted(f"there is, or was, a run `{delegate.workflow_id}` already")
     except ChildWorkflowError as error:
         return _broke(error, delegate)
     except ValueError:
-        return Broke("failed", f"`{delegate.tool}` was carried out, but its result is lost")
+        return DelegateFailed(
+            "failed", f"`{delegate.tool}` was carried out, but its result is lost"
+        )
 
 
 def _reuse(call: ToolCall) -> WorkflowIDReusePolicy:
@@ -135,16 +139,16 @@ def _reuse(call: ToolCall) -> WorkflowIDReusePolicy:
     return policies.REJECT_DUPLICATE if first else policies.ALLOW_DUPLICATE
 
 
-def _broke(error: ChildWorkflowError, delegate: Delegate) -> Broke:
+def _broke(error: ChildWorkflowError, delegate: Delegate) -> DelegateFailed:
     match error.cause:
         case ApplicationError() as cause:
-            return Broke("failed", cause.message, _spent(cause))
+            return DelegateFailed("failed", cause.message, _spent(cause))
         case exceptions.CancelledError():
-            return Broke("cancelled", f"`{delegate.tool}` was cancelled")
+            return DelegateFailed("cancelled", f"`{delegate.tool}` was cancelled")
         case exceptions.TerminatedError():
-            return Broke("lost", f"`{delegate.tool}` was terminated")
+            return DelegateFailed("lost", f"`{delegate.tool}` was terminated")
         case _:
-            return Broke("lost", f"`{delegate.tool}` did not end in time")
+            return DelegateFailed("lost", f"`{delegate.tool}` did not end in time")
 
 
 def _spent(cause: ApplicationError) -> Spent | None:

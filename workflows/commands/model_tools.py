@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.commands import activity_options, failures
 from holdfast.workflows.commands.page_prefetch import hand_over
 from holdfast.workflows.engine.budget.reservations import NothingLeft, hold_request
-from holdfast.workflows.engine.call.outcome import Failed, Outcome, failed, refused
+from holdfast.workflows.engine.call.outcome import Failed, Outcome, fail, refuse
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.model.latent_calls import Latent
@@ -51,7 +51,7 @@ async def _request(
     try:
         hold_request(meter, now, call.id)
     except NothingLeft as error:
-        return refused(ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}")
+        return refuse(ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}")
     pointer = latent.pointer(turn)
     line = summaries.answer_summary(turn, call)
     config = activity_options.generate(run, facts, line, meter.remaining(now))
@@ -73,7 +73,7 @@ async def _request(
 def _unanswered(call: ToolCall, run: Run, error: ActivityError) -> Failed:
     """The model could not be asked: people read why, the model itself that there is no answer."""
     if run.state.meter.out_of_time:
-        return failed(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")
+        return fail(ErrorCode.TIMEOUT, f"`{call.name}` was not answered in time.")
     why = failures.model_failure_of(error)
     run.state.log.append(NoticeEntry(text=f"{call.id} was not answered: {why}"))
-    return failed(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")
+    return fail(ErrorCode.TOOL_ERROR, f"`{call.name}` could not be answered now.")

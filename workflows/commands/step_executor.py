@@ -35,17 +35,22 @@ from holdfast.workflows.commands.page_prefetch import hand_over
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.hooks import (
-    Broken,
-    Deciding,
     Hook,
-    HookEnd,
-    Returned,
-    go_on,
-    hook_end,
+    HookFailed,
+    HookRequests,
+    HookResult,
+    HookReturned,
+    advance,
+    hook_result_of,
 )
-from holdfast.workflows.engine.call.outcome import Outcome, failed, of_failure, of_result
-from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, Turn
-from holdfast.workflows.engine.execution.questions import doubted
+from holdfast.workflows.engine.call.outcome import (
+    Outcome,
+    fail,
+    outcome_of_failure,
+    outcome_of_result,
+)
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
+from holdfast.workflows.engine.execution.questions import doubt_after_reset
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.publishing import summaries
@@ -98,7 +103,7 @@ class StepExecutor:
                 if left is not None and meter.out_of_time:
                     run.unanswered()
                 else:
-                    run.failed(names.MODEL_ERROR, failures.model_failure_of(error))
+                    run.fail(names.MODEL_ERROR, failures.model_failure_of(error))
                 return
         tell = run.summarised if pointer.summary else run.answered
         tell(Solution.read(answer))
@@ -106,9 +111,9 @@ class StepExecutor:
     async def carry_out(self, turn: Turn) -> None:
         """See every call of a turn through to its end: together, or one after the other."""
         with self._group(turn.number).scope():
-            if turn.lazy:
+            if turn.is_plan:
                 await self._agree_on(turn)
-            if turn.sequential:
+            if turn.is_sequential:
                 for call in turn.calls:
                     await self._carry_out_together(turn, [call])
             else:
@@ -118,88 +123,90 @@ class StepExecutor:
         """Have people decide on all calls of a turn, before any of them is begun."""
         planning = self._work.planning
         await self._decide(planning.check(turn))
-        question = None if self._work.steered else planning.ask(turn)
+        question = None if self._work.is_steered else planning.ask(turn)
         if question is not None:
             self._showing.update()
             await self.until_ruled(question)
-            planning.rule(turn)
+            planning.apply_ruling(turn)
 
     async def _carry_out_together(self, turn: Turn, calls: list[ToolCall]) -> None:
-        if self._work.halting:
+        if self._work.is_halting:
             self._work.abandon(turn, "the run ended before this call")
             return
-        if self._work.steered:
+        if self._work.is_steered:
             self._work.planning.hold_back(calls)
         deciding = self._work.calls
-        await self._decide(deciding.open(turn.number, calls))
+        await self._decide(deciding.check_and_start(turn.number, calls))
         self._showing.update()
         slots = asyncio.Semaphore(self._work.state.rules.concurrency)
-        open_ = [call for call in calls if call.stage is not Stage.ENDED or call.has_dependents]
+        open_ = [call for call in calls if call.stage is not CallStage.ENDED or call.has_dependents]
         await asyncio.gather(*(self._see_through(turn, call, slots) for call in open_))
         await self._decide(deciding.finish(turn.number, calls))
 
     async def _see_through(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
         """One call, from where it stands to its end, and until others can read what it wrote."""
-        while call.stage is not Stage.ENDED:
+        while call.stage is not CallStage.ENDED:
             await self._see_on(turn, call, slots)
             self._showing.update()
         self._trace.ended(call.id)
         if call.has_dependents and not call.result_published:
-            await self._decide(self._work.calls.hand_on(call))
+            await self._decide(self._work.calls.publish_result(call))
 
     async def _see_on(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
         """One call, from where it stands to where it stands next."""
         work, calls = self._work, self._work.calls
         match call.stage:
-            case Stage.PENDING | Stage.QUEUED:
+            case CallStage.PENDING | CallStage.QUEUED:
                 await self._wait_for_others(turn, call)
-            case Stage.RUNNING:
+            case CallStage.RUNNING:
                 async with slots:
                     await self._run(turn, call)
             case _:
-                await self.until_ruled(calls.question(call))
-                if work.steered and calls.question(call).ruling is None:
+                await self.until_ruled(calls.question_of(call))
+                if work.is_steered and calls.question_of(call).ruling is None:
                     work.planning.hold_back([call])
                 else:
-                    calls.rule(turn.number, call)
+                    calls.apply_ruling(turn.number, call)
 
     async def _wait_for_others(self, turn: Turn, call: ToolCall) -> None:
         """Wait until the calls have ended that a call waits for, and take it up again."""
         work, calls = self._work, self._work.calls
-        queued = call.stage is Stage.QUEUED
-        await workflow.wait_condition(lambda: (call.free if queued else call.due) or work.halting)
-        if work.halting:
-            calls.give_up(call, "the run ended before this call")
-        elif work.steered:
+        queued = call.stage is CallStage.QUEUED
+        await workflow.wait_condition(
+            lambda: (call.is_startable if queued else call.is_decidable) or work.is_halting
+        )
+        if work.is_halting:
+            calls.cancel(call, "the run ended before this call")
+        elif work.is_steered:
             work.planning.hold_back([call])
         elif queued:
-            calls.begin(turn.number, call)
+            calls.start(turn.number, call)
         else:
-            await self._decide(calls.ready(turn.number, call))
+            await self._decide(calls.resume(turn.number, call))
 
     async def _run(self, turn: Turn, call: ToolCall) -> None:
         """Carry a call out, unless the run ends or a message came while it waited for a slot."""
         work, calls = self._work, self._work.calls
-        if work.halting and call.unknown_outcomes == 0:
+        if work.is_halting and call.unknown_outcomes == 0:
             calls.skip(call, "the run ended before this call")
-        elif work.steered and call.unknown_outcomes == 0:
+        elif work.is_steered and call.unknown_outcomes == 0:
             work.planning.hold_back([call])
         else:
-            outcome = doubted(call, work.state) or await self._execute(turn, call)
-            calls.settle(turn.number, call, outcome)
+            outcome = doubt_after_reset(call, work.state) or await self._execute(turn, call)
+            calls.apply_outcome(turn.number, call, outcome)
 
-    async def _decide(self, deciding: Deciding[None]) -> None:
+    async def _decide(self, deciding: HookRequests[None]) -> None:
         """Have the engine decide, asking the hooks that it names: never two of them at once."""
         async with self._hooks:
-            hook = go_on(deciding)
+            hook = advance(deciding)
             while hook is not None:
-                hook = go_on(deciding, await self._ask(hook))
+                hook = advance(deciding, await self._ask(hook))
 
-    async def _ask(self, hook: Hook) -> HookEnd:
-        line = summaries.hook_summary(self._work.turn, hook)
+    async def _ask(self, hook: Hook) -> HookResult:
+        line = summaries.hook_summary(self._work.turn_number, hook)
         size = json_size(hook.arguments)
         if size > activity_options.MAX_INPUT_BYTES:
-            return Broken(
+            return HookFailed(
                 f"it would be given {size} bytes; at most {activity_options.MAX_INPUT_BYTES}"
             )
         config = activity_options.hook(hook, line, self._work.state.meter.remaining(workflow.now()))
@@ -209,13 +216,13 @@ class StepExecutor:
                     hook.activity.type, args=hook.arguments, result_type=RawValue, **config
                 )
             )
-            return Returned(failures.value_of(said))
+            return HookReturned(failures.value_of(said))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            return hook_end(failures.failure_of(error))
+            return hook_result_of(failures.failure_of(error))
         except ValueError as error:
-            return Broken(str(error))
+            return HookFailed(str(error))
 
     async def _execute(self, turn: Turn, call: ToolCall) -> Outcome:
         """Have a call carried out by what carries out its tool's: a run, the model, an activity."""
@@ -235,17 +242,17 @@ class StepExecutor:
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
             message = f"`{tool.name}` would be given {size} bytes; at most {bound} can be sent"
-            return failed(ErrorCode.INVALID_ARGUMENTS, message)
+            return fail(ErrorCode.INVALID_ARGUMENTS, message)
         try:
             async with self.in_flight(size):
                 result = await self.at_work(self._activity(call, arguments))
-            return of_result(tool, failures.value_of(result))
+            return outcome_of_result(tool, failures.value_of(result))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            return of_failure(tool, failures.failure_of(error))
+            return outcome_of_failure(tool, failures.failure_of(error))
         except ValueError as error:
-            return failed(
+            return fail(
                 ErrorCode.INVALID_OUTPUT,
                 f"`{tool.name}` was carried out, but its result is lost: {error}",
             )
@@ -255,7 +262,7 @@ class StepExecutor:
         assert tool is not None  # it was opened
         assert tool.activity is not None  # nothing else carries it out
         remaining = self._work.state.meter.remaining(workflow.now())
-        line = summaries.call_summary(self._work.turn, call, self._showing.decided(call.id))
+        line = summaries.call_summary(self._work.turn_number, call, self._showing.decided(call.id))
         if tool.activity.local:
             return workflow.execute_local_activity(
                 tool.activity.type,
@@ -312,23 +319,25 @@ class StepExecutor:
 
     async def until_ruled(self, question: Question) -> None:
         """Wait for people, asking again and giving up when it is time."""
-        line = summaries.question_summary(self._work.turn, question)
-        early = self._work.state.pending.unchecked(question)
+        line = summaries.question_summary(self._work.turn_number, question)
+        early = self._work.state.pending.take_unverified(question)
         if early:
             await asyncio.gather(
                 *(token_verification.hear(self._work, decision) for decision in early)
             )
             self._showing.update()
-        while question.ruling is None and not self._work.lets_go(question):
-            alarm = question.alarm()
+        while question.ruling is None and not self._work.needs_no_decision(question):
+            alarm = question.next_alarm()
             if await in_time(
-                lambda: question.ruling is not None or self._work.lets_go(question), alarm, line
+                lambda: question.ruling is not None or self._work.needs_no_decision(question),
+                alarm,
+                line,
             ):
                 return
-            if question.rang(alarm):
+            if question.advance(alarm):
                 self._work.state.pending.expire(question)
-            elif not question.counted:
-                self._work.calls.remind(self._work.turn, question)
+            elif not question.decisions:
+                self._work.calls.remind(self._work.turn_number, question)
             self._showing.update()
 
     def _group(self, turn: int) -> EventGroup:

@@ -19,7 +19,11 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.commands import failures
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.question import DecisionRejected
-from holdfast.workflows.engine.approvals.signed_decision import SignedDecision, Unbound, signed
+from holdfast.workflows.engine.approvals.signed_decision import (
+    SignedDecision,
+    TokenMismatch,
+    sign_with_claims,
+)
 from holdfast.workflows.engine.execution_base import ExecutionBase
 
 # While a key set cannot be had, it is asked for again.
@@ -65,9 +69,9 @@ async def hear(work: ExecutionBase, decision: Decision) -> None:
     try:
         meant = await checked(work.state.pending, decision)
     except (TokenRejected, DecisionRejected) as error:
-        work.calls.ignore(decision, str(error))
+        work.calls.log_ignored(decision, str(error))
     else:
-        work.calls.hear(meant)
+        work.calls.count_or_log(meant)
 
 
 async def principal_of(asked: PrincipalToken) -> Principal:
@@ -83,8 +87,8 @@ async def principal_of(asked: PrincipalToken) -> Principal:
 
 def _signed(decision: Decision, claims: DecisionClaims) -> SignedDecision:
     try:
-        return signed(decision, claims, workflow.info().workflow_id)
-    except Unbound as error:
+        return sign_with_claims(decision, claims, workflow.info().workflow_id)
+    except TokenMismatch as error:
         raise TokenRejected(str(error)) from None
 
 

@@ -41,7 +41,7 @@ class Limits:
         action = self._state.meter.action(name)
         if action == "ask" and self._state.asks_people:
             self.question = AskPeople(question_on(self._state, name), name)
-            self._calls.ask(self._state.meter.turns, self.question.question)
+            self._calls.ask_people(self._state.meter.turns, self.question.question)
         elif action == "finalize" and self.finalizing is None:
             self.finalizing = self._state.meter.turns
         else:

@@ -156,7 +156,7 @@ def stay(run: Run, length: HistoryLength) -> None:
     """What a run does that cannot be taken along: it has its log summarised where that helps, and
     ends where nothing more can be done."""
     if length.last:
-        run.failed(ErrorCode.BLOCKED, _STUCK)
+        run.fail(ErrorCode.BLOCKED, _STUCK)
     elif is_crowded(run.state.log, run.forgettable):
         run.make_room()
 

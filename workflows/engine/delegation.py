@@ -30,14 +30,14 @@ from holdfast.schemas.tool import ANONYMOUS, Tool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.budget import reservations
 from holdfast.workflows.engine.budget.meter import BudgetShare, Meter
-from holdfast.workflows.engine.call.hooks import Refusal
+from holdfast.workflows.engine.call.hooks import CallRefused
 from holdfast.workflows.engine.call.outcome import (
     Outcome,
     Succeeded,
     Unknown,
-    checked,
-    failed,
-    refused,
+    check_output,
+    fail,
+    refuse,
 )
 from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.conversation import scopes
@@ -64,14 +64,14 @@ class Delegate:
 
 
 @dataclass(frozen=True)
-class NotStarted:
+class DelegateNotStarted:
     """There was no run: nothing was done."""
 
     message: str
 
 
 @dataclass(frozen=True)
-class Broke:
+class DelegateFailed:
     """The run ended without a result. `lost`: nobody saw how; `spent` is what it used, where that
     is known."""
 
@@ -81,16 +81,16 @@ class Broke:
 
 
 @dataclass(frozen=True)
-class Abandoned:
+class DelegateAbandoned:
     """Its parent is to end, and did not wait for it."""
 
     message: str
 
 
-DelegateEnd = RunResult | NotStarted | Broke | Abandoned
+DelegateEnd = RunResult | DelegateNotStarted | DelegateFailed | DelegateAbandoned
 
 
-def delegate_for(
+def build_delegate(
     call: ToolCall,
     turn: Turn,
     state: RunState,
@@ -109,21 +109,21 @@ def delegate_for(
     own_id = names.delegate_id(workflow_id, call.id)
     if len(own_id.encode()) > MAX_ID_BYTES:
         message = f"the id of its run would be too long: {own_id[:60]}…, of more than"
-        raise Refusal(ErrorCode.BLOCKED, f"{message} {MAX_ID_BYTES} bytes")
+        raise CallRefused(ErrorCode.BLOCKED, f"{message} {MAX_ID_BYTES} bytes")
     share = _share(call, turn, state, now)
     try:
-        request = request_for(call, tool, state, agent, share).to_json()
+        request = build_request(call, tool, state, agent, share).to_json()
     except ValidationError as error:
         why = f"`{tool.name}` cannot be given what it is to see: {error.errors()[0]['msg']}"
-        raise Refusal(ErrorCode.INVALID_ARGUMENTS, why) from None
+        raise CallRefused(ErrorCode.INVALID_ARGUMENTS, why) from None
     size = json_size(request)
     if size > MAX_REQUEST_BYTES:
         why = f"`{tool.name}` would be given {size} bytes; at most {MAX_REQUEST_BYTES} can be sent"
-        raise Refusal(ErrorCode.INVALID_ARGUMENTS, why)
+        raise CallRefused(ErrorCode.INVALID_ARGUMENTS, why)
     return Delegate(call.id, tool.name, tool.delegate, own_id, request, share)
 
 
-def request_for(
+def build_request(
     call: ToolCall, tool: Tool, state: RunState, agent: Agent | None, share: BudgetShare
 ) -> RunRequest:
     """What a delegate is asked.
@@ -145,7 +145,7 @@ def request_for(
     )
 
 
-def outcome_of(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcome:
+def delegate_outcome(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcome:
     """What became of a call whose delegate ended like this.
 
     A delegate's output is a value, whatever it looks like: there are no envelopes in it.
@@ -153,20 +153,20 @@ def outcome_of(delegate: Delegate, tool: Tool, end: DelegateEnd) -> Outcome:
     name = delegate.tool
     match end:
         case RunResult(status="budget_exceeded"):
-            return failed(ErrorCode.DELEGATE_FAILED, f"`{name}` used up its budget before its end.")
+            return fail(ErrorCode.DELEGATE_FAILED, f"`{name}` used up its budget before its end.")
         case RunResult(output=output):
             return _output(tool, output)
-        case NotStarted(message):
-            return refused(ErrorCode.DELEGATE_FAILED, message)
-        case Abandoned(message) if tool.once:
+        case DelegateNotStarted(message):
+            return refuse(ErrorCode.DELEGATE_FAILED, message)
+        case DelegateAbandoned(message) if tool.once:
             why = f"{message}; whether the call took effect is unknown"
-            return failed(ErrorCode.OUTCOME_UNKNOWN, why)
-        case Abandoned(message):
-            return failed(ErrorCode.CANCELLED, message)
-        case Broke("lost", message) if tool.once:
+            return fail(ErrorCode.OUTCOME_UNKNOWN, why)
+        case DelegateAbandoned(message):
+            return fail(ErrorCode.CANCELLED, message)
+        case DelegateFailed("lost", message) if tool.once:
             return Unknown(f"`{name}` was begun, and its end was never heard of: {message}")
-        case Broke(_, message):
-            return failed(ErrorCode.DELEGATE_FAILED, message)
+        case DelegateFailed(_, message):
+            return fail(ErrorCode.DELEGATE_FAILED, message)
         case _:
             assert_never(end)
 
@@ -178,11 +178,11 @@ def charge(meter: Meter, delegate: Delegate, end: DelegateEnd) -> None:
     match end:
         case RunResult() as spent:
             meter.charge(spent.usage, requests=spent.turns, calls=spent.calls)
-        case Broke(spent=Spent() as spent):
+        case DelegateFailed(spent=Spent() as spent):
             meter.charge(spent.usage, requests=spent.turns, calls=spent.calls)
-        case Broke() | Abandoned():
+        case DelegateFailed() | DelegateAbandoned():
             meter.charge(Usage(), requests=0)
-        case NotStarted():
+        case DelegateNotStarted():
             pass
         case _:
             assert_never(end)
@@ -194,15 +194,15 @@ class Delegates:
     def __init__(self) -> None:
         self._open: dict[str, tuple[Delegate, list[DelegatePending]]] = {}
 
-    def begin(self, delegate: Delegate) -> None:
+    def add(self, delegate: Delegate) -> None:
         """A delegate starts."""
         self._open[delegate.call_id] = (delegate, [])
 
-    def end(self, call_id: str) -> None:
+    def remove(self, call_id: str) -> None:
         """It is over, and nothing waits in it any more."""
         self._open.pop(call_id, None)
 
-    def hear(self, news: DelegateNews) -> None:
+    def update_pending(self, news: DelegateNews) -> None:
         """Take in what waits in a delegate; of one that is over, or never was, nothing is heard."""
         if news.call_id not in self._open:
             return
@@ -210,16 +210,16 @@ class Delegates:
         inside = [one for one in news.pending if _is_inside(one, delegate)]
         self._open[news.call_id] = (delegate, inside)
 
-    def waits(self, call_id: str) -> bool:
+    def has_pending(self, call_id: str) -> bool:
         """Whether something waits in the delegate that carries out a call."""
         return call_id in self._open and bool(self._open[call_id][1])
 
-    def pending(self) -> list[DelegatePending]:
+    def list_pending(self) -> list[DelegatePending]:
         """What waits in all of them, the first of it."""
         found = [one for _, pending in self._open.values() for one in pending]
         return found[:MAX_PENDING_TOLD]
 
-    def shown(self) -> list[DelegateView]:
+    def to_views(self) -> list[DelegateView]:
         """Each of them as others are shown it."""
         return [
             DelegateView(
@@ -238,11 +238,13 @@ def _share(call: ToolCall, turn: Turn, state: RunState, now: datetime) -> Budget
     if state.meter.budget.max_depth == 0:
         state.meter.reach_depth()
         why = "the run's limit of delegates of delegates, maxDepth, is reached"
-        raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {why}")
+        raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {why}")
     try:
         return reservations.share_of(state.meter, now, call, turn.calls)
     except reservations.NothingLeft as error:
-        raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {error}") from None
+        raise CallRefused(
+            ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {error}"
+        ) from None
 
 
 def _budget(meter: Meter, share: BudgetShare) -> Budget:
@@ -281,10 +283,10 @@ def _data_messages(call: ToolCall, data: Data) -> list[Message]:
 
 def _output(tool: Tool, output: Any) -> Outcome:
     try:
-        return checked(tool, Succeeded(ensure_json(output)))
+        return check_output(tool, Succeeded(ensure_json(output)))
     except ValueError as error:
         why = f"the output of `{tool.name}` is no JSON that can be kept: {error}"
-        return failed(ErrorCode.INVALID_OUTPUT, why)
+        return fail(ErrorCode.INVALID_OUTPUT, why)
 
 
 def _is_inside(one: DelegatePending, delegate: Delegate) -> bool:

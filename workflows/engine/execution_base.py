@@ -15,9 +15,9 @@ from holdfast.schemas.log_entry import DoneEntry, ErrorEntry, NoticeEntry
 from holdfast.schemas.run import Ended, RunResult, RunStatus, Spent
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.outcome import Answered, Failed, Refused, Stopped, Succeeded
-from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, Turn
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
 from holdfast.workflows.engine.delegation import Delegates
-from holdfast.workflows.engine.execution.completion import withhold
+from holdfast.workflows.engine.execution.completion import withhold_result
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
 from holdfast.workflows.engine.plans.planning import Planning
 from holdfast.workflows.engine.run_state import RunState
@@ -48,32 +48,32 @@ class ExecutionBase(ABC):
         Raises:
             Unacceptable: it does not count, and why.
         """
-        return self.calls.decide(decision)
+        return self.calls.count_decision(decision)
 
-    def failed(self, code: str, message: str) -> None:
+    def fail(self, code: str, message: str) -> None:
         """It cannot go on."""
         self._tell_unasked()
         self.state.log.append(ErrorEntry(code=code, message=message))
         self._over = Fail(code, message)
 
-    def cancelled(self) -> None:
+    def cancel(self) -> None:
         """It is cancelled: give every open call its one result, and write down the end."""
         if self._over is not None:
             return
         if self._turn is not None:
             self._drop(self._turn)
-        for question in self.state.pending.open():
+        for question in self.state.pending.list_open():
             self.state.pending.withdraw(question)
-        self.failed(ErrorCode.CANCELLED, "the run was cancelled")
+        self.fail(ErrorCode.CANCELLED, "the run was cancelled")
 
     def abandon(self, turn: Turn, why: str) -> None:
         """End and close the calls of a turn that have not been closed."""
-        told = [call for call in turn.calls if not call.closed]
+        told = [call for call in turn.calls if not call.is_closed]
         for call in told:
-            if call.stage is Stage.ENDED:
-                withhold(call, why, self.state)
+            if call.stage is CallStage.ENDED:
+                withhold_result(call, why, self.state)
             else:
-                self.calls.give_up(call, why)
+                self.calls.cancel(call, why)
         self.calls.close(turn.number, told)
 
     @property
@@ -91,39 +91,39 @@ class ExecutionBase(ABC):
                 return "cancelled"
             case Fail():
                 return "failed"
-        return "awaiting_approval" if self.state.pending.open() else "running"
+        return "awaiting_approval" if self.state.pending.list_open() else "running"
 
     @property
-    def halting(self) -> bool:
+    def is_halting(self) -> bool:
         """Whether it is to end, so that nobody need be waited for any longer."""
-        stopped = self._turn is not None and self._turn.stopped is not None
-        return stopped or self.state.ended_with is not None
+        stopped = self._turn is not None and self._turn.stop_message is not None
+        return stopped or self.state.end_reason is not None
 
     @property
-    def steered(self) -> bool:
+    def is_steered(self) -> bool:
         """Whether something was said that is heard before anything more of a plan is begun."""
         return False
 
-    def lets_go(self, question: Question) -> bool:
+    def needs_no_decision(self, question: Question) -> bool:
         """Whether people need decide on a question no longer: what may have happened, they do."""
-        return self.halting or (self.steered and question.kind in ("call", "plan"))
+        return self.is_halting or (self.is_steered and question.kind in ("call", "plan"))
 
     @property
-    def over(self) -> Finish | Fail | None:
+    def last_step(self) -> Finish | Fail | None:
         """How it ended, once it has."""
         return self._over
 
     @property
-    def turn(self) -> int:
+    def turn_number(self) -> int:
         """The number of the turn that is under way, or was last; 0 before any model is asked."""
         return self._turn.number if self._turn is not None else self.state.meter.turns
 
     @property
-    def under_way(self) -> Turn | None:
+    def open_turn(self) -> Turn | None:
         """The turn whose calls are being carried out, where one is."""
         return self._turn if self._over is None else None
 
-    def spent(self) -> Spent:
+    def get_spent(self) -> Spent:
         """What it has used so far."""
         meter = self.state.meter
         return Spent(turns=meter.requests, calls=meter.calls, usage=meter.usage())
@@ -143,7 +143,7 @@ class ExecutionBase(ABC):
             case Stopped(message):
                 self._hand_on(call, "stopped", message)
             case Refused(error) | Failed(error, _):
-                self.failed(error.code, error.message)
+                self.fail(error.code, error.message)
             case _:
                 assert_never(outcome)
 
@@ -157,7 +157,7 @@ class ExecutionBase(ABC):
             f"`{call.name}` was carried out, but its result is too large to be handed on:"
             f" {size_bytes} bytes, of at most {MAX_RESULT_BYTES}"
         )
-        self.failed(ErrorCode.INVALID_OUTPUT, message)
+        self.fail(ErrorCode.INVALID_OUTPUT, message)
 
     def _result(self, status: Ended, output: Any) -> RunResult:
         meter, data = self.state.meter, self.state.data
@@ -173,7 +173,7 @@ class ExecutionBase(ABC):
 
     def _tell_unasked(self) -> None:
         """Note the decisions that came for calls which never waited."""
-        calls = self.state.pending.unasked()
+        calls = self.state.pending.name_unused()
         if calls:
             text = f"decisions were ignored, since these calls never waited for one: {calls}"
             self.state.log.append(NoticeEntry(text=text))

@@ -57,5 +57,5 @@ class RequestPages:
         """How the model is asked for its next turn."""
         choice = self._choice.now() if self._limits.finalizing is None else "none"
         skill, instances = self._state.skill, self._state.data.instances()
-        tail = state_context.tail(self._state, self._planning.standing())
+        tail = state_context.tail(self._state, self._planning.describe_progress())
         return prompt.ask(self._agent, self.offers, choice, tail, skill, instances)

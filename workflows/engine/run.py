@@ -3,7 +3,7 @@
 `next` names one step; the shell takes it and tells the run what came of it, then asks again:
 
     AskModel      ─► answered(solution) or, of a summary, summarised(solution); or failed
-    CarryOut      ─► closed
+    RunCalls      ─► closed
     AskPeople     ─► extended
     AwaitMessage  ─► (the mailbox has a message or is closed), or closed by `close`
     Finish, Fail  ─► the end
@@ -31,7 +31,7 @@ from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.budget_limits import Limits
-from holdfast.workflows.engine.call.outcome import Answered, Failed, Succeeded, refused
+from holdfast.workflows.engine.call.outcome import Answered, Failed, Succeeded, refuse
 from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.conversation import initial_context
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
@@ -40,7 +40,7 @@ from holdfast.workflows.engine.conversation.summaries import (
     Summaries,
     SummariesProgress,
 )
-from holdfast.workflows.engine.execution.preparation import calls_of
+from holdfast.workflows.engine.execution.preparation import propose_calls
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES
 from holdfast.workflows.engine.model import prompt
@@ -55,7 +55,7 @@ from holdfast.workflows.engine.model.tool_choice import ToolChoiceState
 from holdfast.workflows.engine.request_pages import RequestPages
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
 from holdfast.workflows.engine.state.data import MISSING
-from holdfast.workflows.engine.steps import AskModel, AwaitMessage, CarryOut, Step
+from holdfast.workflows.engine.steps import AskModel, AwaitMessage, RunCalls, Step
 
 # Providers match a result with its call by the id nearest to it.
 MAX_SEEN_IDS = 1_024
@@ -97,7 +97,7 @@ class Run(ExecutionBase):
         self.mailbox = snapshot.mailbox
         self.output: Any = snapshot.output
         self.answered_up_to = snapshot.answered_up_to
-        self.planning.resume(snapshot.plan)
+        self.planning.restore(snapshot.plan)
         self._choice = ToolChoiceState(state, agent, snapshot.choice, snapshot.settled_after)
         self._limits = Limits(state, self.calls, snapshot.finalizing)
         # The call that is all of the work, where the skill is an activity.
@@ -149,7 +149,7 @@ class Run(ExecutionBase):
             kept=self.state.snapshot(),
             mailbox=self.mailbox,
             summaries=self._summaries.progress,
-            plan=self.planning.carried(),
+            plan=self.planning.to_snapshot(),
             seen_ids=list(self._seen_ids),
             choice=self._choice.wanted,
             output=self.output,
@@ -186,7 +186,7 @@ class Run(ExecutionBase):
         if self._over is not None:
             return self._over
         if self._turn is not None:
-            return CarryOut(self._turn)
+            return RunCalls(self._turn)
         if self._limits.question is not None:
             return self._limits.question
         if self._asking is not None:
@@ -208,14 +208,14 @@ class Run(ExecutionBase):
         self._tell_unknown()
         answer = answer_of(solution, self.agent, self.state.tools())
         self._said = answer.text or self._said
-        calls = calls_of(answer.solution, meter.turns, self.state.tools(), self._seen_ids)
+        calls = propose_calls(answer.solution, meter.turns, self.state.tools(), self._seen_ids)
         self._seen_ids = dict.fromkeys(list(self._seen_ids)[-MAX_SEEN_IDS:])
         self.state.log.append(
             MessageEntry(
                 message=ChatMessage(
                     role="assistant",
                     content=solution.text,
-                    calls=[call.asked for call in calls],
+                    calls=[call.proposal for call in calls],
                     said=answer.said,
                     provider_data=solution.provider_data,
                 )
@@ -224,10 +224,10 @@ class Run(ExecutionBase):
         self._summaries.answered(solution)
         if calls and self._limits.finalizing is None and self._choice.may_call:
             lazy = self.agent.plan == "lazy" and not self._choice.choosing
-            self._turn = Turn(meter.turns, calls, lazy=lazy)
+            self._turn = Turn(meter.turns, calls, is_plan=lazy)
             self._given = None if self._choice.choosing or answer.output is MISSING else answer
         else:
-            self.planning.lapse()
+            self.planning.discard()
             self._refuse(calls)
             self._conclude(answer, called=bool(calls))
             self._turn_end()
@@ -254,7 +254,7 @@ class Run(ExecutionBase):
     def closed(self) -> None:
         """The turn's calls are closed: see whether one of them ends the run."""
         turn = self._turn
-        assert turn is not None  # the step was CarryOut
+        assert turn is not None  # the step was RunCalls
         self._turn = None
         if self._whole is not None:
             self._conclude_whole(self._whole, turn.number)
@@ -263,11 +263,11 @@ class Run(ExecutionBase):
         if self._choice.choosing and self._take_up(turn):
             return
         self._turn_end()
-        if self.state.ended_with is not None:
-            self.failed(ErrorCode.APPROVAL_TIMEOUT, self.state.ended_with)
-        elif turn.stopped is not None:
-            self.output, self._ending = turn.stopped, "stopped"
-        elif turn.asks_to_stop:
+        if self.state.end_reason is not None:
+            self.fail(ErrorCode.APPROVAL_TIMEOUT, self.state.end_reason)
+        elif turn.stop_message is not None:
+            self.output, self._ending = turn.stop_message, "stopped"
+        elif turn.requests_stop:
             self.output, self._ending = self._said, "stopped"
         elif self._given is not None:
             self._conclude(self._given, called=True)
@@ -277,10 +277,10 @@ class Run(ExecutionBase):
         if not self._limits.extend():
             self._ending = "budget_exceeded"
 
-    def failed(self, code: str, message: str) -> None:
+    def fail(self, code: str, message: str) -> None:
         """The run cannot go on."""
         self._hear(ending=True)
-        super().failed(code, message)
+        super().fail(code, message)
 
     def close(self) -> None:
         """No further message is waited for."""
@@ -303,9 +303,9 @@ class Run(ExecutionBase):
         return "awaiting_message" if said == "running" and self._idle else said
 
     @property
-    def steered(self) -> bool:
+    def is_steered(self) -> bool:
         """Whether something was said that is heard before anything more of a plan is begun."""
-        return self._turn is not None and self._turn.lazy and self.mailbox.steers
+        return self._turn is not None and self._turn.is_plan and self.mailbox.steers
 
     @property
     def _idle(self) -> bool:
@@ -329,7 +329,7 @@ class Run(ExecutionBase):
         try:
             self._asking = AskModel(self._request())
         except CannotShorten as error:
-            self.failed(MODEL_ERROR, str(error))
+            self.fail(MODEL_ERROR, str(error))
         return self.next()
 
     def _request(self) -> ConversationPointer:
@@ -372,7 +372,7 @@ class Run(ExecutionBase):
             return False
         own = call_id(max(turn, 1), calls + 1)
         call = skills.whole(self.agent, skill, self.state.data["input"], own)
-        asked = ChatMessage(role="user", calls=[call.asked])
+        asked = ChatMessage(role="user", calls=[call.proposal])
         self.state.log.append(MessageEntry(message=asked))
         self._whole, self._turn = call, Turn(turn, [call])
         return True
@@ -411,7 +411,7 @@ class Run(ExecutionBase):
         why = "this run makes none" if self._limits.finalizing is None else prompt.FINALIZE
         for call in calls:
             self.state.meter.refuse_call(call.name)
-            call.end(refused(ErrorCode.BLOCKED, f"no call is carried out: {why}"))
+            call.end(refuse(ErrorCode.BLOCKED, f"no call is carried out: {why}"))
         self.calls.close(self.state.meter.turns, calls)
 
     def _end(self, status: Ended) -> Step:

@@ -51,8 +51,8 @@ class RunState:
     """The parts of a run that deciding on a call looks at.
 
     `skill` is the skill that is in force; `described` is what the data of a kind (and instance)
-    was said to be; `ended_with` says why the run is to end although calls of
-    its turn are still open; `reset`, that it has gone further before than it is now.
+    was said to be; `end_reason` says why the run is to end although calls of
+    its turn are still open; `was_reset`, that it has gone further before than it is now.
     """
 
     rules: Rules
@@ -68,8 +68,8 @@ class RunState:
     skill: str | None = None
     redactions: Redactions = field(default_factory=Redactions)
     described: dict[Path, DescriptionSnapshot] = field(default_factory=dict)
-    ended_with: str | None = None
-    reset: bool = False
+    end_reason: str | None = None
+    was_reset: bool = False
     # The most that all of a kind can take.
     _sizes: dict[str, int] = field(default_factory=dict)
 
@@ -97,7 +97,7 @@ class RunState:
             started=dict(snapshot.started),
             succeeded=dict.fromkeys(snapshot.succeeded),
             skill=snapshot.skill,
-            reset=snapshot.reset,
+            was_reset=snapshot.reset,
             redactions=Redactions.resumed(snapshot.veils),
             described={Path(one.kind, (), one.instance): one for one in snapshot.described},
         )
@@ -114,7 +114,7 @@ class RunState:
             started=self.started,
             succeeded=list(self.succeeded),
             skill=self.skill,
-            reset=self.reset,
+            reset=self.was_reset,
         )
 
     def tools(self) -> list[Tool]:
@@ -127,7 +127,7 @@ class RunState:
         most = self.rules.principal_scopes
         return held if most is None else [scope for scope in held if scope in most]
 
-    def hold(self, kind: str, value: Any) -> None:
+    def set_data(self, kind: str, value: Any) -> None:
         """Let calls read a value that stands in the log as it was said."""
         self.data.set(kind, value)
         self._sizes.pop(kind, None)
@@ -148,7 +148,7 @@ class RunState:
         Raises:
             CannotWrite: one of the places cannot be written to like that.
         """
-        self.data, self._sizes = self.tried(self.data, paths, value, method)
+        self.data, self._sizes = self.trial_write(self.data, paths, value, method)
         for path in paths:
             self.redactions.write(path, method, veil)
             self.log.append(
@@ -161,7 +161,7 @@ class RunState:
                 )
             )
 
-    def tried(
+    def trial_write(
         self, data: Data, paths: Sequence[Path], value: Any, method: OutputMethod
     ) -> tuple[Data, dict[str, int]]:
         """The data as they would be after a write to each of the places, and the most that all of

@@ -17,10 +17,10 @@ from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.tool_call import Turn
-from holdfast.workflows.engine.execution.preparation import calls_of
+from holdfast.workflows.engine.execution.preparation import propose_calls
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run_state import RunState, RunStateSnapshot
-from holdfast.workflows.engine.steps import CarryOut, Fail, Finish
+from holdfast.workflows.engine.steps import Fail, Finish, RunCalls
 
 
 class SingleCall(ExecutionBase):
@@ -38,17 +38,17 @@ class SingleCall(ExecutionBase):
         super().__init__(RunState.of(request, rules, snapshot, clock))
         self.state.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)
-        [self._call] = calls_of(Solution(calls=[written]), 1, rules.tools, {})
-        asked = ChatMessage(role="user", calls=[self._call.asked])
+        [self._call] = propose_calls(Solution(calls=[written]), 1, rules.tools, {})
+        asked = ChatMessage(role="user", calls=[self._call.proposal])
         self.state.log.append(MessageEntry(message=asked))
         self._turn = Turn(0, [self._call])
 
-    def next(self) -> CarryOut | Finish | Fail:
+    def next(self) -> RunCalls | Finish | Fail:
         """The next step; asking again without having taken it names the same one."""
         if self._over is not None:
             return self._over
         assert self._turn is not None  # it has one, to the end
-        return CarryOut(self._turn)
+        return RunCalls(self._turn)
 
     def closed(self) -> None:
         """The call is closed: what it came to is the end."""

@@ -105,7 +105,7 @@ def choice(skills: list[Skill]) -> Tool:
 
 def answer(call: ToolCall) -> Final | None:
     """The result of a call that the engine itself answers; None for every other call."""
-    if call.name != CHOOSE_SKILL or call.literal:  # a skill may have the name
+    if call.name != CHOOSE_SKILL or call.is_literal:  # a skill may have the name
         return None
     chosen = call.arguments["skill"]
     return Succeeded(f"The skill `{chosen}` is in force: its instructions and tools are yours now.")
@@ -141,7 +141,7 @@ def whole(agent: Agent, skill: Skill, given: Any, own: str) -> ToolCall:
     arguments = {"input": given} if is_text else given or {}
     asked = AskedCall(id=own, provider_id=own, tool=tool.name, arguments=arguments)
     written = WrittenCall(tool=tool.name, arguments=arguments)
-    return ToolCall(own, asked, written, tool, literal=True)
+    return ToolCall(own, asked, written, tool, is_literal=True)
 
 
 def _parameters(agent: Agent, *, is_text: bool) -> dict[str, Any]:

@@ -18,7 +18,7 @@ class AskModel:
 
 
 @dataclass(frozen=True)
-class CarryOut:
+class RunCalls:
     """Carry out the calls of a turn."""
 
     turn: Turn
@@ -54,4 +54,4 @@ class Fail:
     message: str
 
 
-Step = AskModel | CarryOut | AskPeople | AwaitMessage | Finish | Fail
+Step = AskModel | RunCalls | AskPeople | AwaitMessage | Finish | Fail

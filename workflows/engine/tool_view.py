@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.schemas.agent import Rules
 from holdfast.schemas.phrases import nearest, quoted
 from holdfast.schemas.tool import ShownTool, Tool
-from holdfast.workflows.engine.approvals.policy import policy_of
+from holdfast.workflows.engine.approvals.policy import effective_policy
 from holdfast.workflows.engine.run_state import RunState
 
 
@@ -14,7 +14,7 @@ class NoSuchTool(ValueError):
     """A run has no tool of this name."""
 
 
-def shown(name: Any, state: RunState) -> ShownTool:
+def show_tool(name: Any, state: RunState) -> ShownTool:
     """The tool of a name: of the skill that is in force, else of any other.
 
     Raises:
@@ -26,7 +26,7 @@ def shown(name: Any, state: RunState) -> ShownTool:
         mend = nearest(str(name), list(dict.fromkeys(tool.name for tool in tools)))
         raise NoSuchTool(f"this run has no tool {quoted(str(name))}; {mend}")
     same = {field: getattr(found, field) for field in ShownTool.model_fields if field != "approval"}
-    return ShownTool(**same, approval=policy_of(found, state.rules))
+    return ShownTool(**same, approval=effective_policy(found, state.rules))
 
 
 def _all(rules: Rules) -> Iterator[Tool]:

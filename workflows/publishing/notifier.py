@@ -29,10 +29,10 @@ from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityConfig
 
 from holdfast.workflows.engine.approvals.notifications import (
-    Followed,
+    NewsTracker,
     QuestionOrigin,
-    concerns,
-    news_of,
+    build_news,
+    is_for_listener,
 )
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.execution_base import ExecutionBase
@@ -72,7 +72,7 @@ class ApprovalNotifier:
     def __init__(self, work: ExecutionBase, facts: WorkerFacts) -> None:
         self._work = work
         self._listeners = facts.notifiers
-        self._followed = Followed()
+        self._followed = NewsTracker()
         self._under_way: list[Telling] = []
         # Each has its own: one that cannot be reached holds up no other.
         at_once = max(1, MAX_AT_ONCE // max(1, len(self._listeners)))
@@ -91,7 +91,7 @@ class ApprovalNotifier:
         if not self._listeners:
             return
         self._under_way = [each for each in self._under_way if not each.task.done()]
-        for question, kind in self._followed.next(self._work.state.pending.open()):
+        for question, kind in self._followed.take_news(self._work.state.pending.list_open()):
             if kind in (None, "expired", "decided"):
                 self._call_off(question)
             if kind is not None:
@@ -123,13 +123,13 @@ class ApprovalNotifier:
         )
 
     def _tell(self, question: Question, kind: NewsKind) -> None:
-        concerned = [each.name for each in self._listeners if concerns(each, kind, question)]
+        concerned = [each.name for each in self._listeners if is_for_listener(each, kind, question)]
         if kind == "reminder":
             concerned = [name for name in concerned if not self._is_on_its_way(question, name)]
         if not concerned:
             return
         self._waited = False
-        news = news_of(question, kind, self._origin(), workflow.now()).to_json()
+        news = build_news(question, kind, self._origin(), workflow.now()).to_json()
         for channel in concerned:
             if len(self._under_way) >= MAX_UNDER_WAY:
                 self._note()

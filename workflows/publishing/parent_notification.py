@@ -41,7 +41,7 @@ class ParentNotification:
 
     def update(self) -> None:
         """Tell what waits, where that has changed; one that is over need tell nothing."""
-        if self._parent is None or self._work.over is not None:
+        if self._parent is None or self._work.last_step is not None:
             return
         told = self._pending() == self._told
         if not told and self.settled:
@@ -58,8 +58,8 @@ class ParentNotification:
                 return  # it is over, and will have this run cancelled
 
     def _pending(self) -> list[DelegatePending]:
-        own = [_there(question) for question in self._work.state.pending.open()]
-        return [*own, *self._work.delegates.pending()][:MAX_PENDING_TOLD]
+        own = [_there(question) for question in self._work.state.pending.list_open()]
+        return [*own, *self._work.delegates.list_pending()][:MAX_PENDING_TOLD]
 
 
 def _there(question: Question) -> DelegatePending:

@@ -48,7 +48,7 @@ class Publisher:
 
     def decided(self, call_id: str) -> str:
         """The decision on a call of the turn under way, where a person made one."""
-        if not self._work.state.pending.has_ruled:
+        if not self._work.state.pending.has_ruling:
             return ""
         unread = self._work.state.log.since(self._recent.last_entry)
         self._recent.follow(map(read_record, unread))
@@ -71,7 +71,7 @@ class Publisher:
     def _notify(self, activity: str) -> None:
         """Have people told of what waits: once each time that it is asked."""
         desk = self._work.state.pending
-        for question, shown in zip(desk.open(), desk.shown(), strict=True):
+        for question, shown in zip(desk.list_open(), desk.describe_open(), strict=True):
             key = f"{question.call_id} {question.kind} {question.round}"
             if self._told.get(key) == question.reminders:
                 continue

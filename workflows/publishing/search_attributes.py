@@ -34,7 +34,7 @@ _KEYS: dict[str, SearchAttributeKey[Any]] = {
 
 def attributes(work: ExecutionBase) -> dict[str, Any]:
     """The values by which runs and calls are found; names and states alone, no content."""
-    principal, questions = work.state.principal, work.state.pending.open()
+    principal, questions = work.state.principal, work.state.pending.list_open()
     return {
         names.AGENT_NAME: work.agent_name,
         names.AGENT_STATUS: work.status,

@@ -95,7 +95,7 @@ class Trace:
         """Have what is over since the last time written down."""
         if self._spans is None or self._wanted is None:
             return
-        ready = self._spans.take(work.state.log, work.spent)
+        ready = self._spans.take(work.state.log, work.get_spent)
         for first in range(0, len(ready), MAX_SPANS_AT_ONCE):
             told = SpanBatch(
                 trace_id=self._own().trace_id,

@@ -58,14 +58,14 @@ class DetailsPage:
         """The run as it stands, in Markdown, with the commands that decide each waiting call."""
         log = self._work.state.log
         self._summaries.follow(map(read_record, log.since(self._summaries.last_entry)))
-        turn = self._work.under_way
+        turn = self._work.open_turn
         for call in turn.calls if turn is not None else ():
-            if not call.closed and call.outcome is not None:
+            if not call.is_closed and call.outcome is not None:
                 self._summaries.anticipate_end(call.id, error_of(call.outcome))
         page = _Page(MAX_PAGE_BYTES)
         page.add(_introduction(self._work) + _skill(self._work) + _summary(self._work))
         page.add(_now(self._work))
-        _add_questions(page, self._work.state.pending.open(), self._workflow_id)
+        _add_questions(page, self._work.state.pending.list_open(), self._workflow_id)
         _add_delegates(page, self._work)
         _add_calls(page, self._summaries)
         return page.text()
@@ -126,7 +126,7 @@ def _what(work: ExecutionBase) -> str:
 
 
 def _now(work: ExecutionBase) -> str:
-    match work.over:
+    match work.last_step:
         case Finish(result):
             return _ended(result)
         case Fail(code_, message):
@@ -137,9 +137,9 @@ def _now(work: ExecutionBase) -> str:
             "**Now:** the run has left this history behind, and goes on under a new one."
             "\n**To do:** nothing here. To see how it stands, open its latest execution."
         )
-    if questions := work.state.pending.open():
+    if questions := work.state.pending.list_open():
         return _waiting(questions)
-    if work.delegates.pending():
+    if work.delegates.list_pending():
         return (
             "**Now:** work that it has handed on waits for a person.\n**To do:** decide each thing"
             " below, in the run that it waits in. Look at it there before you do."
@@ -150,7 +150,7 @@ def _now(work: ExecutionBase) -> str:
             f" **More Actions → Send an Update**, `{names.SEND}`, with your words in quotes."
         )
     in_turns = isinstance(work, Run) and not work.by_activity
-    turn = f", in turn {max(work.turn, 1)}" if in_turns else ""
+    turn = f", in turn {max(work.turn_number, 1)}" if in_turns else ""
     return f"**Now:** it is at work{turn}.\n**To do:** nothing."
 
 
@@ -184,7 +184,7 @@ def _add_questions(page: _Page, questions: list[Question], workflow_id: str) -> 
 
 def _add_delegates(page: _Page, work: ExecutionBase) -> None:
     """What waits in delegates, as much as has room."""
-    waiting = work.delegates.pending()
+    waiting = work.delegates.list_pending()
     if waiting and not page.add(_ELSEWHERE, keep_bytes=_REST_BYTES):
         return
     for number, one in enumerate(waiting):

@@ -176,7 +176,7 @@ def _circumstances(question: Question, whole: bool) -> list[str]:
         said.append(f"{policy.quorum} people must agree.")
     said += [
         f"Decided: {prose(decided_phrase(decided, question.kind), NAME_BYTES)}."
-        for decided, _ in question.counted[-MAX_DECISIONS_SHOWN:]
+        for decided, _ in question.decisions[-MAX_DECISIONS_SHOWN:]
     ]
     lapse = timeout_phrase(question.kind, policy.on_timeout)
     return [*said, f"If nobody decides by {_minute(question.expires_at)}, {lapse}."]

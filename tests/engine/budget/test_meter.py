@@ -340,7 +340,7 @@ def asking(**more: Any) -> tuple[Play, Any]:
 
 def test_people_are_asked_for_more() -> None:
     play, question = asking()
-    waiting = question.waiting()
+    waiting = question.to_pending_approval()
 
     assert (waiting.kind, waiting.call_id, waiting.tool) == ("budget", "t2-maxTurns", "maxTurns")
     assert waiting.arguments == {"maxTurns": 2}
@@ -353,7 +353,7 @@ def test_of_a_budget_no_policy_says_what_becomes_of_it_when_nobody_decides() -> 
     definition = {**ASK["definition"], "approval": AgentApproval(on_timeout="approve")}
     _, question = asking(definition=definition)
     assert question.policy.on_timeout == "approve"
-    assert "onTimeout" not in question.waiting().to_json()
+    assert "onTimeout" not in question.to_pending_approval().to_json()
 
 
 def test_an_approval_grants_as_much_again() -> None:
@@ -407,7 +407,7 @@ def test_what_makes_no_budget_is_refused_in_one_line(decision: Any, why: str) ->
 def test_a_second_approval_does_not_grant_twice() -> None:
     play, question = asking()
     for _ in range(2):
-        play.run.calls.hear(Decision(call_id=question.call_id, decision="approve"))
+        play.run.calls.count_or_log(Decision(call_id=question.call_id, decision="approve"))
     play.run.extended()
 
     assert play.run.state.meter.budget.max_turns == 4
@@ -418,7 +418,10 @@ def test_a_budget_asks_those_who_approve_for_the_agent() -> None:
     definition = {**ASK["definition"], "approval": AgentApproval(approvers=["board"], quorum=2)}
     _, question = asking(definition=definition)
 
-    assert (question.waiting().approvers, question.waiting().quorum) == (["board"], 2)
+    assert (question.to_pending_approval().approvers, question.to_pending_approval().quorum) == (
+        ["board"],
+        2,
+    )
     assert isinstance(question.policy, ApprovalPolicy)
 
 

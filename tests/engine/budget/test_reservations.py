@@ -12,7 +12,7 @@ from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.budget.meter import BudgetShare, Meter
 from holdfast.workflows.engine.budget.reservations import NothingLeft, hold_request, share_of
 from holdfast.workflows.engine.call.outcome import Succeeded
-from holdfast.workflows.engine.call.tool_call import Stage, ToolCall
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from tests.engine.driver import NOON
 
 DELEGATE = Tool(name="ask", parameters={}, delegate="helper")
@@ -29,7 +29,7 @@ def calls(*tools: Tool) -> list[ToolCall]:
     for n, tool in enumerate(tools, start=1):
         asked = AskedCall(id=f"t1c{n}", provider_id=f"t1c{n}", tool=tool.name, arguments={})
         call = ToolCall(asked.id, asked, WrittenCall(tool=tool.name), tool)
-        call.move(Stage.RUNNING)
+        call.move(CallStage.RUNNING)
         made.append(call)
     return made
 

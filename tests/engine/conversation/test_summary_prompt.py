@@ -69,7 +69,7 @@ def test_the_task_is_kept_word_for_word() -> None:
 
 def test_also_where_the_run_went_on_without_what_it_was_given_at_first() -> None:
     play = looking(40, input="Look 40 times.")
-    while play.run.over is None:
+    while play.run.last_step is None:
         play.take(play.run.next())
         if play.run.at_rest:
             play.log.seal()

@@ -8,9 +8,9 @@ import pytest
 from holdfast.schemas.agent import Forced
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
-from holdfast.workflows.engine.call.outcome import failed
+from holdfast.workflows.engine.call.outcome import fail
 from holdfast.workflows.engine.model.prompt import instructions, offers
-from holdfast.workflows.engine.steps import CarryOut
+from holdfast.workflows.engine.steps import RunCalls
 from tests.engine.driver import Play, agent, call, says, tool
 
 LONG = "0123456789" * 1_000
@@ -62,7 +62,7 @@ def test_a_result_is_shown_as_its_tool_says(show: Any, path: Any, value: Any, co
 
 
 def test_an_error_is_shown_whole_whatever_the_tool_says_of_results() -> None:
-    content = shown(failed(ErrorCode.TOOL_ERROR, "no such order"), show="none")
+    content = shown(fail(ErrorCode.TOOL_ERROR, "no such order"), show="none")
 
     assert content == '{"error": {"code": "tool_error", "message": "no such order"}}'
 
@@ -134,7 +134,7 @@ def asked(*tools: Any, first: bool = True, **more: Any) -> Ask:
     play = Play(*tools, model=[says("", call("look"))], **more)
     while play.run.state.meter.turns == 0 and not first:
         play.take(play.run.next())
-    if isinstance(step := play.run.next(), CarryOut):
+    if isinstance(step := play.run.next(), RunCalls):
         play.take(step)
     play.run.next()
     return ask_of(play)

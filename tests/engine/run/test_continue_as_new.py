@@ -56,7 +56,7 @@ class Chained(Anything):
 def test_a_run_that_continues_as_new_comes_to_what_it_comes_to_in_one_piece(drawn: Drawn) -> None:
     whole, chained = Anything(drawn).play(), Chained(drawn).play()
 
-    assert chained.run.over == whole.run.over
+    assert chained.run.last_step == whole.run.last_step
     assert chained.records() == whole.records()
     assert chained.events() == whole.events()
     assert chained.log.digest == whole.log.digest
@@ -374,7 +374,7 @@ def test_a_run_that_can_neither_stay_nor_leave_ends_and_says_what_to_do() -> Non
     play = Play(tool("look"), model=[says("", call("look"))]).to_rest()
     play.run.state.log = logs(30, size=200_000)[1]
     stay(play.run, HistoryLength(LAST_EVENTS - 1, 0))
-    assert play.run.over is None
+    assert play.run.last_step is None
     stay(play.run, HistoryLength(LAST_EVENTS, 0))
 
     assert play.failure.code == "blocked"

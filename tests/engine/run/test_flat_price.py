@@ -69,7 +69,7 @@ class Long:
 
     def measured(self, first: int) -> Work:
         """The work of a turn, from this one on: the median, since now and then one seals a page."""
-        while self.play.run.turn < first - 1:
+        while self.play.run.turn_number < first - 1:
             self.turn()
         works = []
         for _ in range(MEASURED_TURNS):

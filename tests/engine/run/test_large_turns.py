@@ -31,7 +31,9 @@ def opened(*calls: WrittenCall, **more: Any) -> tuple[Play, Turn]:
     play.run.next()
     play.run.answered(says("", *calls))
     turn: Turn = play.run.next().turn  # type: ignore[union-attr]  # there are calls
-    quick(lambda: play.decided(play.run.calls.open(turn.number, turn.calls)), MAX_SECONDS)
+    quick(
+        lambda: play.decided(play.run.calls.check_and_start(turn.number, turn.calls)), MAX_SECONDS
+    )
     return play, turn
 
 

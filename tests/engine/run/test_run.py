@@ -9,7 +9,7 @@ from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.tool import CallLimits
-from holdfast.workflows.engine.call.outcome import failed
+from holdfast.workflows.engine.call.outcome import fail
 from holdfast.workflows.engine.steps import AskModel
 from tests.engine.driver import Play, call, read_again, says, tool
 
@@ -215,7 +215,7 @@ def test_a_tool_is_called_after_others_have_succeeded_only() -> None:
         says("", call("pay")),
         says("x"),
     ]
-    broken = failed(ErrorCode.TOOL_ERROR, "no")
+    broken = fail(ErrorCode.TOOL_ERROR, "no")
     play = Play(tool("look"), pay, model=model, outcomes={"look": (broken, "ok")}).to_end()
 
     assert [play.errors()[f"t{turn}c1"] for turn in (1, 2, 3)] == ["blocked", "blocked", None]
@@ -231,13 +231,13 @@ def test_what_is_next_is_the_same_until_it_is_done() -> None:
         step, length = play.run.next(), len(play.log)
         assert play.run.next() == step
         assert len(play.log) == length
-        if play.run.over is None:
+        if play.run.last_step is None:
             play.take(step)
 
 
 def test_a_request_points_to_all_that_stands_in_the_log() -> None:
     play = Play(tool(), model=[says("", call("look")), says("x")])
-    while not play.run.over:
+    while not play.run.last_step:
         step = play.run.next()
         if isinstance(step, AskModel):
             assert step.pointer.entries == len(play.log)

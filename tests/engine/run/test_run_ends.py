@@ -7,8 +7,8 @@ import pytest
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import MODEL_ERROR
-from holdfast.workflows.engine.call.outcome import Stopped, Unknown, failed
-from holdfast.workflows.engine.steps import AskModel, CarryOut
+from holdfast.workflows.engine.call.outcome import Stopped, Unknown, fail
+from holdfast.workflows.engine.steps import AskModel, RunCalls
 from tests.engine.driver import Play, call, says, tool
 
 TERMINATE = {"_result": {"content": "bye", "terminate": True}}
@@ -38,7 +38,7 @@ def test_an_activity_that_stops_a_run_leaves_nobody_waiting() -> None:
 
     assert play.result["status"] == "stopped"
     assert play.errors() == {"t1c1": "cancelled", "t1c2": None}
-    assert play.desk.open() == []
+    assert play.desk.list_open() == []
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_an_activity_that_stops_a_run_leaves_nobody_waiting() -> None:
     [
         ((TERMINATE, TERMINATE), "stopped"),
         ((TERMINATE, "ok"), "completed"),
-        ((TERMINATE, failed(ErrorCode.TOOL_ERROR, "no")), "completed"),
+        ((TERMINATE, fail(ErrorCode.TOOL_ERROR, "no")), "completed"),
     ],
 )
 def test_a_run_stops_where_every_result_asks_for_it(ends: Any, status: str) -> None:
@@ -102,7 +102,7 @@ def test_what_was_said_last_is_the_output_of_a_run_that_stopped() -> None:
 def test_a_model_that_cannot_be_asked_fails_the_run() -> None:
     play = Play(model=[])
     assert isinstance(play.run.next(), AskModel)
-    play.run.failed(MODEL_ERROR, "401: no such key")
+    play.run.fail(MODEL_ERROR, "401: no such key")
 
     assert (play.failure.code, play.failure.message) == ("model_error", "401: no such key")
     assert play.told() == ["turn_start", "error"]
@@ -130,14 +130,14 @@ def cancelled_in(stage: str, **more: Any) -> Play:
     )
     play.take(play.run.next())
     step = play.run.next()
-    assert isinstance(step, CarryOut)
+    assert isinstance(step, RunCalls)
     if stage != "proposed":
-        play.decided(play.run.calls.open(1, step.turn.calls))
+        play.decided(play.run.calls.check_and_start(1, step.turn.calls))
     if stage in ("once running", "once unsure"):
         play.see_on(step.turn, step.turn.calls[2])
     if stage == "once unsure":
         play.see_on(step.turn, step.turn.calls[2])
-    play.run.cancelled()
+    play.run.cancel()
     return play
 
 
@@ -159,13 +159,13 @@ def test_every_call_gets_exactly_one_result_also_when_the_run_is_cancelled(
     assert len(play.results()) == 3
     assert play.told()[-2:] == ["turn_end", "error"]
     assert (play.failure.code, play.run.status) == ("cancelled", "cancelled")
-    assert play.desk.open() == []
+    assert play.desk.list_open() == []
 
 
 def test_a_run_that_is_over_is_not_cancelled_any_more() -> None:
     play = Play(model=[says("x")]).to_end()
     length = len(play.log)
-    play.run.cancelled()
+    play.run.cancel()
 
     assert play.run.status == "completed"
     assert len(play.log) == length
@@ -174,7 +174,7 @@ def test_a_run_that_is_over_is_not_cancelled_any_more() -> None:
 def test_a_run_can_be_cancelled_while_the_model_answers_and_while_it_asks_for_more() -> None:
     asking = Play(model=[])
     asking.run.next()
-    asking.run.cancelled()
+    asking.run.cancel()
     assert asking.told() == ["turn_start", "error"]
 
     more = Play(
@@ -183,9 +183,9 @@ def test_a_run_can_be_cancelled_while_the_model_answers_and_while_it_asks_for_mo
         budget={"maxTurns": 1},
         definition={"on_limit": {"maxTurns": "ask"}},
     )
-    while not more.desk.open():
+    while not more.desk.list_open():
         more.take(more.run.next())
         more.run.next()
     assert more.run.status == "awaiting_approval"
-    more.run.cancelled()
-    assert (more.desk.open(), more.run.status) == ([], "cancelled")
+    more.run.cancel()
+    assert (more.desk.list_open(), more.run.status) == ([], "cancelled")

@@ -13,7 +13,7 @@ from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.message import DataPart, Message
 from holdfast.schemas.tool import ActivityBinding, CallLimits, Hooks
-from holdfast.workflows.engine.call.outcome import Stopped, failed
+from holdfast.workflows.engine.call.outcome import Stopped, fail
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
 from holdfast.workflows.engine.execution_base import MAX_RESULT_BYTES
 from holdfast.workflows.engine.steps import AskModel, Fail, Finish
@@ -365,7 +365,7 @@ def test_a_skill_with_an_activity_runs_that_and_asks_no_model() -> None:
     assert play.told() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "done"]
     assert play.result["output"] == {"month": "2026-01"}
     assert (play.result["turns"], play.result["calls"]) == (0, 1)
-    assert play.run.turn == 0
+    assert play.run.turn_number == 0
 
 
 def test_an_input_that_is_a_text_is_given_by_its_name() -> None:
@@ -409,8 +409,8 @@ def test_it_ends_as_the_activity_says(outcome: Any, status: str, output: str) ->
 @pytest.mark.parametrize(
     ("outcome", "code"),
     [
-        (failed(ErrorCode.TOOL_ERROR, "the disk is full"), "tool_error"),
-        (failed(ErrorCode.TIMEOUT, "too long"), "timeout"),
+        (fail(ErrorCode.TOOL_ERROR, "the disk is full"), "tool_error"),
+        (fail(ErrorCode.TIMEOUT, "too long"), "timeout"),
         ("x" * MAX_RESULT_BYTES, "invalid_output"),
     ],
 )
@@ -423,7 +423,7 @@ def test_its_error_fails_the_run(outcome: Any, code: str) -> None:
 def test_where_its_time_was_up_the_budget_is_used_up() -> None:
     def late(one: Any) -> Any:
         play.run.state.meter.out_of_time = True
-        return failed(ErrorCode.TIMEOUT, "too long")
+        return fail(ErrorCode.TIMEOUT, "too long")
 
     play = desk(skills=[EXPORT], outcomes={"export": late}, budget={"maxDuration": "1s"})
 
@@ -461,8 +461,8 @@ def test_a_model_may_choose_it_and_is_asked_no_more() -> None:
 def test_a_run_by_an_activity_that_is_cancelled_is_told_to_its_end() -> None:
     play = desk(skills=[EXPORT])
     step = play.run.next()
-    play.decided(play.run.calls.open(0, step.turn.calls))  # type: ignore[union-attr]
-    play.run.cancelled()
+    play.decided(play.run.calls.check_and_start(0, step.turn.calls))  # type: ignore[union-attr]
+    play.run.cancel()
 
     assert play.told() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "error"]
     assert (play.errors(), play.run.status) == ({"t1c1": "cancelled"}, "cancelled")

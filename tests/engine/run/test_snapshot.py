@@ -174,4 +174,4 @@ def test_what_the_oldest_worker_left_is_read_and_gone_on_with() -> None:
     assert run.state.asks_people
     assert isinstance(run.next(), AskModel)
     run.answered(says("done"))
-    assert run.next() is run.over
+    assert run.next() is run.last_step

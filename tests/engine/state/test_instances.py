@@ -124,7 +124,7 @@ def test_a_person_who_is_asked_about_a_call_is_told_whose_it_is() -> None:
     shown: list[Any] = []
 
     def look(question: Question) -> str:
-        shown.append(question.waiting().to_json())
+        shown.append(question.to_pending_approval().to_json())
         return "approve"
 
     pay = tool("pay", side_effects=True)

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.tool import ActivityBinding, Hooks
-from holdfast.workflows.engine.call.outcome import Succeeded, of_result
+from holdfast.workflows.engine.call.outcome import Succeeded, outcome_of_result
 from tests.engine.driver import Play, call, says, tool
 
 BEGINNING = '[{"id":1},{"id":2'
@@ -38,7 +38,7 @@ def test_it_stands_in_the_run_as_one_json_object() -> None:
 )
 def test_nothing_else_is_taken_for_it(value: Any) -> None:
     assert Stored.of(value) is None
-    assert of_result(tool(), value) == Succeeded(value)
+    assert outcome_of_result(tool(), value) == Succeeded(value)
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,13 @@ class QuestionOrigin:
     principal: str | None
 
 
-class Followed:
+class NewsTracker:
     """The questions of a run as people were told of them."""
 
     def __init__(self) -> None:
         self._told: dict[int, tuple[Question, int]] = {}
 
-    def next(self, waiting: list[Question]) -> list[tuple[Question, NewsKind | None]]:
+    def take_news(self, waiting: list[Question]) -> list[tuple[Question, NewsKind | None]]:
         """What there is to tell since it was last asked for; None: no more of this question."""
         known = {id(question) for question in waiting}
         over = [question for key, (question, _) in self._told.items() if key not in known]
@@ -57,18 +57,18 @@ class Followed:
         return found
 
 
-def concerns(listener: Listener, kind: NewsKind, question: Question) -> bool:
+def is_for_listener(listener: Listener, kind: NewsKind, question: Question) -> bool:
     """Whether a channel is for such news: of its kind, and of what its groups decide on."""
     deciding = question.policy.approvers
     theirs = not listener.groups or not deciding or any(one in deciding for one in listener.groups)
     return kind in listener.on and theirs
 
 
-def news_of(question: Question, kind: NewsKind, origin: QuestionOrigin, now: datetime) -> News:
+def build_news(question: Question, kind: NewsKind, origin: QuestionOrigin, now: datetime) -> News:
     """What is told of a question."""
     about = _about(question, origin)
     number = f"-{question.reminders}" if kind == "reminder" else ""
-    shown = _shown(question.waiting())
+    shown = _shown(question.to_pending_approval())
     return News(
         id=f"{about}-{kind}{number}",
         about=about,

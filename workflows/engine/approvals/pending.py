@@ -38,31 +38,31 @@ class PendingApprovals(Lenient, frozen=False):
     # Early decisions whose token is still to be checked.
     _unchecked: list[Decision] = []
 
-    def open(self) -> list[Question]:
+    def list_open(self) -> list[Question]:
         """The questions without a ruling, in the order in which they were asked."""
         return list(self._open.values())
 
-    def shown(self) -> list[dict[str, Any]]:
+    def describe_open(self) -> list[dict[str, Any]]:
         """The open questions as JSON, in all under a megabyte.
 
         Where they are more, arguments are shown in part, and `cut` says how large they are.
         """
-        waiting = [question.waiting().to_json() for question in self._open.values()]
+        waiting = [question.to_pending_approval().to_json() for question in self._open.values()]
         if json_size(waiting) <= SHOWN_BYTES:
             return waiting
         room = SHOWN_BYTES // len(waiting) // 2
         return [_cut(one, room) for one in waiting]
 
     @property
-    def has_ruled(self) -> bool:
+    def has_ruling(self) -> bool:
         """Whether a question of the run has had its ruling."""
         return bool(self.closed)
 
-    def remembers(self, tool: str) -> bool:
+    def is_always_approved(self, tool: str) -> bool:
         """Whether a person approved every further call of the tool."""
         return tool in self.remembered
 
-    def ask(self, question: Question) -> list[Decision]:
+    def add(self, question: Question) -> list[Decision]:
         """Put a question; the decisions that are there for it already are handed back, but for
         those whose token is to be checked first."""
         self._open[question.call_id] = question
@@ -72,13 +72,13 @@ class PendingApprovals(Lenient, frozen=False):
         self._unchecked += [decision for decision in early if decision.token is not None]
         return [decision for decision in early if decision.token is None]
 
-    def unchecked(self, question: Question) -> list[Decision]:
+    def take_unverified(self, question: Question) -> list[Decision]:
         """The early decisions on a question whose token is to be checked; each is given once."""
         found = [each for each in self._unchecked if each.call_id == question.call_id]
         self._unchecked = [each for each in self._unchecked if each.call_id != question.call_id]
         return found
 
-    def keep(self, decision: Decision) -> bool:
+    def add_early(self, decision: Decision) -> bool:
         """Keep a decision whose question has not been asked yet, if it can still come."""
         known = decision.call_id in self._open or decision.call_id in self.closed
         if known or len(self.early) >= MAX_EARLY_DECISIONS:
@@ -86,7 +86,7 @@ class PendingApprovals(Lenient, frozen=False):
         self.early.append(decision)
         return True
 
-    def unasked(self) -> str:
+    def name_unused(self) -> str:
         """The calls that decisions were kept for and that have not been asked about, in words."""
         calls = dict.fromkeys(quoted(decision.call_id) for decision in self.early)
         return some(calls, MAX_CALLS_NAMED)
@@ -120,7 +120,7 @@ class PendingApprovals(Lenient, frozen=False):
         question, meant = self.check(decision)
         decided = question.count(meant, now)
         if isinstance(decision, SignedDecision):
-            self.tokens[decision.claims.id] = decision.use
+            self.tokens[decision.claims.id] = decision.token_use
             if len(self.tokens) > MAX_CLOSED_QUESTIONS:
                 del self.tokens[next(iter(self.tokens))]
         if question.ruling is not None:
@@ -129,7 +129,7 @@ class PendingApprovals(Lenient, frozen=False):
             call_id=question.call_id,
             decision=decision.decision,
             decided=question.ruling is not None,
-            missing=question.missing(),
+            missing=question.count_missing(),
         )
         return receipt, decided
 
@@ -149,7 +149,7 @@ class PendingApprovals(Lenient, frozen=False):
             return
         use = self.tokens.get(decision.claims.id)
         if use is not None:
-            code = ALREADY_DECIDED if use == decision.use else INVALID_DECISION
+            code = ALREADY_DECIDED if use == decision.token_use else INVALID_DECISION
             raise DecisionRejected(code, f"the token was used already: {use}")
 
     def _close(self, question: Question, said: str) -> None:
@@ -157,7 +157,7 @@ class PendingApprovals(Lenient, frozen=False):
         self.closed[question.call_id] = said
         if len(self.closed) > MAX_CLOSED_QUESTIONS:
             del self.closed[next(iter(self.closed))]
-        if question.remembered and question.kind == "call":
+        if question.approves_always and question.kind == "call":
             self.remembered = list(dict.fromkeys([*self.remembered, question.tool]))
 
 

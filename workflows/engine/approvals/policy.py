@@ -19,17 +19,17 @@ from holdfast.validation.work_budget import CannotCheck
 _ON_TIMEOUT = ("fail", "deny", "approve")
 
 
-def policy_of(tool: Tool, rules: Rules) -> ApprovalPolicy:
+def effective_policy(tool: Tool, rules: Rules) -> ApprovalPolicy:
     """The tool's policy, over its agent's, over the defaults."""
     return tool.approval.over(rules.approval).over(APPROVAL_DEFAULTS)
 
 
-def needs_person(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
+def requires_approval(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) -> bool:
     """Whether a call with these arguments waits for a decision.
 
     Where it cannot be said whether they fit `when`, it does.
     """
-    required = required_by(tool, policy)
+    required = may_require_approval(tool, policy)
     if not required or policy.when is None:
         return required
     try:
@@ -38,12 +38,12 @@ def needs_person(tool: Tool, policy: ApprovalPolicy, arguments: dict[str, Any]) 
         return True
 
 
-def required_by(tool: Tool, policy: ApprovalPolicy) -> bool:
+def may_require_approval(tool: Tool, policy: ApprovalPolicy) -> bool:
     """Whether calls of the tool wait for a decision, with whatever arguments `when` asks for."""
     return policy.require == "always" or (policy.require == "side_effects" and tool.side_effects)
 
 
-def strictest(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
+def strictest_policy(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
     """The policy under which people decide on all at once to which these apply, one at least."""
     timeouts = [each.timeout for each in policies if each.timeout is not None]
     reminders = [each.remind for each in policies if each.remind is not None]
@@ -59,7 +59,7 @@ def strictest(policies: Sequence[ApprovalPolicy]) -> ApprovalPolicy:
     ).over(APPROVAL_DEFAULTS)
 
 
-def satisfied(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principal | None) -> bool:
+def satisfies(policy: ApprovalPolicy, by: Sequence[Decided], principal: Principal | None) -> bool:
     """Whether these decisions of different people are as many as the policy asks for, each of
     somebody who may decide under it."""
     named = policy.not_by is not None or (policy.quorum or 1) > 1

@@ -21,7 +21,11 @@ from holdfast.schemas.plan import in_brief
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
-from holdfast.workflows.engine.approvals.signed_decision import SignedDecision, Unbound, check_bound
+from holdfast.workflows.engine.approvals.signed_decision import (
+    SignedDecision,
+    TokenMismatch,
+    check_token,
+)
 
 MAX_COUNTED_DECISIONS = 200
 MAX_REMINDERS = 100
@@ -120,7 +124,7 @@ class Question:
     principal: Principal | None = None
     instance: str | None = None
     round: int = 1
-    counted: list[tuple[Decided, bytes]] = field(default_factory=list)
+    decisions: list[tuple[Decided, bytes]] = field(default_factory=list)
     edited_by: str | None = None
     reminders: int = 0
     waited: timedelta = timedelta()
@@ -137,19 +141,19 @@ class Question:
         assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
         return self.requested_at + self.policy.timeout
 
-    def alarm(self) -> timedelta:
+    def next_alarm(self) -> timedelta:
         """How long to wait until the wait is over, or is to be asked again."""
         assert self.policy.timeout is not None  # APPROVAL_DEFAULTS has one
         left = self.policy.timeout - self.waited
-        reminds = not self.counted and self.reminders < MAX_REMINDERS
+        reminds = not self.decisions and self.reminders < MAX_REMINDERS
         return min(left, self.policy.remind or left) if reminds else left
 
-    def rang(self, alarm: timedelta) -> bool:
+    def advance(self, alarm: timedelta) -> bool:
         """An alarm rang; whether the wait is over."""
         self.waited += alarm
-        return self.alarm() <= timedelta()
+        return self.next_alarm() <= timedelta()
 
-    def waiting(self) -> PendingApproval:
+    def to_pending_approval(self) -> PendingApproval:
         """The question as people are shown it."""
         return PendingApproval(
             call_id=self.call_id,
@@ -164,7 +168,7 @@ class Question:
             expires_at=rfc3339(self.expires_at),
             approvers=self.policy.approvers or [],
             quorum=self.policy.quorum or 1,
-            decisions=[decided for decided, _ in self.counted],
+            decisions=[decided for decided, _ in self.decisions],
             question=self.text,
             signed=bool(self.policy.signed),
             on_timeout=self._lapse(),
@@ -206,7 +210,7 @@ class Question:
             digest=self.digest,
             signed=isinstance(meant, SignedDecision),
         )
-        self.counted.append((decided, effect))
+        self.decisions.append((decided, effect))
         self.ruling = self._rule(meant)
         return decided
 
@@ -220,30 +224,30 @@ class Question:
         """What it is about, where there is one line for it."""
         return in_brief(self.kind, self.arguments)
 
-    def agreed(self) -> list[Decided]:
+    def agreeing_decisions(self) -> list[Decided]:
         """The decisions that led to the ruling, one of each person."""
         latest = {
-            normalized_person(decided.by): (decided, effect) for decided, effect in self.counted
+            normalized_person(decided.by): (decided, effect) for decided, effect in self.decisions
         }
-        return [decided for decided, effect in latest.values() if effect == self.counted[-1][1]]
+        return [decided for decided, effect in latest.values() if effect == self.decisions[-1][1]]
 
-    def missing(self) -> int:
+    def count_missing(self) -> int:
         """How many more decisions of the latest kind it takes."""
-        effect = self.counted[-1][1] if self.counted else b""
+        effect = self.decisions[-1][1] if self.decisions else b""
         same = [other for other in self._latest().values() if other == effect]
         return 0 if self.ruling else (self.policy.quorum or 1) - len(same)
 
     @property
-    def remembered(self) -> bool:
+    def approves_always(self) -> bool:
         """Whether all whose decisions led to the approval want the tool approved from now on."""
         if not isinstance(self.ruling, Approved):
             return False
-        agreed = self.counted[-1][1]
-        return all(decided.remember for decided, effect in self.counted if effect == agreed)
+        agreed = self.decisions[-1][1]
+        return all(decided.remember for decided, effect in self.decisions if effect == agreed)
 
     def _latest(self) -> dict[str | None, bytes]:
         """What each person decided last."""
-        return {normalized_person(decided.by): effect for decided, effect in self.counted}
+        return {normalized_person(decided.by): effect for decided, effect in self.decisions}
 
     def _edited(self, meant: Decision) -> Decision:
         try:
@@ -263,8 +267,8 @@ class Question:
         arguments = decision.arguments or {} if edits else self.arguments
         digest = digest_of(self.tool, arguments, self.kind, self.round)
         try:
-            check_bound(decision, self.call_id, digest)
-        except Unbound as error:
+            check_token(decision, self.call_id, digest)
+        except TokenMismatch as error:
             raise DecisionRejected(INVALID_DECISION, str(error)) from None
 
     def _check_digest(self, decision: Decision) -> None:
@@ -298,7 +302,7 @@ class Question:
             raise DecisionRejected(
                 INVALID_DECISION, f"only these groups decide on this call: {wanted}"
             )
-        if len(self.counted) >= MAX_COUNTED_DECISIONS:
+        if len(self.decisions) >= MAX_COUNTED_DECISIONS:
             raise DecisionRejected(INVALID_DECISION, "too many decisions were given on this call")
 
     def _meaning(self, decision: Decision) -> Decision:
@@ -340,7 +344,7 @@ class Question:
     def _rule(self, meant: Decision) -> Ruling | None:
         if meant.decision == "deny":
             return Denied(meant.reason or "")
-        if self.missing() > 0:
+        if self.count_missing() > 0:
             return None
         if meant.decision == "respond":
             return AnsweredByPerson(meant.result)

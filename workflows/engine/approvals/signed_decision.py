@@ -20,7 +20,7 @@ _UNSAID = ("approve", "deny")
 _RESULTS = ("respond", "happened")
 
 
-class Unbound(Exception):
+class TokenMismatch(Exception):
     """A token that is for something else, and for what."""
 
 
@@ -30,12 +30,12 @@ class SignedDecision(Decision):
     claims: DecisionClaims
 
     @property
-    def use(self) -> str:
+    def token_use(self) -> str:
         """What its token is used for."""
         return f"{self.call_id} {self.decision}"
 
 
-def signed(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDecision:
+def sign_with_claims(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDecision:
     """The decision, of whom its token says; `run_id` is the run that it was sent to.
 
     Raises:
@@ -48,7 +48,7 @@ def signed(decision: Decision, claims: DecisionClaims, run_id: str) -> SignedDec
     return SignedDecision.model_validate({**said, **who, "claims": claims})
 
 
-def check_bound(decision: SignedDecision, call_id: str, digest: str) -> None:
+def check_token(decision: SignedDecision, call_id: str, digest: str) -> None:
     """See that the token is for this call, for what this digest is of, and for what is decided.
 
     Raises:
@@ -74,5 +74,5 @@ def _check_verdict(claims: DecisionClaims, verdict: str) -> None:
         raise _unbound("another decision")
 
 
-def _unbound(what: str) -> Unbound:
-    return Unbound(f"the token is for {what}")
+def _unbound(what: str) -> TokenMismatch:
+    return TokenMismatch(f"the token is for {what}")

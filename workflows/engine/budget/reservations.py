@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from holdfast.schemas.agent import BudgetName
 from holdfast.workflows.engine.budget.meter import BudgetShare, Meter, limit_of
-from holdfast.workflows.engine.call.tool_call import Stage, ToolCall
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 
 ONE_REQUEST = BudgetShare(requests=1)
 
@@ -70,7 +70,7 @@ def check_request(meter: Meter, now: datetime) -> None:
 def _claims(call: ToolCall, meter: Meter) -> bool:
     """Whether a call is still to draw on the budget, for all that is known."""
     draws = call.tool is not None and (call.tool.delegate is not None or call.tool.latent)
-    return draws and call.stage is not Stage.ENDED and call.id not in meter.held
+    return draws and call.stage is not CallStage.ENDED and call.id not in meter.held
 
 
 def _left(meter: Meter, now: datetime, *, keep: int) -> BudgetShare:

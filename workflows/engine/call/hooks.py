@@ -17,7 +17,7 @@ from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.names import CHOOSE_SKILL, STOP_RUN
 from holdfast.schemas.tool import ActivityBinding
 from holdfast.validation.work_budget import bounded
-from holdfast.workflows.engine.call.outcome import Failure, words_of
+from holdfast.workflows.engine.call.outcome import Failure, describe_failure
 from holdfast.workflows.engine.call.tool_call import ToolCall
 
 HookName = Literal["prepare", "repair", "before", "after"]
@@ -36,31 +36,31 @@ class Hook:
 
 
 @dataclass(frozen=True)
-class Returned:
+class HookReturned:
     """The hook's answer."""
 
     value: Any
 
 
 @dataclass(frozen=True)
-class Broken:
+class HookFailed:
     """The hook failed."""
 
     message: str
 
 
 @dataclass(frozen=True)
-class Halted:
+class HookStopped:
     """The hook asked for the run to stop."""
 
     message: str
 
 
-HookEnd = Returned | Broken | Halted
-Deciding = Generator[Hook, HookEnd, T]
+HookResult = HookReturned | HookFailed | HookStopped
+HookRequests = Generator[Hook, HookResult, T]
 
 
-class Refusal(Exception):
+class CallRefused(Exception):
     """The call is not carried out; `error` is its result."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -68,11 +68,11 @@ class Refusal(Exception):
         self.error = CallError(code=code, message=message)
 
 
-class Stop(Exception):
+class RunStopped(Exception):
     """A hook asked for the run to stop; the message is what it said."""
 
 
-def activities(call: ToolCall, rules: Rules, name: HookName) -> list[ActivityBinding]:
+def hook_activities(call: ToolCall, rules: Rules, name: HookName) -> list[ActivityBinding]:
     """The hooks of a name that are asked about a call, in the order in which they are."""
     assert call.tool is not None  # whose hooks they are
     if call.name == CHOOSE_SKILL:
@@ -83,47 +83,49 @@ def activities(call: ToolCall, rules: Rules, name: HookName) -> list[ActivityBin
     return [activity for activity in both if activity is not None]
 
 
-def ask(
+def run_hook(
     call: ToolCall, name: HookName, activity: ActivityBinding, *arguments: Any
-) -> Deciding[Any]:
+) -> HookRequests[Any]:
     """Ask a hook, and hand back what it said.
 
     Raises:
         Refusal: it failed, which blocks the call.
         Stop: the run is to stop.
     """
-    n = call.asked_hooks[name] = call.asked_hooks.get(name, 0) + 1
+    n = call.hook_uses[name] = call.hook_uses.get(name, 0) + 1
     match (yield Hook(name, call.id, n, activity, list(arguments))):
-        case Returned(value):
+        case HookReturned(value):
             if (stored := Stored.of(value)) is not None:
-                raise wrong(name, f"it returned {stored.size_bytes} bytes, which is too much")
+                raise invalid_hook_result(
+                    name, f"it returned {stored.size_bytes} bytes, which is too much"
+                )
             return value
-        case Broken(message):
-            raise Refusal(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {message}")
-        case Halted(message):
-            raise Stop(message)
+        case HookFailed(message):
+            raise CallRefused(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {message}")
+        case HookStopped(message):
+            raise RunStopped(message)
 
 
-def wrong(name: HookName, why: str) -> Refusal:
+def invalid_hook_result(name: HookName, why: str) -> CallRefused:
     """A hook said what it cannot say."""
-    return Refusal(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {why}")
+    return CallRefused(ErrorCode.BLOCKED, f"the hook `_{name}` failed: {why}")
 
 
 @dataclass(frozen=True)
-class GoOn:
+class Proceed:
     """What `_before` decides: the call goes on, perhaps with other arguments."""
 
     arguments: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
-class Instead:
+class UseResult:
     """What `_before` decides: this is the call's result, and it is not carried out."""
 
     result: Any
 
 
-def shown_to_hooks(call: ToolCall) -> dict[str, Any]:
+def hook_view(call: ToolCall) -> dict[str, Any]:
     """A call as `_before` and `_after` are given it."""
     return {
         "id": call.id,
@@ -133,7 +135,7 @@ def shown_to_hooks(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def verdict_of(said: Any) -> GoOn | Instead:
+def read_before(said: Any) -> Proceed | UseResult:
     """What a `_before` said: nothing, or one of `{"arguments"}`, `{"result"}`, `{"block": reason}`
     and `{"stop": reason}`.
 
@@ -143,16 +145,18 @@ def verdict_of(said: Any) -> GoOn | Instead:
     """
     match said:
         case None | {} if not said:
-            return GoOn()
+            return Proceed()
         case {"arguments": dict(arguments)} if len(said) == 1:
-            return GoOn(arguments)
+            return Proceed(arguments)
         case {"result": result} if len(said) == 1:
-            return Instead(result)
+            return UseResult(result)
         case {"block": str(reason)} if len(said) == 1:
-            raise Refusal(ErrorCode.BLOCKED, reason or "a rule of this agent blocks the call")
+            raise CallRefused(ErrorCode.BLOCKED, reason or "a rule of this agent blocks the call")
         case {"stop": str(reason)} if len(said) == 1:
-            raise Stop(reason)
-    raise wrong("before", 'it has to return null, {"arguments"}, {"result"}, {"block"} or {"stop"}')
+            raise RunStopped(reason)
+    raise invalid_hook_result(
+        "before", 'it has to return null, {"arguments"}, {"result"}, {"block"} or {"stop"}'
+    )
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ class Replaced:
     parts: dict[str, Any]
 
 
-def replaced_by(said: Any) -> Replaced:
+def read_after(said: Any) -> Replaced:
     """What an `_after` said: nothing, or some of `content`, `details`, `error` (a text, or null)
     and `terminate`, or `{"stop": reason}`.
 
@@ -174,11 +178,11 @@ def replaced_by(said: Any) -> Replaced:
         case None:
             return Replaced({})
         case {"stop": str(reason)} if len(said) == 1:
-            raise Stop(reason)
+            raise RunStopped(reason)
         case dict() if _is_result(said):
             return Replaced(said)
     may = "null, some of `content`, `details`, `error` and `terminate`, or `stop`"
-    raise wrong("after", f"it has to return {may}")
+    raise invalid_hook_result("after", f"it has to return {may}")
 
 
 def _is_result(said: dict[str, Any]) -> bool:
@@ -189,7 +193,7 @@ def _is_result(said: dict[str, Any]) -> bool:
     )
 
 
-def go_on(deciding: Deciding[None], said: HookEnd | None = None) -> Hook | None:
+def advance(deciding: HookRequests[None], said: HookResult | None = None) -> Hook | None:
     """Go on deciding, with what a hook said, up to the next one; None when all is decided."""
     with bounded():
         try:
@@ -198,8 +202,8 @@ def go_on(deciding: Deciding[None], said: HookEnd | None = None) -> Hook | None:
             return None
 
 
-def hook_end(failure: Failure) -> HookEnd:
+def hook_result_of(failure: Failure) -> HookResult:
     """How a hook ended whose activity did not succeed."""
     if failure.kind == "application" and failure.type == STOP_RUN:
-        return Halted(failure.message)
-    return Broken(words_of(failure, "its activity"))
+        return HookStopped(failure.message)
+    return HookFailed(describe_failure(failure, "its activity"))

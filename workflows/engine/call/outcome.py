@@ -91,17 +91,17 @@ class Failure:
     started: bool = True
 
 
-def refused(code: ErrorCode, message: str) -> Refused:
+def refuse(code: ErrorCode, message: str) -> Refused:
     """The outcome of a call that is not carried out."""
     return Refused(CallError(code=code, message=message[:MAX_MESSAGE_CHARACTERS]))
 
 
-def failed(code: ErrorCode, message: str, value: Any = None) -> Failed:
+def fail(code: ErrorCode, message: str, value: Any = None) -> Failed:
     """The outcome of a call that was carried out in vain."""
     return Failed(CallError(code=code, message=message[:MAX_MESSAGE_CHARACTERS]), value)
 
 
-def of_result(tool: Tool, value: Any) -> Outcome:
+def outcome_of_result(tool: Tool, value: Any) -> Outcome:
     """What an activity returned, taken apart and checked against the tool's `_output`."""
     try:
         ensure_json(value)
@@ -113,23 +113,23 @@ def of_result(tool: Tool, value: Any) -> Outcome:
         case {"_result": dict(envelope)} if len(value) == 1:
             return _of_envelope(tool, envelope)
         case _:
-            return checked(tool, Succeeded(value))
+            return check_output(tool, Succeeded(value))
 
 
-def of_failure(tool: Tool, failure: Failure) -> Outcome:
+def outcome_of_failure(tool: Tool, failure: Failure) -> Outcome:
     """What became of a call whose activity did not succeed."""
     match failure:
         case Failure(kind="application", type=names.STOP_RUN):
             return Stopped(failure.message[:MAX_MESSAGE_CHARACTERS])
         case Failure(kind="application", message=said) if _NOT_REGISTERED.search(said):
-            return failed(ErrorCode.TOOL_ERROR, words_of(failure, f"The tool `{tool.name}`"))
+            return fail(ErrorCode.TOOL_ERROR, describe_failure(failure, f"The tool `{tool.name}`"))
         case Failure(kind="application", type=names.INVALID_ARGUMENTS):
-            return failed(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {failure.message}")
+            return fail(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {failure.message}")
         case Failure(kind="application"):
             said = failure.message or f"`{tool.name}` failed, and did not say why."
-            return failed(ErrorCode.TOOL_ERROR, said)
+            return fail(ErrorCode.TOOL_ERROR, said)
         case Failure(started=False):
-            return failed(
+            return fail(
                 ErrorCode.TIMEOUT, f"`{tool.name}` was not begun in time: nothing was done."
             )
         case _ if tool.once:
@@ -137,14 +137,14 @@ def of_failure(tool: Tool, failure: Failure) -> Outcome:
                 f"`{tool.name}` was begun, and its end was never heard of: {failure.message}"
             )
         case Failure(kind="timeout"):
-            return failed(ErrorCode.TIMEOUT, f"`{tool.name}` did not answer in time.")
+            return fail(ErrorCode.TIMEOUT, f"`{tool.name}` did not answer in time.")
         case Failure(kind="cancelled"):
-            return failed(ErrorCode.CANCELLED, f"`{tool.name}` was cancelled.")
+            return fail(ErrorCode.CANCELLED, f"`{tool.name}` was cancelled.")
         case _:
-            return failed(ErrorCode.TOOL_ERROR, failure.message)
+            return fail(ErrorCode.TOOL_ERROR, failure.message)
 
 
-def words_of(failure: Failure, what: str) -> str:
+def describe_failure(failure: Failure, what: str) -> str:
     """Why `what` did not succeed, without what is said of other activities and workers."""
     if failure.kind == "application" and _NOT_REGISTERED.search(failure.message):
         return f"{what} is not available now."
@@ -166,14 +166,14 @@ def _of_envelope(tool: Tool, said: dict[str, Any]) -> Outcome:
         envelope = Envelope.read(said)
     except ValidationError as error:
         return _misfit(f"the tool's `_result` cannot be taken apart: {_why(error)}", said)
-    return checked(tool, Succeeded(envelope.content, envelope.details, envelope.terminate))
+    return check_output(tool, Succeeded(envelope.content, envelope.details, envelope.terminate))
 
 
 def _misfit(message: str, value: Any = None) -> Failed:
-    return failed(ErrorCode.INVALID_OUTPUT, message, value)
+    return fail(ErrorCode.INVALID_OUTPUT, message, value)
 
 
-def checked(tool: Tool, result: Succeeded) -> Succeeded | Failed:
+def check_output(tool: Tool, result: Succeeded) -> Succeeded | Failed:
     """The result, or the error that it does not fit the tool's `_output`."""
     if tool.output is None:
         return result
@@ -187,7 +187,7 @@ def checked(tool: Tool, result: Succeeded) -> Succeeded | Failed:
     return _misfit(message, result.value)
 
 
-def parts(value: Any) -> Content | None:
+def content_parts(value: Any) -> Content | None:
     """The value as content of a message, where it is a list of content parts."""
     if not (isinstance(value, list) and value and all(isinstance(part, dict) for part in value)):
         return None

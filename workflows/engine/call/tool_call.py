@@ -33,7 +33,7 @@ from holdfast.workflows.engine.state.data import MISSING, Data
 MAX_STANDING_CALLS = 256
 
 
-class Stage(Enum):
+class CallStage(Enum):
     """Where a call stands."""
 
     PROPOSED = "proposed"
@@ -45,18 +45,24 @@ class Stage(Enum):
     ENDED = "ended"
 
 
-MOVES = {
-    Stage.PROPOSED: (Stage.PENDING, Stage.WAITING, Stage.QUEUED, Stage.RUNNING, Stage.ENDED),
-    Stage.PENDING: (Stage.WAITING, Stage.QUEUED, Stage.RUNNING, Stage.ENDED),
-    Stage.WAITING: (Stage.QUEUED, Stage.RUNNING, Stage.ENDED),
-    Stage.QUEUED: (Stage.RUNNING, Stage.ENDED),
-    Stage.RUNNING: (Stage.UNSURE, Stage.ENDED),
-    Stage.UNSURE: (Stage.RUNNING, Stage.ENDED),
-    Stage.ENDED: (),
+TRANSITIONS = {
+    CallStage.PROPOSED: (
+        CallStage.PENDING,
+        CallStage.WAITING,
+        CallStage.QUEUED,
+        CallStage.RUNNING,
+        CallStage.ENDED,
+    ),
+    CallStage.PENDING: (CallStage.WAITING, CallStage.QUEUED, CallStage.RUNNING, CallStage.ENDED),
+    CallStage.WAITING: (CallStage.QUEUED, CallStage.RUNNING, CallStage.ENDED),
+    CallStage.QUEUED: (CallStage.RUNNING, CallStage.ENDED),
+    CallStage.RUNNING: (CallStage.UNSURE, CallStage.ENDED),
+    CallStage.UNSURE: (CallStage.RUNNING, CallStage.ENDED),
+    CallStage.ENDED: (),
 }
 
 
-class IllegalMove(RuntimeError):
+class IllegalTransition(RuntimeError):
     """A call was moved where it cannot go from where it stands."""
 
 
@@ -75,14 +81,14 @@ class ToolCall:
     """
 
     id: str
-    asked: AskedCall
+    proposal: AskedCall
     written: WrittenCall
     tool: Tool | None = None
     raw_arguments: dict[str, Any] = field(default_factory=dict)
-    references: int = 0
-    literal: bool = False
+    reference_count: int = 0
+    is_literal: bool = False
     arguments: dict[str, Any] = field(default_factory=dict)
-    answer: Any = MISSING
+    model_result: Any = MISSING
     instance: str | None = None
     reasoning: str | None = None
     output_path: OutputPath | None = None
@@ -90,51 +96,51 @@ class ToolCall:
     scopes: list[str] = field(default_factory=list)
     edited_by: str | None = None
     sources: list["ToolCall"] = field(default_factory=list, repr=False)
-    earlier: list["ToolCall"] = field(default_factory=list, repr=False)
+    earlier_writers: list["ToolCall"] = field(default_factory=list, repr=False)
     visible_data: Data | None = field(default=None, repr=False)
-    asked_hooks: dict[str, int] = field(default_factory=dict)
-    stage: Stage = Stage.PROPOSED
+    hook_uses: dict[str, int] = field(default_factory=dict)
+    stage: CallStage = CallStage.PROPOSED
     outcome: Final | None = None
-    counted: bool = False
+    is_counted: bool = False
     resolved_late: bool = False
-    planned: bool = False
+    is_planned: bool = False
     covered_by_plan: bool = False
     has_dependents: bool = False
-    reviewed: bool = False
+    is_reviewed: bool = False
     result_published: bool = False
-    closed: bool = False
+    is_closed: bool = False
     unknown_outcomes: int = 0
 
-    def move(self, stage: Stage) -> None:
+    def move(self, stage: CallStage) -> None:
         """Go on to another stage.
 
         Raises:
             IllegalMove: there is no line to it.
         """
-        if stage not in MOVES[self.stage]:
-            raise IllegalMove(f"call {self.id}: {self.stage.value} -> {stage.value}")
+        if stage not in TRANSITIONS[self.stage]:
+            raise IllegalTransition(f"call {self.id}: {self.stage.value} -> {stage.value}")
         self.stage = stage
 
     def end(self, outcome: Final) -> None:
         """Give the call its one result."""
-        self.move(Stage.ENDED)
+        self.move(CallStage.ENDED)
         self.outcome = outcome
         self.result_published = isinstance(outcome, Refused | Stopped)
 
     @property
-    def due(self) -> bool:
+    def is_decidable(self) -> bool:
         """Whether no other call has to end before it is decided on."""
         return all(other.result_published for other in self.sources)
 
     @property
-    def free(self) -> bool:
+    def is_startable(self) -> bool:
         """Whether no other call has to end before it is carried out."""
-        return self.due and all(other.result_published for other in self.earlier)
+        return self.is_decidable and all(other.result_published for other in self.earlier_writers)
 
     @property
-    def waits_for(self) -> list["ToolCall"]:
+    def open_dependencies(self) -> list["ToolCall"]:
         """The calls that have to end before it is carried out."""
-        both = dict.fromkeys((*self.sources, *self.earlier))
+        both = dict.fromkeys((*self.sources, *self.earlier_writers))
         return [other for other in both if not other.result_published]
 
     @property
@@ -150,14 +156,14 @@ class Turn:
 
     number: int
     calls: list[ToolCall]
-    lazy: bool = False
+    is_plan: bool = False
 
     @property
-    def sequential(self) -> bool:
+    def is_sequential(self) -> bool:
         """Whether the calls are carried out one at a time: one such tool makes the turn so."""
         return any(call.tool is not None and call.tool.sequential for call in self.calls)
 
-    def standing(self) -> list[dict[str, str]]:
+    def describe_calls(self) -> list[dict[str, str]]:
         """Where each call stands, for people: its result is told when all have ended."""
         return [
             {"callId": call.id, "tool": call.name, "stage": call.stage.value}
@@ -165,14 +171,14 @@ class Turn:
         ]
 
     @property
-    def asks_to_stop(self) -> bool:
+    def requests_stop(self) -> bool:
         """Whether every call was carried out and every result asks for the run to stop."""
         return bool(self.calls) and all(
             isinstance(call.outcome, Succeeded) and call.outcome.terminate for call in self.calls
         )
 
     @property
-    def stopped(self) -> str | None:
+    def stop_message(self) -> str | None:
         """What the first activity that ended the run said, where one did."""
         for call in self.calls:
             if isinstance(call.outcome, Stopped):

@@ -103,7 +103,7 @@ class Telling:
         if new and len(known) >= MAX_INSTANCES:
             raise CannotWrite(f"a run has at most {MAX_INSTANCES} instances")
         if place in self._alone and place.instance is None and place.kind != "state":
-            state.hold(place.kind, part.data)
+            state.set_data(place.kind, part.data)
         else:
             state.write([place], part.data, "merge", veil=self._veil)
         self._taken.add(place)

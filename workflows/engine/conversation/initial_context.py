@@ -44,7 +44,7 @@ def begin(request: RunRequest, agent: Agent, state: RunState) -> None:
     if request.state is not None:
         _begin_state(state, request.state)
     if isinstance(request.input, str):
-        state.hold("input", request.input)
+        state.set_data("input", request.input)
     for message in task:
         telling.say(message)
     _check_input(agent, state)

@@ -4,14 +4,14 @@ from holdfast.schemas.errors import CallError, ErrorCode
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, ToolEndEntry
 from holdfast.workflows.engine.call.hooks import (
-    Deciding,
-    Refusal,
+    CallRefused,
+    HookRequests,
     Replaced,
-    Stop,
-    activities,
-    ask,
-    replaced_by,
-    shown_to_hooks,
+    RunStopped,
+    hook_activities,
+    hook_view,
+    read_after,
+    run_hook,
 )
 from holdfast.workflows.engine.call.outcome import (
     Answered,
@@ -20,8 +20,8 @@ from holdfast.workflows.engine.call.outcome import (
     Refused,
     Stopped,
     Succeeded,
-    checked,
-    failed,
+    check_output,
+    fail,
 )
 from holdfast.workflows.engine.call.tool_call import ToolCall, error_of, writes_of
 from holdfast.workflows.engine.conversation import initial_context
@@ -30,41 +30,41 @@ from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
 from holdfast.workflows.engine.state.data import CannotWrite
 
 
-def after(call: ToolCall, state: RunState) -> Deciding[None]:
+def run_after_hooks(call: ToolCall, state: RunState) -> HookRequests[None]:
     """Let the hooks replace parts of a call's result; those of a call that was refused are not
     asked."""
-    if call.reviewed or call.tool is None or isinstance(call.outcome, Refused | Stopped):
+    if call.is_reviewed or call.tool is None or isinstance(call.outcome, Refused | Stopped):
         return
     try:
-        for activity in activities(call, state.rules, "after"):
-            shown = shown_to_hooks(call), _as_result(call.outcome)
-            said = yield from ask(call, "after", activity, *shown)
-            call.outcome = _replaced(call, replaced_by(said))
-    except Refusal as refusal:
+        for activity in hook_activities(call, state.rules, "after"):
+            shown = hook_view(call), _as_result(call.outcome)
+            said = yield from run_hook(call, "after", activity, *shown)
+            call.outcome = _replaced(call, read_after(said))
+    except CallRefused as refusal:
         message = f"the call was carried out, and its result is withheld: {refusal}"
-        call.outcome = failed(refusal.error.code, message)
-    except Stop as stop:
+        call.outcome = fail(refusal.error.code, message)
+    except RunStopped as stop:
         call.outcome = Stopped(str(stop))
-    call.reviewed = True
+    call.is_reviewed = True
 
 
-def withhold(call: ToolCall, why: str, state: RunState) -> None:
+def withhold_result(call: ToolCall, why: str, state: RunState) -> None:
     """Keep back a result that hooks would have to see first, since there is no time to ask them."""
-    if call.reviewed or not isinstance(call.outcome, Succeeded | Answered | Failed):
+    if call.is_reviewed or not isinstance(call.outcome, Succeeded | Answered | Failed):
         return
-    if call.tool is not None and activities(call, state.rules, "after"):
+    if call.tool is not None and hook_activities(call, state.rules, "after"):
         message = f"the call was carried out, and its result is withheld: {why}"
-        call.outcome = failed(ErrorCode.CANCELLED, message)
+        call.outcome = fail(ErrorCode.CANCELLED, message)
 
 
-def close(turn: int, call: ToolCall, state: RunState) -> None:
+def close_call(turn: int, call: ToolCall, state: RunState) -> None:
     """Write a call's result where it belongs, and tell how the call ended."""
     assert call.outcome is not None  # every call is ended before it is closed
     call.outcome = _write(call, call.outcome, state)
     if isinstance(call.outcome, Succeeded | Answered):
         state.succeeded[call.name] = None
     _tell(turn, call, call.outcome, state)
-    call.closed, call.visible_data = True, None
+    call.is_closed, call.visible_data = True, None
 
 
 def _as_result(outcome: Final | None) -> dict[str, object]:
@@ -87,12 +87,12 @@ def _replaced(call: ToolCall, by: Replaced) -> Final:
         return outcome
     content = parts.get("content", getattr(outcome, "value", None))
     if parts.get("error") is not None:
-        return failed(ErrorCode.TOOL_ERROR, parts["error"], content)
+        return fail(ErrorCode.TOOL_ERROR, parts["error"], content)
     if isinstance(outcome, Failed) and "error" not in parts:
         return Failed(outcome.error, content)
     result = outcome if isinstance(outcome, Succeeded) else Succeeded(None)
     details, terminate = result.details, result.terminate
-    return checked(
+    return check_output(
         call.tool,
         Succeeded(
             content,
@@ -108,13 +108,13 @@ def _write(call: ToolCall, outcome: Final, state: RunState) -> Final:
     paths, value = writes_of(call, outcome)
     if paths and (stored := Stored.of(value)) is not None:
         said = f"{stored.size_bytes} bytes, and {paths[0]} can take in at most {MAX_STATE_BYTES}"
-        return failed(ErrorCode.INVALID_OUTPUT, f"the result of `{call.name}` has {said}", value)
+        return fail(ErrorCode.INVALID_OUTPUT, f"the result of `{call.name}` has {said}", value)
     try:
         veil = veil_of(call, value) if error_of(outcome) is None else None
         state.write(paths, value, call.output_method, call.id, veil)
     except CannotWrite as error:
         if error_of(outcome) is None:
-            return failed(ErrorCode.INVALID_OUTPUT, str(error), value)
+            return fail(ErrorCode.INVALID_OUTPUT, str(error), value)
         state.log.append(NoticeEntry(text=f"the error of {call.id} was not kept: {error}"))
     return outcome
 

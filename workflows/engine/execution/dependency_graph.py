@@ -14,7 +14,7 @@ nobody acts on an old value in the place of the new one.
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from holdfast.schemas.reference import Path
-from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, writes_of
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, writes_of
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, VisibleData
 from holdfast.workflows.engine.state.path_index import PathIndex
@@ -30,7 +30,7 @@ def connect(calls: Sequence[ToolCall], *, sequential: bool = False) -> None:
     writers, again = PathIndex[int](), list[int]()
     for index, call in enumerate(calls):
         places = _places(call)
-        call.earlier = [calls[i] for i in sorted(writers.crossing(places))]
+        call.earlier_writers = [calls[i] for i in sorted(writers.crossing(places))]
         again.append(min(writers.meeting(places), default=index))
         if sequential:
             call.sources = [calls[i] for i in sorted(writers.meeting(_reads(call)))]
@@ -44,22 +44,22 @@ def connect(calls: Sequence[ToolCall], *, sequential: bool = False) -> None:
         other.has_dependents = True
 
 
-def places_read(call: ToolCall) -> Iterator[Path]:
+def paths_read(call: ToolCall) -> Iterator[Path]:
     """Every place that a call's arguments refer to, as often as they do."""
-    if call.literal:
+    if call.is_literal:
         return
     for reference in references(call.raw_arguments, call.instance):
         yield from reference.paths
 
 
-def circles(calls: Sequence[ToolCall], *, references: bool) -> dict[ToolCall, str]:
+def find_cycles(calls: Sequence[ToolCall], *, references: bool) -> dict[ToolCall, str]:
     """The open calls that wait for each other in a circle, each with the circle in words: by what
     they refer to alone, or also since one writes after the other.
 
     What is left after taking away, again and again, calls that wait for none of those left and
     calls that none of those left waits for, stands in a circle or between two of them.
     """
-    open_ = dict.fromkeys(call for call in calls if call.stage is not Stage.ENDED)
+    open_ = dict.fromkeys(call for call in calls if call.stage is not CallStage.ENDED)
     waits = _among(open_, {call: call.sources if references else _awaited(call) for call in open_})
     waits = _among(_entangled(waits), waits)
     left = _entangled(_reversed(waits))
@@ -69,7 +69,7 @@ def circles(calls: Sequence[ToolCall], *, references: bool) -> dict[ToolCall, st
     return {call: _circle(begin, after) for call, begin in _entries(after).items()}
 
 
-def hopeless(
+def explain_unresolvable(
     call: ToolCall, data: Data, gone: Callable[[ToolCall], bool] = lambda call: False
 ) -> str | None:
     """Why a call that waits for others can never have all that it refers to, if so; of those that
@@ -94,7 +94,7 @@ def hopeless(
     return None
 
 
-def view(call: ToolCall, data: Data) -> VisibleData:
+def visible_data(call: ToolCall, data: Data) -> VisibleData:
     """What a call reads, now that those that it waits for have ended."""
     seen, written = data, PathIndex[str]()
     for source in call.sources:
@@ -110,24 +110,24 @@ def view(call: ToolCall, data: Data) -> VisibleData:
     return VisibleData(seen, void)
 
 
-def try_write(call: ToolCall, state: RunState) -> None:
+def check_write(call: ToolCall, state: RunState) -> None:
     """Make sure that what a call returned can be written, before others read it.
 
     Raises:
         CannotWrite: it cannot.
     """
     seen = state.data
-    for earlier in call.earlier:
+    for earlier in call.earlier_writers:
         seen, _ = _with(seen, earlier)
     paths, value = writes_of(call, call.outcome)
-    state.tried(seen, paths, value, call.output_method)
+    state.trial_write(seen, paths, value, call.output_method)
 
 
 def _with(seen: Data, call: ToolCall) -> tuple[Data, list[Path]]:
     """The data with what a call has written, and where it has. What one that is closed has written
     is there already."""
     paths, value = writes_of(call, call.outcome)
-    if call.closed:
+    if call.is_closed:
         return seen, list(paths)
     trial = seen.copy()
     try:
@@ -153,11 +153,11 @@ def _coming(call: ToolCall, gone: Callable[[ToolCall], bool]) -> tuple[Path, ...
 
 def _reads(call: ToolCall) -> list[Path]:
     """Every place that a call refers to; one that is refused reads nothing."""
-    return [] if call.stage is Stage.ENDED else list(dict.fromkeys(places_read(call)))
+    return [] if call.stage is CallStage.ENDED else list(dict.fromkeys(paths_read(call)))
 
 
 def _awaited(call: ToolCall) -> list[ToolCall]:
-    return [*call.sources, *call.earlier]
+    return [*call.sources, *call.earlier_writers]
 
 
 def _among(calls: Collection[ToolCall], waits: _Waits) -> _Waits:

@@ -17,7 +17,7 @@ from holdfast.schemas.log_entry import (
     ToolStartEntry,
 )
 from holdfast.validation.work_budget import bounded
-from holdfast.workflows.engine.approvals.policy import needs_person, policy_of
+from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
 from holdfast.workflows.engine.approvals.question import (
     AnsweredByPerson,
     Approved,
@@ -27,7 +27,7 @@ from holdfast.workflows.engine.approvals.question import (
     Question,
     Ruling,
 )
-from holdfast.workflows.engine.call.hooks import Deciding, Refusal, Stop
+from holdfast.workflows.engine.call.hooks import CallRefused, HookRequests, RunStopped
 from holdfast.workflows.engine.call.outcome import (
     Answered,
     Final,
@@ -36,32 +36,32 @@ from holdfast.workflows.engine.call.outcome import (
     Stopped,
     Succeeded,
     Unknown,
-    failed,
-    of_result,
-    refused,
+    fail,
+    outcome_of_result,
+    refuse,
 )
-from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, error_of
-from holdfast.workflows.engine.execution.completion import after, close
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, error_of
+from holdfast.workflows.engine.execution.completion import close_call, run_after_hooks
 from holdfast.workflows.engine.execution.dependency_graph import (
-    circles,
+    check_write,
     connect,
-    hopeless,
-    try_write,
-    view,
+    explain_unresolvable,
+    find_cycles,
+    visible_data,
 )
 from holdfast.workflows.engine.execution.preconditions import (
-    check_after,
+    check_order,
     check_scopes,
-    count,
-    uncount,
+    count_call,
+    uncount_call,
 )
 from holdfast.workflows.engine.execution.preparation import (
     MAX_REFERENCES_IN_TURN,
-    before,
-    complete,
     prepare,
+    resolve_arguments,
+    run_before_hooks,
 )
-from holdfast.workflows.engine.execution.questions import whether_it_did, whether_to
+from holdfast.workflows.engine.execution.questions import approval_question, reconciliation_question
 from holdfast.workflows.engine.model.answer import given_answer
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import CannotWrite, same
@@ -76,7 +76,7 @@ class CallLifecycle:
         self.answered_here: Callable[[ToolCall], Final | None] = given_answer
         self._questions: dict[str, Question] = {}
 
-    def open(self, turn: int, calls: list[ToolCall]) -> Deciding[None]:
+    def check_and_start(self, turn: int, calls: list[ToolCall]) -> HookRequests[None]:
         """Decide what becomes of the calls: refused, pending, waiting for people, or to be carried
         out.
 
@@ -84,17 +84,17 @@ class CallLifecycle:
         What can never be carried out is refused before anything is. All that was done already
         where they stand in a plan.
         """
-        if not all(call.planned for call in calls):
+        if not all(call.is_planned for call in calls):
             yield from self.check(turn, calls)
         if any(isinstance(call.outcome, Stopped) for call in calls):
             for call in calls:
-                if call.stage is not Stage.ENDED:
+                if call.stage is not CallStage.ENDED:
                     self._give_up(call, "the run ended before this call")
-        self._begin(turn, [call for call in calls if call.stage is Stage.PROPOSED])
+        self._begin(turn, [call for call in calls if call.stage is CallStage.PROPOSED])
 
     def check(
         self, turn: int, calls: list[ToolCall], *, sequential: bool = False
-    ) -> Deciding[None]:
+    ) -> HookRequests[None]:
         """Refuse what can never be carried out, and tell of all the calls.
 
         Of a sequential turn that is checked as a whole, only the first call is decided on so far
@@ -103,34 +103,34 @@ class CallLifecycle:
         room = MAX_REFERENCES_IN_TURN
         for call in calls:
             yield from self._attempt(call, self._propose(call, room))
-            room -= call.references
+            room -= call.reference_count
         connect(calls, sequential=sequential)
         self._refuse_circles(calls)
         for index, call in enumerate(calls):
-            now = call.due and not (sequential and index)
+            now = call.is_decidable and not (sequential and index)
             yield from self._decide(turn, call, now=now)
         self._refuse_hopeless(calls)
 
-    def ready(self, turn: int, call: ToolCall) -> Deciding[None]:
+    def resume(self, turn: int, call: ToolCall) -> HookRequests[None]:
         """Decide on a pending call, now that the calls have ended that it waits for."""
         yield from self._attempt(call, self._complete(call))
-        if call.stage is Stage.PENDING:
+        if call.stage is CallStage.PENDING:
             self._begin(turn, [call])
         elif isinstance(call.outcome, Refused):
-            uncount(call, self._state)
+            uncount_call(call, self._state)
 
-    def begin(self, turn: int, call: ToolCall) -> None:
+    def start(self, turn: int, call: ToolCall) -> None:
         """Carry the call out, if its principal may: scopes are checked now, not before. It is
         queued while others have to write first where it does."""
-        if not call.free:
-            call.move(Stage.QUEUED)
+        if not call.is_startable:
+            call.move(CallStage.QUEUED)
             return
         try:
             check_scopes(call, self._state)
-        except Refusal as refusal:
+        except CallRefused as refusal:
             call.end(Refused(refusal.error))
             return
-        call.move(Stage.RUNNING)
+        call.move(CallStage.RUNNING)
         self._state.log.append(
             ToolStartEntry(
                 turn=turn,
@@ -144,23 +144,23 @@ class CallLifecycle:
         if answer is not None:
             call.end(answer)
 
-    def question(self, call: ToolCall) -> Question:
+    def question_of(self, call: ToolCall) -> Question:
         """What people are asked about a call that waits."""
         return self._questions[call.id]
 
-    def ask(self, turn: int, question: Question) -> None:
+    def ask_people(self, turn: int, question: Question) -> None:
         """Put a question to people, and count what they have said already."""
-        early = self._state.pending.ask(question)
+        early = self._state.pending.add(question)
         self._confirmation(turn, question)
         for decision in early:
-            self.hear(decision)
+            self.count_or_log(decision)
 
     def remind(self, turn: int, question: Question) -> None:
         """Ask people again."""
         question.reminders += 1
         self._confirmation(turn, question)
 
-    def decide(self, decision: Decision) -> Receipt:
+    def count_decision(self, decision: Decision) -> Receipt:
         """Count a decision.
 
         Raises:
@@ -178,54 +178,54 @@ class CallLifecycle:
         )
         return receipt
 
-    def hear(self, decision: Decision) -> None:
+    def count_or_log(self, decision: Decision) -> None:
         """Count a decision that cannot be refused to whoever sent it: a wrong one is noted."""
         try:
-            self.decide(decision)
+            self.count_decision(decision)
         except DecisionRejected as error:
-            self.ignore(decision, str(error))
+            self.log_ignored(decision, str(error))
 
-    def ignore(self, decision: Decision, why: str) -> None:
+    def log_ignored(self, decision: Decision, why: str) -> None:
         """Note a decision that does not count."""
         self._state.log.append(DecisionEntry(call_id=decision.call_id, ignored=why))
 
-    def rule(self, turn: int, call: ToolCall) -> None:
+    def apply_ruling(self, turn: int, call: ToolCall) -> None:
         """Let a question's ruling take effect on its call."""
         question = self._questions.pop(call.id)
         ruling = question.ruling
         if ruling is None:
             self._state.pending.withdraw(question)
             self._give_up(call, "the run ended before anybody decided")
-        elif call.stage is Stage.UNSURE:
+        elif call.stage is CallStage.UNSURE:
             self._reconcile(turn, call, ruling)
         else:
             self._apply(turn, call, question, ruling)
 
-    def settle(self, turn: int, call: ToolCall, outcome: Outcome) -> None:
+    def apply_outcome(self, turn: int, call: ToolCall, outcome: Outcome) -> None:
         """Take in how carrying out a call ended; an unknown end is asked about."""
         match outcome:
             case Unknown(message) if self._state.asks_people:
-                call.move(Stage.UNSURE)
+                call.move(CallStage.UNSURE)
                 call.unknown_outcomes += 1
-                self._ask(turn, call, whether_it_did(call, self._state, message))
+                self._ask(turn, call, reconciliation_question(call, self._state, message))
             case Unknown(message):
-                call.end(failed(ErrorCode.OUTCOME_UNKNOWN, message))
+                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
             case _:
                 call.end(outcome)
 
-    def hand_on(self, call: ToolCall) -> Deciding[None]:
+    def publish_result(self, call: ToolCall) -> HookRequests[None]:
         """Make an ended call's result fit to be read by the calls that wait for it."""
-        yield from after(call, self._state)
+        yield from run_after_hooks(call, self._state)
         try:
-            try_write(call, self._state)
+            check_write(call, self._state)
         except CannotWrite as error:
             assert call.outcome is not None  # it has ended
             if error_of(call.outcome) is None:
                 value = getattr(call.outcome, "value", None)
-                call.outcome = failed(ErrorCode.INVALID_OUTPUT, str(error), value)
+                call.outcome = fail(ErrorCode.INVALID_OUTPUT, str(error), value)
         call.result_published = True
 
-    def give_up(self, call: ToolCall, why: str) -> None:
+    def cancel(self, call: ToolCall, why: str) -> None:
         """End a call because its run ends."""
         question = self._questions.pop(call.id, None)
         if question is not None:
@@ -234,86 +234,88 @@ class CallLifecycle:
 
     def skip(self, call: ToolCall, why: str) -> None:
         """End a call that nothing was done of."""
-        call.end(refused(ErrorCode.CANCELLED, why))
-        uncount(call, self._state)
+        call.end(refuse(ErrorCode.CANCELLED, why))
+        uncount_call(call, self._state)
 
-    def finish(self, turn: int, calls: list[ToolCall]) -> Deciding[None]:
+    def finish(self, turn: int, calls: list[ToolCall]) -> HookRequests[None]:
         """Close calls that have all ended, each after its hooks."""
         for call in calls:
-            yield from after(call, self._state)
+            yield from run_after_hooks(call, self._state)
             self.close(turn, [call])
 
     def close(self, turn: int, calls: list[ToolCall]) -> None:
         """Tell how the calls ended, and write down their results."""
         with bounded():
             for call in calls:
-                close(turn, call, self._state)
+                close_call(turn, call, self._state)
 
-    def _attempt(self, call: ToolCall, deciding: Deciding[None]) -> Deciding[None]:
+    def _attempt(self, call: ToolCall, deciding: HookRequests[None]) -> HookRequests[None]:
         """Decide on a call, and end it where that is what was decided."""
         try:
             yield from deciding
-        except Refusal as refusal:
-            call.end(refused(refusal.error.code, refusal.error.message))
-        except Stop as stop:
+        except CallRefused as refusal:
+            call.end(refuse(refusal.error.code, refusal.error.message))
+        except RunStopped as stop:
             call.end(Stopped(str(stop)))
 
-    def _propose(self, call: ToolCall, room: int) -> Deciding[None]:
+    def _propose(self, call: ToolCall, room: int) -> HookRequests[None]:
         beyond = self._state.meter.refuse_call(call.name)
         if beyond is not None:
-            raise Refusal(ErrorCode.BLOCKED, beyond)
+            raise CallRefused(ErrorCode.BLOCKED, beyond)
         if room < 0:
             message = f"the calls before it hold more than {MAX_REFERENCES_IN_TURN} references"
-            raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
+            raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
         yield from prepare(call, self._state)
 
-    def _decide(self, turn: int, call: ToolCall, *, now: bool) -> Deciding[None]:
+    def _decide(self, turn: int, call: ToolCall, *, now: bool) -> HookRequests[None]:
         """Decide on a call now or as far as that can be said, and tell of it."""
-        if call.stage is Stage.PROPOSED:
+        if call.stage is CallStage.PROPOSED:
             yield from self._attempt(call, self._complete(call) if now else self._wait(call))
         if isinstance(call.outcome, Refused):
-            self._tell(turn, call, call.asked.arguments)
+            self._tell(turn, call, call.proposal.arguments)
         else:
             self._tell(
-                turn, call, call.raw_arguments if call.stage is Stage.PENDING else call.arguments
+                turn,
+                call,
+                call.raw_arguments if call.stage is CallStage.PENDING else call.arguments,
             )
 
-    def _wait(self, call: ToolCall) -> Deciding[None]:
-        count(call, self._state)
-        call.move(Stage.PENDING)
+    def _wait(self, call: ToolCall) -> HookRequests[None]:
+        count_call(call, self._state)
+        call.move(CallStage.PENDING)
         call.resolved_late = True
         yield from ()
 
-    def _complete(self, call: ToolCall) -> Deciding[None]:
+    def _complete(self, call: ToolCall) -> HookRequests[None]:
         state = self._state
         ended = [source for source in call.sources if isinstance(source.outcome, Succeeded)]
-        check_after(call, state, ended)
-        yield from complete(call, state, view(call, state.data))
-        if call.stage is not Stage.PENDING:
-            count(call, state)
+        check_order(call, state, ended)
+        yield from resolve_arguments(call, state, visible_data(call, state.data))
+        if call.stage is not CallStage.PENDING:
+            count_call(call, state)
         completed = call.arguments
-        outcome = yield from before(call, state)
+        outcome = yield from run_before_hooks(call, state)
         if outcome is not None:
             call.end(outcome)
         # What was approved in a plan is not what hooks have made of it since.
-        changed = not same(call.arguments, completed) or "repair" in call.asked_hooks
+        changed = not same(call.arguments, completed) or "repair" in call.hook_uses
         call.covered_by_plan = call.covered_by_plan and not changed
 
     def _refuse_circles(self, calls: list[ToolCall]) -> None:
         # One that only writes after another of a circle of references does not stand in it.
         for references in (True, False):
-            for call, circle in circles(calls, references=references).items():
+            for call, circle in find_cycles(calls, references=references).items():
                 message = f"the references go in a circle: {circle}; nothing of it is carried out"
-                call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, message))
+                call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
 
     def _refuse_hopeless(self, calls: list[ToolCall]) -> None:
         """End the calls that wait for others in vain, before anything of them starts."""
         for call in calls:
-            if call.stage is Stage.PENDING and not call.due:
-                why = hopeless(call, self._state.data)
+            if call.stage is CallStage.PENDING and not call.is_decidable:
+                why = explain_unresolvable(call, self._state.data)
                 if why is not None:
-                    call.end(refused(ErrorCode.UNRESOLVED_REFERENCE, why))
-                    uncount(call, self._state)
+                    call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, why))
+                    uncount_call(call, self._state)
 
     def _begin(self, turn: int, calls: list[ToolCall]) -> None:
         """Ask people about the calls that need it, and start the others."""
@@ -321,8 +323,8 @@ class CallLifecycle:
             if self._needs_person(call):
                 self._ask_about(turn, call)
         for call in calls:
-            if call.stage in (Stage.PROPOSED, Stage.PENDING):
-                self.begin(turn, call)
+            if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
+                self.start(turn, call)
 
     def _tell(self, turn: int, call: ToolCall, arguments: dict[str, Any]) -> None:
         tool = call.tool
@@ -334,7 +336,7 @@ class CallLifecycle:
                 label=tool.label if tool is not None else None,
                 arguments=arguments,
                 reasoning=call.reasoning,
-                waits_for=[other.id for other in call.waits_for],
+                waits_for=[other.id for other in call.open_dependencies],
                 instance=call.instance,
             )
         )
@@ -344,21 +346,23 @@ class CallLifecycle:
         state = self._state
         if call.covered_by_plan:
             return False
-        if call.name in state.rules.approval.auto or state.pending.remembers(call.name):
+        if call.name in state.rules.approval.auto or state.pending.is_always_approved(call.name):
             return False
-        return needs_person(call.tool, policy_of(call.tool, state.rules), call.arguments)
+        return requires_approval(
+            call.tool, effective_policy(call.tool, state.rules), call.arguments
+        )
 
     def _ask_about(self, turn: int, call: ToolCall) -> None:
         if not self._state.asks_people:
-            call.end(refused(ErrorCode.DENIED, "this run does not wait for anybody's approval"))
+            call.end(refuse(ErrorCode.DENIED, "this run does not wait for anybody's approval"))
             return
-        call.move(Stage.WAITING)
+        call.move(CallStage.WAITING)
         call.resolved_late = False  # what it is called with stands in the question
-        self._ask(turn, call, whether_to(call, self._state))
+        self._ask(turn, call, approval_question(call, self._state))
 
     def _ask(self, turn: int, call: ToolCall, question: Question) -> None:
         self._questions[call.id] = question
-        self.ask(turn, question)
+        self.ask_people(turn, question)
 
     def _confirmation(self, turn: int, question: Question) -> None:
         self._state.log.append(
@@ -366,7 +370,7 @@ class CallLifecycle:
                 turn=turn,
                 call_id=question.call_id,
                 reminder=question.reminders,
-                approval=question.waiting(),
+                approval=question.to_pending_approval(),
             )
         )
 
@@ -376,9 +380,9 @@ class CallLifecycle:
                 call.arguments = arguments
                 if edited_by is not None:
                     call.raw_arguments, call.edited_by = arguments, edited_by
-                self.begin(turn, call)
+                self.start(turn, call)
             case Denied(reason):
-                call.end(refused(ErrorCode.DENIED, reason or "A person denied this call."))
+                call.end(refuse(ErrorCode.DENIED, reason or "A person denied this call."))
             case AnsweredByPerson(result):
                 call.end(Answered(result))
             case Expired():
@@ -389,38 +393,38 @@ class CallLifecycle:
     def _expire(self, turn: int, call: ToolCall, question: Question) -> None:
         self._state.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
         if question.policy.on_timeout == "approve":
-            self.begin(turn, call)
+            self.start(turn, call)
             return
         message = f"nobody decided on `{call.name}` in time"
-        call.end(refused(ErrorCode.APPROVAL_TIMEOUT, message))
+        call.end(refuse(ErrorCode.APPROVAL_TIMEOUT, message))
         if question.policy.on_timeout == "fail":
-            self._state.ended_with = message
+            self._state.end_reason = message
 
     def _reconcile(self, turn: int, call: ToolCall, ruling: Ruling) -> None:
         assert call.tool is not None  # it was carried out
         match ruling:
             case Approved():
-                self.begin(turn, call)
+                self.start(turn, call)
             case AnsweredByPerson(result):
-                self.settle(turn, call, of_result(call.tool, result))
+                self.apply_outcome(turn, call, outcome_of_result(call.tool, result))
             case Denied(reason):
                 message = "whether it took effect is unknown, and it was given up"
                 call.end(
-                    failed(ErrorCode.OUTCOME_UNKNOWN, f"{message}: {reason}" if reason else message)
+                    fail(ErrorCode.OUTCOME_UNKNOWN, f"{message}: {reason}" if reason else message)
                 )
             case Expired():
                 self._state.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
-                call.end(failed(ErrorCode.OUTCOME_UNKNOWN, "whether it took effect is unknown"))
+                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, "whether it took effect is unknown"))
             case _:
                 assert_never(ruling)
 
     def _give_up(self, call: ToolCall, why: str) -> None:
         """A call that may have taken effect is not said to have been cancelled."""
-        begun = call.stage in (Stage.RUNNING, Stage.UNSURE)
+        begun = call.stage in (CallStage.RUNNING, CallStage.UNSURE)
         if begun and call.tool is not None and call.tool.once:
             message = f"{why}; whether the call took effect is unknown"
-            call.end(failed(ErrorCode.OUTCOME_UNKNOWN, message))
+            call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
         elif begun:
-            call.end(failed(ErrorCode.CANCELLED, why))
+            call.end(fail(ErrorCode.CANCELLED, why))
         else:
             self.skip(call, why)

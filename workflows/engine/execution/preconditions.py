@@ -4,12 +4,12 @@ and after which others (`_limits`), and what its principal may not do."""
 from collections.abc import Iterable
 
 from holdfast.schemas.errors import ErrorCode
-from holdfast.workflows.engine.call.hooks import Refusal
+from holdfast.workflows.engine.call.hooks import CallRefused
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.run_state import RunState
 
 
-def count(call: ToolCall, state: RunState) -> None:
+def count_call(call: ToolCall, state: RunState) -> None:
     """Count a call against the most that its tool may have in a run.
 
     Raises:
@@ -18,19 +18,19 @@ def count(call: ToolCall, state: RunState) -> None:
     assert call.tool is not None  # prepared
     most, made = call.tool.limits.per_run, state.started.get(call.name, 0)
     if most is not None and made >= most:
-        raise Refusal(ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run")
+        raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run")
     state.started[call.name] = made + 1
-    call.counted = True
+    call.is_counted = True
 
 
-def uncount(call: ToolCall, state: RunState) -> None:
+def uncount_call(call: ToolCall, state: RunState) -> None:
     """Let a call not count that was counted, and is not begun after all."""
-    if call.counted:
+    if call.is_counted:
         state.started[call.name] -= 1
-        call.counted = False
+        call.is_counted = False
 
 
-def check_after(call: ToolCall, state: RunState, others: Iterable[ToolCall]) -> None:
+def check_order(call: ToolCall, state: RunState, others: Iterable[ToolCall]) -> None:
     """See whether the tools have succeeded that have to before; these other calls count as well.
 
     Raises:
@@ -40,7 +40,7 @@ def check_after(call: ToolCall, state: RunState, others: Iterable[ToolCall]) -> 
     known = {*state.succeeded, *(other.name for other in others)}
     missing = [name for name in call.tool.limits.after if name not in known]
     if missing:
-        raise Refusal(
+        raise CallRefused(
             ErrorCode.BLOCKED, f"`{call.name}` may be called after {', '.join(missing)} only"
         )
 
@@ -56,4 +56,4 @@ def check_scopes(call: ToolCall, state: RunState) -> None:
     missing = [scope for scope in call.tool.requires if scope not in held]
     if missing:
         message = f"`{call.name}` needs the scope {', '.join(missing)}, which is not held here"
-        raise Refusal(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)
+        raise CallRefused(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)

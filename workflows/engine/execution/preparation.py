@@ -20,20 +20,20 @@ from holdfast.schemas.tool import REASONING, OutputMethod, Tool
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.workflows.engine.call.hooks import (
-    Deciding,
-    GoOn,
+    CallRefused,
     HookName,
-    Instead,
-    Refusal,
-    activities,
-    ask,
-    shown_to_hooks,
-    verdict_of,
-    wrong,
+    HookRequests,
+    Proceed,
+    UseResult,
+    hook_activities,
+    hook_view,
+    invalid_hook_result,
+    read_before,
+    run_hook,
 )
-from holdfast.workflows.engine.call.outcome import Final, Unknown, of_result
+from holdfast.workflows.engine.call.outcome import Final, Unknown, outcome_of_result
 from holdfast.workflows.engine.call.tool_call import ToolCall
-from holdfast.workflows.engine.execution.dependency_graph import places_read
+from holdfast.workflows.engine.execution.dependency_graph import paths_read
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, VisibleData
 from holdfast.workflows.engine.state.instances import instance_of
@@ -48,7 +48,7 @@ MAX_REFERENCES_IN_TURN = 20_000
 _METHODS: tuple[OutputMethod, ...] = get_args(OutputMethod)
 
 
-def calls_of(
+def propose_calls(
     solution: Solution, turn: int, tools: Sequence[Tool], seen: dict[str, None]
 ) -> list[ToolCall]:
     """The calls of an answer, with ids by position, and the tools of those that have one.
@@ -70,7 +70,7 @@ def calls_of(
     return calls
 
 
-def prepare(call: ToolCall, state: RunState) -> Deciding[None]:
+def prepare(call: ToolCall, state: RunState) -> HookRequests[None]:
     """Fill in what is known of the call before what it refers to is there.
 
     Raises:
@@ -80,34 +80,34 @@ def prepare(call: ToolCall, state: RunState) -> Deciding[None]:
     tool = _allowed(call, state)
     try:
         written = _read(call.written)
-        if not call.literal:
+        if not call.is_literal:
             _set_apart(call, tool, written, state)
     except InvalidArguments as error:
         raise _invalid(error) from None
-    for activity in activities(call, state.rules, "prepare"):
-        prepared = _object((yield from ask(call, "prepare", activity, written)), "prepare")
+    for activity in hook_activities(call, state.rules, "prepare"):
+        prepared = _object((yield from run_hook(call, "prepare", activity, written)), "prepare")
         written = _changed(call, written, prepared)
     call.raw_arguments = written
-    check_reads(call)
+    check_references(call)
 
 
-def check_reads(call: ToolCall) -> None:
+def check_references(call: ToolCall) -> None:
     """See that a call does not refer to too much.
 
     Raises:
         Refusal: it does.
     """
-    reads = list(islice(places_read(call), MAX_REFERENCES + 1))
-    call.references = len(reads)
+    reads = list(islice(paths_read(call), MAX_REFERENCES + 1))
+    call.reference_count = len(reads)
     if len(reads) > MAX_REFERENCES:
         message = f"the arguments hold more than {MAX_REFERENCES} references"
-        raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
+        raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
     if len(dict.fromkeys(reads)) > MAX_PLACES_READ:
         message = f"the arguments refer to more than {MAX_PLACES_READ} places"
-        raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, message)
+        raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
 
 
-def complete(call: ToolCall, state: RunState, seen: VisibleData) -> Deciding[None]:
+def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> HookRequests[None]:
     """Fill in the arguments that the call would be carried out with.
 
     Raises:
@@ -117,14 +117,16 @@ def complete(call: ToolCall, state: RunState, seen: VisibleData) -> Deciding[Non
     call.visible_data = seen.data
     try:
         resolved = (
-            call.raw_arguments if call.literal else resolve(call.raw_arguments, seen, call.instance)
+            call.raw_arguments
+            if call.is_literal
+            else resolve(call.raw_arguments, seen, call.instance)
         )
     except Unresolved as error:
-        raise Refusal(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
+        raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
     call.arguments = yield from _fitted(call, state, resolved)
 
 
-def before(call: ToolCall, state: RunState) -> Deciding[Final | None]:
+def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | None]:
     """Ask the hooks `_before`; how the call ends by what they say, where it does.
 
     Raises:
@@ -132,16 +134,16 @@ def before(call: ToolCall, state: RunState) -> Deciding[Final | None]:
         Stop: one of them stops the run.
     """
     assert call.tool is not None  # prepared
-    for activity in activities(call, state.rules, "before"):
-        said = yield from ask(call, "before", activity, shown_to_hooks(call))
-        match verdict_of(said):
-            case GoOn(None):
+    for activity in hook_activities(call, state.rules, "before"):
+        said = yield from run_hook(call, "before", activity, hook_view(call))
+        match read_before(said):
+            case Proceed(None):
                 continue
-            case GoOn(dict(arguments)):
+            case Proceed(dict(arguments)):
                 changed = _hooks_arguments(call.tool, arguments)
                 call.arguments = _changed(call, call.arguments, changed)
-            case Instead(result):
-                outcome = of_result(call.tool, result)
+            case UseResult(result):
+                outcome = outcome_of_result(call.tool, result)
                 assert not isinstance(outcome, Unknown)  # nothing was carried out
                 return outcome
     return None
@@ -183,16 +185,18 @@ def _allowed(call: ToolCall, state: RunState) -> Tool:
         return call.tool
     allowed = ", ".join(tool.name for tool in state.tools())
     whose = f"skill '{state.skill}'" if state.skill is not None else f"agent '{state.rules.name}'"
-    raise Refusal(
+    raise CallRefused(
         ErrorCode.TOOL_NOT_ALLOWED,
         f"Tool '{call.name}' is not allowed for {whose}. Allowed: [{allowed}]",
     )
 
 
-def _fitted(call: ToolCall, state: RunState, arguments: dict[str, Any]) -> Deciding[dict[str, Any]]:
+def _fitted(
+    call: ToolCall, state: RunState, arguments: dict[str, Any]
+) -> HookRequests[dict[str, Any]]:
     """The arguments as the tool takes them, mended by the hooks `_repair` where there are any."""
     assert call.tool is not None  # prepared
-    hooks = activities(call, state.rules, "repair")
+    hooks = hook_activities(call, state.rules, "repair")
     for n in range(MAX_REPAIRS + 1):
         try:
             return fit_arguments(call.tool, arguments)
@@ -200,7 +204,7 @@ def _fitted(call: ToolCall, state: RunState, arguments: dict[str, Any]) -> Decid
             if not hooks or n == MAX_REPAIRS:
                 raise _invalid(error) from None
             problems = error.problems
-        mended = yield from ask(call, "repair", hooks[n % len(hooks)], arguments, problems)
+        mended = yield from run_hook(call, "repair", hooks[n % len(hooks)], arguments, problems)
         arguments = _changed(call, arguments, _object(mended, "repair"))
     raise AssertionError("the last round returns or raises")
 
@@ -209,13 +213,13 @@ def _hooks_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         return fit_arguments(tool, arguments)
     except InvalidArguments as error:
-        raise wrong("before", f"its arguments do not fit: {error}") from None
+        raise invalid_hook_result("before", f"its arguments do not fit: {error}") from None
 
 
 def _changed(call: ToolCall, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """The arguments that a hook gave: what the model has answered was no answer to others."""
     if new != old:
-        call.answer = MISSING
+        call.model_result = MISSING
     return new
 
 
@@ -225,12 +229,12 @@ def _object(said: Any, name: HookName) -> dict[str, Any]:
         if isinstance(said, dict):
             return dict(ensure_json(said))
     except ValueError as error:
-        raise wrong(name, str(error)) from None
-    raise wrong(name, "it has to return an object, the arguments")
+        raise invalid_hook_result(name, str(error)) from None
+    raise invalid_hook_result(name, "it has to return an object, the arguments")
 
 
-def _invalid(error: InvalidArguments) -> Refusal:
-    return Refusal(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
+def _invalid(error: InvalidArguments) -> CallRefused:
+    return CallRefused(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
 
 
 def _read(written: WrittenCall) -> dict[str, Any]:
@@ -249,7 +253,7 @@ def _set_apart(call: ToolCall, tool: Tool, written: dict[str, Any], state: RunSt
     call.scopes = _scopes(chosen.get("_scopes", tool.scopes))
     call.instance = instance_of(said.get("_instance"), tool, state.data)
     if tool.latent:
-        call.answer = said.get("_output", MISSING)
+        call.model_result = said.get("_output", MISSING)
     path = chosen.get("_outputPath", tool.output_path)
     if path is not None:
         try:

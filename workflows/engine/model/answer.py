@@ -103,13 +103,13 @@ def output_of(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
 def given_answer(call: ToolCall) -> Final | None:
     """What the model itself gave as the result of a call that nothing else carries out, if it is
     good, and if these are the arguments that it knew."""
-    if call.tool is None or not call.tool.latent or call.answer in (MISSING, None):
+    if call.tool is None or not call.tool.latent or call.model_result in (MISSING, None):
         return None
     if call.sources or call.edited_by is not None:
         return None
     schema = True if call.tool.output is None else call.tool.output
     try:
-        return Succeeded(fit(call.answer, schema))
+        return Succeeded(fit(call.model_result, schema))
     except InvalidArguments:
         return None
 

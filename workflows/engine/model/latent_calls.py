@@ -20,7 +20,7 @@ from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.call.outcome import Outcome, Succeeded, failed
+from holdfast.workflows.engine.call.outcome import Outcome, Succeeded, fail
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.log.log import Log
@@ -77,12 +77,12 @@ class Latent:
     def answered(self, solution: Solution) -> Outcome | None:
         """What the model's answer makes of the call; None where it is to be asked again."""
         if solution.too_long:
-            return failed(ErrorCode.TOOL_ERROR, _TOO_LONG.format(name=self._tool.name))
+            return fail(ErrorCode.TOOL_ERROR, _TOO_LONG.format(name=self._tool.name))
         try:
             return Succeeded(_result(solution.text, self._tool))
         except NoOutput as error:
             if self.requests >= MAX_REQUESTS:
-                return failed(ErrorCode.INVALID_OUTPUT, str(error), solution.text or None)
+                return fail(ErrorCode.INVALID_OUTPUT, str(error), solution.text or None)
             said = ChatMessage(
                 role="assistant", content=solution.text, provider_data=solution.provider_data
             )

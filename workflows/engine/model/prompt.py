@@ -29,7 +29,7 @@ from holdfast.workflows.engine.call.outcome import (
     Refused,
     Stopped,
     Succeeded,
-    parts,
+    content_parts,
 )
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.model.composed import WHY, composed_schema
@@ -136,7 +136,7 @@ def result_message(call: ToolCall, outcome: Final, path: str | None) -> ChatMess
     return ChatMessage(
         role="tool",
         call_id=call.id,
-        provider_id=call.asked.provider_id,
+        provider_id=call.proposal.provider_id,
         tool=call.name,
         content=content,
         is_error=is_error,
@@ -176,7 +176,7 @@ def is_shown_whole(call: ToolCall, outcome: Final, message: ChatMessage) -> bool
     """Whether the message holds the whole result, so that it need not be kept beside it."""
     match outcome:
         case Succeeded(value, _, _, _) | Answered(value):
-            return message.content == as_text(value) or message.content == parts(value)
+            return message.content == as_text(value) or message.content == content_parts(value)
         case Failed(_, value):
             return value is None
         case Refused() | Stopped():
@@ -216,7 +216,7 @@ def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
         return f"Done.{place}"
     if (stored := Stored.of(value)) is not None:
         return _beginning(call, stored)
-    content: Content = parts(value) or as_text(value)
+    content: Content = content_parts(value) or as_text(value)
     if call.tool is not None and call.tool.untrusted:
         content = _from_outside(call, content, value)
     if not isinstance(content, str):

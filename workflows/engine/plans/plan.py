@@ -20,12 +20,16 @@ from holdfast.schemas.plan import Plan, PlannedCall, no_call
 from holdfast.schemas.reference import OutputPath
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.problems import problems_of, summarize_problems
-from holdfast.workflows.engine.call.hooks import Refusal, activities
+from holdfast.workflows.engine.call.hooks import CallRefused, hook_activities
 from holdfast.workflows.engine.call.outcome import Refused
-from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, Turn
-from holdfast.workflows.engine.execution.dependency_graph import circles, connect, hopeless
-from holdfast.workflows.engine.execution.preconditions import check_after
-from holdfast.workflows.engine.execution.preparation import check_reads, fit_arguments
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
+from holdfast.workflows.engine.execution.dependency_graph import (
+    connect,
+    explain_unresolvable,
+    find_cycles,
+)
+from holdfast.workflows.engine.execution.preconditions import check_order
+from holdfast.workflows.engine.execution.preparation import check_references, fit_arguments
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import same
 from holdfast.workflows.engine.state.references import references
@@ -39,27 +43,27 @@ _LOCAL = (
 )
 
 
-def live(calls: Sequence[ToolCall]) -> list[ToolCall]:
+def unstarted(calls: Sequence[ToolCall]) -> list[ToolCall]:
     """The calls that have not ended and are not begun."""
-    return [call for call in calls if call.stage in (Stage.PROPOSED, Stage.PENDING)]
+    return [call for call in calls if call.stage in (CallStage.PROPOSED, CallStage.PENDING)]
 
 
-def known(call: ToolCall) -> dict[str, Any]:
+def known_arguments(call: ToolCall) -> dict[str, Any]:
     """The arguments of a call as far as they are known."""
-    return call.raw_arguments if call.stage is Stage.PENDING else call.arguments
+    return call.raw_arguments if call.stage is CallStage.PENDING else call.arguments
 
 
-def shown(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
+def plan_json(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
     """Calls as people are asked about them."""
     planned = [
         PlannedCall(
             id=call.id,
             tool=call.name,
             label=(call.tool and call.tool.label) or call.name,
-            arguments=known(call),
+            arguments=known_arguments(call),
             reasoning=call.reasoning,
             waits_for=_waits_for(call, calls, sequential=sequential),
-            writes=None if call.output_path is None else written_to(call.output_path),
+            writes=None if call.output_path is None else format_output_path(call.output_path),
             instance=call.instance,
             delegate=None if call.tool is None else call.tool.delegate,
         )
@@ -68,13 +72,13 @@ def shown(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
     return Plan(calls=planned).to_json()
 
 
-def written_to(output: OutputPath) -> str:
+def format_output_path(output: OutputPath) -> str:
     """Where a result is written, and behind `||` its error."""
     result = " && ".join(map(str, output.result))
     return " || ".join([result, *map(str, output.error)])
 
 
-def check_known(call: ToolCall, state: RunState) -> None:
+def check_known_arguments(call: ToolCall, state: RunState) -> None:
     """See that the arguments of a call that waits fit its tool, as far as they are known. Where
     hooks mend what does not fit, nothing is.
 
@@ -82,19 +86,19 @@ def check_known(call: ToolCall, state: RunState) -> None:
         InvalidArguments: they do not.
     """
     assert call.tool is not None  # prepared
-    if activities(call, state.rules, "repair"):
+    if hook_activities(call, state.rules, "repair"):
         return
     parameters = call.tool.parameters
-    unknown = [name for name, value in call.raw_arguments.items() if refers(value)]
+    unknown = [name for name, value in call.raw_arguments.items() if has_references(value)]
     fit(call.raw_arguments, _without(parameters, unknown) if unknown else parameters)
 
 
-def vain(
+def find_unrunnable(
     turn: Turn, calls: Sequence[ToolCall], state: RunState, gone: Callable[[ToolCall], bool]
-) -> dict[ToolCall, Refusal]:
+) -> dict[ToolCall, CallRefused]:
     """The waiting calls of a turn that can never be carried out without those that are `gone`, and
     why; with those, in turn, that need them."""
-    found: dict[ToolCall, Refusal] = {}
+    found: dict[ToolCall, CallRefused] = {}
 
     def lost(call: ToolCall) -> bool:
         return gone(call) or call in found
@@ -102,8 +106,12 @@ def vain(
     while more := {
         call: refusal
         for index, call in enumerate(calls)
-        if call.stage is Stage.PENDING and not lost(call)
-        if (refusal := _vain(call, calls[:index] if turn.sequential else call.sources, state, lost))
+        if call.stage is CallStage.PENDING and not lost(call)
+        if (
+            refusal := _vain(
+                call, calls[:index] if turn.is_sequential else call.sources, state, lost
+            )
+        )
     }:
         found |= more
     return found
@@ -111,16 +119,16 @@ def vain(
 
 def _vain(
     call: ToolCall, before: Sequence[ToolCall], state: RunState, gone: Callable[[ToolCall], bool]
-) -> Refusal | None:
+) -> CallRefused | None:
     try:
-        check_after(call, state, [other for other in before if not gone(other)])
-    except Refusal as refusal:
+        check_order(call, state, [other for other in before if not gone(other)])
+    except CallRefused as refusal:
         return refusal
-    why = hopeless(call, state.data, gone)
-    return None if why is None else Refusal(ErrorCode.UNRESOLVED_REFERENCE, why)
+    why = explain_unresolvable(call, state.data, gone)
+    return None if why is None else CallRefused(ErrorCode.UNRESOLVED_REFERENCE, why)
 
 
-class Edit:
+class PlanEdit:
     """A person's edit of a plan as it is shown `now`: the calls that stay, and their arguments.
 
     Raises:
@@ -142,15 +150,15 @@ class Edit:
 
     def to_json(self) -> dict[str, Any]:
         """The plan as it is then."""
-        return shown(self._staying(), sequential=self._turn.sequential)
+        return plan_json(self._staying(), sequential=self._turn.is_sequential)
 
     def _tried(self) -> list[ToolCall]:
         """Copies of the calls with the arguments that they would have."""
-        copies = [replace(call, sources=[], earlier=[]) for call in self._turn.calls]
+        copies = [replace(call, sources=[], earlier_writers=[]) for call in self._turn.calls]
         for copy in copies:
             if copy.id in self._given:
                 put(copy, self._given[copy.id])
-        connect(copies, sequential=self._turn.sequential)
+        connect(copies, sequential=self._turn.is_sequential)
         return copies
 
     def _staying(self) -> list[ToolCall]:
@@ -163,11 +171,11 @@ class Edit:
 
     def _check(self) -> None:
         for call in self._staying():
-            if call.stage is Stage.PENDING:
+            if call.stage is CallStage.PENDING:
                 _check_edited(call, self._state)
-        for call, circle in circles(self._staying(), references=False).items():
+        for call, circle in find_cycles(self._staying(), references=False).items():
             raise InvalidArguments(f"{call.id}: the references go in a circle: {circle}")
-        found = vain(self._turn, self._trial, self._state, self._is_gone)
+        found = find_unrunnable(self._turn, self._trial, self._state, self._is_gone)
         if found:
             lost = "; ".join(f"{call.id}: {refusal}" for call, refusal in found.items())
             also = ", ".join(call.id for call in found)
@@ -176,7 +184,7 @@ class Edit:
 
 def put(call: ToolCall, arguments: dict[str, Any]) -> None:
     """Give a call that has not begun other arguments."""
-    call.literal = call.literal or call.stage is not Stage.PENDING
+    call.is_literal = call.is_literal or call.stage is not CallStage.PENDING
     call.raw_arguments = call.arguments = arguments
 
 
@@ -210,7 +218,7 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
     assert now.arguments is not None  # it was shown so
     if entry.arguments is None or same(entry.arguments, now.arguments):
         return now.arguments
-    if call.stage is Stage.PENDING:
+    if call.stage is CallStage.PENDING:
         return entry.arguments
     assert call.tool is not None  # it stands in a plan
     try:
@@ -221,13 +229,13 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
 
 def _check_edited(call: ToolCall, state: RunState) -> None:
     try:
-        check_reads(call)
-        check_known(call, state)
-    except (Refusal, InvalidArguments) as error:
+        check_references(call)
+        check_known_arguments(call, state)
+    except (CallRefused, InvalidArguments) as error:
         raise InvalidArguments(f"{call.id}: {error}") from None
 
 
-def refers(value: Any) -> bool:
+def has_references(value: Any) -> bool:
     """Whether references stand in a value."""
     return any(True for _ in references(value))
 
@@ -248,5 +256,5 @@ def _without(parameters: dict[str, Any], unknown: Sequence[str]) -> dict[str, An
 def _waits_for(call: ToolCall, calls: Sequence[ToolCall], *, sequential: bool) -> list[str]:
     """The calls among these that have to end before."""
     before = calls[calls.index(call) - 1 : calls.index(call)] if sequential else []
-    waited = {*call.sources, *call.earlier, *before}
+    waited = {*call.sources, *call.earlier_writers, *before}
     return [other.id for other in calls if other in waited]

@@ -36,30 +36,35 @@ from holdfast.schemas.plan import Plan
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.workflows.engine.approvals.policy import (
-    needs_person,
-    policy_of,
-    required_by,
-    satisfied,
-    strictest,
+    effective_policy,
+    may_require_approval,
+    requires_approval,
+    satisfies,
+    strictest_policy,
 )
 from holdfast.workflows.engine.approvals.question import Approved, Denied, Expired, Question
-from holdfast.workflows.engine.call.hooks import Deciding, Refusal
-from holdfast.workflows.engine.call.outcome import Answered, Refused, Succeeded, refused
-from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, Turn, error_of
+from holdfast.workflows.engine.call.hooks import CallRefused, HookRequests
+from holdfast.workflows.engine.call.outcome import Answered, Refused, Succeeded, refuse
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn, error_of
 from holdfast.workflows.engine.execution.dependency_graph import connect
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
-from holdfast.workflows.engine.execution.preconditions import check_scopes, uncount
+from holdfast.workflows.engine.execution.preconditions import check_scopes, uncount_call
 from holdfast.workflows.engine.plans.plan import (
-    Edit,
-    check_known,
-    known,
-    live,
+    PlanEdit,
+    check_known_arguments,
+    find_unrunnable,
+    has_references,
+    known_arguments,
+    plan_json,
     put,
-    refers,
-    shown,
-    vain,
+    unstarted,
 )
-from holdfast.workflows.engine.plans.remainder import Keys, carried, keys_of, resumed
+from holdfast.workflows.engine.plans.remainder import (
+    Keys,
+    identity_keys,
+    restore_step,
+    snapshot_step,
+)
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import same
 from holdfast.workflows.engine.state.truncation import shortened
@@ -89,34 +94,34 @@ class Planning:
         self._approved: dict[ToolCall, None] = {}
         self._held: Keys = {}
 
-    def check(self, turn: Turn) -> Deciding[None]:
+    def check(self, turn: Turn) -> HookRequests[None]:
         """Refuse what can never be carried out, and tell of all the calls."""
-        yield from self._calls.check(turn.number, turn.calls, sequential=turn.sequential)
+        yield from self._calls.check(turn.number, turn.calls, sequential=turn.is_sequential)
         for call in turn.calls:
-            call.planned = True
-            if call.stage in (Stage.PROPOSED, Stage.PENDING):
+            call.is_planned = True
+            if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
                 self._check(call)
-        for call, refusal in vain(turn, turn.calls, self._state, _is_refused).items():
+        for call, refusal in find_unrunnable(turn, turn.calls, self._state, _is_refused).items():
             self._refuse([call], refusal.error.code, refusal.error.message)
 
     def ask(self, turn: Turn) -> Question | None:
         """Ask people about the plan, once it is checked; None where nobody need be asked."""
-        calls = live(turn.calls)
-        if not calls or turn.stopped is not None or self._take_up(calls):
+        calls = unstarted(turn.calls)
+        if not calls or turn.stop_message is not None or self._take_up(calls):
             return None
-        self.lapse()
+        self.discard()
         if not self._state.asks_people:
             self._refuse(calls, ErrorCode.DENIED, _UNASKED)
             return None
         self._question = question = self._question_on(turn, calls)
-        self._calls.ask(turn.number, question)
+        self._calls.ask_people(turn.number, question)
         return question
 
-    def rule(self, turn: Turn) -> None:
+    def apply_ruling(self, turn: Turn) -> None:
         """Let the ruling on the plan take effect; without one, people are asked no longer."""
         question, self._question = self._question, None
         assert question is not None  # it was asked
-        calls = live(turn.calls)
+        calls = unstarted(turn.calls)
         match question.ruling:
             case Approved(arguments, edited_by):
                 self._edit(turn, Plan.model_validate(arguments), edited_by)
@@ -132,20 +137,20 @@ class Planning:
     def hold_back(self, calls: Sequence[ToolCall]) -> None:
         """End the calls among these that are not begun, because of a message: what was approved of
         them is left of the plan."""
-        calls = [call for call in calls if call.stage is not Stage.ENDED]
+        calls = [call for call in calls if call.stage is not CallStage.ENDED]
         approved = [call for call in calls if call in self._approved]
-        self._held = keys_of(approved, self._state.data, self._held)
+        self._held = identity_keys(approved, self._state.data, self._held)
         for call in calls:
-            if call.stage is Stage.WAITING:
-                self._calls.give_up(call, HELD_BACK)
+            if call.stage is CallStage.WAITING:
+                self._calls.cancel(call, HELD_BACK)
             else:
                 self._refuse([call], ErrorCode.CANCELLED, HELD_BACK)
 
-    def lapse(self) -> None:
+    def discard(self) -> None:
         """Nothing is left of any plan."""
         self._approved, self._held = {}, {}
 
-    def standing(self) -> str | None:
+    def describe_progress(self) -> str | None:
         """How the approved plan stands, for the model; None where all of it is done, or there is
         none."""
         if all(isinstance(call.outcome, Succeeded | Answered) for call in self._approved):
@@ -155,13 +160,13 @@ class Planning:
         told = [*lines[:MAX_STANDING_CALLS], *([f"(and {more} more)"] if more > 0 else [])]
         return "\n".join([_STANDING, *told, *([_HOW] if self._left() else [])])
 
-    def carried(self) -> list[StepSnapshot]:
+    def to_snapshot(self) -> list[StepSnapshot]:
         """The approved plan as it stands, to be carried on."""
-        return [carried(call, self._held) for call in self._approved]
+        return [snapshot_step(call, self._held) for call in self._approved]
 
-    def resume(self, steps: Sequence[StepSnapshot]) -> None:
+    def restore(self, steps: Sequence[StepSnapshot]) -> None:
         """Go on with the approved plan that was carried here."""
-        calls = {resumed(step): step for step in steps}
+        calls = {restore_step(step): step for step in steps}
         self._approved = dict.fromkeys(calls)
         self._held = {call: step.key for call, step in calls.items() if step.held}
 
@@ -169,9 +174,9 @@ class Planning:
         """Refuse a call whose principal may not make it, or whose arguments do not fit."""
         try:
             check_scopes(call, self._state)
-            if call.stage is Stage.PENDING:
-                check_known(call, self._state)
-        except Refusal as refusal:
+            if call.stage is CallStage.PENDING:
+                check_known_arguments(call, self._state)
+        except CallRefused as refusal:
             self._refuse([call], refusal.error.code, refusal.error.message)
         except InvalidArguments as error:
             self._refuse([call], ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
@@ -179,7 +184,7 @@ class Planning:
     def _take_up(self, calls: Sequence[ToolCall]) -> bool:
         """Go on with calls that are all left of the approved plan; whether they are."""
         left, taken = self._left(), dict[ToolCall, ToolCall]()
-        for call, key in keys_of(calls, self._state.data).items():
+        for call, key in identity_keys(calls, self._state.data).items():
             old = next((old for old in left if self._held[old] == key and old not in taken), None)
             if old is None:
                 return False
@@ -201,12 +206,12 @@ class Planning:
             kind="plan",
             tool="plan",
             label=f"plan of {count}",
-            arguments=shown(calls, sequential=turn.sequential),
+            arguments=plan_json(calls, sequential=turn.is_sequential),
             reasoning=None,
             text=_text(turn),
-            policy=strictest([self._policy(call) for call in calls]),
+            policy=strictest_policy([self._policy(call) for call in calls]),
             requested_at=self._state.clock(),
-            check_arguments=lambda edited: Edit(
+            check_arguments=lambda edited: PlanEdit(
                 turn, self._state, question.arguments, edited
             ).to_json(),
             principal=self._state.principal,
@@ -218,35 +223,39 @@ class Planning:
         asked."""
         state, tool = self._state, call.tool
         assert tool is not None  # it stands in a plan
-        policy = policy_of(tool, state.rules)
+        policy = effective_policy(tool, state.rules)
         asks = (
-            required_by(tool, policy)
-            if call.stage is Stage.PENDING
-            else needs_person(tool, policy, call.arguments)
+            may_require_approval(tool, policy)
+            if call.stage is CallStage.PENDING
+            else requires_approval(tool, policy, call.arguments)
         )
-        free = call.name in state.rules.approval.auto or state.pending.remembers(call.name)
+        free = call.name in state.rules.approval.auto or state.pending.is_always_approved(call.name)
         return policy if asks and not free else state.rules.approval.over(APPROVAL_DEFAULTS)
 
     def _edit(self, turn: Turn, plan: Plan, edited_by: str | None) -> None:
         """Strike out what is not in the approved plan, and take over what was changed."""
         given = {call.id: call.arguments for call in plan.calls}
-        for call in live(turn.calls):
+        for call in unstarted(turn.calls):
             arguments = given.get(call.id)
             if arguments is None:
                 self._refuse([call], ErrorCode.DENIED, STRUCK)
-            elif not same(arguments, known(call)):
+            elif not same(arguments, known_arguments(call)):
                 put(call, arguments)
                 call.edited_by = edited_by
-        connect(turn.calls, sequential=turn.sequential)
+        connect(turn.calls, sequential=turn.is_sequential)
 
     def _approve(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._approved = dict.fromkeys(calls)
-        by, state = question.agreed(), self._state
-        for call in live(calls):
+        by, state = question.agreeing_decisions(), self._state
+        for call in unstarted(calls):
             assert call.tool is not None  # it stands in a plan
-            policy = policy_of(call.tool, state.rules)
-            unsigned = policy.signed and call.stage is Stage.PENDING and refers(call.raw_arguments)
-            call.covered_by_plan = not unsigned and satisfied(policy, by, state.principal)
+            policy = effective_policy(call.tool, state.rules)
+            unsigned = (
+                policy.signed
+                and call.stage is CallStage.PENDING
+                and has_references(call.raw_arguments)
+            )
+            call.covered_by_plan = not unsigned and satisfies(policy, by, state.principal)
 
     def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._state.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
@@ -258,12 +267,12 @@ class Planning:
         message = "nobody decided on the plan in time"
         self._refuse(calls, ErrorCode.APPROVAL_TIMEOUT, message)
         if question.policy.on_timeout == "fail":
-            self._state.ended_with = message
+            self._state.end_reason = message
 
     def _refuse(self, calls: Sequence[ToolCall], code: ErrorCode, message: str) -> None:
         for call in calls:
-            call.end(refused(code, message))
-            uncount(call, self._state)
+            call.end(refuse(code, message))
+            uncount_call(call, self._state)
 
     def _stands(self, call: ToolCall) -> str:
         """A call of the approved plan and what became of it, in a line."""

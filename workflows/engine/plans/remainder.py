@@ -17,17 +17,17 @@ from holdfast.schemas.message import AskedCall
 from holdfast.schemas.reference import Path
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.workflows.engine.call.outcome import Refused, Succeeded
-from holdfast.workflows.engine.call.tool_call import Stage, ToolCall, error_of
-from holdfast.workflows.engine.execution.dependency_graph import view
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, error_of
+from holdfast.workflows.engine.execution.dependency_graph import visible_data
 from holdfast.workflows.engine.execution.preparation import fit_arguments
-from holdfast.workflows.engine.plans.plan import written_to
+from holdfast.workflows.engine.plans.plan import format_output_path
 from holdfast.workflows.engine.state.data import MISSING, Data, Missing, VisibleData
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
 Keys = Mapping[ToolCall, str | None]
 
 
-def keys_of(
+def identity_keys(
     calls: Sequence[ToolCall], data: Data, others: Keys | None = None
 ) -> dict[ToolCall, str | None]:
     """What each of the calls is known by, none of which is begun, and what these others are; None
@@ -44,7 +44,7 @@ def keys_of(
     return keys
 
 
-def carried(call: ToolCall, keys: Keys) -> StepSnapshot:
+def snapshot_step(call: ToolCall, keys: Keys) -> StepSnapshot:
     """A call of the approved plan, to be carried on: none of it is under way."""
     assert call.outcome is not None  # its turn is over
     error = error_of(call.outcome)
@@ -59,7 +59,7 @@ def carried(call: ToolCall, keys: Keys) -> StepSnapshot:
     )
 
 
-def resumed(step: StepSnapshot) -> ToolCall:
+def restore_step(step: StepSnapshot) -> ToolCall:
     """The call as far as it is still asked for: what it came to, and what was approved."""
     asked = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
     call = ToolCall(step.id, asked, WrittenCall(tool=step.tool))
@@ -71,7 +71,7 @@ def resumed(step: StepSnapshot) -> ToolCall:
 def _key(call: ToolCall, data: Data, keys: Keys) -> str | None:
     """What a call is known by; `keys` has those calls that are not begun and that it waits for."""
     waits = [keys[source] for source in call.sources if source in keys]
-    arguments = _meant(call, data, keys) if call.stage is Stage.PENDING else call.arguments
+    arguments = _meant(call, data, keys) if call.stage is CallStage.PENDING else call.arguments
     if arguments is None or None in waits:
         return None
     meant = {
@@ -79,7 +79,7 @@ def _key(call: ToolCall, data: Data, keys: Keys) -> str | None:
         "arguments": arguments,
         "waits": waits,
         "instance": call.instance,
-        "writes": None if call.output_path is None else written_to(call.output_path),
+        "writes": None if call.output_path is None else format_output_path(call.output_path),
         "method": call.output_method,
         "scopes": call.scopes,
     }
@@ -90,10 +90,12 @@ def _meant(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
     """The arguments of a call that waits, with what is known put in for references."""
     assert call.tool is not None  # it stands in a plan
     awaited = [source for source in call.sources if source in keys]
-    seen = _Seen(view(call, data), [(source, str(keys[source])) for source in awaited])
+    seen = _Seen(visible_data(call, data), [(source, str(keys[source])) for source in awaited])
     try:
         resolved = (
-            call.raw_arguments if call.literal else resolve(call.raw_arguments, seen, call.instance)
+            call.raw_arguments
+            if call.is_literal
+            else resolve(call.raw_arguments, seen, call.instance)
         )
         return resolved if awaited else fit_arguments(call.tool, resolved)
     except (Unresolved, InvalidArguments):
