@@ -17,7 +17,7 @@ from holdfast.client.command_errors import (
     wrong_command,
 )
 from holdfast.client.connection import connect
-from holdfast.client.plan_text import CannotStrikeError, named, without
+from holdfast.client.question_text import CannotStrikeError, named, without
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import signer_of
 from holdfast.runtime.narration.phrases import decision_phrase

@@ -19,7 +19,7 @@ from holdfast.client.signing import signer_of
 from holdfast.web.http.origins import is_loopback, own_origins
 
 if TYPE_CHECKING:
-    from holdfast.web.auth.auth_factory import SignInSetup
+    from holdfast.web.auth.auth_middleware import SignInSetup
     from holdfast.web.auth.sealed_text import TextSealer
 
 DEFAULT_PORT: Final = 8235
@@ -82,7 +82,7 @@ async def inbox(
 async def _entrance(
     settings: str | None, seal: "TextSealer", by: str | None, groups: Sequence[str]
 ) -> AsyncIterator["SignInSetup"]:
-    from holdfast.web.auth.auth_factory import entrance
+    from holdfast.web.auth.auth_middleware import entrance
     from holdfast.web.auth.link import LinkOwner
     from holdfast.web.inbox_settings import SettingsError
 
@@ -105,7 +105,7 @@ async def _entrance(
 
 def _check_whose(seal: "TextSealer", name: str, groups: Sequence[str]) -> None:
     """See that whoever has the link can be somebody."""
-    from holdfast.web.auth.identity import person
+    from holdfast.web.auth.person import person
     from holdfast.web.http.refused_request import RefusedRequest
 
     if not name:

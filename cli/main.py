@@ -22,13 +22,11 @@ from holdfast.cli import (
     codec_command,
     decide_command,
     inbox_command,
-    list_commands,
     listen_address,
-    message_commands,
     option_values,
     project_commands,
     run_commands,
-    show_command,
+    show_commands,
 )
 from holdfast.cli.parser import Parser
 from holdfast.client.command_errors import (
@@ -202,13 +200,13 @@ def _add_show(commands: _Commands) -> None:
     parser = commands.add_parser("show", help="the whole run")
     parser.add_argument("run", metavar="RUN", type=option_values.name)
     parser.add_argument("--json", action="store_true", help="its context as a JSON array")
-    parser.set_defaults(command=show_command.show)
+    parser.set_defaults(command=show_commands.show)
 
 
 def _add_approvals(commands: _Commands) -> None:
     parser = commands.add_parser("approvals", help="every call that waits for a person")
     parser.add_argument("--json", action="store_true", help="as a JSON array")
-    parser.set_defaults(command=list_commands.approvals)
+    parser.set_defaults(command=show_commands.approvals)
 
 
 def _add_decide(commands: _Commands) -> None:
@@ -258,10 +256,10 @@ def _add_messages(commands: _Commands) -> None:
     send.add_argument(
         "--steer", action="store_true", help="to any run, before its next turn; no answer"
     )
-    send.set_defaults(command=message_commands.send)
+    send.set_defaults(command=run_commands.send)
     for name, command, text in (
-        ("close", message_commands.close, "end a conversation"),
-        ("cancel", message_commands.cancel, "end a run"),
+        ("close", run_commands.close, "end a conversation"),
+        ("cancel", run_commands.cancel, "end a run"),
     ):
         parser = commands.add_parser(name, help=text)
         parser.add_argument("run", metavar="RUN", type=option_values.name)
@@ -284,7 +282,7 @@ def _add_list(commands: _Commands) -> None:
         help="at most so many (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="as a JSON array")
-    parser.set_defaults(command=list_commands.list_runs)
+    parser.set_defaults(command=show_commands.list_runs)
 
 
 def _add_check(commands: _Commands) -> None:

@@ -1,15 +1,28 @@
 """How a run ended, as its caller is told: the status, the result or the error, the exit code."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
 from temporalio import exceptions
 from temporalio.client import WorkflowFailureError
+from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
 from holdfast.client.command_errors import DONE, RUN_FAILED, CommandError
+from holdfast.runtime.storage.locations import VARIABLE, open_store_at, reader_store_location
+from holdfast.runtime.storage.store import StoreError, read_stored_value
+from holdfast.runtime.text_safety import (
+    as_json,
+    as_text,
+    clean,
+    holdfast_command,
+    message_after_code,
+)
+from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.run import RunResult, Spent
 
@@ -81,3 +94,85 @@ def _spent(details: Sequence[Any]) -> Spent | None:
         return Spent.read(details[0]) if details else None
     except ValidationError:
         return None  # a failure of somebody else's making
+
+
+def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
+    """Name and text of what is to be said at the end: output, state, status; or the error."""
+    if ending.result is not None:
+        if ending.told or ending.result.output is not None:
+            yield "output", as_text(ending.told or ending.result.output)
+        if ending.result.state:
+            yield "state", as_text(ending.result.state)
+        for name, state in ending.result.instances.items():
+            if state:
+                yield f"state of {clean(name)}", as_json(state)
+    yield ending.status, detail(ending)
+
+
+def detail(ending: RunEnding) -> str:
+    """What belongs to the status: what the run used, or why it failed."""
+    if ending.result is not None:
+        return used(ending.result)
+    if ending.code in (None, ending.status):
+        return clean(ending.message).strip()
+    return f"{ending.code}: {message_after_code(str(ending.code), ending.message)}"
+
+
+def used(result: RunResult | Spent) -> str:
+    """`3 turns, 4 calls, 1,234 tokens in, 220 out`; where no model was asked, `1 call`."""
+    asked = [_count(result.turns, "turn")] if result.turns else []
+    spent = tokens(result.usage) if result.turns else ()
+    return ", ".join([*asked, _count(result.calls, "call"), *spent])
+
+
+def tokens(usage: Usage) -> Iterator[str]:
+    """Tokens and cost, as far as they are known."""
+    if usage.input_tokens is None or usage.output_tokens is None:
+        yield "tokens unknown"
+    else:
+        cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+        yield f"{usage.input_tokens:,} tokens in{cached}"
+        yield f"{usage.output_tokens:,} out"
+    if usage.cost is not None:
+        yield f"cost {usage.cost:.4f}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def in_brief(ending: RunEnding) -> RunEnding:
+    """The end of a run, with how its output begins where that is kept elsewhere."""
+    stored = None if ending.result is None else Stored.of(ending.result.output)
+    return ending if stored is None else replace(ending, told=_told(stored, "not read here"))
+
+
+async def with_output(ending: RunEnding, run_id: str, converter: DataConverter) -> RunEnding:
+    """The end of a run, with its output in the place of what stands for it in the run."""
+    stored = None if ending.result is None else Stored.of(ending.result.output)
+    if ending.result is None or stored is None:
+        return ending
+    if sys.stdout.isatty():
+        all_of_it = f"all of them: {holdfast_command('watch', run_id)} | cat"
+        return replace(ending, told=_told(stored, all_of_it))
+    try:
+        output = await _fetched(stored, converter)
+    except StoreError as error:
+        told = _told(stored, f"they cannot be had: {error}")
+        wrong = f"the output of run {run_id} cannot be had: {error.wrong}"
+        return replace(ending, told=told, lacking=CommandError(wrong, error.todo, RUN_FAILED))
+    return replace(ending, result=ending.result.model_copy(update={"output": output}))
+
+
+async def _fetched(stored: Stored, converter: DataConverter) -> Any:
+    place = reader_store_location(os.environ)
+    if place is None:
+        todo = f"set {VARIABLE} to the `--store` of its worker"
+        raise StoreError("it is in its worker's store, and none is known here", todo)
+    async with open_store_at(place, writing=False) as store:
+        return await read_stored_value(store, stored.sha256, converter)
+
+
+def _told(stored: Stored, how: str) -> str:
+    size = f"{stored.size_bytes:,} bytes, kept outside of Temporal"
+    return f"{size} ({how}), begin:\n{stored.beginning}"

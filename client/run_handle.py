@@ -42,8 +42,7 @@ from holdfast.client.command_errors import (
     wrong_command,
 )
 from holdfast.client.diagnosis import unanswered
-from holdfast.client.result import RunEnding
-from holdfast.client.stored_results import in_brief, with_output
+from holdfast.client.result import RunEnding, in_brief, with_output
 from holdfast.client.stream.heartbeats import Streaming as Streaming  # a look has it
 from holdfast.client.stream.heartbeats import Update, streaming_in, updates_in
 from holdfast.runtime.text_safety import holdfast_command

@@ -9,15 +9,21 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from temporalio.client import Client
+from temporalio.client import (
+    Client,
+    Interceptor,
+    OutboundInterceptor,
+    StartWorkflowInput,
+    WorkflowHandle,
+)
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.converter import DataConverter
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from holdfast.client.command_errors import RUN_FAILED, CommandError, rpc_problem
-from holdfast.client.trace_headers import under
 from holdfast.runtime.text_safety import (
     arguments_line,
     as_json,
@@ -27,8 +33,14 @@ from holdfast.runtime.text_safety import (
     shorten,
 )
 from holdfast.schemas import names
-from holdfast.schemas.internal.tracing import Place
+from holdfast.schemas.internal.tracing import HEADER, TRACEPARENT, Place, read_header
 from holdfast.schemas.run import CallRequest, RunRequest
+
+TRACESTATE: Final = "tracestate"
+FIELDS: Final = (TRACEPARENT, TRACESTATE)
+# So much of it is always handed on, as the W3C has it; a longer one need not be.
+MAX_STATE_CHARACTERS: Final = 512
+_STATE = re.compile(rf"[ -~]{{1,{MAX_STATE_CHARACTERS}}}")
 
 _SUMMARY_CHARS = 200
 _DETAILS_CHARS = 4_000
@@ -130,3 +142,44 @@ async def start(
 
 def _new_id(name: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)[:100]}-{uuid.uuid4().hex[:8]}"
+
+
+def caller_of(said: Mapping[str, str]) -> Place | None:
+    """Where whoever asks is in a trace; None where they do not say, or say it wrongly."""
+    sent = {TRACEPARENT: said.get(TRACEPARENT, "")}
+    state = said.get(TRACESTATE, "")
+    return read_header({**sent, TRACESTATE: state} if _STATE.fullmatch(state) else sent)
+
+
+def caller_in(environ: Mapping[str, str]) -> Place | None:
+    """Where the program is in a trace that has set this environment."""
+    return caller_of({name: environ.get(name.upper(), "") for name in FIELDS})
+
+
+def under(client: Client, caller: Place | None) -> Client:
+    """A client that starts what hangs under the caller."""
+    if caller is None:
+        return client
+    config = client.config()
+    config["interceptors"] = [*config["interceptors"], _Under(caller)]
+    return Client(**config)
+
+
+class _Under(Interceptor):
+    def __init__(self, caller: Place) -> None:
+        self._caller = caller
+
+    def intercept_client(self, inner: OutboundInterceptor) -> OutboundInterceptor:
+        """Wrap a client; the SDK calls this."""
+        return _Starting(inner, self._caller)
+
+
+class _Starting(OutboundInterceptor):
+    def __init__(self, inner: OutboundInterceptor, caller: Place) -> None:
+        super().__init__(inner)
+        self._caller = caller
+
+    async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:
+        sent = DataConverter.default.payload_converter.to_payload(self._caller.header())
+        input.headers = {**input.headers, HEADER: sent}
+        return await super().start_workflow(input)

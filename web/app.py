@@ -19,9 +19,8 @@ from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, WRONG_COMMAND, 
 from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.web.api import routes as api
 from holdfast.web.call import routes as call
-from holdfast.web.http.error_middleware import Failing
 from holdfast.web.http.refused_request import RefusedRequest
-from holdfast.web.http.responses import refused
+from holdfast.web.http.responses import Failing, refused
 from holdfast.web.listing import routes as listing
 from holdfast.web.pages import STATIC, page
 from holdfast.web.run import routes as live

@@ -17,8 +17,7 @@ from holdfast.cli.option_values import as_meant
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.screens.screen import Screen
 from holdfast.client import question_text
-from holdfast.client.plan_text import CannotStrikeError, named, without
-from holdfast.client.question_text import DecisionOption
+from holdfast.client.question_text import CannotStrikeError, DecisionOption, named, without
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.decision import Decision, PendingApproval, Verdict
 from holdfast.validation.problems import problems_of, summarize_problems

@@ -33,7 +33,7 @@ from holdfast.cli.prompts.question_loop import People
 from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
 from holdfast.client.run_handle import RunDescription, RunHandle, waiting_elsewhere
-from holdfast.client.stream.polling import SLOWEST_SECONDS, PollInterval
+from holdfast.client.stream.frames import SLOWEST_SECONDS, PollInterval
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas.decision import PendingApproval
 

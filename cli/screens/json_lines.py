@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import Streaming
 from holdfast.client.stream.deltas import calls_delta, token
-from holdfast.client.stream.token_text import TokenText
+from holdfast.client.stream.live_text import TokenText
 from holdfast.runtime.text_safety import as_json
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval

@@ -3,6 +3,10 @@
 Everything is drawn as text with styles, never as markup: nothing that a model writes is obeyed.
 """
 
+import contextlib
+import os
+import sys
+import termios
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
@@ -17,10 +21,8 @@ from rich.text import Text
 
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.cli.screens.console import console_for
-from holdfast.cli.screens.keyboard import echoed, unechoed
 from holdfast.client import question_text
-from holdfast.client.result import RunEnding
-from holdfast.client.result_summary import ending_lines
+from holdfast.client.result import RunEnding, ending_lines
 from holdfast.client.run_handle import Streaming
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine, Tone
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
@@ -29,6 +31,8 @@ from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
 from holdfast.schemas.log_entry import read_record
+
+_LOCAL_MODES = 3  # the place of the local modes among a terminal's attributes
 
 _REFRESHES_PER_SECOND = 8
 _BODY_CHARS = 4_000
@@ -183,3 +187,46 @@ def _table(rows: list[tuple[str, str]]) -> Table:
     for name, value in rows:
         table.add_row(Text(name), Text(value))
     return table
+
+
+@contextlib.contextmanager
+def unechoed() -> Iterator[None]:
+    """Do not show keys. Ctrl-C still interrupts."""
+    with _echo(False):
+        yield
+
+
+@contextlib.contextmanager
+def echoed() -> Iterator[None]:
+    """Show keys again: a person is asked something."""
+    with _echo(True):
+        yield
+
+
+@contextlib.contextmanager
+def _echo(wanted: bool) -> Iterator[None]:
+    if not _is_ours():
+        yield
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    changed = termios.tcgetattr(terminal)
+    changed[_LOCAL_MODES] = _with_echo(changed[_LOCAL_MODES], wanted)
+    termios.tcsetattr(terminal, termios.TCSADRAIN, changed)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _is_ours() -> bool:
+    """Whether standard input is a terminal, and this program not in its background: setting a
+    terminal up from there would stop the program."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return False
+
+
+def _with_echo(modes: int, wanted: bool) -> int:
+    return modes | termios.ECHO if wanted else modes & ~termios.ECHO

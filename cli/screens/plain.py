@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from holdfast.client import question_text
-from holdfast.client.result import RunEnding
-from holdfast.client.result_summary import ending_lines
+from holdfast.client.result import RunEnding, ending_lines
 from holdfast.client.run_handle import Streaming
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL

@@ -14,15 +14,18 @@ moved. While nobody answers, the stream stays.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
 from holdfast.client.run_handle import Entry, RunDescription, RunHandle
-from holdfast.client.stream.cursor import StreamCursor
-from holdfast.client.stream.deltas import Answering, Frame, Updating
-from holdfast.client.stream.polling import SLOWEST_SECONDS, PollInterval
+from holdfast.client.stream.deltas import Answering, Frame, StreamCursor, Updating
 from holdfast.schemas import names
 from holdfast.schemas.log_entry import EVENTS
+
+FASTEST_SECONDS: Final = 0.15
+BUSY_SECONDS: Final = 0.5
+SLOWEST_SECONDS: Final = 2.0
+_SLOWER_BY: Final = 1.4
 
 
 @dataclass(frozen=True)
@@ -181,3 +184,16 @@ def _said(entry: Entry) -> str | None:
     """The text of an answer; none where it is too large to be had whole."""
     content = entry["message"].get("content", "")
     return content if isinstance(content, str) and "cut" not in entry else None
+
+
+@dataclass
+class PollInterval:
+    """How long to wait before the next look."""
+
+    seconds: float = FASTEST_SECONDS
+
+    def next(self, *, moved: bool, busy: bool) -> float:
+        """Fast after something moved, then slower; not so slow while an activity runs."""
+        slower = min(self.seconds * _SLOWER_BY, BUSY_SECONDS if busy else SLOWEST_SECONDS)
+        self.seconds = FASTEST_SECONDS if moved else slower
+        return self.seconds

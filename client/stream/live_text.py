@@ -1,12 +1,23 @@
 """What a model is saying and what calls tell of themselves, so far, as a person reads it."""
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.composed_stream import told
 from holdfast.client.stream.heartbeats import Update
-from holdfast.runtime.text_safety import as_json, one_line
+from holdfast.runtime.text_safety import arguments_line, as_json, one_line
+
+_NAME_CHARS = 80
+_CALLS = re.compile(r'\s*\{\s*"calls"\s*:\s*\[')
+_BETWEEN = ", \t\r\n"
+_OUTPUT = re.compile(r'\s*(?:\]\s*,|\{)\s*"output"\s*:\s*')
+_TOOL = re.compile(r'"_tool"\s*:\s*"([^"\\]*)"')
+# A text as far as it is written, up to an escape that is not whole yet.
+_TEXT = re.compile(r'"((?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*)')
+_NULL = re.compile(r"n(u(ll?)?)?\b")
+
 
 _CALL_CHARS: Final = 2_000
 _UPDATE_CHARS: Final = 300
@@ -36,3 +47,73 @@ def _line(call: Any) -> str:
     if not isinstance(call, Mapping):
         return ""
     return one_line(f"{call.get('tool', '')} {call.get('arguments', '')}", _CALL_CHARS)
+
+
+class TokenText:
+    """Remembers how much of the present answer has been seen."""
+
+    def __init__(self) -> None:
+        self._key = ""
+        self._seen_chars = 0
+        self._calls: list[Any] = []
+
+    def new(self, streaming: Streaming) -> tuple[int, str]:
+        """The text that was not seen before, and how many characters stand before it."""
+        self._turn_to(streaming.key)
+        start = max(self._seen_chars, streaming.offset)
+        text = streaming.text[start - streaming.offset :]
+        self._seen_chars = max(start + len(text), self._seen_chars)
+        return start, text
+
+    def new_calls(self, streaming: Streaming) -> list[Any]:
+        """The calls that are being written, where they changed; else an empty list."""
+        self._turn_to(streaming.key)
+        changed = streaming.calls if streaming.calls != self._calls else []
+        self._calls = streaming.calls
+        return changed
+
+    def _turn_to(self, key: str) -> None:
+        if key != self._key:
+            self._key, self._seen_chars, self._calls = key, 0, []
+
+
+def told(text: str, offset: int) -> str:
+    """What an answer says of which this is the end, behind `offset` characters."""
+    begun = _CALLS.match(text)
+    if offset or not (begun or _OUTPUT.match(text)):
+        return f"(an answer of {offset + len(text):,} characters so far)" if text else ""
+    return "\n".join(_said(text, begun.end() if begun else 0))
+
+
+def _said(text: str, at: int) -> Iterator[str]:
+    """The calls, and the output as far as it is written."""
+    decoder = json.JSONDecoder()
+    while at:
+        at = len(text) - len(text[at:].lstrip(_BETWEEN))
+        try:
+            call, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            break
+        yield _call(call)
+    output = _OUTPUT.match(text, at)
+    if output is not None:
+        yield _growing(text[output.end() :])
+    elif tool := _TOOL.search(text, at):
+        yield f"{one_line(tool[1], _NAME_CHARS)} …"
+
+
+def _call(call: Any) -> str:
+    if not isinstance(call, dict):
+        return ""
+    arguments = {name: value for name, value in call.items() if value is not None}
+    name = one_line(str(arguments.pop("_tool", "")), _NAME_CHARS)
+    return f"{name} {arguments_line(arguments)}".rstrip()
+
+
+def _growing(value: str) -> str:
+    """A value as far as it is written: a text as it reads, anything else but null as JSON."""
+    text = _TEXT.match(value)
+    if text is not None:
+        said: str = json.loads(f'"{text[1]}"', strict=False)
+        return said
+    return "" if _NULL.match(value) else value

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.composed_stream import told
+from holdfast.client.stream.live_text import told
 
 ANSWER = json.dumps(
     {

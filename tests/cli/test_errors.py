@@ -5,7 +5,7 @@ import shlex
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
-from holdfast.cli.list_commands import _unanswered
+from holdfast.cli.show_commands import _unanswered
 from holdfast.client.command_errors import (
     NO_SUCH,
     RUN_FAILED,

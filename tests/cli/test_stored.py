@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.result import RunEnding
-from holdfast.client.stored_results import with_output
+from holdfast.client.result import RunEnding, with_output
 from holdfast.hosting.temporal import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.schemas.internal.solution import Usage

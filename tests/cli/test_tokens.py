@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.token_text import TokenText
+from holdfast.client.stream.live_text import TokenText
 
 
 def said(text: str, offset: int = 0, key: str = "7/1", calls: list[Any] | None = None) -> Streaming:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from temporalio.converter import DataConverter
 
-from holdfast.client.trace_headers import MAX_STATE_CHARACTERS, caller_in, caller_of
+from holdfast.client.start import MAX_STATE_CHARACTERS, caller_in, caller_of
 from holdfast.schemas.internal.tracing import HEADER
 from tests.cli.conftest import Holdfast
 from tests.support.house import House, OpenHouse

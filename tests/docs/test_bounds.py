@@ -5,14 +5,14 @@ Those of runs and workers are a table of `docs/operating.md`: `tests/contract/te
 
 import pytest
 
-from holdfast.client import plan_text
+from holdfast.client import question_text
 from holdfast.web.api import api_request as api_asked
 from holdfast.web.api import event_stream
-from holdfast.web.auth import identity, sessions
+from holdfast.web.auth import person, sessions
 from holdfast.web.call import history, plan_view, similar_calls
 from holdfast.web.codec import shared_secret
 from holdfast.web.forms import field_builder
-from holdfast.web.http import form_request, streaming
+from holdfast.web.http import request_body, streaming
 from holdfast.web.listing import bulk, page_query, routes, run_answers
 from holdfast.web.run import changes, delegate_tree, snapshot, timeline
 from holdfast.web.run import routes as live
@@ -32,18 +32,18 @@ BOUNDS = {
         f"not found in {WORDS[similar_calls.SECONDS]}",
         f"a form has {field_builder.MAX_FIELDS} fields, {field_builder.MAX_ITEMS} items in a list, "
         f"{field_builder.MAX_DEPTH} levels",
-        f"A plan's page shows {plan_text.MAX_CALLS} steps",
+        f"A plan's page shows {question_text.MAX_CALLS} steps",
         f"Arguments above {plan_view.MAX_EDIT_BYTES // 1000} KB",
         f"the last {history.MAX_ENTRIES} entries are read",
         f"a page shows {snapshot.PAGE_ENTRIES} entries",
         f"of a text, {timeline.BODY_CHARS:,} characters; {delegate_tree.MAX_DELEGATES} delegates; "
         f"{live.MAX_INSTANCES} instances",
         f"An inbox has {changes.MAX_STREAMS} pages followed at a time",
-        f"a form has at most {form_request.MAX_FORM_BYTES // 10**6} MB and "
-        f"{form_request.MAX_FIELDS:,} fields",
+        f"a form has at most {request_body.MAX_FORM_BYTES // 10**6} MB and "
+        f"{request_body.MAX_FIELDS:,} fields",
         f"{WORDS[shared_secret.MAX_FAILURES]} wrong keys of a link",
-        f"a name has at most {identity.MAX_NAME_CHARS} characters and a person "
-        f"{identity.MAX_GROUPS} groups",
+        f"a name has at most {person.MAX_NAME_CHARS} characters and a person "
+        f"{person.MAX_GROUPS} groups",
     ],
     "http.md": [
         f"a body has at most {api_asked.MAX_BODY_BYTES:,} bytes",

@@ -14,7 +14,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from holdfast.cli.prompts.stored_references import References
+from holdfast.cli.codec_command import References
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import StoreDriver

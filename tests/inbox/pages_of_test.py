@@ -10,8 +10,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from holdfast.web.auth.person import person_of
-from holdfast.web.http.form_request import form_of
 from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.http.request_body import form_of
 from holdfast.web.http.responses import refused
 from holdfast.web.pages import STATIC
 

@@ -19,9 +19,8 @@ from starlette.routing import Route
 from temporalio.client import Client
 
 from holdfast.web.api.api_request import JSON
-from holdfast.web.api.docs_page import _curl
 from holdfast.web.api.event_stream import Streams
-from holdfast.web.api.openapi import description
+from holdfast.web.api.openapi import _curl, description
 from holdfast.web.api.operations import Operation, operations
 from holdfast.web.api.routes import Resource, routes
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem

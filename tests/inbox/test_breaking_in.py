@@ -15,7 +15,7 @@ import pytest
 from starlette.routing import Route
 from temporalio.client import Client
 
-from holdfast.client.plan_text import MAX_CALLS
+from holdfast.client.question_text import MAX_CALLS
 from holdfast.schemas.decision import PendingApproval
 from holdfast.web.api.routes import Resource
 from holdfast.web.app import application
@@ -23,7 +23,7 @@ from holdfast.web.auth.person import Person
 from holdfast.web.call.history import Past
 from holdfast.web.call.loader import Asked
 from holdfast.web.call.view_model import shown
-from holdfast.web.http.form_request import MAX_FORM_BYTES
+from holdfast.web.http.request_body import MAX_FORM_BYTES
 from holdfast.web.pages import ENVIRONMENT, HERE
 from holdfast.web.run.description import Known
 from holdfast.web.services import Services

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.cursor import StreamCursor
-from holdfast.client.stream.deltas import MAX_TOKEN_CHARS, Answering, Frame, Updating
+from holdfast.client.stream.deltas import MAX_TOKEN_CHARS, Answering, Frame, StreamCursor, Updating
 from holdfast.client.stream.heartbeats import Update
 
 WINDOW_CHARS = 8

@@ -8,8 +8,8 @@ from temporalio.client import Client
 
 from holdfast.web.auth.link import Link
 from holdfast.web.call import routes as of_call
-from holdfast.web.http.error_middleware import Failing
 from holdfast.web.http.problems import MEDIA_TYPE
+from holdfast.web.http.responses import Failing
 from holdfast.web.listing import routes as listing
 from tests.inbox.stage import inbox
 

@@ -21,9 +21,9 @@ from holdfast.web.auth import link, sealed_text, sessions
 from holdfast.web.auth.bearer import Bearer
 from holdfast.web.auth.link import Link, LinkOwner
 from holdfast.web.auth.person import Person
-from holdfast.web.auth.return_path import own_path
 from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.http import form_request
+from holdfast.web.auth.sign_in_pages import own_path
+from holdfast.web.http import request_body
 from holdfast.web.http.responses import HEADERS
 from holdfast.web.services import Services
 from tests.inbox.conftest import Clock
@@ -310,7 +310,7 @@ async def test_what_is_no_form_needs_the_token_as_a_header(inboxes: Inboxes) -> 
 
 async def test_whoever_is_given_no_form_has_no_token_for_one() -> None:
     sent = Request({"type": "http", "method": "POST", "headers": [(b"x-form-token", b"")]})
-    assert not await form_request.carries_token(sent, Person("till", via="token"))
+    assert not await request_body.carries_token(sent, Person("till", via="token"))
 
 
 async def test_what_was_written_is_kept_when_the_session_is_over(inboxes: Inboxes) -> None:
@@ -371,11 +371,11 @@ async def test_every_answer_says_what_a_browser_may_do_with_it(inboxes: Inboxes)
 
 async def test_a_form_is_read_within_bounds(inboxes: Inboxes) -> None:
     at = await inboxes.signed_in()
-    largest = "x" * (form_request.MAX_FORM_BYTES - len(f"form_token={at.form_token}&a="))
+    largest = "x" * (request_body.MAX_FORM_BYTES - len(f"form_token={at.form_token}&a="))
     assert (await at.post("/decide", {"a": largest})).status_code == 200
     assert (await at.post("/decide", {"a": largest + "x"})).status_code == 413
     assert (await at.post("/decide", {"a": "x" * 10_000_000})).status_code in (413, 400)
-    many = {f"f{n}": "x" for n in range(form_request.MAX_FIELDS - 1)}
+    many = {f"f{n}": "x" for n in range(request_body.MAX_FIELDS - 1)}
     assert (await at.post("/decide", many)).status_code == 200
     told = await at.post("/decide", {**many, "one": "more"})
     assert (told.status_code, "Too many fields" in told.text) == (400, True)

@@ -15,9 +15,8 @@ from holdfast.client.stream.frames import StreamNotice
 from holdfast.web.api import event_stream as of_runs
 from holdfast.web.api.api_request import Asked
 from holdfast.web.api.event_stream import Streams
-from holdfast.web.http import session_streams, streaming
-from holdfast.web.http.session_streams import Bounded
-from holdfast.web.http.streaming import EventStream, Room, frame
+from holdfast.web.http import streaming
+from holdfast.web.http.streaming import Bounded, EventStream, Room, frame
 from holdfast.web.services import Services
 
 
@@ -135,7 +134,7 @@ async def test_a_reader_who_takes_all_but_the_end_makes_room_too(
 async def test_a_reader_who_stops_reading_is_not_waited_for_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session_streams, "END_SECONDS", 0.05)
+    monkeypatch.setattr(streaming, "END_SECONDS", 0.05)
 
     async def breaks_off(_: Any, __: Any, send: Any) -> None:
         kind = (b"content-type", streaming.MEDIA_TYPE.encode())

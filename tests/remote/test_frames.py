@@ -16,10 +16,8 @@ from holdfast.client.command_errors import (
 from holdfast.client.result import RunEnding
 from holdfast.client.run_handle import Entry, RunDescription, RunHandle, Streaming
 from holdfast.client.stream import frames as stream
-from holdfast.client.stream.cursor import StreamCursor
-from holdfast.client.stream.deltas import Frame
-from holdfast.client.stream.frames import StreamNotice, frames
-from holdfast.client.stream.polling import PollInterval
+from holdfast.client.stream.deltas import Frame, StreamCursor
+from holdfast.client.stream.frames import PollInterval, StreamNotice, frames
 from holdfast.schemas import names
 
 TURN: Entry = {"type": "turn_start", "turn": 1}

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from holdfast.client.stream.polling import (
+from holdfast.client.stream.frames import (
     BUSY_SECONDS,
     FASTEST_SECONDS,
     SLOWEST_SECONDS,

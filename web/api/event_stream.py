@@ -14,8 +14,7 @@ from typing import Final
 from starlette.responses import Response
 
 from holdfast.client.command_errors import CommandError
-from holdfast.client.stream.cursor import StreamCursor
-from holdfast.client.stream.deltas import Frame
+from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import StreamNotice, frames
 from holdfast.runtime.text_safety import as_json, one_line
 from holdfast.web.api.api_request import Asked

@@ -4,16 +4,24 @@ The schemas are those that are published (`schemas/publish.py`), each once, unde
 model.
 """
 
-from collections.abc import Sequence
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Any, Final, Literal
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from holdfast.schemas.publish import EVENTS, described
 from holdfast.web.api import models
 from holdfast.web.api.api_request import JSON, MAX_BODY_BYTES
 from holdfast.web.api.operations import Answer, Operation, Parameter
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
+from holdfast.web.pages import page
 
 VERSION: Final = "1.0.0"
 # What anything may be refused with.
@@ -150,3 +158,69 @@ def _problems(known: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 def _example(code: str) -> HttpProblem:
     return HttpProblem(code, f"{CODES[code][1]}; …")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One thing that can be asked for, as the page shows it."""
+
+    method: str
+    path: str
+    told: Mapping[str, Any]
+    curl: str
+    fields: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def good(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """The good answers, by status."""
+        return [each for each in self.told["responses"].items() if each[0] < "400"]
+
+    @property
+    def bad(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """How it may be refused, by status."""
+        return [each for each in self.told["responses"].items() if each[0] >= "400"]
+
+
+def docs_routes(told: Mapping[str, Any]) -> list[BaseRoute]:
+    """Where the description is found."""
+
+    async def document(_: Request) -> Response:
+        return JSONResponse(told)
+
+    async def shown(request: Request) -> Response:
+        asked = list(_shown(told, request.state.origin))
+        return page(request, "api.html", about=told["info"]["description"], asked=asked)
+
+    return [Route("/openapi.json", document), Route("/api", shown)]
+
+
+def _shown(told: Mapping[str, Any], origin: str) -> Iterator[Shown]:
+    for path, methods in told["paths"].items():
+        for method, each in methods.items():
+            curl = _curl(method, origin + path, each)
+            yield Shown(method.upper(), path, each, curl, _fields(told, each))
+
+
+def _fields(told: Mapping[str, Any], each: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The fields of the object that is sent, and whether it has to have them."""
+    if "requestBody" not in each:
+        return {}
+    name = each["requestBody"]["content"][JSON]["schema"]["$ref"].rpartition("/")[2]
+    schema = told["components"]["schemas"][name]
+    needed = schema.get("required", [])
+    return {
+        field: {"text": one.get("description", ""), "needed": field in needed}
+        for field, one in schema["properties"].items()
+    }
+
+
+def _curl(method: str, url: str, told: Mapping[str, Any]) -> str:
+    """The command that asks for it; `$TOKEN` and `$RUN` are the reader's."""
+    lines = [f'curl -N "{url}"' if "watch" in told["operationId"] else f'curl "{url}"']
+    lines.append('-H "Authorization: Bearer $TOKEN"')
+    if method == "post":
+        lines[0] = lines[0].replace("curl", "curl -X POST", 1)
+    if body := told.get("requestBody"):
+        example = json.dumps(body["content"][JSON]["example"], ensure_ascii=False)
+        lines += [f'-H "Content-Type: {JSON}"', f"-d {shlex.quote(example)}"]
+    return " \\\n  ".join(lines).replace("{run}", "$RUN")

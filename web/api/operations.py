@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from holdfast.client.trace_headers import TRACESTATE
+from holdfast.client.start import TRACESTATE
 from holdfast.schemas.base import Strict
 from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.internal.tracing import TRACEPARENT

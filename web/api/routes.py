@@ -8,9 +8,8 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from holdfast.web.api.api_request import Asked
-from holdfast.web.api.docs_page import described
 from holdfast.web.api.event_stream import Streams
-from holdfast.web.api.openapi import description
+from holdfast.web.api.openapi import description, docs_routes
 from holdfast.web.api.operations import Operation, operations
 from holdfast.web.http.problems import HttpProblem, problem_of
 from holdfast.web.http.routing import RunRoute
@@ -28,7 +27,7 @@ def routes(parts: Services) -> list[BaseRoute]:
         RunRoute(path, Resource([each for each in known if each.path == path], parts))
         for path in paths
     ]
-    return [*found, *described(description(known))]
+    return [*found, *docs_routes(description(known))]
 
 
 class Resource:

@@ -12,8 +12,7 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, Response
 
 from holdfast.client.run_handle import RunHandle
-from holdfast.client.start import StartRequest, TakenError, start
-from holdfast.client.trace_headers import FIELDS, caller_of
+from holdfast.client.start import FIELDS, StartRequest, TakenError, caller_of, start
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
 from holdfast.web.api.api_request import Asked

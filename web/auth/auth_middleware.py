@@ -8,27 +8,45 @@ refused here has changed nothing, and says so.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Protocol
 
+import httpx
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from holdfast.schemas.settings.inbox import InboxSettings
 from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.return_path import SIGN_IN, SIGN_OUT, SIGNED_IN, asked_for, sign_in_for
+from holdfast.web.auth.link import Link, LinkOwner
+from holdfast.web.auth.oidc import SignIn
+from holdfast.web.auth.oidc_provider import OidcProvider
+from holdfast.web.auth.proxy import BehindProxy
+from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.auth.sessions import Known
-from holdfast.web.http.error_middleware import Failing
-from holdfast.web.http.form_request import carries_token, form_of, is_form
+from holdfast.web.auth.sign_in_pages import (
+    SIGN_IN,
+    SIGN_OUT,
+    SIGNED_IN,
+    asked_for,
+    kept_page,
+    sign_in_for,
+)
 from holdfast.web.http.health import HEALTH, InboxHealth
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.refused_request import RefusedRequest, unauthorized
-from holdfast.web.http.responses import STATIC, add_headers, refusal, wants_page
-from holdfast.web.http.resubmission import kept_page
-from holdfast.web.http.session_streams import Bounded
+from holdfast.web.http.request_body import carries_token, form_of, is_form
+from holdfast.web.http.responses import STATIC, Failing, add_headers, refusal, wants_page
+from holdfast.web.http.streaming import Bounded
+from holdfast.web.inbox_settings import LoadedInboxSettings, load
+
+# Of a provider, for metadata, keys and tokens.
+HTTP_TIMEOUT_SECONDS: Final = 5
 
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 _DOORS: Final = (SIGN_IN, SIGNED_IN, SIGN_OUT)
@@ -158,3 +176,41 @@ class AuthMiddleware:
         if not (wants_page(request) and is_form(request)):
             raise RefusedRequest(403, _FORGED)
         return kept_page(request, await form_of(request), request.state.person)
+
+
+@dataclass(frozen=True)
+class SignInSetup:
+    """How people come in, and where they find the inbox; `link` where there is one."""
+
+    said: InboxSettings
+    way: Way
+    bearer: Bearer
+    link: Link | None
+
+
+@asynccontextmanager
+async def entrance(
+    file: Path | None, environ: Mapping[str, str], seal: TextSealer, whose: LinkOwner
+) -> AsyncIterator[SignInSetup]:
+    """The entrance that the file describes; without `oidc` and `proxy`, a link for `whose` it is.
+
+    Raises:
+        SettingsError: the settings cannot be used.
+    """
+    async with httpx.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS) as http:
+        settings = LoadedInboxSettings() if file is None else load(file, environ, http)
+        bearer = Bearer(seal, settings.keys)
+        link = None if _has_way(settings.said) else Link(seal, whose)
+        yield SignInSetup(settings.said, link or _way(settings, seal, http), bearer, link)
+
+
+def _has_way(said: InboxSettings) -> bool:
+    return said.oidc is not None or said.proxy is not None
+
+
+def _way(settings: LoadedInboxSettings, seal: TextSealer, http: httpx.AsyncClient) -> Way:
+    if settings.said.proxy is not None:
+        return BehindProxy(seal, settings.said.proxy)
+    assert settings.said.oidc is not None  # or there would be a link
+    provider = OidcProvider(settings.said.oidc, settings.secret, http)
+    return SignIn(seal, settings.said.oidc, provider)

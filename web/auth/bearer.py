@@ -13,7 +13,7 @@ from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
 from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.token_claims import principal_claims
 from holdfast.schemas.token import PrincipalClaims
-from holdfast.web.auth.identity import person
+from holdfast.web.auth.person import person
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.auth.sessions import Known
 from holdfast.web.http.refused_request import RefusedRequest, unauthorized

@@ -12,13 +12,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from holdfast.web.auth.return_path import SIGN_IN, own_path
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.auth.sessions import Known, Sessions
-from holdfast.web.auth.sign_in_pages import failed, home_of, sign_out_routes
+from holdfast.web.auth.sign_in_pages import SIGN_IN, failed, home_of, own_path, sign_out_routes
 from holdfast.web.codec.shared_secret import Clock, Secret
-from holdfast.web.http.form_request import form_of
 from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.http.request_body import form_of
 from holdfast.web.pages import page
 
 _KEY: Final = "key"

@@ -15,12 +15,18 @@ from starlette.routing import Route
 
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
-from holdfast.web.auth.oidc_provider import OidcProvider
-from holdfast.web.auth.oidc_state import Going
-from holdfast.web.auth.return_path import HOME, SIGN_IN, SIGNED_IN, sign_in_for
+from holdfast.web.auth.oidc_provider import Going, OidcProvider
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.auth.sessions import Known, Sessions
-from holdfast.web.auth.sign_in_pages import failed, home_of, sign_out_routes
+from holdfast.web.auth.sign_in_pages import (
+    HOME,
+    SIGN_IN,
+    SIGNED_IN,
+    failed,
+    home_of,
+    sign_in_for,
+    sign_out_routes,
+)
 from holdfast.web.http.refused_request import RefusedRequest
 
 _SAID_CHARS: Final = 200

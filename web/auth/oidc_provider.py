@@ -10,14 +10,18 @@ import hashlib
 import hmac
 import json
 import logging
+import secrets
 import time
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import httpx
 from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
 
 from holdfast.activities.check_token import matching_key_set
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
@@ -26,8 +30,13 @@ from holdfast.runtime.identity.key_sets import Clock, KeysUnavailableError, UrlK
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.schemas.settings.keys import KeySet
-from holdfast.web.auth.oidc_state import Going
+from holdfast.web.auth.sealed_text import TextSealer
+from holdfast.web.auth.sessions import forget, keep, kept
 from holdfast.web.http.refused_request import RefusedRequest
+
+GOING_SECONDS: Final = 600
+_KIND: Final = "going"
+_STATE_CHARS: Final = 8
 
 METADATA: Final = "/.well-known/openid-configuration"
 FRESH_SECONDS: Final = 3600
@@ -39,6 +48,45 @@ _AWAY: Final = "the provider that people sign in with cannot be had now; try aga
 _NOT_GOOD: Final = "what the provider says of you does not count; try again, or tell who runs this"
 
 logger = logging.getLogger("holdfast")
+
+
+@dataclass(frozen=True)
+class Going:
+    """One way there and back: where it leads in the end, and what nobody else can know of it."""
+
+    home: str
+    state: str
+    nonce: str
+    verifier: str
+
+    @classmethod
+    def to(cls, home: str) -> "Going":
+        """A new way."""
+        return cls(home, *(secrets.token_urlsafe(32) for _ in range(3)))
+
+    def begin(self, answer: Response, request: Request, seal: TextSealer) -> None:
+        """Have the browser keep it; several tabs may be on their way at a time."""
+        sealed = seal.close(_KIND, asdict(self), GOING_SECONDS)
+        # It is to come along when the provider's page sends the browser back.
+        keep(answer, request, _cookie(self.state), sealed, GOING_SECONDS, "lax")
+
+    @classmethod
+    def back(cls, request: Request, state: str, seal: TextSealer) -> "Going | None":
+        """The way with this state, if it was begun in this browser, and lately."""
+        opened = seal.open(_KIND, kept(request, _cookie(state)) or "")
+        if opened is None:
+            return None
+        going = cls(**opened.said)
+        is_its = hmac.compare_digest(going.state.encode(), state.encode("utf-8", "surrogatepass"))
+        return going if is_its else None
+
+    def end(self, answer: Response, request: Request) -> None:
+        """Have the browser keep it no longer."""
+        forget(answer, request, _cookie(self.state))
+
+
+def _cookie(state: str) -> str:
+    return f"{_KIND}_{state[:_STATE_CHARS]}"
 
 
 class Metadata(BaseModel):

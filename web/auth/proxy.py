@@ -13,10 +13,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.schemas.settings.inbox import Proxy
-from holdfast.web.auth.identity import person
-from holdfast.web.auth.return_path import HOME, SIGN_IN
+from holdfast.web.auth.person import person
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.auth.sessions import Known
+from holdfast.web.auth.sign_in_pages import HOME, SIGN_IN
 from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.pages import page
 

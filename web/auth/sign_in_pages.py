@@ -1,14 +1,25 @@
 """What stands outside of the doors: pages for somebody who is not signed in, and signing out."""
 
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from holdfast.runtime.text_safety import as_sentence
-from holdfast.web.auth.return_path import HOME, SIGN_OUT, own_path
+from holdfast.runtime.text_safety import as_sentence, clean
+from holdfast.web.auth.person import Person
 from holdfast.web.auth.sessions import Sessions
 from holdfast.web.http.refused_request import RefusedRequest
+from holdfast.web.http.request_body import FIELD
 from holdfast.web.pages import page
+
+HOME: Final = "/"
+SIGN_IN: Final = "/sign-in"
+SIGNED_IN: Final = "/sign-in/done"
+SIGN_OUT: Final = "/sign-out"
+MAX_PATH_CHARS: Final = 2_000
 
 
 def sign_out_routes(sessions: Sessions) -> list[Route]:
@@ -39,3 +50,51 @@ def failed(request: Request, refused: RefusedRequest, **values: str) -> Response
     shown = page(request, "sign-in.html", refused.status, wrong=said, **values)
     shown.headers.update(refused.headers)
     return shown
+
+
+def own_path(text: str | None) -> str:
+    """The path, if it is one of the inbox's own pages; else the first page's."""
+    if not text or len(text) > MAX_PATH_CHARS or not text.startswith("/"):
+        return HOME
+    # Browsers read `\\` as `/`, leave out tabs and line ends, and take `//HOST` for another site.
+    if text.startswith("//") or "\\" in text or not (text.isascii() and text.isprintable()):
+        return HOME
+    return HOME if urlsplit(text).path in (SIGN_IN, SIGNED_IN, SIGN_OUT) else text
+
+
+def asked_for(request: Request) -> str:
+    """The page that was asked for, as a path to come back to."""
+    path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
+    return own_path(f"{path}?{request.url.query}" if request.url.query else path)
+
+
+def sign_in_for(path: str) -> str:
+    """Where to sign in, and come back."""
+    return SIGN_IN if path == HOME else f"{SIGN_IN}?next={quote(path, safe='')}"
+
+
+def kept_page(request: Request, form: FormData | None, person: Person | None) -> Response:
+    """The page that says that nothing was done, and holds what was written.
+
+    For nobody, it is sent again as it was, after signing in; for somebody else than it was given
+    to, in their own name.
+    """
+    fields = _fields(form)
+    token = person.form_token if person else "".join(v for name, v in fields if name == FIELD)
+    written = [(name, value) for name, value in fields if name != FIELD]
+    where = asked_for(request)
+    return page(
+        request,
+        "kept.html",
+        403 if person else 401,
+        where=where,
+        sign_in=sign_in_for(where),
+        token=token,
+        written=written,
+        shown=[(clean(name), clean(value)) for name, value in written if value.strip()],
+    )
+
+
+def _fields(form: FormData | None) -> list[tuple[str, str]]:
+    items = [] if form is None else form.multi_items()
+    return [(name, value) for name, value in items if isinstance(value, str)]

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from holdfast.client.plan_text import CannotStrikeError, without
+from holdfast.client.question_text import CannotStrikeError, without
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from holdfast.client import plan_text
+from holdfast.client import question_text
 from holdfast.runtime.text_safety import clean, one_line
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Kind
@@ -56,11 +56,11 @@ def planned(asked: Asked, typed: Typed, amiss: Amiss | None, *, may: bool) -> li
     arguments = asked.waiting.arguments
     calls = list(calls_shown(arguments))
     # What is not shown could be neither kept nor left out.
-    can = may and asked.is_whole and len(calls) <= plan_text.MAX_CALLS
+    can = may and asked.is_whole and len(calls) <= question_text.MAX_CALLS
     can = can and json_size(arguments) <= MAX_EDIT_BYTES
     room = max(_PLAN_FIELDS // max(len(calls), 1), 1)
     steps, found = steps_of(arguments, asked.tools), list[Planned]()
-    for step, call in zip(steps.all, calls[: plan_text.MAX_CALLS], strict=False):
+    for step, call in zip(steps.all, calls[: question_text.MAX_CALLS], strict=False):
         said = typed.calls.get(step.id, Said(step.arguments, {}))
         wrong = amiss.calls.get(step.id, ()) if amiss else ()
         schema, users = schema_of(asked, step.id), steps.users(step)
@@ -75,7 +75,7 @@ def planned(asked: Asked, typed: Typed, amiss: Amiss | None, *, may: bool) -> li
                 outside=_outside(asked, step),
                 order=_order(steps, step, call),
                 writes=one_line(str(call.get("writes") or ""), _NAME_CHARS),
-                by_whom=plan_text.by_whom(call),
+                by_whom=question_text.by_whom(call),
                 why=clean(str(call.get("reasoning") or "")),
                 users=numbered(users) if users else "",
                 values=_values(schema, steps, step),

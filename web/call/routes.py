@@ -27,7 +27,7 @@ from holdfast.web.call.plan_view import differing
 from holdfast.web.call.similar_calls import alike
 from holdfast.web.call.view_model import Notice, shown
 from holdfast.web.decision_sender import DecisionNotSent, send
-from holdfast.web.http.form_request import FIELD, form_of
+from holdfast.web.http.request_body import FIELD, form_of
 from holdfast.web.http.routing import RunRoute
 from holdfast.web.pages import address, page
 from holdfast.web.services import Services

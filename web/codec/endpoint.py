@@ -5,7 +5,11 @@ runs keep secret, so nothing is served to anybody who is not known (`web.codec.c
 no answer is kept by whoever passes it on.
 """
 
+import base64
+import hashlib
 from collections.abc import Awaitable, Callable, Iterator
+from html import escape
+from typing import Final
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
@@ -14,11 +18,28 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from holdfast.web.codec import secret_page
 from holdfast.web.codec.codec_access import SESSION_SECONDS, CodecAccess, CodecGuard
 from holdfast.web.codec.protocol import Protocol
 from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.http.request_body import body_of
+
+_STYLE: Final = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;"
+    "color:#1f2937;background:#fff}input,button{font:inherit;padding:.5rem .75rem;"
+    "border:1px solid #6b7280;border-radius:.375rem}input{width:100%;box-sizing:border-box;"
+    "margin:.25rem 0 1rem}button{background:#1f2937;color:#fff;cursor:pointer}"
+    "code{background:#f3f4f6;padding:.1rem .3rem;border-radius:.25rem}.wrong{color:#b91c1c}"
+)
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+# The browser is to send the form's origin, so not even this page's address is kept from itself.
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; "
+        "frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "Referrer-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+}
 
 # Temporal takes at most 4 MB at once, which are 5.4 in base64.
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -103,11 +124,11 @@ class CodecEndpoint:
     async def _page(self, request: Request) -> Response:
         left_seconds = self._guard.left_seconds(_sessions(request))
         if not left_seconds:
-            return HTMLResponse(secret_page.sign_in_page(), headers=secret_page.HEADERS)
+            return HTMLResponse(sign_in_page(), headers=HEADERS)
         secure = next((own for own in self._access.own if own.startswith("https:")), None)
         address = secure or f"http://{request.headers['host']}"
-        shown = secret_page.signed_in_page(address, left_seconds, self._access.origins)
-        return HTMLResponse(shown, headers=secret_page.HEADERS)
+        shown = signed_in_page(address, left_seconds, self._access.origins)
+        return HTMLResponse(shown, headers=HEADERS)
 
     async def _sign_in(self, request: Request) -> Response:
         body = await body_of(request, ["application/x-www-form-urlencoded"], MAX_FORM_BYTES)
@@ -117,9 +138,9 @@ class CodecEndpoint:
             session = self._guard.sign_in(said[0].strip(), origin, _address(request))
         except RefusedRequest as refused:
             return HTMLResponse(
-                secret_page.sign_in_page(refused.sentence),
+                sign_in_page(refused.sentence),
                 refused.status,
-                secret_page.HEADERS | refused.headers,
+                HEADERS | refused.headers,
             )
         answer = RedirectResponse("/", 303)
         is_secure = origin is not None and origin.startswith("https:")
@@ -158,3 +179,39 @@ async def _unknown(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     sentence = "ask with POST …/decode, …/encode or …/download, or open the page at /"
     return JSONResponse({"error": sentence}, status, _EVERY_ANSWER)
+
+
+def sign_in_page(wrong: str = "") -> str:
+    """The page with the form; `wrong` says why the last try was none."""
+    told = f'<p class="wrong" role="alert">{escape(wrong)}</p>' if wrong else ""
+    return _page(
+        "<h1>Encrypted runs</h1>"
+        "<p>This endpoint shows Temporal’s UI what is in encrypted runs: in this browser, once you "
+        "have entered its secret.</p>"
+        f'{told}<form method="post" action="/sign-in">'
+        '<label>Secret<input type="password" name="secret" autocomplete="current-password" '
+        "required autofocus></label><button>Sign in</button></form>"
+    )
+
+
+def signed_in_page(address: str, left_seconds: int, origins: frozenset[str]) -> str:
+    """The page of somebody who is signed in: for how long, and what to do in Temporal's UI."""
+    uis = ", ".join(f"<code>{escape(origin)}</code>" for origin in sorted(origins))
+    hours, minutes = divmod(-(-left_seconds // 60), 60)
+    return _page(
+        "<h1>You are signed in</h1>"
+        f"<p>For another {hours} h {minutes:02} min, in this browser.</p>"
+        f"<p>Once in each browser: open Temporal’s UI ({uis}), click the glasses in its top row "
+        "(<em>Configure Codec Server</em>), and choose <em>Use my browser setting</em> with</p>"
+        f"<ul><li>the endpoint <code>{escape(address)}</code></li>"
+        "<li><em>Include cross-origin credentials</em> switched on</li></ul>"
+        '<form method="post" action="/sign-out"><button>Sign out</button></form>'
+    )
+
+
+def _page(body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width"><title>Holdfast codec endpoint</title>'
+        f"<style>{_STYLE}</style></head><body><main>{body}</main></body></html>"
+    )

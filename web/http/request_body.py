@@ -1,11 +1,24 @@
 """Bodies of requests: read up to a size and within a time, and of a type that was asked for."""
 
 import asyncio
+import hmac
 from collections.abc import Collection
+from typing import Final
 
+from starlette.datastructures import FormData
+from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
 
+from holdfast.web.auth.person import Person
 from holdfast.web.http.refused_request import RefusedRequest
+
+FIELD: Final = "form_token"
+HEADER: Final = "x-form-token"
+MAX_FORM_BYTES: Final = 1_000_000
+MAX_FIELDS: Final = 1_000
+URLENCODED: Final = "application/x-www-form-urlencoded"
+MULTIPART: Final = "multipart/form-data"
 
 BODY_TIMEOUT_SECONDS = 20
 
@@ -36,3 +49,70 @@ async def body_of(request: Request, media_types: Collection[str], most_bytes: in
     except ClientDisconnect:
         raise RefusedRequest(400, "it broke off") from None
     return bytes(body)
+
+
+async def form_of(request: Request) -> FormData:
+    """The form that was sent; a handler reads it by no other way.
+
+    Raises:
+        Refused: it is no form, or too large.
+    """
+    known: FormData | None = getattr(request.state, "form", None)
+    if known is None:
+        known = request.state.form = await _read(request)
+    return known
+
+
+def is_form(request: Request) -> bool:
+    """Whether a form is sent."""
+    return media_type_of(request) in (URLENCODED, MULTIPART)
+
+
+async def carries_token(request: Request, person: Person) -> bool:
+    """Whether what is sent carries the token that the person's forms carry.
+
+    Raises:
+        Refused: it is a form that cannot be read.
+    """
+    shown = request.headers.get(HEADER)
+    if shown is None and is_form(request):
+        field = (await form_of(request)).get(FIELD)
+        shown = field if isinstance(field, str) else None
+    expected = person.form_token.encode()
+    return bool(expected) and hmac.compare_digest(_bytes(shown or ""), expected)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+async def _read(request: Request) -> FormData:
+    body = await body_of(request, (URLENCODED, MULTIPART), MAX_FORM_BYTES)
+    try:
+        return await _parser(request, body).parse()
+    except (MultiPartException, KeyError, ValueError) as error:
+        why = error.message if isinstance(error, MultiPartException) else "it is none"
+        raise RefusedRequest(
+            400, f"the form cannot be read: {why}; send it from its page"
+        ) from None
+
+
+def _parser(request: Request, body: bytes) -> FormParser | MultiPartParser:
+    stream = Request(request.scope, _Whole(body)).stream()
+    if media_type_of(request) == URLENCODED:
+        return FormParser(
+            request.headers, stream, max_fields=MAX_FIELDS, max_part_size=MAX_FORM_BYTES
+        )
+    return MultiPartParser(
+        request.headers, stream, max_files=0, max_fields=MAX_FIELDS, max_part_size=MAX_FORM_BYTES
+    )
+
+
+class _Whole:
+    """A body that is there already, as what it is received by."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def __call__(self) -> Message:
+        return {"type": "http.request", "body": self._body, "more_body": False}

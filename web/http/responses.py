@@ -5,6 +5,7 @@ from typing import Final
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.web.http.problems import problem_of
@@ -71,3 +72,26 @@ def failure(request: Request, error: Exception) -> Response:
         said = _FAILED.format(_LOOKED if request.method in ("GET", "HEAD") else _SENT)
         return page(request, "trouble.html", problem.status, said=said)
     return problem.answer()
+
+
+class Failing:
+    """An application that answers also where it fails."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        begun = False
+
+        async def sent(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        except Exception as error:
+            if begun:
+                raise  # nothing can be said any more; the server logs it, and cuts the answer off
+            await failure(Request(scope), error)(scope, receive, send)

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from holdfast.client.command_errors import wrong_command
 from holdfast.schemas import names
 from holdfast.web.auth.person import Person, person_of
-from holdfast.web.http.form_request import form_of
+from holdfast.web.http.request_body import form_of
 from holdfast.web.http.streaming import EventStream, Room, full
 from holdfast.web.listing.bulk import Several, before, read_choices
 from holdfast.web.listing.filters import MINE, View, group_option

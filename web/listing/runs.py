@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.client.command_errors import CommandError
-from holdfast.client.result_summary import detail
+from holdfast.client.result import detail
 from holdfast.client.run_lists import RunFilter, RunListing, having
 from holdfast.client.visibility import STARTED, first
 from holdfast.runtime.text_safety import one_line

@@ -12,7 +12,7 @@ from holdfast.client.command_errors import CommandError, HasEndedError
 from holdfast.client.run_handle import RunHandle
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
-from holdfast.web.http.form_request import form_of
+from holdfast.web.http.request_body import form_of
 from holdfast.web.pages import address, page
 from holdfast.web.services import Services
 

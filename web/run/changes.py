@@ -21,9 +21,8 @@ from starlette.responses import Response
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
 from holdfast.client.run_handle import RunDescription, RunHandle, Streaming
-from holdfast.client.stream.live_text import said, updated, written
-from holdfast.client.stream.polling import PollInterval
-from holdfast.client.stream.token_text import TokenText
+from holdfast.client.stream.frames import PollInterval
+from holdfast.client.stream.live_text import TokenText, said, updated, written
 from holdfast.runtime.text_safety import clean
 from holdfast.web.http.streaming import MAX_PAGE_SECONDS, EventStream, Room, frame, full
 from holdfast.web.run.description import place

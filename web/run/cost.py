@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from holdfast.client import result_summary
+from holdfast.client import result
 from holdfast.schemas.base import parse_duration
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import RunResult, Spent
@@ -30,7 +30,7 @@ def used(seen: Seen) -> str:
     if (spent := _spent(seen)) is None:
         return ""
     unknown = spent.turns and spent.usage.cost is None
-    return result_summary.used(spent) + (", cost unknown" if unknown else "")
+    return result.used(spent) + (", cost unknown" if unknown else "")
 
 
 def budgets(seen: Seen) -> list[Share]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast.client.result_summary import tokens
+from holdfast.client.result import tokens
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.text_safety import as_text, clean, format_clock, local_time, one_line, shorten
 from holdfast.schemas import names
