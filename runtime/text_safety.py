@@ -12,21 +12,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from holdfast.validation.text_safety import INVISIBLE
+
 # Whole escape sequences first (strings such as OSC, then CSI, then the short ones), so that
 # their printable remains do not stay behind.
 _ESCAPES = re.compile(
     r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|\x1b[ -/]*[0-~]"
-)
-# C0 but tab and newline, DEL, C1; marks that reorder or hide text, and letters without a shape;
-# halves of characters. Joiners and selectors, which scripts and emoji need, where they need none.
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e"
-    r"\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
-    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-    r"|(?<![^\t\n -~\u200c\u200d])[\u200c\u200d]"
-    r"|(?<![^\t\n -~\u200c\u200d\ufe0e\ufe0f])[\ufe0e\ufe0f](?!\u20e3)"
 )
 _ARGUMENT_CHARS = 60
 _ARGUMENTS_CHARS = 200
@@ -35,7 +28,7 @@ _ARGUMENTS_CHARS = 200
 def clean(text: str) -> str:
     """The text with nothing in it that a terminal obeys; line breaks and tabs stay."""
     text = re.sub(r"\r\n?", "\n", _ESCAPES.sub("", text))
-    return _CONTROL.sub("", text)
+    return INVISIBLE.sub("", text)
 
 
 def shorten(text: str, limit_chars: int) -> str:
@@ -61,7 +54,7 @@ def message_after_code(code: str, message: str) -> str:
 def as_json(value: Any, *, indent: int | None = None) -> str:
     """JSON that is safe to print: what a terminal would obey stands there as `\\uXXXX`."""
     written = json.dumps(value, ensure_ascii=False, indent=indent)
-    return _CONTROL.sub(_escaped, written)
+    return INVISIBLE.sub(_escaped, written)
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -78,7 +71,7 @@ def format_argument(value: Any) -> str:
     """An argument as a person checks it: a text is quoted where it could be taken for another type,
     begins or ends with white space, or holds what could not be seen."""
     if isinstance(value, str):
-        unclear = _ambiguous(value) or _CONTROL.search(value.replace("\r\n", "\n"))
+        unclear = _ambiguous(value) or INVISIBLE.search(value.replace("\r\n", "\n"))
         return as_json(value) if unclear else clean(value)
     short = as_json(value)
     return short if len(short) <= _ARGUMENT_CHARS else as_json(value, indent=2)

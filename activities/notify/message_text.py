@@ -6,13 +6,13 @@ no markup of its own where it is shown: only the inbox's address is one to follo
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from holdfast.schemas.decision import Kind
 from holdfast.schemas.settings.notify import Content, Lapse, News
+from holdfast.validation.text_safety import INVISIBLE
 
 NAME_CHARACTERS = 100
 TITLE_CHARACTERS = 140
@@ -32,7 +32,6 @@ _LAPSE: dict[Lapse, str] = {
     "give_up": "it is given up",
     "end": "the run ends",
 }
-_JOINERS = "\u200c\u200d"
 _BREAK = "\u2060"
 # Where an address, a mention or a link in Markdown begins; after each, an invisible mark parts it.
 _LINKING = re.compile(r"(?<=\w)\.(?=\w)|:(?=//)|@|\](?=\()|#(?=\w)")
@@ -84,8 +83,7 @@ def message_text(news: News) -> MessageText:
 
 def one_line(text: str, limit_chars: int) -> str:
     """The text in one line, without what cannot be seen, and short."""
-    seen = "".join(each if _is_seen(each) else " " for each in text[: 4 * limit_chars])
-    line = " ".join(seen.split())
+    line = " ".join(INVISIBLE.sub(" ", text[: 4 * limit_chars]).split())
     return line if len(line) <= limit_chars else f"{line[: limit_chars - 1]}…"
 
 
@@ -159,7 +157,3 @@ def _text(value: object) -> str:
 
 def _minute(moment: str) -> str:
     return datetime.fromisoformat(moment).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def _is_seen(char: str) -> bool:
-    return char in _JOINERS or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn")

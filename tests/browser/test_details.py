@@ -15,6 +15,7 @@ from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.token import DecisionClaims
 from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Tool
+from holdfast.validation.text_safety import visible
 from holdfast.workflows.engine.approvals.signed_decision import sign_with_claims
 from holdfast.workflows.engine.call.outcome import Succeeded, Unknown, fail
 from holdfast.workflows.engine.call.tool_call import ToolCall
@@ -24,7 +25,7 @@ from holdfast.workflows.publishing.summaries import (
     call_summary,
     question_summary,
 )
-from holdfast.workflows.ui_details.markdown import code, cost_bytes, prose, shown, visible, worded
+from holdfast.workflows.ui_details.markdown import code, cost_bytes, prose, shown, worded
 from holdfast.workflows.ui_details.page import MAX_PAGE_BYTES, DetailsPage
 from tests.engine.driver import Play, call, says, tool
 

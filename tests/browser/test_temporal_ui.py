@@ -17,7 +17,7 @@ from playwright.async_api import expect
 from temporalio.api.enums.v1 import EventType
 
 from examples.support_desk import shop
-from holdfast.workflows.ui_details.markdown import visible
+from holdfast.validation.text_safety import visible
 from tests.browser.stage import SUMMARY, Run, Stage, decisions, staged
 from tests.browser.test_details import HOSTILE, PAY, page, waiting
 from tests.engine.driver import call

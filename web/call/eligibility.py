@@ -10,9 +10,9 @@ from typing import Final
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
+from holdfast.validation.text_safety import normalized_person
 from holdfast.web.auth.person import Person
 from holdfast.workflows.engine.approvals.policy import strictest_policy
-from holdfast.workflows.engine.approvals.question import normalized_person as folded
 
 _GROUPS_CHARS: Final = 300
 _NAME_CHARS: Final = 100
@@ -42,7 +42,7 @@ def standing(
 ) -> Standing:
     """Who may decide, and whether this person is one of them; `signs` says whether their decisions
     are signed for them here."""
-    own = bool(principal) and folded(person.name) == folded(principal)
+    own = bool(principal) and normalized_person(person.name) == normalized_person(principal)
     not_own = policy is not None and policy.not_by == "principal"
     why_not = ""
     if waiting.approvers and not set(waiting.approvers) & set(person.groups):

@@ -16,18 +16,11 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from holdfast.validation.text_safety import visible
+
 MAX_ARGUMENTS_IN_LINE = 20
 _LIST_ARGUMENTS_CHARACTERS = 90
 
-# C0 but tab and newline, DEL, C1; marks that reorder or hide text, and letters without a shape;
-# halves of characters. Joiners and selectors, which scripts and emoji need, where they need none.
-_UNSEEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e"
-    r"\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff"
-    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-    r"|(?<![^\t\n -~\u200c\u200d])[\u200c\u200d]"
-    r"|(?<![^\t\n -~\u200c\u200d\ufe0e\ufe0f])[\ufe0e\ufe0f](?!\u20e3)"
-)
 _MARKS = re.compile(r"[\\`*_{}\[\]<>#|~^$&:!+]")
 # What the UI replaces wherever it stands, in code too.
 _PLACEHOLDER = re.compile(r"(?<={)(?=(?:namespace|workflowId|runId)})")
@@ -42,12 +35,6 @@ def cost_bytes(text: str) -> int:
     """The bytes that the text has in an address."""
     written = text.encode("utf-8", "replace")
     return len(written) + 2 * len(written.translate(None, _IN_ADDRESS))
-
-
-def visible(text: str) -> str:
-    """The text with everything in it that cannot be seen written out."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _UNSEEN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def one_line(text: str, most_characters: int) -> str:

@@ -8,7 +8,6 @@ to use this very result. An edit therefore starts the count anew, and who approv
 has made of a call says by its digest that they have seen it.
 """
 
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,6 +20,7 @@ from holdfast.schemas.plan import in_brief
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
+from holdfast.validation.text_safety import normalized_person
 from holdfast.workflows.engine.approvals.signed_decision import (
     SignedDecision,
     TokenMismatch,
@@ -96,15 +96,6 @@ def digest_of(tool: str, arguments: dict[str, Any], kind: Kind, round_: int) -> 
     """
     again = {} if kind == "call" else {"kind": kind, "round": round_}
     return sha256(canonical_json({"tool": tool, "arguments": arguments, **again}))
-
-
-def normalized_person(by: str | None) -> str | None:
-    """Who is meant: capitals, spaces and marks that cannot be seen make nobody another person."""
-    if by is None:
-        return None
-    folded = unicodedata.normalize("NFKC", by).casefold()
-    seen = "".join(each for each in folded if unicodedata.category(each) != "Cf")
-    return " ".join(seen.split())
 
 
 @dataclass
