@@ -20,7 +20,7 @@ from holdfast.catalog.catalog_files import (
     unread_file_problems,
 )
 from holdfast.catalog.module_import import ImportFailedError
-from holdfast.catalog.python_module import PythonActivity, read_module
+from holdfast.catalog.python_module import DefinitionReader, PythonActivity, read_module
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import resolve_tool
 from holdfast.runtime.addresses import AddressPrefix
@@ -89,6 +89,7 @@ def load_catalog(
     folder: Path | None = None,
     modules: Sequence[str] = (),
     *,
+    read_definition: DefinitionReader,
     endpoints: Collection[str] | None = (),
     task_queue: str = names.TASK_QUEUE,
     knowledge_urls: Collection[AddressPrefix] = (),
@@ -98,6 +99,7 @@ def load_catalog(
     Args:
         folder: holds `tools/` (`.json`, `.yaml`, `.yml`) and `agents/` (these, and `.md`).
         modules: dotted names, or paths of `.py` files.
+        read_definition: returns the definition of an activity, and None of any other value.
         endpoints: the names of the endpoints that agents may use; None if they are not known.
         task_queue: the worker's own: activities on it must be among those of the modules.
         knowledge_urls: the addresses that knowledge may be fetched from.
@@ -111,7 +113,7 @@ def load_catalog(
         )
     )
     before = Path.cwd()
-    loading.imported(loading.modules(modules))
+    loading.imported(loading.modules(modules, read_definition))
     if folder is not None and Path.cwd() != before:  # a module has gone elsewhere
         folder = before / folder
     return loading.catalog(folder)
@@ -151,11 +153,13 @@ class _Loading:
         world = replace(self.world, agents=frozenset(self.agents))
         return Catalog(world, self.agents, tuple(self.activities.values()))
 
-    def modules(self, modules: Sequence[str]) -> Iterator[PythonActivity]:
+    def modules(
+        self, modules: Sequence[str], read_definition: DefinitionReader
+    ) -> Iterator[PythonActivity]:
         """Import the modules."""
         for name in dict.fromkeys(modules):
             try:
-                yield from read_module(name)
+                yield from read_module(name, read_definition)
             except ImportFailedError as error:
                 self.problems.append(error.problem)
 

@@ -18,6 +18,7 @@ from holdfast.catalog.loader import CatalogError, CurrentCatalog, load_catalog
 from holdfast.catalog.reload import CatalogReloader
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.process_exit import StartError
+from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.providers.ollama.host import with_local_ollama
 from holdfast.runtime.addresses import AddressError, AddressPrefix
 from holdfast.runtime.encryption.key_ring import KeyRing, KeyRingError
@@ -110,6 +111,7 @@ def _catalog(
     catalog = load_catalog(
         settings.catalog,
         settings.tools,
+        read_definition=activity_definition,
         endpoints=endpoints,
         task_queue=settings.task_queue,
         knowledge_urls=_prefixes(settings),

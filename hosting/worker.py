@@ -42,8 +42,7 @@ from holdfast.hosting.options import read_options
 from holdfast.hosting.probes import WorkerHealth, serve_probes
 from holdfast.hosting.process_exit import STOPPED, StartError, exit_process, run_until_stopped
 from holdfast.hosting.resources import WorkerResources, load_resources, summarize_resources
-from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
-from holdfast.hosting.sdk_workarounds.workflow_runner import workflow_runner
+from holdfast.hosting.sdk_workarounds.workflow_runner import runner_for_worker
 from holdfast.hosting.temporal import (
     connect,
     connect_settings,
@@ -94,7 +93,7 @@ async def build_worker(
     # Room for as many activities and local activities at once as the worker takes, and for looking
     # at the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
-    runner = CacheEvictingRunner(workflow_runner())
+    runner, attach_runner = runner_for_worker()
     main = Worker(
         client,
         task_queue=settings.task_queue,
@@ -115,7 +114,7 @@ async def build_worker(
         graceful_shutdown_timeout=settings.graceful_timeout,
         deployment_config=deployment.deployment_config(settings.version),
     )
-    runner.serve(main)
+    attach_runner(main)
     asking = [
         _asking(client, settings, generate, resources, name, limit)
         for name, limit in resources.models.request_limits().items()

@@ -1,0 +1,8 @@
+"""Everything that depends on private names of `temporalio`, and nothing else does.
+
+- `shared_sandbox`: one sandbox for all runs of a worker
+- `query_divergence`: fail the workflow task of a run that got ahead of its history
+- `cache_eviction`: remove a run that may be ahead from the cache
+- `activity_definitions`: the registered name of an activity
+- `workflow_runner`: which of these are in use, by the version of `temporalio`
+"""

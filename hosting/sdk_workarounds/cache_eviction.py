@@ -1,12 +1,12 @@
-"""A run that may have got ahead of its history is put out of the cache as soon as it has answered.
+"""Remove a run from the cache as soon as it has answered a query, if it may be ahead of history.
 
-That is what `hosting.sdk_workarounds.query_divergence` is about: a run that was read anew, went on,
-and was asked before anything else came. Put out, it is read again with its next task, and nothing
-of that is in history. What gets past this, because the task came sooner, is seen there. Most of
-those that are put out have done nothing wrong, since what they wanted was sent: they are read once
-more, which costs some milliseconds.
+`query_divergence` describes the error of the SDK: a run that was replayed, went on, and was queried
+before its next task. Once removed, the run is replayed with its next task, and nothing of what it
+decided for the query is in history. A task that comes sooner is caught by `query_divergence`. Most
+of the removed runs did nothing wrong, since their commands were sent: replaying one costs some
+milliseconds.
 
-It takes one thing of `temporalio` that is not public, the bridge's `request_workflow_eviction`.
+Private: the bridge's `request_workflow_eviction`.
 """
 
 import asyncio
@@ -16,59 +16,57 @@ from typing import Any
 from temporalio import workflow
 from temporalio.worker import Worker, WorkflowInstance, WorkflowInstanceDetails, WorkflowRunner
 
-# How the SDK begins the id of a query that comes by itself, and not together with a task.
-_ALONE = "legacy"
-PutOut = Callable[[str], None]
+# The SDK's prefix for the id of a query that comes without a workflow task.
+_STANDALONE_QUERY = "legacy"
 
 
 class CacheEvictingRunner(WorkflowRunner):
-    """Runs workflows by another runner, and has those put out that may be ahead."""
+    """Run workflows by another runner, and evict those that may be ahead of their history."""
 
-    def __init__(self, inner: WorkflowRunner) -> None:
+    def __init__(
+        self, inner: WorkflowRunner, evict: Callable[[str], None] = lambda run_id: None
+    ) -> None:
         self._inner = inner
-        self._put_out: PutOut = lambda run_id: None
+        self._evict = evict
 
-    def serve(self, worker: Worker) -> None:
-        """Be the runner of this worker, in whose event loop this is called."""
+    def attach(self, worker: Worker) -> None:
+        """Evict runs from the cache of this worker, in whose event loop this is called."""
         loop, bridge = asyncio.get_running_loop(), worker._bridge_worker
 
-        def put_out(run_id: str) -> None:
+        def evict(run_id: str) -> None:
             loop.call_soon_threadsafe(bridge.request_workflow_eviction, run_id)
 
-        self._put_out = put_out
+        self._evict = evict
 
     def prepare_workflow(self, defn: Any) -> None:
         """Prepare a workflow; the SDK calls this."""
         self._inner.prepare_workflow(defn)
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        """A run; the SDK calls this."""
-        return _Steady(self._inner.create_instance(det), lambda run_id: self._put_out(run_id))
+        """Create a run; the SDK calls this."""
+        return _TrackedRun(self._inner.create_instance(det), lambda run_id: self._evict(run_id))
 
 
-class _Steady(WorkflowInstance):
-    """One run, as long as it is in the cache."""
-
-    def __init__(self, inner: WorkflowInstance, put_out: PutOut) -> None:
+class _TrackedRun(WorkflowInstance):
+    def __init__(self, inner: WorkflowInstance, evict: Callable[[str], None]) -> None:
         self._inner = inner
-        self._put_out = put_out
-        self._read_anew = False
-        # Whether it went on after that, and nothing has come since.
-        self._went_on = False
+        self._evict = evict
+        self._was_replayed = False
+        # It went on after a replay, and no task has come since.
+        self._may_be_ahead = False
 
     def activate(self, act: Any) -> Any:
         jobs = [job.WhichOneof("variant") for job in act.jobs]
         if jobs == ["query_workflow"]:
-            if self._went_on and act.jobs[0].query_workflow.query_id.startswith(_ALONE):
-                self._went_on = False
-                self._put_out(act.run_id)
+            query_id = act.jobs[0].query_workflow.query_id
+            if self._may_be_ahead and query_id.startswith(_STANDALONE_QUERY):
+                self._may_be_ahead = False
+                self._evict(act.run_id)
         elif act.is_replaying:
-            self._read_anew = True
+            self._was_replayed = True
         else:
-            self._went_on, self._read_anew = self._read_anew, False
+            self._may_be_ahead, self._was_replayed = self._was_replayed, False
         return self._inner.activate(act)
-
-    # The run's own.
 
     def get_serialization_context(self, command_info: Any) -> Any:
         return self._inner.get_serialization_context(command_info)

@@ -1,15 +1,17 @@
-"""A run that has got ahead of its history is read anew, before that is written down for ever.
+"""Fail the workflow task of a run that got ahead of its history, before that is recorded.
 
-When a worker dies in the middle of a workflow task, another one may be asked about the run before
-that task is over its time. To answer, the SDK carries the run on to the end of what it is given,
-that task included, and keeps what the run decided. Then the task comes to that worker too, with
-what was said meanwhile, a decision above all; and what is written down is first what the run did
-for the question, then the decision. Who reads that history later has the decision first, comes to
-other commands, and can never go on: https://github.com/temporalio/sdk-python/issues/1591.
+When a worker dies in the middle of a workflow task, another worker may receive a query of the run
+before that task times out. To answer, the SDK runs the workflow to the end of the events it was
+given, that task included, and keeps the commands. Then the task reaches that worker too, with what
+happened since, a decision for example. The SDK records the commands that it made for the query, and
+then the decision. Whoever replays that history sees the decision first, makes other commands, and
+can never go on: https://github.com/temporalio/sdk-python/issues/1591.
 
-The length of the history tells. Had the task been completed in between, it would have grown by what
-the run did in it. Where it has not, the task is failed, once: the SDK then forgets the run, and the
-server gives the same task again.
+The length of the history shows it: a task that was completed in between adds the events of its
+commands. Where these are missing, the task fails, once: the SDK then drops the run from its cache,
+and the server sends the same task again.
+
+Private: the messages of the bridge to the SDK's core.
 """
 
 from collections.abc import Sequence
@@ -20,11 +22,11 @@ from temporalio.bridge.proto.workflow_completion import WorkflowActivationComple
 from temporalio.exceptions import ApplicationError
 
 AHEAD_OF_HISTORY = "ahead_of_history"
-# That a workflow task was completed, and that another was scheduled and started.
+# A workflow task completed, and another scheduled and started.
 _EVENTS_BETWEEN = 3
-_LOOKS = frozenset(("query_workflow", "remove_from_cache"))
+_READ_ONLY_JOBS = frozenset(("query_workflow", "remove_from_cache"))
 # Each of these commands is an event; the others may be none.
-_WRITTEN = frozenset(
+_RECORDED_COMMANDS = frozenset(
     (
         "schedule_activity",
         "start_timer",
@@ -33,8 +35,8 @@ _WRITTEN = frozenset(
         "upsert_workflow_search_attributes",
     )
 )
-# And each of these jobs comes from one.
-_HEARD = frozenset(
+# Each of these jobs comes from one event.
+_RECORDED_JOBS = frozenset(
     (
         "signal_workflow",
         "fire_timer",
@@ -47,63 +49,63 @@ _HEARD = frozenset(
 
 
 class DivergenceDetector:
-    """How far one run is, by the length of its history and what it has done since."""
+    """Compare the length of one run's history with the commands that it made since."""
 
     def __init__(self) -> None:
         self._length = 0
-        self._written = 0
+        self._recorded = 0
 
     def check(self, activation: WorkflowActivation) -> None:
-        """See that what is to be decided now follows on what is written down.
+        """Check that an activation follows on the recorded history.
 
         Raises:
-            ApplicationError: it does not. The workflow task is to fail.
+            ApplicationError: it does not, so that the workflow task has to fail.
         """
-        if not _is_live(activation) or not self._written:
+        if not _is_live(activation) or not self._recorded:
             return
-        heard = sum(map(_events_of, activation.jobs))
-        least = self._length + _EVENTS_BETWEEN + self._written + heard
+        incoming = sum(map(_events_of, activation.jobs))
+        least = self._length + _EVENTS_BETWEEN + self._recorded + incoming
         if self._length < activation.history_length < least:
             raise ApplicationError(
                 "the run got ahead of its history when it was looked at; it is read anew",
                 type=AHEAD_OF_HISTORY,
             )
 
-    def note(
+    def record(
         self, activation: WorkflowActivation, completion: WorkflowActivationCompletion
     ) -> None:
-        """Take in what was decided."""
+        """Count the events that the commands of a completed activation become."""
         if not _is_live(activation):
             return
         if activation.history_length != self._length:
-            self._length, self._written = activation.history_length, 0
-        self._written += _written(completion.successful.commands)
+            self._length, self._recorded = activation.history_length, 0
+        self._recorded += _events_of_commands(completion.successful.commands)
 
 
 def _is_live(activation: WorkflowActivation) -> bool:
     jobs = (job.WhichOneof("variant") for job in activation.jobs)
-    return not activation.is_replaying and not _LOOKS.issuperset(jobs)
+    return not activation.is_replaying and not _READ_ONLY_JOBS.issuperset(jobs)
 
 
 def _events_of(job: WorkflowActivationJob) -> int:
-    """The events that a job comes from, at least."""
+    """Return the least number of events that a job comes from."""
     if job.HasField("resolve_activity"):
         result = job.resolve_activity
-        # It was started, and it ended; what timed out or was cancelled may never have been started.
+        # Started and completed; one that timed out or was cancelled may never have started.
         return 0 if result.is_local else 1 + result.result.HasField("completed")
-    return int(job.WhichOneof("variant") in _HEARD)
+    return int(job.WhichOneof("variant") in _RECORDED_JOBS)
 
 
-def _written(commands: Sequence[WorkflowCommand]) -> int:
-    """The events that commands come to, at least. A timer that is cancelled at once is none."""
+def _events_of_commands(commands: Sequence[WorkflowCommand]) -> int:
+    """Return the least number of events that commands become; a timer cancelled at once is none."""
     started = {each.start_timer.seq for each in commands if each.HasField("start_timer")}
-    undone = sum(
+    cancelled = sum(
         1 for each in commands if each.HasField("cancel_timer") and each.cancel_timer.seq in started
     )
-    return sum(_is_written(each) for each in commands) - undone
+    return sum(_is_recorded(each) for each in commands) - cancelled
 
 
-def _is_written(command: WorkflowCommand) -> bool:
+def _is_recorded(command: WorkflowCommand) -> bool:
     if command.HasField("update_response"):
         return not command.update_response.HasField("rejected")
-    return command.WhichOneof("variant") in _WRITTEN
+    return command.WhichOneof("variant") in _RECORDED_COMMANDS

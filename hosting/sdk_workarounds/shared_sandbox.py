@@ -1,19 +1,16 @@
 """One sandbox for all runs of a worker.
 
-Temporal's own sandbox reads the modules of a workflow anew for each run: tens of milliseconds, and
-megabytes that stay for as long as the run is cached. Here they are read once, under the same
-restrictions, and a run is an instance of the class that was read. What is refused stays refused, at
-import and at work: a line that asks the clock, chance or the outside world. What a run no longer
-has is modules of its own, so these must keep nothing of a run; a test looks after that.
+Temporal's own sandbox imports the modules of a workflow again for each run: tens of milliseconds,
+and megabytes for as long as the run is cached. Here they are imported once, under the same
+restrictions, and a run is an instance of the imported class. What Temporal's sandbox refuses is
+refused here, while modules are imported and while a run works. Runs share their modules, so that
+these must not keep state of a run; a test checks that.
 
-Runs are carried on in several threads at once. What the SDK puts in place of `sys.modules`,
-`__import__` and builtins, it puts there for one thread. That leaves what restrictions ask of their
-context: is this work, or still the import? Here it is the import in the thread that reads modules,
-for as long as it does, and work in every other.
+Runs work in several threads at once. The SDK replaces `sys.modules`, `__import__` and builtins for
+one thread each. Restrictions also depend on whether modules are being imported: here, that is true
+in the importing thread alone, for as long as it imports.
 
-This is the one file that uses parts of `temporalio` which are not public: `Importer`, `InSandbox`,
-`RestrictionContext` and `unsafe._set_in_sandbox`. `hosting.sdk_workarounds.workflow_runner` sees to
-it that a worker for which they are not what they were does not start.
+Private: `Importer`, `InSandbox`, `RestrictionContext` and `unsafe._set_in_sandbox`.
 """
 
 import sys
@@ -35,24 +32,24 @@ from holdfast.hosting.sdk_workarounds.query_divergence import DivergenceDetector
 
 
 class _Context(RestrictionContext):
-    """Work, but for the thread that reads modules."""
+    """A restriction context that allows what imports may do to the importing thread alone."""
 
     def __init__(self) -> None:
-        self.reader: int | None = None
+        self.importing_thread: int | None = None
 
     @property
-    def is_runtime(self) -> bool:  # type: ignore[override]  # nobody else is to set it
-        """Whether what is restricted at work is refused."""
-        return get_ident() != self.reader
+    def is_runtime(self) -> bool:  # type: ignore[override]  # read-only
+        """Return whether restrictions at run time apply."""
+        return get_ident() != self.importing_thread
 
     @property
     def in_activation(self) -> bool:  # type: ignore[override]
-        """Whether a module that is read now comes late."""
+        """Return whether a module imported now is imported late."""
         return self.is_runtime
 
 
 class Sandbox:
-    """The modules that runs share, and the way in."""
+    """The imported modules that runs share."""
 
     def __init__(self, restrictions: SandboxRestrictions) -> None:
         self._context = _Context()
@@ -61,7 +58,7 @@ class Sandbox:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Be inside, in this thread."""
+        """Run this thread inside the sandbox."""
         workflow.unsafe._set_in_sandbox(True)
         try:
             with self._importer.applied():
@@ -70,53 +67,51 @@ class Sandbox:
             workflow.unsafe._set_in_sandbox(False)
 
     def modules(self) -> dict[str, ModuleType]:
-        """What was read inside, by name."""
+        """Return the modules imported inside, by name."""
         inside = self._importer.new_modules
         return {name: one for name, one in inside.items() if sys.modules.get(name) is not one}
 
-    def inside(self, outside: type) -> type:
-        """A workflow's class as it is read inside; the first time, it is read."""
+    def sandboxed_class(self, outside: type) -> type:
+        """Return the class of a workflow as imported inside, importing it the first time."""
         if outside not in self._classes:
-            self._classes[outside] = self._read(outside)
+            self._classes[outside] = self._import(outside)
         return self._classes[outside]
 
-    def _read(self, outside: type) -> type:
-        self._context.reader = get_ident()
+    def _import(self, outside: type) -> type:
+        self._context.importing_thread = get_ident()
         try:
             with self.entered():
                 module = __import__(outside.__module__, fromlist=[outside.__name__])
         finally:
-            self._context.reader = None
+            self._context.importing_thread = None
         inside: type = getattr(module, outside.__name__)
         if inside is outside:
             raise ValueError(f"{outside.__module__} is passed through: it would not be restricted")
         return inside
 
 
-class _Run(WorkflowInstance):
-    """One run, inside whenever it is carried on."""
-
+class _SandboxedRun(WorkflowInstance):
     def __init__(self, sandbox: Sandbox, details: WorkflowInstanceDetails) -> None:
         self._sandbox = sandbox
         self._info = details.info
         self._thread_id: int | None = None
-        self._ahead = DivergenceDetector()
-        class_ = sandbox.inside(details.defn.cls)
+        self._divergence = DivergenceDetector()
+        class_ = sandbox.sandboxed_class(details.defn.cls)
         with sandbox.entered():
             self._inside = InSandbox(details, UnsandboxedWorkflowRunner, class_)
 
     def activate(self, act: Any) -> Any:
         self._thread_id = get_ident()
         try:
-            self._ahead.check(act)
+            self._divergence.check(act)
             with self._sandbox.entered():
                 completion = self._inside.activate(act)
-            self._ahead.note(act, completion)
+            self._divergence.record(act, completion)
             return completion
         finally:
             self._thread_id = None
 
-    # The SDK's own, without a line of the workflow's: nobody need go inside for it.
+    # These run no line of the workflow, so that they need not enter the sandbox.
 
     def get_serialization_context(self, command_info: Any) -> Any:
         return self._inside.get_serialization_context(command_info)
@@ -133,14 +128,14 @@ class _Run(WorkflowInstance):
 
 @dataclass(frozen=True)
 class SharedSandboxRunner(SandboxedWorkflowRunner):
-    """Runs workflows in one sandbox that is theirs together."""
+    """Run all workflows in one sandbox."""
 
     sandbox: Sandbox = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make the sandbox; the SDK makes a runner anew where it is to debug."""
+        """Make the sandbox; the SDK makes another runner in debug mode."""
         object.__setattr__(self, "sandbox", Sandbox(self.restrictions))
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        """A run; the SDK makes one of each class when a worker is built, which reads them all."""
-        return _Run(self.sandbox, det)
+        """Create a run; building a worker makes one of each class, which imports all of them."""
+        return _SandboxedRun(self.sandbox, det)

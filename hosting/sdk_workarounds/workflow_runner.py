@@ -1,29 +1,37 @@
-"""Where workflows run, and what is let into it.
+"""The workflow runner of a worker, by the version of `temporalio`.
 
-`workflows` stays inside, with the engine in it: a line there that asks the clock, chance or the
-outside world is refused. What it only uses is not read again.
+On a known minor version, workflows run in one shared sandbox, which refuses what Temporal's own
+refuses, with the workarounds for sdk-python issue 1591. On another version, or where the shared
+sandbox does not refuse what it must, all of them are off: workflows run in Temporal's own
+sandboxed runner, and a warning names each workaround that is missing.
+
+`workflows`, with the engine in it, is never passed through: a line there that reads the clock,
+randomness or the outside world is refused.
 """
 
+import logging
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from temporalio.worker import Worker, WorkflowRunner
 from temporalio.worker.workflow_sandbox import (
     RestrictedWorkflowAccessError,
     SandboxedWorkflowRunner,
     SandboxRestrictions,
 )
 
-from holdfast.hosting.process_exit import StartError, wrong_setup
-
 if TYPE_CHECKING:
-    from holdfast.hosting.sdk_workarounds.shared_sandbox import Sandbox
+    from holdfast.hosting.sdk_workarounds.shared_sandbox import SharedSandboxRunner
 
-# Pure, or only ever used so.
-PASSED_THROUGH = (
+# The minor versions with which every workaround was tested.
+KNOWN_VERSIONS: Final = ("1.35",)
+# Pure, or only used so.
+PASSED_THROUGH: Final = (
     "holdfast.schemas",
     "holdfast.activities",
     "holdfast.runtime",
@@ -39,41 +47,53 @@ PASSED_THROUGH = (
     "attr",
     "attrs",
 )
+_WORKAROUNDS: Final = (
+    "one sandbox for all runs: each run in the cache takes some megabytes more",
+    "the check for a run that got ahead of its history (temporalio/sdk-python#1591)",
+    "the removal of such a run from the cache",
+)
+
+logger = logging.getLogger("holdfast")
+
+
+def runner_for_worker() -> tuple[WorkflowRunner, Callable[[Worker], None]]:
+    """Return a runner for one worker, and a function to call with that worker when it is built."""
+    runner = workflow_runner()
+    if type(runner) is SandboxedWorkflowRunner:
+        return runner, lambda worker: None
+    from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
+
+    evicting = CacheEvictingRunner(runner)
+    return evicting, evicting.attach
 
 
 @cache
 def workflow_runner() -> SandboxedWorkflowRunner:
-    """The sandbox of this process, tried.
-
-    Raises:
-        StartError: the installed `temporalio` has another sandbox than is known here.
-    """
+    """Return the one runner of this process: the shared sandbox, or else Temporal's own."""
     restrictions = SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH)
+    installed = version("temporalio")
+    if installed.rpartition(".")[0] in KNOWN_VERSIONS and (runner := _shared_runner(restrictions)):
+        return runner
+    for workaround in _WORKAROUNDS:
+        logger.warning("off with temporalio %s, which is not known here: %s", installed, workaround)
+    return SandboxedWorkflowRunner(restrictions=restrictions)
+
+
+def _shared_runner(restrictions: SandboxRestrictions) -> "SharedSandboxRunner | None":
+    """Return the shared sandbox if it restricts modules and builtins; trying has no effect."""
     try:
-        # It uses what may be gone in another version.
         from holdfast.hosting.sdk_workarounds.shared_sandbox import SharedSandboxRunner
 
         runner = SharedSandboxRunner(restrictions)
-        refuses = _refuses(runner.sandbox)
-    except (ImportError, AttributeError, TypeError) as error:
-        raise _unknown() from error
-    if not refuses:
-        raise _unknown()
-    return runner
-
-
-def _refuses(inside: "Sandbox") -> bool:
-    """Whether modules and builtins are restricted inside; nothing is done by asking."""
-    with inside.entered():
-        restricted = __import__("time") is not time
-    # `Path.open` is restricted by another means, which writes each refusal into the log.
-    with inside.entered(), suppress(RestrictedWorkflowAccessError), open(os.devnull):  # noqa: PTH123
-        restricted = False
-    return restricted
-
-
-def _unknown() -> StartError:
-    return wrong_setup(
-        f"temporalio {version('temporalio')} has another sandbox for workflows than is known here",
-        "install the version that stands in requirements/run.lock",
-    )
+        with runner.sandbox.entered():
+            restricted = __import__("time") is not time
+        # `Path.open` is restricted by another means, which logs each refusal.
+        with (
+            runner.sandbox.entered(),
+            suppress(RestrictedWorkflowAccessError),
+            open(os.devnull),  # noqa: PTH123
+        ):
+            restricted = False
+    except (ImportError, AttributeError, TypeError):
+        return None
+    return runner if restricted else None

@@ -1,38 +1,4 @@
-"""What the tests of activities share."""
+"""Fixtures of the tests of activities."""
 
-from pathlib import Path
-
-import pytest
-
-from tests.activities.catalog_folder import Folder
-
-SHOP = """
-    from pydantic import BaseModel
-    from temporalio import activity
-
-    class Order(BaseModel):
-        order_id: str
-
-    @activity.defn
-    async def look_up(order: Order) -> str:
-        "Look an order up."
-        return order.order_id
-
-    @activity.defn
-    async def charge(order_id: str, amount: float) -> None:
-        "No tool by itself: it takes two parameters."
-"""
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    """An empty catalog."""
-    (tmp_path / "tools").mkdir()
-    return Folder(tmp_path)
-
-
-@pytest.fixture
-def shop(folder: Folder) -> Folder:
-    """A catalog with a module: the tool `look_up`, and an activity `charge` that is none."""
-    folder.module("shop.py", SHOP)
-    return folder
+from tests.catalog.conftest import folder as folder
+from tests.catalog.conftest import shop as shop

@@ -20,7 +20,7 @@ from temporalio.worker import Worker
 
 from holdfast.activities.interceptors.results import MAX_RESULT_BYTES, ResultInterceptor
 from holdfast.schemas import names
-from tests.activities.catalog_folder import Folder
+from tests.catalog.catalog_folder import Folder
 
 STRICT = """
 from datetime import date

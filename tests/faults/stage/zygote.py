@@ -54,7 +54,7 @@ def _get_ready() -> None:
     # Nothing here speaks TLS, and there are many certificates.
     os.environ["SSL_CERT_DIR"] = os.devnull
     for workflow in (AgentWorkflow, CallWorkflow, MemoryWorkflow):
-        workflow_runner().sandbox.inside(workflow)  # type: ignore[attr-defined]  # it is ours
+        workflow_runner().sandbox.sandboxed_class(workflow)  # type: ignore[attr-defined]  # it is ours
     load_resources(WorkerSettings(tools=[tools.__file__]))
     load_default_build_id()
     gc.collect()

@@ -28,7 +28,7 @@ from tests.support import tools
 from tests.support.model_server import Answer, call, serve
 from tests.support.traces import Recorder
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana" / "holdfast.json"
 # How a collector names what Prometheus reads: by its unit, and what it is.
 UNITS = {"s": "_seconds", "By": "_bytes", "ms": "_milliseconds"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.tool import Tool
-from tests.activities.catalog_folder import Folder
+from tests.catalog.catalog_folder import Folder
 
 MODEL = "model: {endpoint: m}\n"
 ANSWERED = "_output: {type: string}\n"

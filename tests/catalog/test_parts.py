@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.base import json_size
-from tests.activities.catalog_folder import Folder
+from tests.catalog.catalog_folder import Folder
 
 MODEL: dict[str, Any] = {"model": {"endpoint": "m"}}
 PAY = {"_tool": "pay", "_activity": "charge", "_sideEffects": True}

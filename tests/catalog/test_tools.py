@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.schemas.reference import parse_output_path
 from holdfast.schemas.tool import Tool
-from tests.activities.catalog_folder import Folder
+from tests.catalog.catalog_folder import Folder
 
 REFUND = """
     {

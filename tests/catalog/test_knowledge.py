@@ -14,7 +14,7 @@ from holdfast.schemas.agent import Knowledge
 from holdfast.schemas.base import Strict
 from holdfast.schemas.internal.memory import MemoryOwner, MemoryRead, MemorySearch, MemoryWrite
 from holdfast.schemas.tool import Tool
-from tests.activities.catalog_folder import Folder
+from tests.catalog.catalog_folder import Folder
 
 
 def world(folder: Path | None = None, **more: Any) -> DefinitionRegistry:

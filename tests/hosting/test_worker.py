@@ -32,7 +32,7 @@ from holdfast.schemas import names
 from tests.support.eventually import eventually
 from tests.support.worker_command import NOBODY, command
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TOOLS = """
 import asyncio
 from pathlib import Path
@@ -483,7 +483,7 @@ async def test_what_a_user_can_cause_is_logged_in_a_line_without_a_stack(
 
 async def test_what_the_worker_tells_is_logged_and_of_others_only_warnings() -> None:
     code = (
-        "import logging; from holdfast.hosting.logs import log_to_stderr; log_to_stderr(); "
+        "import logging; from holdfast.hosting.worker_telemetry import log_to_stderr; log_to_stderr(); "
         "logging.getLogger('holdfast').info('ours'); logging.getLogger('other').info('theirs')"
     )
     process = await asyncio.create_subprocess_exec(

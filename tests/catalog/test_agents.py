@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.activities.catalog_folder import Folder
+from tests.catalog.catalog_folder import Folder
 
 MINIMAL = "model: {endpoint: m}\n"
 

@@ -1,0 +1,310 @@
+"""Workarounds for temporalio: a run ahead of its history, and versions that are not known."""
+
+import ast
+import asyncio
+import logging
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation, WorkflowActivationJob
+from temporalio.bridge.proto.workflow_commands import WorkflowCommand
+from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import WorkflowInstance, WorkflowRunner
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, _importer
+
+from holdfast.hosting.sdk_workarounds import workflow_runner as selection
+from holdfast.hosting.sdk_workarounds.cache_eviction import CacheEvictingRunner
+from holdfast.hosting.sdk_workarounds.query_divergence import AHEAD_OF_HISTORY, DivergenceDetector
+from holdfast.hosting.worker import WorkerSettings, build_worker
+from tests.replay import replay as replaying
+from tests.support.eventually import eventually
+
+ROOT = Path(__file__).parents[2]
+
+
+def private_names(path: Path) -> set[str]:
+    """Return the private names of temporalio that a module uses."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    imported = {
+        each.asname or each.name.partition(".")[0]: f"{module}.{each.name}".strip(".")
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for module in [getattr(node, "module", "") or ""]
+        for each in node.names
+        if f"{module}.{each.name}".strip(".").startswith("temporalio")
+    }
+    attributes = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
+    used = {each for each in attributes if re.split(r"\W", each)[0] in imported}
+    return {
+        each
+        for each in {*imported.values(), *used}
+        if re.search(r"\._[^_]|^temporalio\.bridge\b", each)
+    }
+
+
+def test_private_names_of_temporalio_are_used_in_one_package() -> None:
+    packages = [path for path in (ROOT / "holdfast").iterdir() if path.is_dir()]
+    files = [file for package in packages for file in package.resolve().rglob("*.py")]
+    using = {
+        file.relative_to(ROOT).parent.as_posix(): private_names(file)
+        for file in files
+        if private_names(file)
+    }
+    assert list(using) == ["hosting/sdk_workarounds"], using
+
+
+def _is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "KNOWN_VERSIONS", ("0.1",))
+
+
+def _lacks_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "holdfast.hosting.sdk_workarounds.shared_sandbox")
+    monkeypatch.delattr(_importer, "Importer")
+
+
+def _lets_builtins_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    restricted = _importer.Importer._builtins_unrestricted
+    monkeypatch.setattr(_importer.Importer, "_builtins_restricted", restricted)
+
+
+def _lets_modules_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_importer.Importer, "_maybe_restrict_module", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "change", [_is_not_known, _lacks_a_name, _lets_builtins_through, _lets_modules_through]
+)
+async def test_a_version_that_is_not_known_falls_back_to_the_sdks_own_runner(
+    change: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    change(monkeypatch)
+    monkeypatch.setattr(selection, "workflow_runner", selection.workflow_runner.__wrapped__)
+    with caplog.at_level(logging.WARNING):
+        runner, _ = selection.runner_for_worker()
+    monkeypatch.undo()
+    assert type(runner) is SandboxedWorkflowRunner
+    warnings = [each.getMessage() for each in caplog.records]
+    assert len(warnings) == 3
+    assert all("off with temporalio 1." in warning for warning in warnings)
+    monkeypatch.setattr(replaying, "workflow_runner", lambda: runner)
+    await replaying.replay("approved")
+
+
+def activation(length: int, *jobs: WorkflowActivationJob, replaying: bool = False) -> Any:
+    """What the SDK hands over, with a history of this length."""
+    return WorkflowActivation(history_length=length, jobs=jobs, is_replaying=replaying)
+
+
+def decided(*commands: WorkflowCommand) -> WorkflowActivationCompletion:
+    """What the workflow answers."""
+    completion = WorkflowActivationCompletion()
+    completion.successful.commands.extend(commands)
+    return completion
+
+
+def job(kind: str) -> WorkflowActivationJob:
+    """A job of a kind, with nothing in it."""
+    made = WorkflowActivationJob()
+    getattr(made, kind).SetInParent()
+    return made
+
+
+def ended(*, local: bool = False, how: str = "completed") -> WorkflowActivationJob:
+    """That an activity ended."""
+    made = job("resolve_activity")
+    made.resolve_activity.is_local = local
+    getattr(made.resolve_activity.result, how).SetInParent()
+    return made
+
+
+def command(kind: str, seq: int = 1) -> WorkflowCommand:
+    """A command of a kind."""
+    made = WorkflowCommand()
+    getattr(made, kind).seq = seq
+    return made
+
+
+def answered(how: str) -> WorkflowCommand:
+    """What is said to an update."""
+    made = WorkflowCommand()
+    getattr(made.update_response, how).SetInParent()
+    return made
+
+
+UPSERT = WorkflowCommand()
+UPSERT.upsert_workflow_search_attributes.SetInParent()
+UPDATE, SIGNAL, TIMER = job("do_update"), job("signal_workflow"), job("fire_timer")
+SCHEDULE, START = command("schedule_activity"), command("start_timer")
+
+
+def comes(at: int, made: list[WorkflowCommand], then: int, *jobs: WorkflowActivationJob) -> None:
+    """A run decides something with `at` events of history; then this comes, with `then` of them."""
+    detector = DivergenceDetector()
+    first = activation(at, ended())
+    detector.check(first)
+    detector.record(first, decided(*made))
+    detector.check(activation(then, *jobs))
+
+
+# With 25 events, a worker died with the task. It is over its time (26), scheduled and started anew.
+@pytest.mark.parametrize(
+    ("made", "then", "jobs"),
+    [
+        ([SCHEDULE], 28, [UPDATE]),
+        ([START, UPSERT], 29, [SIGNAL]),
+        ([SCHEDULE], 30, [ended(), UPDATE]),
+        ([SCHEDULE], 28, [ended(local=True)]),
+        ([SCHEDULE, START, command("cancel_timer", 7)], 29, [TIMER]),
+    ],
+)
+def test_what_does_not_follow_on_what_is_written_is_not_decided(
+    made: list[WorkflowCommand], then: int, jobs: list[WorkflowActivationJob]
+) -> None:
+    with pytest.raises(ApplicationError, match="read anew") as failed:
+        comes(25, made, then, *jobs)
+    assert (failed.value.type, failed.value.non_retryable) == (AHEAD_OF_HISTORY, False)
+
+
+# The task was completed (26), what it made is written, and another is scheduled and started.
+@pytest.mark.parametrize(
+    ("made", "then", "jobs"),
+    [
+        ([SCHEDULE], 29, [UPDATE]),
+        ([START, UPSERT], 31, [SIGNAL]),
+        ([SCHEDULE], 31, [ended(), UPDATE]),
+        ([SCHEDULE], 30, [ended(how="failed")]),
+        ([START, command("cancel_timer")], 28, [UPDATE]),
+        ([answered("accepted"), answered("completed")], 30, [UPDATE]),
+        ([answered("rejected")], 28, [UPDATE]),
+        ([command("schedule_local_activity")], 28, [ended(local=True)]),
+        ([], 28, [UPDATE]),
+        ([SCHEDULE], 25, [ended(local=True)]),
+    ],
+)
+def test_what_follows_is_decided(
+    made: list[WorkflowCommand], then: int, jobs: list[WorkflowActivationJob]
+) -> None:
+    comes(25, made, then, *jobs)
+
+
+@pytest.mark.parametrize("look", [job("query_workflow"), job("remove_from_cache")])
+def test_whoever_looks_is_answered_and_nothing_is_forgotten(look: WorkflowActivationJob) -> None:
+    detector = DivergenceDetector()
+    detector.record(activation(25, ended()), decided(SCHEDULE))
+    detector.check(activation(26, look))
+    detector.record(activation(26, look), decided())
+    with pytest.raises(ApplicationError):
+        detector.check(activation(28, UPDATE))
+
+
+def test_what_is_read_again_is_written_already() -> None:
+    detector = DivergenceDetector()
+    detector.record(activation(11, ended(), replaying=True), decided(SCHEDULE))
+    detector.check(activation(12, UPDATE))
+
+
+def test_one_task_may_be_decided_on_in_several_parts() -> None:
+    detector = DivergenceDetector()
+    for made in (UPSERT, SCHEDULE):
+        detector.record(activation(25, ended(local=True)), decided(made))
+    detector.check(activation(30, UPDATE))
+    with pytest.raises(ApplicationError):
+        detector.check(activation(29, UPDATE))
+
+
+RESOLVED, UPDATED, READ = "resolve_activity", "do_update", "initialize_workflow"
+ALONE, WITH_A_TASK = "legacy_query", "c0ffee"
+
+
+class Recorded(WorkflowRunner, WorkflowInstance):
+    """A runner of one run, which writes down what the run is given."""
+
+    def __init__(self) -> None:
+        self.given: list[Any] = []
+
+    def prepare_workflow(self, defn: Any) -> None:
+        raise AssertionError("nobody prepares it")
+
+    def create_instance(self, det: Any) -> WorkflowInstance:
+        return self
+
+    def activate(self, act: Any) -> Any:
+        self.given.append(act)
+        return f"done {len(self.given)}"
+
+    def get_serialization_context(self, command_info: Any) -> Any:
+        return command_info
+
+    def get_external_store_context(self, command_info: Any) -> Any:
+        return command_info
+
+    def get_info(self) -> Any:
+        return "info"
+
+    def get_thread_id(self) -> int:
+        return 7
+
+
+def one_job(job: str, *, again: bool = False) -> WorkflowActivation:
+    """One job; a query by its id. `again`: it is replayed."""
+    made = WorkflowActivationJob()
+    if job in (ALONE, WITH_A_TASK):
+        made.query_workflow.query_id = job
+    else:
+        getattr(made, job).SetInParent()
+    return WorkflowActivation(run_id="run-1", is_replaying=again, jobs=[made])
+
+
+def put_out(*activations: WorkflowActivation) -> list[str]:
+    """The runs that are put out after these."""
+    recorded, out, details = Recorded(), list[str](), Any
+    runner = CacheEvictingRunner(recorded, out.append)
+    run = runner.create_instance(details)  # type: ignore[arg-type]  # nobody looks at them
+    for n, each in enumerate(activations, start=1):
+        assert run.activate(each) == f"done {n}"
+    assert recorded.given == list(activations)
+    return out
+
+
+READ_ANEW = one_job(READ, again=True)
+
+
+@pytest.mark.parametrize(
+    ("activations", "out"),
+    [
+        ([READ_ANEW, one_job(RESOLVED), one_job(ALONE)], ["run-1"]),
+        ([READ_ANEW, one_job(RESOLVED), one_job(ALONE), one_job(ALONE)], ["run-1"]),
+        # It only read, or never had to.
+        ([READ_ANEW, one_job(ALONE)], []),
+        ([one_job(READ), one_job(RESOLVED), one_job(ALONE)], []),
+        # A task came, with which all is sent.
+        ([READ_ANEW, one_job(RESOLVED), one_job(WITH_A_TASK)], []),
+        ([READ_ANEW, one_job(RESOLVED), one_job(UPDATED), one_job(ALONE)], []),
+    ],
+)
+def test_which_are_put_out(activations: list[WorkflowActivation], out: list[str]) -> None:
+    assert put_out(*activations) == out
+
+
+async def test_a_worker_evicts_in_its_own_event_loop(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = (await build_worker(client, WorkerSettings(task_queue="evicting"))).main
+    evicted = list[str]()
+    monkeypatch.setattr(worker._bridge_worker, "request_workflow_eviction", evicted.append)
+    runner = CacheEvictingRunner(Recorded())
+    runner.attach(worker)
+    run = runner.create_instance(Any)  # type: ignore[arg-type]  # not used
+    for each in (READ_ANEW, one_job(RESOLVED), one_job(ALONE)):
+        await asyncio.to_thread(run.activate, each)
+
+    async def is_evicted() -> bool:
+        return evicted == ["run-1"]
+
+    await eventually(is_evicted)
+    assert isinstance(worker.config()["workflow_runner"], CacheEvictingRunner)
