@@ -483,7 +483,8 @@ async def test_what_a_user_can_cause_is_logged_in_a_line_without_a_stack(
 
 async def test_what_the_worker_tells_is_logged_and_of_others_only_warnings() -> None:
     code = (
-        "import logging; from holdfast.hosting.worker_telemetry import log_to_stderr; log_to_stderr(); "
+        "import logging; from holdfast.hosting.worker_telemetry import log_to_stderr; "
+        "log_to_stderr(); "
         "logging.getLogger('holdfast').info('ours'); logging.getLogger('other').info('theirs')"
     )
     process = await asyncio.create_subprocess_exec(
