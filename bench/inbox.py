@@ -19,7 +19,7 @@ from bench import many
 from bench.many import ASKS, CACHED, MAX_SECONDS, check, each, took
 from bench.process import Program, fake_model, our_worker, running
 from holdfast.client.run_handle import RunHandle
-from holdfast.client.run_lists import counted, having, listed
+from holdfast.client.run_lists import count_runs, list_runs, status_query
 from holdfast.schemas import names
 from holdfast.web.http.request_body import FIELD
 from tests.support.eventually import eventually
@@ -126,7 +126,7 @@ class Bench:
         await self.client.start_workflow(names.CALL_WORKFLOW, request, id=id, task_queue=self.queue)
 
     async def _all_wait(self) -> bool:
-        return await counted(self.client, having("awaiting_approval")) == self.calls
+        return await count_runs(self.client, status_query("awaiting_approval")) == self.calls
 
     async def _page(self, path: str) -> str:
         """A page with all its rows answered."""
@@ -152,10 +152,10 @@ class Bench:
 
     async def _naively(self) -> tuple[float, float]:
         began = perf_counter()
-        runs = await listed(self.client, having("awaiting_approval"))
+        runs = await list_runs(self.client, status_query("awaiting_approval"))
         there = perf_counter()
         await each(self._ask, [run.id for run in runs[:MAX_ASKED]], ASKED_AT_ONCE)
         return there - began, perf_counter() - there
 
     async def _ask(self, id: str) -> None:
-        await RunHandle(self.client, id).waiting()
+        await RunHandle(self.client, id).pending_approvals()

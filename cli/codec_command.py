@@ -15,7 +15,13 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import PayloadCodec
 
-from holdfast.cli.listen_address import HOW_TO_SET, check_private, listening, secret_in, shown
+from holdfast.cli.listen_address import (
+    HOW_TO_SET,
+    check_private,
+    environment_secret,
+    open_listener,
+    public_origin,
+)
 from holdfast.client.command_errors import DONE, wrong_command
 from holdfast.client.connection import load_codec
 from holdfast.runtime.encryption.codec import VARIABLE, DecryptError
@@ -37,7 +43,7 @@ TOKEN_VARIABLE: Final = "HOLDFAST_CODEC_TOKEN"
 DEFAULT_PORT: Final = 8234
 
 
-class References(PayloadCodec):
+class StoredReferences(PayloadCodec):
     """Puts what a store has in the place of each reference to it."""
 
     def __init__(self, store: Store) -> None:
@@ -71,7 +77,7 @@ class References(PayloadCodec):
             raise DecryptError(error.wrong, error.todo) from None
 
 
-def place(text: str) -> StoreLocation | None:
+def store_location(text: str) -> StoreLocation | None:
     """Where a store is: an argparse `type`."""
     try:
         return parse_store_location(text)
@@ -106,7 +112,7 @@ async def codec(
         raise wrong_command("no keys are named", f"name them with `--encryption` or {VARIABLE}")
     keys = load_codec(file, "`--encryption`" if encryption else VARIABLE)
     async with _references(store) as references:
-        with listening(host, port) as socket:
+        with open_listener(host, port) as socket:
             own = own_origins(host, socket.getsockname()[1], url)
             access = CodecAccess(secret, frozenset(origins), own)
             endpoint = CodecEndpoint(Protocol(keys, references), access, CodecGuard(access))
@@ -116,18 +122,20 @@ async def codec(
 
 def _ready(access: CodecAccess) -> str:
     origins = ", ".join(sorted(access.origins))
-    return f"codec endpoint ready: {shown(access.own)} for {origins}; sign in there"
+    return f"codec endpoint ready: {public_origin(access.own)} for {origins}; sign in there"
 
 
 def _secret(variable: str) -> str:
-    if secret := secret_in(variable):
+    if secret := environment_secret(variable):
         return secret
     wrong = f"the variable {variable}, which is to hold the endpoint's secret, is not set"
     raise wrong_command(wrong, HOW_TO_SET)
 
 
 @asynccontextmanager
-async def _references(named: Sequence[StoreLocation | None]) -> AsyncIterator[References | None]:
+async def _references(
+    named: Sequence[StoreLocation | None],
+) -> AsyncIterator[StoredReferences | None]:
     """What reads the store that was named, or that of this folder's worker; None without one."""
     try:
         place = named[0] if named else reader_store_location(os.environ)
@@ -135,6 +143,6 @@ async def _references(named: Sequence[StoreLocation | None]) -> AsyncIterator[Re
             yield None
             return
         async with open_store_at(place, writing=False) as store:
-            yield References(store)
+            yield StoredReferences(store)
     except StoreError as error:
         raise wrong_command(error.wrong, error.todo) from None

@@ -13,13 +13,13 @@ from holdfast.client.command_errors import (
     RUN_FAILED,
     WRONG_COMMAND,
     CommandError,
-    misunderstood,
+    invalid_input,
     wrong_command,
 )
 from holdfast.client.connection import connect
-from holdfast.client.question_text import CannotStrikeError, named, without
+from holdfast.client.question_text import CannotStrikeError, parse_call_ids, strike_calls
 from holdfast.client.run_handle import RunHandle
-from holdfast.client.signing import signer_of
+from holdfast.client.signing import load_signer
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
@@ -52,7 +52,7 @@ async def decide(
     Raises:
         CommandError: the decision is wrong or refused, or there is no such run or call.
     """
-    signer = signer_of(key, kid)
+    signer = load_signer(key, kid)
     given: dict[str, Any] = {"callId": call, "decision": decision}
     if said.get("token") is None:
         given |= {"by": by or user_name(), "groups": groups}
@@ -60,9 +60,9 @@ async def decide(
         raise wrong_command("--strike goes with approve alone", "say approve, or edit without it")
     meant = _decision({**given, **said})
     remote = RunHandle(await connect(), run)
-    await remote.look()
+    await remote.observe()
     if strike:
-        strike = [call for said in strike for call in named(said) or [said]]
+        strike = [call for said in strike for call in parse_call_ids(said) or [said]]
         meant = await _without(remote, meant, strike)
     if signer is not None:
         waiting = await _waiting(remote, meant)
@@ -88,7 +88,7 @@ async def _without(remote: RunHandle, meant: Decision, struck: Sequence[str]) ->
     """The approval of a plan, as it waits now, without some of its calls."""
     waiting = await _waiting(remote, meant)
     try:
-        edit = {"decision": "edit", "arguments": without(waiting, struck)}
+        edit = {"decision": "edit", "arguments": strike_calls(waiting, struck)}
     except CannotStrikeError as error:
         raise wrong_command(error.wrong, error.todo) from error
     digest = meant.digest or waiting.digest
@@ -108,7 +108,7 @@ def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
 
 async def _waiting(remote: RunHandle, meant: Decision) -> PendingApproval:
     """The call that is meant, as it waits now."""
-    for one in await remote.waiting():
+    for one in await remote.pending_approvals():
         if one.call_id == meant.call_id:
             return one
     wrong = f"no call {quoted(meant.call_id)} of run {remote.id} waits for a decision"
@@ -121,7 +121,7 @@ def _decision(given: dict[str, Any]) -> Decision:
     try:
         return Decision.model_validate(said)
     except ValidationError as error:
-        raise misunderstood(
+        raise invalid_input(
             "decision", error, said, Decision, "see holdfast decide --help"
         ) from error
 

@@ -11,11 +11,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from holdfast.cli.listen_address import check_private, listening, secret_in, shown
+from holdfast.cli.listen_address import (
+    check_private,
+    environment_secret,
+    open_listener,
+    public_origin,
+)
 from holdfast.cli.prompts.answers import user_name
 from holdfast.client.command_errors import DONE, wrong_command, wrong_settings
 from holdfast.client.connection import connect
-from holdfast.client.signing import signer_of
+from holdfast.client.signing import load_signer
 from holdfast.web.http.origins import is_loopback, own_origins
 
 if TYPE_CHECKING:
@@ -53,21 +58,21 @@ async def inbox(
     from holdfast.web.inbox_metrics import telling
     from holdfast.web.services import Services
 
-    signer, seal = signer_of(key, kid), TextSealer(secret_in(SECRET_VARIABLE) or None)
+    signer, seal = load_signer(key, kid), TextSealer(environment_secret(SECRET_VARIABLE) or None)
     async with _entrance(settings, seal, by, groups) as entrance:
         _check_place(entrance, host)
-        programs = entrance.said.programs
+        programs = entrance.settings.programs
         parts = Services(
             await connect(),
             signer,
-            entrance.said.temporal_ui,
+            entrance.settings.temporal_ui,
             takes_definitions=programs.definitions,
             takes_principals=programs.principals,
         )
         async with telling(parts.client, os.environ):
-            with listening(host, port) as socket:
-                own = own_origins(host, socket.getsockname()[1], entrance.said.url)
-                access = RequestAccess(own, entrance.way, entrance.bearer)
+            with open_listener(host, port) as socket:
+                own = own_origins(host, socket.getsockname()[1], entrance.settings.url)
+                access = RequestAccess(own, entrance.method, entrance.bearer)
                 await serve(
                     AuthMiddleware(application(parts), access, InboxHealth(parts.client)),
                     socket,
@@ -82,14 +87,14 @@ async def inbox(
 async def _entrance(
     settings: str | None, seal: "TextSealer", by: str | None, groups: Sequence[str]
 ) -> AsyncIterator["SignInSetup"]:
-    from holdfast.web.auth.auth_middleware import entrance
+    from holdfast.web.auth.auth_middleware import open_sign_in
     from holdfast.web.auth.link import LinkOwner
     from holdfast.web.inbox_settings import SettingsError
 
     file = settings or os.environ.get(SETTINGS_VARIABLE)
     path = None if file is None else Path(file)
     name = by or user_name() or ""
-    opening = entrance(path, os.environ, seal, LinkOwner(name, tuple(groups)))
+    opening = open_sign_in(path, os.environ, seal, LinkOwner(name, tuple(groups)))
     try:
         async with opening as opened:
             if opened.link is not None:
@@ -105,20 +110,20 @@ async def _entrance(
 
 def _check_whose(seal: "TextSealer", name: str, groups: Sequence[str]) -> None:
     """See that whoever has the link can be somebody."""
-    from holdfast.web.auth.person import person
+    from holdfast.web.auth.person import build_person
     from holdfast.web.http.refused_request import RefusedRequest
 
     if not name:
         raise wrong_command("the system does not say who you are", "name yourself with --by NAME")
     try:
-        person(seal, name, groups, "link")
+        build_person(seal, name, groups, "link")
     except RefusedRequest as refused:
         raise wrong_command(*refused.sentence.split("; ", 1)) from None
 
 
 def _check_place(entrance: "SignInSetup", host: str) -> None:
     """See that nobody decides in the name of whoever starts it, and nothing travels in the open."""
-    url = entrance.said.url
+    url = entrance.settings.url
     if entrance.link is not None and (url is not None or not is_loopback(host)):
         wrong = "whoever has its link would decide in your name, from anywhere"
         raise wrong_command(wrong, "have people sign in: `oidc` or `proxy` in its `--settings`")
@@ -126,6 +131,6 @@ def _check_place(entrance: "SignInSetup", host: str) -> None:
 
 
 def _ready(entrance: "SignInSetup", own: frozenset[str]) -> str:
-    at = shown(own)
+    at = public_origin(own)
     where = at if entrance.link is None else entrance.link.address(at)
     return f"inbox ready: {where}"

@@ -54,7 +54,7 @@ def check_private(host: str, url: str | None, named_by: str) -> None:
         raise wrong_command(f"on {host}, what it shows would travel in the open", todo)
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """A socket that listens there.
 
     Raises:
@@ -69,12 +69,12 @@ def listening(host: str, port: int) -> socket.socket:
         raise wrong_command(f"{host} port {port} cannot be had: {why}", todo) from None
 
 
-def shown(own: Collection[str]) -> str:
+def public_origin(own: Collection[str]) -> str:
     """Which of its own origins people are told: that of the proxy, where there is one."""
     return min(own, key=lambda each: (not each.startswith("https:"), each))
 
 
-def secret_in(variable: str) -> str:
+def environment_secret(variable: str) -> str:
     """The secret that a variable of the environment holds; empty where it is not set.
 
     Raises:

@@ -282,7 +282,7 @@ def _add_list(commands: _Commands) -> None:
         help="at most so many (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="as a JSON array")
-    parser.set_defaults(command=show_commands.list_runs)
+    parser.set_defaults(command=show_commands.list_command)
 
 
 def _add_check(commands: _Commands) -> None:
@@ -351,7 +351,7 @@ def _add_codec(commands: _Commands) -> None:
     add(
         "--store",
         metavar="PLACE",
-        type=codec_command.place,
+        type=codec_command.store_location,
         action="append",
         default=[],
         help="the worker's store (default: HOLDFAST_STORE, or that of --dev)",

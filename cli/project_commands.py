@@ -19,7 +19,7 @@ from temporalio.client import Client
 
 from holdfast.cli.prompts.answers import AnswerSource, user_name
 from holdfast.client.command_errors import DONE, wrong_command
-from holdfast.client.start import StartRequest, start
+from holdfast.client.start import StartRequest, start_workflow
 from holdfast.runtime.text_safety import shell_command
 from holdfast.schemas.run import RunRequest
 
@@ -100,7 +100,7 @@ async def demo() -> int:
         inbox = await stack.enter_async_context(_inbox(client, ui))
         request = {"agent": AGENT, "input": REQUEST}
         new = StartRequest.run(RunRequest.model_validate(request), request)
-        run = await start(client, new, None, settings.task_queue)
+        run = await start_workflow(client, new, None, settings.task_queue)
         print(f"inbox, to decide in a browser: {inbox}")
         print(f"Temporal UI: {ui}/namespaces/{server.namespace}/workflows/{run}")
         if server.port != DevServer.port:
@@ -122,22 +122,22 @@ async def demo() -> int:
 @asynccontextmanager
 async def _inbox(client: Client, temporal_ui: str) -> AsyncIterator[str]:
     """Serve the inbox on this machine for the current user; yield the address of its link."""
-    from holdfast.cli.listen_address import DEFAULT_HOST, listening
+    from holdfast.cli.listen_address import DEFAULT_HOST, open_listener
     from holdfast.cli.serving import server
     from holdfast.web.app import application
     from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess
-    from holdfast.web.auth.bearer import Bearer
-    from holdfast.web.auth.link import Link, LinkOwner
+    from holdfast.web.auth.bearer import BearerTokens
+    from holdfast.web.auth.link import LinkOwner, LinkSignIn
     from holdfast.web.auth.sealed_text import TextSealer
     from holdfast.web.http.health import InboxHealth
     from holdfast.web.http.origins import own_origins
     from holdfast.web.services import Services
 
     seal = TextSealer()
-    link = Link(seal, LinkOwner(user_name() or "you"))
-    with listening(DEFAULT_HOST, 0) as socket:
+    link = LinkSignIn(seal, LinkOwner(user_name() or "you"))
+    with open_listener(DEFAULT_HOST, 0) as socket:
         port = socket.getsockname()[1]
-        access = RequestAccess(own_origins(DEFAULT_HOST, port, None), link, Bearer(seal, ()))
+        access = RequestAccess(own_origins(DEFAULT_HOST, port, None), link, BearerTokens(seal, ()))
         pages = application(Services(client, temporal_ui=temporal_ui))
         http = server(AuthMiddleware(pages, access, InboxHealth(client)))
         task = asyncio.create_task(http.serve([socket]))

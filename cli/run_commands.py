@@ -20,13 +20,13 @@ from holdfast.client.command_errors import (
     DONE,
     RUN_FAILED,
     CommandError,
-    misunderstood,
+    invalid_input,
     wrong_command,
 )
 from holdfast.client.connection import connect
 from holdfast.client.run_handle import RunHandle
-from holdfast.client.signing import Signer, signer_of
-from holdfast.client.start import StartRequest, caller_in, start
+from holdfast.client.signing import Signer, load_signer
+from holdfast.client.start import StartRequest, environment_caller, start_workflow
 from holdfast.runtime.text_safety import as_json, as_text, clean, holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.base import Strict
@@ -36,7 +36,7 @@ _RequestT = TypeVar("_RequestT", bound=Strict)
 
 
 @dataclass(frozen=True)
-class Person:
+class Approver:
     """Who is asked, if they sit at a terminal, and the key that they sign with."""
 
     by: str | None
@@ -68,14 +68,14 @@ async def run(
     Raises:
         CommandError: the request is wrong, a run of this id is open, or Temporal does not answer.
     """
-    person = Person(by, groups, signer_of(key, kid))
+    person = Approver(by, groups, load_signer(key, kid))
     asked = _given(request)
     checked = _checked(RunRequest, asked, "run")
     if checked.input is None and not checked.context:
         raise wrong_command("there is nothing to do", "say what with --input TEXT, @FILE or -")
     client = await connect()
-    new = StartRequest.run(checked, asked, caller=caller_in(os.environ))
-    run_id = await start(client, new, run_id, task_queue, timeout)
+    new = StartRequest.run(checked, asked, caller=environment_caller(os.environ))
+    run_id = await start_workflow(client, new, run_id, task_queue, timeout)
     return await _started(client, run_id, detach=detach, json=json, person=person)
 
 
@@ -99,12 +99,12 @@ async def call(
     Raises:
         CommandError: as `run`.
     """
-    person = Person(by, groups, signer_of(key, kid))
+    person = Approver(by, groups, load_signer(key, kid))
     asked = _given(request)
     checked = _checked(CallRequest, asked, "call")
     client = await connect()
-    new = StartRequest.call(checked, asked, caller=caller_in(os.environ))
-    run_id = await start(client, new, run_id, task_queue, timeout)
+    new = StartRequest.call(checked, asked, caller=environment_caller(os.environ))
+    run_id = await start_workflow(client, new, run_id, task_queue, timeout)
     return await _started(client, run_id, detach=detach, json=json, person=person)
 
 
@@ -122,11 +122,13 @@ async def watch(
     Raises:
         CommandError: there is no such run, or Temporal does not answer.
     """
-    person = Person(by, groups, signer_of(key, kid))
+    person = Approver(by, groups, load_signer(key, kid))
     return await _follow(await connect(), run, json=json, person=person)
 
 
-async def _started(client: Client, run_id: str, *, detach: bool, json: bool, person: Person) -> int:
+async def _started(
+    client: Client, run_id: str, *, detach: bool, json: bool, person: Approver
+) -> int:
     """Say what was started, and follow it unless `detach`."""
     if detach:
         print(as_json({"type": "run", "run": run_id}) if json else run_id)
@@ -135,7 +137,7 @@ async def _started(client: Client, run_id: str, *, detach: bool, json: bool, per
     return await _follow(client, run_id, json=json, person=person)
 
 
-async def _follow(client: Client, run_id: str, *, json: bool, person: Person) -> int:
+async def _follow(client: Client, run_id: str, *, json: bool, person: Approver) -> int:
     is_there = not json and sys.stdin.isatty() and is_terminal(sys.stdout)
     answers = person.answers() if is_there else None
     screen = screen_for(sys.stdout, run_id, as_json=json)
@@ -156,7 +158,7 @@ def _checked(model: type[_RequestT], asked: dict[str, Any], what: str) -> _Reque
         return model.model_validate(asked)
     except ValidationError as error:
         todo = f"see holdfast {what} --help"
-        raise misunderstood(what, error, asked, model, todo) from error
+        raise invalid_input(what, error, asked, model, todo) from error
 
 
 async def send(*, run: str, text: str, steer: bool) -> int:
@@ -167,7 +169,7 @@ async def send(*, run: str, text: str, steer: bool) -> int:
         CommandError: there is no such run, or it is no conversation.
     """
     remote = RunHandle(await connect(), run, listens=True)
-    await remote.look()
+    await remote.observe()
     message = {"role": "user", "content": text}
     if steer:
         await remote.signal(names.MESSAGE, {**message, "delivery": "steer"})
@@ -180,7 +182,7 @@ async def send(*, run: str, text: str, steer: bool) -> int:
 async def close(*, run: str) -> int:
     """End a conversation; raises as `send` does."""
     remote = RunHandle(await connect(), run, listens=True)
-    await remote.look()
+    await remote.observe()
     await remote.signal(names.CLOSE)
     print(f"{clean(run)} ends when its turn is over.")
     return DONE
@@ -189,7 +191,7 @@ async def close(*, run: str) -> int:
 async def cancel(*, run: str) -> int:
     """Ask a run to end; raises as `send` does."""
     remote = RunHandle(await connect(), run)
-    look = await remote.look()
+    look = await remote.observe()
     if look.closed:
         print(f"{clean(run)} has ended already.")
         return DONE

@@ -11,7 +11,7 @@ from rich.text import Text
 from temporalio.client import Client
 
 from holdfast.cli.screens.console import console_for, print_table
-from holdfast.cli.screens.live import drawn
+from holdfast.cli.screens.live import render_line
 from holdfast.client.command_errors import (
     DONE,
     NO_SUCH,
@@ -21,16 +21,16 @@ from holdfast.client.command_errors import (
     wrong_command,
 )
 from holdfast.client.connection import connect
-from holdfast.client.question_text import elsewhere, how_to_decide, what
-from holdfast.client.result import RunEnding, ending_lines, tokens
-from holdfast.client.run_handle import Entry, RunHandle, RunStart, waiting_elsewhere
+from holdfast.client.question_text import call_name, delegate_line, how_to_decide
+from holdfast.client.result import RunEnding, ending_lines, token_counts
+from holdfast.client.run_handle import Entry, RunHandle, RunStart, delegate_approvals
 from holdfast.client.run_lists import (
     MAX_RUNS,
     OPEN,
-    LacksAttributesError,
+    MissingAttributesError,
     RunListing,
-    having,
-    listed,
+    list_runs,
+    status_query,
 )
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.text_safety import (
@@ -80,7 +80,7 @@ async def approvals(*, json: bool) -> int:
     return _unanswered([found for _, found in answers if isinstance(found, CommandError)])
 
 
-async def list_runs(*, status: str | None, limit: int, json: bool) -> int:
+async def list_command(*, status: str | None, limit: int, json: bool) -> int:
     """The newest runs: id, agent, status, start and summary.
 
     Raises:
@@ -88,8 +88,8 @@ async def list_runs(*, status: str | None, limit: int, json: bool) -> int:
     """
     client = await connect()
     try:
-        found = await listed(client, having(status), limit)
-    except LacksAttributesError as error:
+        found = await list_runs(client, status_query(status), limit)
+    except MissingAttributesError as error:
         wrong = f"the namespace has no search attribute {names.AGENT_STATUS}"
         raise wrong_command(wrong, f"list without --status, or make it: {_CREATE}") from error
     encrypted: list[EncryptedError] = []
@@ -110,16 +110,16 @@ async def list_runs(*, status: str | None, limit: int, json: bool) -> int:
 async def _waiting_runs(client: Client) -> list[RunListing]:
     """Runs that wait for a person; every open one where the namespace cannot tell them apart."""
     try:
-        return await listed(client, having("awaiting_approval"))
-    except LacksAttributesError:
-        return await listed(client, OPEN)
+        return await list_runs(client, status_query("awaiting_approval"))
+    except MissingAttributesError:
+        return await list_runs(client, OPEN)
 
 
 async def _asked(
     client: Client, run: RunListing
 ) -> tuple[str, list[PendingApproval] | CommandError]:
     try:
-        return run.id, await RunHandle(client, run.id).waiting()
+        return run.id, await RunHandle(client, run.id).pending_approvals()
     except CommandError as error:
         return run.id, [] if error.code == NO_SUCH else error
 
@@ -148,7 +148,7 @@ def _print_waiting(waiting: list[tuple[str, PendingApproval]]) -> None:
         (
             run,
             one.call_id,
-            what(one),
+            call_name(one),
             format_age(one.requested_at),
             arguments_line(in_brief(one.kind, one.arguments)),
         )
@@ -163,7 +163,7 @@ def _print_waiting(waiting: list[tuple[str, PendingApproval]]) -> None:
 async def _row(client: Client, run: RunListing, encrypted: list[EncryptedError]) -> dict[str, Any]:
     """A run as it is listed. How it began is in no list."""
     try:
-        began = await RunHandle(client, run.id).beginning()
+        began = await RunHandle(client, run.id).start_info()
     except EncryptedError as error:
         encrypted.append(error)
         began = RunStart(run.started, None)
@@ -191,10 +191,10 @@ async def show(*, run: str, json: bool) -> int:
             the rest of it has been printed then.
     """
     remote = RunHandle(await connect(), run)
-    look = await remote.look()
+    look = await remote.observe()
     entries = [entry async for entry in remote.entries(names.CONTEXT)]
     if json:
-        ending = await remote.ended() if look.closed else None
+        ending = await remote.ending() if look.closed else None
         print(as_json([ending.whole(entry) if ending else entry for entry in entries], indent=2))
         return _checked(ending)
     console = console_for(sys.stdout)
@@ -207,13 +207,13 @@ async def show(*, run: str, json: bool) -> int:
 
 
 def _checked(ending: RunEnding | None) -> int:
-    if ending is not None and ending.lacking is not None:
-        raise ending.lacking
+    if ending is not None and ending.output_error is not None:
+        raise ending.output_error
     return DONE
 
 
 async def _heading(console: Console, remote: RunHandle) -> None:
-    began = await remote.beginning()
+    began = await remote.start_info()
     _field(console, "run", clean(remote.id))
     if began.summary:
         _field(console, "summary", one_line(began.summary, 200))
@@ -223,7 +223,7 @@ async def _heading(console: Console, remote: RunHandle) -> None:
 def _log(console: Console, entries: list[Entry], story: LogNarration) -> None:
     for line in (line for entry in entries for line in story.lines(read_record(entry))):
         if console.is_terminal:
-            console.print(drawn(line))
+            console.print(render_line(line))
         else:
             print(_written(line))
 
@@ -234,7 +234,7 @@ def _written(line: NarrationLine) -> str:
 
 
 async def _ended(console: Console, remote: RunHandle) -> RunEnding:
-    ending = await remote.ended()
+    ending = await remote.ending()
     console.print()
     for name, text in ending_lines(ending):
         _field(console, name, text)
@@ -261,14 +261,14 @@ async def _standing(console: Console, remote: RunHandle) -> None:
             "waits",
             f"{name}: {holdfast_command('decide', remote.id, pending['callId'])} …",
         )
-    for there in waiting_elsewhere(status):
-        _field(console, "waits", elsewhere(there))
+    for there in delegate_approvals(status):
+        _field(console, "waits", delegate_line(there))
 
 
 def _status(status: dict[str, Any]) -> str:
     standing, turn = clean(str(status.get("status"))), status.get("turn")
     skill = [f"skill {one_line(status['skill'], 100)}"] if status.get("skill") else []
-    used = [f"turn {turn}", *tokens(Usage.read(status.get("usage") or {}))] if turn else []
+    used = [f"turn {turn}", *token_counts(Usage.read(status.get("usage") or {}))] if turn else []
     return ", ".join([standing, *skill, *used])
 
 

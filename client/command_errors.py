@@ -49,7 +49,7 @@ class NoWorkerError(CommandError):
         )
 
 
-class UnseenError(NoWorkerError):
+class WorkerNotSeenError(NoWorkerError):
     """Nobody answers for it, though somebody asked for work on its queue in the last minutes.
 
     Of a worker that has been asking for some 20 s in vain, Temporal says now and then that there is
@@ -86,7 +86,7 @@ def wrong_settings(named_by: str, problems: Sequence[object]) -> CommandError:
     return wrong_command(f"{named_by}: {wrong}", todo)
 
 
-def misunderstood(
+def invalid_input(
     what: str, error: ValidationError, value: Any, model: type[BaseModel], todo: str
 ) -> CommandError:
     """What was given is no `what`: the first thing that is wrong, its place, and what to do, which

@@ -25,7 +25,7 @@ from holdfast.client.command_errors import (
     UNREACHABLE,
     CommandError,
     NoWorkerError,
-    UnseenError,
+    WorkerNotSeenError,
     rpc_problem,
 )
 from holdfast.runtime.text_safety import one_line, shell_command
@@ -40,7 +40,7 @@ _TASK_ENDS: Final = (
 )
 
 
-class StuckError(CommandError):
+class StuckRunError(CommandError):
     """The run exists, and its worker fails at it again and again."""
 
     def __init__(self, run_id: str, task_queue: str, cause: str) -> None:
@@ -70,7 +70,7 @@ class NoBuildError(NoWorkerError):
         )
 
 
-class NoCurrentError(NoWorkerError):
+class NoCurrentBuildError(NoWorkerError):
     """There is a worker, and it is of a build that is given nothing that begins."""
 
     def __init__(self, task_queue: str, deployment: str, build: str) -> None:
@@ -86,7 +86,7 @@ class NoCurrentError(NoWorkerError):
         )
 
 
-async def unanswered(client: Client, run: WorkflowExecutionDescription) -> CommandError:
+async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) -> CommandError:
     """Why a run that Temporal describes so answers nobody.
 
     Raises:
@@ -95,7 +95,7 @@ async def unanswered(client: Client, run: WorkflowExecutionDescription) -> Comma
     if run.raw_description.pending_workflow_task.attempt > 1:
         end = await _latest_end(client, run)
         if end is not None and end.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-            return StuckError(run.id, run.task_queue, await _cause(client, end))
+            return StuckRunError(run.id, run.task_queue, await _cause(client, end))
     on = run.raw_description.workflow_execution_info.versioning_info
     if on.behavior == VersioningBehavior.VERSIONING_BEHAVIOR_PINNED:
         version = on.deployment_version
@@ -113,8 +113,8 @@ async def _of_queue(client: Client, name: str) -> NoWorkerError:
     builds = [each.deployment_options for each in found.pollers]
     current = found.versioning_info.current_deployment_version
     if builds and not current.build_id and all(each.build_id for each in builds):
-        return NoCurrentError(name, builds[0].deployment_name, builds[0].build_id)
-    return UnseenError(name) if found.pollers else NoWorkerError(name)
+        return NoCurrentBuildError(name, builds[0].deployment_name, builds[0].build_id)
+    return WorkerNotSeenError(name) if found.pollers else NoWorkerError(name)
 
 
 async def _latest_end(client: Client, run: WorkflowExecutionDescription) -> HistoryEvent | None:

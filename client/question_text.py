@@ -48,18 +48,18 @@ class DecisionOption:
     """
 
     key: str
-    shown: str
+    label: str
     verdict: Verdict | None
-    others: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
     strikes: bool = False
 
     def means(self, answer: str) -> bool:
         """Whether a person's answer is this choice."""
-        return answer in (self.key, self.shown.replace("[", "").replace("]", ""), *self.others)
+        return answer in (self.key, self.label.replace("[", "").replace("]", ""), *self.synonyms)
 
 
 _SKIP: Final = DecisionOption("s", "[s]kip", None)
-CHOICES: Final[dict[Kind, tuple[DecisionOption, ...]]] = {
+OPTIONS: Final[dict[Kind, tuple[DecisionOption, ...]]] = {
     "call": (
         DecisionOption("a", "[a]pprove", "approve", ("y", "yes")),
         DecisionOption("d", "[d]eny", "deny", ("n", "no")),
@@ -111,10 +111,10 @@ _COMMANDS: Final[dict[Kind, str]] = {
 
 def title(waiting: PendingApproval) -> str:
     """What waits: `Refund an order (t2c1)`."""
-    return f"{what(waiting)} ({clean(waiting.call_id)})"
+    return f"{call_name(waiting)} ({clean(waiting.call_id)})"
 
 
-def what(waiting: PendingApproval) -> str:
+def call_name(waiting: PendingApproval) -> str:
     """The call's name for people, and in a run with instances whose data it is about: `Refund an
     order for ada`."""
     return one_line(waiting.label or waiting.tool, _LABEL_CHARS) + _whose(waiting)
@@ -133,7 +133,7 @@ def effects(waiting: PendingApproval) -> str:
 
 def prompt(waiting: PendingApproval) -> str:
     """The line that asks for a key."""
-    keys = "  ".join(choice.shown for choice in CHOICES[waiting.kind])
+    keys = "  ".join(choice.label for choice in OPTIONS[waiting.kind])
     return f"{clean(waiting.call_id)}:  {keys}  > "
 
 
@@ -141,7 +141,7 @@ def arguments(waiting: PendingApproval) -> list[tuple[str, str]]:
     """The arguments by name, as a person checks them; of a plan, its calls. A long one says how
     much is not shown."""
     if waiting.kind == "plan":
-        return rows(waiting)
+        return plan_rows(waiting)
     return [
         (one_line(name, _LABEL_CHARS), _bounded(format_argument(value).rstrip("\n")))
         for name, value in waiting.arguments.items()
@@ -178,7 +178,7 @@ def how_to_decide(run_id: str, waiting: PendingApproval) -> str:
     )
 
 
-def elsewhere(there: DelegatePending) -> str:
+def delegate_line(there: DelegatePending) -> str:
     """What waits in a delegate: the run, the call's name for people, the command that decides."""
     how = f"{holdfast_command('decide', there.workflow_id, there.call_id)} {_COMMANDS[there.kind]}"
     name = one_line(there.label or there.tool, _LABEL_CHARS)
@@ -201,23 +201,23 @@ def _bounded(text: str) -> str:
     return f"{text[:_VALUE_CHARS]}\n… {hidden} more characters: see holdfast approvals --json"
 
 
-def rows(waiting: PendingApproval) -> list[tuple[str, str]]:
+def plan_rows(waiting: PendingApproval) -> list[tuple[str, str]]:
     """The calls by number and name, each with what it would do."""
     calls = list(calls_shown(waiting.arguments))
     told = [
-        (f"{number}. {name(call)}", "\n".join(_lines(call)))
+        (f"{number}. {plan_call_name(call)}", "\n".join(_lines(call)))
         for number, call in enumerate(calls[:MAX_CALLS], start=1)
     ]
     more = len(calls) - MAX_CALLS
     return [*told, ("…", f"{more} more calls: see holdfast approvals --json")] if more > 0 else told
 
 
-def name(call: Mapping[str, Any]) -> str:
+def plan_call_name(call: Mapping[str, Any]) -> str:
     """A call of a plan by its id and the name that people know its tool by."""
     return one_line(f"{call['id']} {call.get('label') or call.get('tool') or ''}", _LABEL_CHARS)
 
 
-def order(call: Mapping[str, Any]) -> str:
+def plan_call_order(call: Mapping[str, Any]) -> str:
     """What a call of a plan waits for, and where it writes, in a line; empty for neither."""
     waits = ", ".join(map(str, call.get("waitsFor") or []))
     said = [
@@ -228,7 +228,7 @@ def order(call: Mapping[str, Any]) -> str:
     return ", ".join(part for part in said if part)
 
 
-def by_whom(call: Mapping[str, Any]) -> str:
+def plan_call_delegate(call: Mapping[str, Any]) -> str:
     """That a call of a plan is a whole run of another agent; empty where it is none."""
     agent = call.get("delegate")
     return f"by agent {one_line(str(agent), _LABEL_CHARS)}, in a run of its own" if agent else ""
@@ -240,12 +240,12 @@ def how_to_edit(waiting: PendingApproval) -> str:
     return f"edit, for example: {clean(edit)} ({clean(means)})" if edit else ""
 
 
-def named(said: str) -> list[str]:
+def parse_call_ids(said: str) -> list[str]:
     """The calls that a person names at once: `t1c2,t1c3` or `t1c2 t1c3`."""
     return said.replace(",", " ").split()
 
 
-def without(waiting: PendingApproval, struck: Collection[str]) -> dict[str, Any]:
+def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str, Any]:
     """What an edit says that strikes calls out of a plan.
 
     Raises:
@@ -282,7 +282,7 @@ def _lines(call: Mapping[str, Any]) -> list[str]:
     why = call.get("reasoning")
     return [
         *told,
-        *filter(None, [by_whom(call), order(call)]),
+        *filter(None, [plan_call_delegate(call), plan_call_order(call)]),
         *([f"because: {one_line(str(why), _VALUE_CHARS)}"] if why else []),
     ]
 

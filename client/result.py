@@ -40,8 +40,8 @@ class RunEnding:
     code: str | None = None
     message: str = ""
     result: RunResult | None = None
-    told: str = ""
-    lacking: CommandError | None = None
+    stored_output_note: str = ""
+    output_error: CommandError | None = None
     spent: Spent | None = None
 
     @property
@@ -63,7 +63,7 @@ class RunEnding:
         return entry
 
 
-def of_result(value: Any) -> RunEnding:
+def ending_of_result(value: Any) -> RunEnding:
     """The end of a run that returned."""
     try:
         result = RunResult.read(value)
@@ -74,7 +74,7 @@ def of_result(value: Any) -> RunEnding:
     return RunEnding(result.status, result=result)
 
 
-def of_failure(error: WorkflowFailureError) -> RunEnding:
+def ending_of_failure(error: WorkflowFailureError) -> RunEnding:
     """The end of a run that did not return."""
     match error.cause:
         case ApplicationError(type=str() as code, message=message, details=details):
@@ -99,8 +99,8 @@ def _spent(details: Sequence[Any]) -> Spent | None:
 def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
     """Name and text of what is to be said at the end: output, state, status; or the error."""
     if ending.result is not None:
-        if ending.told or ending.result.output is not None:
-            yield "output", as_text(ending.told or ending.result.output)
+        if ending.stored_output_note or ending.result.output is not None:
+            yield "output", as_text(ending.stored_output_note or ending.result.output)
         if ending.result.state:
             yield "state", as_text(ending.result.state)
         for name, state in ending.result.instances.items():
@@ -112,20 +112,20 @@ def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
 def detail(ending: RunEnding) -> str:
     """What belongs to the status: what the run used, or why it failed."""
     if ending.result is not None:
-        return used(ending.result)
+        return usage_line(ending.result)
     if ending.code in (None, ending.status):
         return clean(ending.message).strip()
     return f"{ending.code}: {message_after_code(str(ending.code), ending.message)}"
 
 
-def used(result: RunResult | Spent) -> str:
+def usage_line(result: RunResult | Spent) -> str:
     """`3 turns, 4 calls, 1,234 tokens in, 220 out`; where no model was asked, `1 call`."""
     asked = [_count(result.turns, "turn")] if result.turns else []
-    spent = tokens(result.usage) if result.turns else ()
+    spent = token_counts(result.usage) if result.turns else ()
     return ", ".join([*asked, _count(result.calls, "call"), *spent])
 
 
-def tokens(usage: Usage) -> Iterator[str]:
+def token_counts(usage: Usage) -> Iterator[str]:
     """Tokens and cost, as far as they are known."""
     if usage.input_tokens is None or usage.output_tokens is None:
         yield "tokens unknown"
@@ -141,26 +141,34 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def in_brief(ending: RunEnding) -> RunEnding:
+def with_output_beginning(ending: RunEnding) -> RunEnding:
     """The end of a run, with how its output begins where that is kept elsewhere."""
     stored = None if ending.result is None else Stored.of(ending.result.output)
-    return ending if stored is None else replace(ending, told=_told(stored, "not read here"))
+    return (
+        ending
+        if stored is None
+        else replace(ending, stored_output_note=_told(stored, "not read here"))
+    )
 
 
-async def with_output(ending: RunEnding, run_id: str, converter: DataConverter) -> RunEnding:
+async def with_whole_output(ending: RunEnding, run_id: str, converter: DataConverter) -> RunEnding:
     """The end of a run, with its output in the place of what stands for it in the run."""
     stored = None if ending.result is None else Stored.of(ending.result.output)
     if ending.result is None or stored is None:
         return ending
     if sys.stdout.isatty():
         all_of_it = f"all of them: {holdfast_command('watch', run_id)} | cat"
-        return replace(ending, told=_told(stored, all_of_it))
+        return replace(ending, stored_output_note=_told(stored, all_of_it))
     try:
         output = await _fetched(stored, converter)
     except StoreError as error:
         told = _told(stored, f"they cannot be had: {error}")
         wrong = f"the output of run {run_id} cannot be had: {error.wrong}"
-        return replace(ending, told=told, lacking=CommandError(wrong, error.todo, RUN_FAILED))
+        return replace(
+            ending,
+            stored_output_note=told,
+            output_error=CommandError(wrong, error.todo, RUN_FAILED),
+        )
     return replace(ending, result=ending.result.model_copy(update={"output": output}))
 
 

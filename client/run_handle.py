@@ -2,9 +2,9 @@
 
 A single call (`CallWorkflow`) is looked at, decided on and ended just as a run is.
 
-`look` asks the server alone and works with every worker gone. The queries and updates are
-answered by a worker; where none answers within 10 s, `NoWorkerError` says so, or `StuckError` where
-there is one that cannot go on with the run.
+`look` asks the server alone and works with every worker gone. The queries and updates are answered
+by a worker; where none answers within 10 s, `NoWorkerError` says so, or `StuckRunError` where there
+is one that cannot go on with the run.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ from holdfast.client.command_errors import (
     NO_SUCH,
     RUN_FAILED,
     CommandError,
-    UnseenError,
+    WorkerNotSeenError,
     rpc_problem,
     wrong_command,
 )
-from holdfast.client.diagnosis import unanswered
-from holdfast.client.result import RunEnding, in_brief, with_output
-from holdfast.client.stream.heartbeats import Streaming as Streaming  # a look has it
-from holdfast.client.stream.heartbeats import Update, streaming_in, updates_in
+from holdfast.client.diagnosis import diagnose_silence
+from holdfast.client.result import RunEnding, with_output_beginning, with_whole_output
+from holdfast.client.stream.heartbeats import AnswerProgress as AnswerProgress  # a look has it
+from holdfast.client.stream.heartbeats import CallProgress, read_answer_progress, read_call_progress
 from holdfast.runtime.text_safety import holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
@@ -77,13 +77,13 @@ class RunDescription:
     `updates` are what the calls under way have told of themselves.
     """
 
-    place: tuple[str, int]
+    position: tuple[str, int]
     closed: bool
     busy: bool
-    streaming: Streaming | None
-    in_line: str | None = None
+    streaming: AnswerProgress | None
+    queued_request: str | None = None
     attempts: int = 0
-    updates: Sequence[Update] = ()
+    updates: Sequence[CallProgress] = ()
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class RunHandle:
         self._client = client
         self._handle = client.get_workflow_handle(run_id)
 
-    async def look(self) -> RunDescription:
+    async def observe(self) -> RunDescription:
         """What the server knows of the run.
 
         Raises:
@@ -115,13 +115,15 @@ class RunHandle:
         description = await self.describe()
         raw = description.raw_description
         return RunDescription(
-            place=(description.run_id, description.history_length),
+            position=(description.run_id, description.history_length),
             closed=description.status in _CLOSED,
             busy=bool(raw.pending_activities),
-            streaming=await streaming_in(raw.pending_activities, self._client.data_converter),
-            in_line=in_line(description.task_queue, raw.pending_activities),
+            streaming=await read_answer_progress(
+                raw.pending_activities, self._client.data_converter
+            ),
+            queued_request=queued_request(description.task_queue, raw.pending_activities),
             attempts=attempts(description),
-            updates=await updates_in(raw.pending_activities, self._client.data_converter),
+            updates=await read_call_progress(raw.pending_activities, self._client.data_converter),
         )
 
     async def describe(self) -> WorkflowExecutionDescription:
@@ -133,7 +135,7 @@ class RunHandle:
         self._check_type(description.workflow_type)
         return description
 
-    async def beginning(self) -> RunStart:
+    async def start_info(self) -> RunStart:
         """How the run was started; raises as `look` does.
 
         Of a run that has continued as new, its first part alone knows; where retention has removed
@@ -175,7 +177,7 @@ class RunHandle:
         found: list[Entry] = await self._query(log, {"after": after, "limit": limit})
         return found
 
-    async def waiting(self) -> list[PendingApproval]:
+    async def pending_approvals(self) -> list[PendingApproval]:
         """The calls that wait for a person: none, once it has ended; raises as `entries` does, and
         where what waits is of another version."""
         try:
@@ -201,18 +203,18 @@ class RunHandle:
         """The run's state, or what an instance sees; raises as `entries` does."""
         return await self._query(names.STATE, *([] if instance is None else [instance]))
 
-    async def ended(self, *, whole: bool = True) -> RunEnding:
+    async def ending(self, *, whole: bool = True) -> RunEnding:
         """How a closed run ended. The server knows it: no worker is needed.
 
         Where the output is kept outside of Temporal and not wanted whole, its beginning is told.
         """
         try:
-            end = result.of_result(await self._handle.result())
+            end = result.ending_of_result(await self._handle.result())
             if not whole:
-                return in_brief(end)
-            return await with_output(end, self.id, self._client.data_converter)
+                return with_output_beginning(end)
+            return await with_whole_output(end, self.id, self._client.data_converter)
         except WorkflowFailureError as error:
-            return result.of_failure(error)
+            return result.ending_of_failure(error)
         except RPCError as error:
             raise rpc_problem(error, self.id) from error
 
@@ -294,7 +296,7 @@ class RunHandle:
         """Whether there may be a worker after all, which Temporal did not see."""
         if error.status != RPCStatusCode.FAILED_PRECONDITION:
             return False
-        return isinstance(await self._silent(), UnseenError)
+        return isinstance(await self._silent(), WorkerNotSeenError)
 
     async def _check_keys(self) -> None:
         """See whether the run's own input can be read, before anything is said to it.
@@ -350,7 +352,7 @@ class RunHandle:
         return rpc_problem(error, self.id)
 
     async def _silent(self) -> CommandError:
-        return await unanswered(self._client, await self.describe())
+        return await diagnose_silence(self._client, await self.describe())
 
 
 async def _result(handle: WorkflowUpdateHandle[Any]) -> Any:
@@ -367,7 +369,7 @@ def _check_cancelled(error: WorkflowUpdateRPCTimeoutOrCancelledError) -> None:
         raise asyncio.CancelledError from error
 
 
-def waiting_elsewhere(status: dict[str, Any]) -> list[DelegatePending]:
+def delegate_approvals(status: dict[str, Any]) -> list[DelegatePending]:
     """What waits for a person in the delegates of a run, by its status."""
     views = [DelegateView.read(view) for view in status.get("delegates", [])]
     return [there for view in views for there in view.pending]
@@ -379,7 +381,7 @@ def attempts(description: WorkflowExecutionDescription) -> int:
     return sum(one.attempt for one in raw.pending_activities) + raw.pending_workflow_task.attempt
 
 
-def in_line(task_queue: str, activities: Iterable[PendingActivityInfo]) -> str | None:
+def queued_request(task_queue: str, activities: Iterable[PendingActivityInfo]) -> str | None:
     """The request that no worker has been given yet; one that is made again may wait for that."""
     queues = names.request_queue(task_queue, "")
     for one in activities:

@@ -36,7 +36,7 @@ _OWN: Final = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETE
 _SPELT: Final = {"canceled": "cancelled", "continued_as_new": "running"}
 
 
-class LacksAttributesError(CommandError):
+class MissingAttributesError(CommandError):
     """The namespace has not the search attributes by which that is found."""
 
     def __init__(self, said: str) -> None:
@@ -115,7 +115,7 @@ class RunFilter:
             yield f"WorkflowId STARTS_WITH {_quoted(self.id_prefix)}"
 
 
-def having(status: str | None) -> str:
+def status_query(status: str | None) -> str:
     """The query of every run with a status; without one, of every run."""
     match status:
         case None:
@@ -128,7 +128,7 @@ def having(status: str | None) -> str:
             return f'{RUNS} AND ExecutionStatus = "Completed" AND {names.AGENT_STATUS} = "{status}"'
 
 
-async def listed(client: Client, query: str, limit: int = MAX_RUNS) -> list[RunListing]:
+async def list_runs(client: Client, query: str, limit: int = MAX_RUNS) -> list[RunListing]:
     """The runs that a query finds, in the server's own order.
 
     Raises:
@@ -142,7 +142,7 @@ async def listed(client: Client, query: str, limit: int = MAX_RUNS) -> list[RunL
         raise _problem(error) from error
 
 
-async def counted(client: Client, query: str) -> int:
+async def count_runs(client: Client, query: str) -> int:
     """How many runs a query finds; raises as `listed` does."""
     try:
         return (await client.count_workflows(query, rpc_timeout=ANSWER)).count
@@ -152,7 +152,7 @@ async def counted(client: Client, query: str) -> int:
 
 def _problem(error: RPCError) -> CommandError:
     if error.status == RPCStatusCode.INVALID_ARGUMENT:
-        return LacksAttributesError(error.message)
+        return MissingAttributesError(error.message)
     return rpc_problem(error)
 
 

@@ -75,7 +75,7 @@ class Signer:
         return decision.model_copy(update={"token": token, "digest": digest})
 
 
-def signer_of(key: str | None, kid: str | None) -> Signer | None:
+def load_signer(key: str | None, kid: str | None) -> Signer | None:
     """The key that `--key` and `--kid` name, if they name one.
 
     Raises:

@@ -46,7 +46,7 @@ _SUMMARY_CHARS = 200
 _DETAILS_CHARS = 4_000
 
 
-class TakenError(CommandError):
+class RunExistsError(CommandError):
     """There is a run with this id."""
 
     def __init__(self, run_id: str) -> None:
@@ -63,10 +63,10 @@ class StartRequest:
     """
 
     workflow: str
-    asked: Mapping[str, Any]
+    payload: Mapping[str, Any]
     name: str
     about: str
-    by: str = "`holdfast`"
+    started_by: str = "`holdfast`"
     memo: Mapping[str, Any] = field(default_factory=dict)
     caller: Place | None = None
 
@@ -95,10 +95,10 @@ class StartRequest:
     def details(self) -> str:
         """What it was started with, whole where there is room, as Temporal's UI shows it."""
         said = clean(shorten(self.about, _DETAILS_CHARS)).replace("\n", "\n    ")
-        return f"Started with {self.by}" + (f", on this:\n\n    {said}" if said else ".")
+        return f"Started with {self.started_by}" + (f", on this:\n\n    {said}" if said else ".")
 
 
-async def start(
+async def start_workflow(
     client: Client,
     new: StartRequest,
     run_id: str | None,
@@ -121,9 +121,9 @@ async def start(
     """
     run_id = run_id or _new_id(new.name)
     try:
-        await under(client, new.caller).start_workflow(
+        await client_in_trace(client, new.caller).start_workflow(
             new.workflow,
-            new.asked,
+            new.payload,
             id=run_id,
             task_queue=task_queue,
             execution_timeout=timeout,
@@ -134,7 +134,7 @@ async def start(
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         )
     except WorkflowAlreadyStartedError as error:
-        raise TakenError(run_id) from error
+        raise RunExistsError(run_id) from error
     except RPCError as error:
         raise rpc_problem(error, run_id) from error
     return run_id
@@ -144,19 +144,19 @@ def _new_id(name: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)[:100]}-{uuid.uuid4().hex[:8]}"
 
 
-def caller_of(said: Mapping[str, str]) -> Place | None:
+def trace_caller(said: Mapping[str, str]) -> Place | None:
     """Where whoever asks is in a trace; None where they do not say, or say it wrongly."""
     sent = {TRACEPARENT: said.get(TRACEPARENT, "")}
     state = said.get(TRACESTATE, "")
     return read_header({**sent, TRACESTATE: state} if _STATE.fullmatch(state) else sent)
 
 
-def caller_in(environ: Mapping[str, str]) -> Place | None:
+def environment_caller(environ: Mapping[str, str]) -> Place | None:
     """Where the program is in a trace that has set this environment."""
-    return caller_of({name: environ.get(name.upper(), "") for name in FIELDS})
+    return trace_caller({name: environ.get(name.upper(), "") for name in FIELDS})
 
 
-def under(client: Client, caller: Place | None) -> Client:
+def client_in_trace(client: Client, caller: Place | None) -> Client:
     """A client that starts what hangs under the caller."""
     if caller is None:
         return client

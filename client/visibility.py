@@ -15,7 +15,13 @@ from typing import Final
 
 from temporalio.client import Client
 
-from holdfast.client.run_lists import LacksAttributesError, RunListing, counted, having, listed
+from holdfast.client.run_lists import (
+    MissingAttributesError,
+    RunListing,
+    count_runs,
+    list_runs,
+    status_query,
+)
 from holdfast.schemas import names
 
 # Up to so many times what is wanted is read: to look for a narrower window would take longer.
@@ -64,16 +70,16 @@ async def waiting_count_and_oldest(client: Client) -> tuple[int, datetime | None
     Raises:
         CommandError: Temporal does not answer, or does not even know which runs wait.
     """
-    query = having("awaiting_approval")
-    count = await counted(client, query)
+    query = status_query("awaiting_approval")
+    count = await count_runs(client, query)
     try:
-        oldest = await first(client, query, OLDEST, 1)
-    except LacksAttributesError:
+        oldest = await first_runs(client, query, OLDEST, 1)
+    except MissingAttributesError:
         return count, None
     return count, oldest[0].since if oldest else None
 
 
-async def first(
+async def first_runs(
     client: Client, query: str, order: ListOrder, count: int, after: Place | None = None
 ) -> list[RunListing]:
     """The first runs that a query finds, behind a place of the list: fewer than `count` where there
@@ -87,14 +93,14 @@ async def first(
     found: list[RunListing] = []
     for _ in range(_MAX_ROUNDS):
         edge = await windows.edge(least)
-        found = in_order(await listed(client, windows.within(edge)), order, after)
+        found = sort_runs(await list_runs(client, windows.within(edge)), order, after)
         if edge is None or len(found) >= count:
             break
         least *= 2  # there are some of the cursor's own moment, which stood on the page before
     return found[:count]
 
 
-def in_order(
+def sort_runs(
     runs: list[RunListing], order: ListOrder, after: Place | None = None
 ) -> list[RunListing]:
     """The runs that stand behind a place, in order."""
@@ -144,7 +150,7 @@ class _Windows:
         return f' AND {self._order.attribute} {comparison} "{moment.isoformat()}"'
 
     async def _count(self, edge: float | None) -> int:
-        return await counted(self._client, self.within(edge))
+        return await count_runs(self._client, self.within(edge))
 
 
 class _Search:

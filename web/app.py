@@ -20,7 +20,7 @@ from holdfast.runtime.text_safety import as_sentence, clean
 from holdfast.web.api import routes as api
 from holdfast.web.call import routes as call
 from holdfast.web.http.refused_request import RefusedRequest
-from holdfast.web.http.responses import Failing, refused
+from holdfast.web.http.responses import ErrorMiddleware, refused
 from holdfast.web.listing import routes as listing
 from holdfast.web.pages import STATIC, page
 from holdfast.web.run import routes as live
@@ -41,7 +41,7 @@ def application(parts: Services) -> Starlette:
             *live.routes(parts),
             *api.routes(parts),
         ],
-        middleware=[Middleware(Failing)],
+        middleware=[Middleware(ErrorMiddleware)],
         exception_handlers={CommandError: _told, RefusedRequest: refused, HTTPException: _unknown},
     )
     # What is sent on from `/run/` would go to http, also where a proxy speaks https.

@@ -44,7 +44,7 @@ async def _sent(run: RunHandle, decision: Decision) -> Receipt:
     except ApplicationError as refusal:
         if refusal.type != names.NO_SUCH_CALL:
             raise
-        waiting = await run.waiting()
+        waiting = await run.pending_approvals()
         if (decision.call_id, decision.digest) not in [(w.call_id, w.digest) for w in waiting]:
             raise
     return await run.decide(decision)

@@ -35,12 +35,14 @@ class SettingsError(Exception):
 class LoadedInboxSettings:
     """What the file says, and what it names: the keys of programs, the secret at the provider."""
 
-    said: InboxSettings = field(default_factory=InboxSettings)
+    settings: InboxSettings = field(default_factory=InboxSettings)
     keys: Sequence[LiveKeySet] = ()
     secret: str | None = field(default=None, repr=False)
 
 
-def load(file: Path, environ: Mapping[str, str], http: httpx.AsyncClient) -> LoadedInboxSettings:
+def load_inbox_settings(
+    file: Path, environ: Mapping[str, str], http: httpx.AsyncClient
+) -> LoadedInboxSettings:
     """The settings in a file.
 
     Raises:

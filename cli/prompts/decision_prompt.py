@@ -17,7 +17,12 @@ from holdfast.cli.option_values import as_meant
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
 from holdfast.cli.screens.screen import Screen
 from holdfast.client import question_text
-from holdfast.client.question_text import CannotStrikeError, DecisionOption, named, without
+from holdfast.client.question_text import (
+    CannotStrikeError,
+    DecisionOption,
+    parse_call_ids,
+    strike_calls,
+)
 from holdfast.runtime.text_safety import as_json, clean, one_line
 from holdfast.schemas.decision import Decision, PendingApproval, Verdict
 from holdfast.validation.problems import problems_of, summarize_problems
@@ -25,14 +30,16 @@ from holdfast.validation.problems import problems_of, summarize_problems
 _MAX_TRIES = 20
 
 
-async def ask(waiting: PendingApproval, answers: AnswerSource, screen: Screen) -> Decision | None:
+async def ask_decision(
+    waiting: PendingApproval, answers: AnswerSource, screen: Screen
+) -> Decision | None:
     """Draw the call, ask, and have the decision; `None` where it was put off.
 
     Raises:
         InputEndedError: there are no more answers.
     """
-    screen.waiting(waiting, asked=True)
-    with screen.asking():
+    screen.show_approval(waiting, asked=True)
+    with screen.pause_for_input():
         for _ in range(_MAX_TRIES):
             choice = await _choose(waiting, answers, screen)
             if choice.verdict is None:
@@ -45,14 +52,16 @@ async def ask(waiting: PendingApproval, answers: AnswerSource, screen: Screen) -
 async def _choose(
     waiting: PendingApproval, answers: AnswerSource, screen: Screen
 ) -> DecisionOption:
-    choices = question_text.CHOICES[waiting.kind]
+    choices = question_text.OPTIONS[waiting.kind]
     for _ in range(_MAX_TRIES):
         answers.forget_typed()
         answer = (await _line(question_text.prompt(waiting), answers, screen)).strip().lower()
         for choice in choices:
             if choice.means(answer):
                 return choice
-        screen.say(f"Answer with one letter: {', '.join(choice.shown for choice in choices)}.")
+        screen.print_note(
+            f"Answer with one letter: {', '.join(choice.label for choice in choices)}."
+        )
     return choices[-1]
 
 
@@ -77,7 +86,7 @@ async def _complete(
     try:
         return Decision.model_validate(said)
     except ValidationError as error:
-        screen.say(
+        screen.print_note(
             f"That does not do: {clean(summarize_problems(problems_of(error, said, Decision)))}"
         )
         return None
@@ -98,20 +107,20 @@ async def _edited(waiting: PendingApproval, answers: AnswerSource, screen: Scree
     if answers.terminal and editor:
         text = _in_editor(editor, as_json(waiting.arguments, indent=2), screen)
     else:
-        screen.say(f"Arguments now: {as_json(waiting.arguments)}")
+        screen.print_note(f"Arguments now: {as_json(waiting.arguments)}")
         text = await _line("All arguments as JSON (empty: back): ", answers, screen)
     return _changed(text, waiting, screen)
 
 
 async def _struck(waiting: PendingApproval, answers: AnswerSource, screen: Screen) -> Any:
     said = await _line("Strike out which calls, such as t1c2 t1c3 (empty: back): ", answers, screen)
-    struck = named(said)
+    struck = parse_call_ids(said)
     if not struck:
         return _BACK
     try:
-        return without(waiting, struck)
+        return strike_calls(waiting, struck)
     except CannotStrikeError as error:
-        screen.say(f"That does not do: {error}.")
+        screen.print_note(f"That does not do: {error}.")
         return _BACK
 
 
@@ -121,10 +130,10 @@ def _changed(text: str, waiting: PendingApproval, screen: Screen) -> Any:
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError) as error:
-        screen.say(f"That is no JSON: {error}.")
+        screen.print_note(f"That is no JSON: {error}.")
         return _BACK
     if arguments == waiting.arguments:
-        screen.say("Nothing was changed.")
+        screen.print_note("Nothing was changed.")
         return _BACK
     return arguments
 
@@ -141,7 +150,7 @@ def _in_editor(editor: str, text: str, screen: Screen) -> str:
             with _interrupts_left_to_it():
                 status = subprocess.run([*shlex.split(editor), str(path)], check=False).returncode
         except (OSError, ValueError) as error:
-            screen.say(f"The editor `{one_line(editor, 100)}` cannot be started: {error}.")
+            screen.print_note(f"The editor `{one_line(editor, 100)}` cannot be started: {error}.")
             return ""
         return path.read_text(encoding="utf-8", errors="replace") if status == 0 else ""
 
@@ -167,5 +176,5 @@ async def _line(prompt: str, answers: AnswerSource, screen: Screen) -> str:
     screen.prompt(prompt)
     line = await answers.line()
     if not answers.terminal:
-        screen.say(one_line(line, 200))  # no terminal has shown it
+        screen.print_note(one_line(line, 200))  # no terminal has shown it
     return line

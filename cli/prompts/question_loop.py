@@ -10,7 +10,7 @@ from typing import Final
 from temporalio.exceptions import ApplicationError
 
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
-from holdfast.cli.prompts.decision_prompt import ask
+from holdfast.cli.prompts.decision_prompt import ask_decision
 from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import CommandError, NoWorkerError
 from holdfast.client.question_text import how_to_decide, title
@@ -26,7 +26,7 @@ _LOOK_SECONDS: Final = 1.0
 Key = tuple[str, ...]
 
 
-class People:
+class ApprovalPrompts:
     """Draws what waits, and asks about it while there is somebody to answer."""
 
     def __init__(self, run: RunHandle, screen: Screen, answers: AnswerSource | None) -> None:
@@ -36,13 +36,13 @@ class People:
         self._put: set[Key] = set()
         self._elsewhere: list[DelegatePending] = []
 
-    async def put(self, waiting: list[PendingApproval]) -> bool:
+    async def ask_new(self, waiting: list[PendingApproval]) -> bool:
         """Put what has come to wait; false when it turned out that nobody answers any more."""
         new = [one for one in waiting if _key(one) not in self._put]
         self._put.update(map(_key, new))
         for one in new:
             if self._answers is None or (one.signed and self._answers.signer is None):
-                self._screen.waiting(one, asked=False)
+                self._screen.show_approval(one, asked=False)
                 continue
             try:
                 await self._ask(one, self._answers)
@@ -52,28 +52,30 @@ class People:
                 return False
         return True
 
-    def tell_elsewhere(self, waiting: list[DelegatePending]) -> None:
+    def show_delegate_approvals(self, waiting: list[DelegatePending]) -> None:
         """Draw what has come to wait in delegates since the last time: it is decided there."""
         new = [there for there in waiting if there not in self._elsewhere]
-        self._screen.elsewhere(new, waits=bool(waiting))
+        self._screen.show_delegate_approvals(new, waits=bool(waiting))
         self._elsewhere = waiting
 
     def _tell_how(self, waiting: list[PendingApproval]) -> None:
-        self._screen.say("\nNobody is left to answer. To decide:")
+        self._screen.print_note("\nNobody is left to answer. To decide:")
         for one in waiting:
-            self._screen.say(f"  {how_to_decide(self._run.id, one)}")
+            self._screen.print_note(f"  {how_to_decide(self._run.id, one)}")
 
     async def _ask(self, waiting: PendingApproval, answers: AnswerSource) -> None:
         """Ask, unless and until it is decided elsewhere."""
         if any(decided.by == answers.by for decided in waiting.decisions if decided.by):
             return
-        asking = asyncio.ensure_future(ask(waiting, answers, self._screen))
+        asking = asyncio.ensure_future(ask_decision(waiting, answers, self._screen))
         watching = asyncio.ensure_future(self._until_decided(waiting))
         try:
             await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 watching.result()
-                self._screen.say(f"\n{title(waiting)} waits no longer: it was decided elsewhere.")
+                self._screen.print_note(
+                    f"\n{title(waiting)} waits no longer: it was decided elsewhere."
+                )
                 return
             decision = asking.result()
         finally:
@@ -86,20 +88,22 @@ class People:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
-                look = await self._run.look()
+                look = await self._run.observe()
                 if look.closed:
                     return
-                if look.place != seen and _key(waiting) not in map(_key, await self._run.waiting()):
+                if look.position != seen and _key(waiting) not in map(
+                    _key, await self._run.pending_approvals()
+                ):
                     return
             except CommandError:
                 continue  # nobody can be asked; the person's decision will meet the same
-            seen = look.place
+            seen = look.position
 
     async def _act_on(
         self, decision: Decision | None, waiting: PendingApproval, signer: Signer | None
     ) -> None:
         if decision is None:
-            self._screen.say(f"Put off. To decide: {how_to_decide(self._run.id, waiting)}")
+            self._screen.print_note(f"Put off. To decide: {how_to_decide(self._run.id, waiting)}")
             return
         try:
             if signer is not None:
@@ -108,17 +112,19 @@ class People:
         except ApplicationError as refusal:
             self._refused(refusal, waiting)
         except NoWorkerError as error:
-            self._screen.say(f"{clean(str(error))}, then {how_to_decide(self._run.id, waiting)}")
+            self._screen.print_note(
+                f"{clean(str(error))}, then {how_to_decide(self._run.id, waiting)}"
+            )
         except CommandError as error:
             # It cannot be signed; or the run has ended, and the next look draws how.
-            self._screen.say(clean(str(error)))
+            self._screen.print_note(clean(str(error)))
         else:
             if not receipt.decided:
-                self._screen.say(f"Counted: {receipt.missing} more must agree.")
+                self._screen.print_note(f"Counted: {receipt.missing} more must agree.")
 
     def _refused(self, refusal: ApplicationError, waiting: PendingApproval) -> None:
         """Say why a decision did not count, and ask again where another one can."""
-        self._screen.say(f"That did not count: {clean(refusal.message)}")
+        self._screen.print_note(f"That did not count: {clean(refusal.message)}")
         if refusal.type == names.INVALID_DECISION:
             self._put.discard(_key(waiting))
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.live_text import said, written
+from holdfast.client.run_handle import AnswerProgress
+from holdfast.client.stream.live_text import answer_text, call_lines
 from holdfast.runtime.text_safety import clean, one_line, shorten
 
 _NAME_CHARS = 40
@@ -21,14 +21,14 @@ class Activity:
     """Follows the entries of a run and knows what is under way."""
 
     def __init__(self) -> None:
-        self.streaming: Streaming | None = None
+        self.streaming: AnswerProgress | None = None
         self.waits = False
         self.waits_elsewhere = False
         self._running: dict[str, str] = {}
         self._stages: dict[str, str] = {}
         self._turn = 0
 
-    def entry(self, entry: Mapping[str, Any]) -> None:
+    def add_entry(self, entry: Mapping[str, Any]) -> None:
         """Take note of what happened."""
         match entry:
             case {"type": "turn_start", "turn": int() as turn}:
@@ -42,11 +42,11 @@ class Activity:
             case {"type": "confirmation_required"}:
                 self.waits = True
 
-    def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
+    def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """Take note of where the calls of the turn stand: how they ended is told when all have."""
         self._stages = {str(call["callId"]): str(call["stage"]) for call in calls}
 
-    def now(self) -> str:
+    def text(self) -> str:
         """What is going on, for a person."""
         return "; ".join(filter(None, [self._going_on(), self._besides()]))
 
@@ -76,14 +76,14 @@ class Activity:
         """The end of what the model has said, in lines that fit the terminal."""
         if self.streaming is None:
             return []
-        text = clean(said(self.streaming)[-width * _LAST_LINES :])
+        text = clean(answer_text(self.streaming)[-width * _LAST_LINES :])
         lines = [
             line[start : start + width]
-            for line in [*text.expandtabs(4).split("\n"), *written(self.streaming)]
+            for line in [*text.expandtabs(4).split("\n"), *call_lines(self.streaming)]
             for start in range(0, max(len(line), 1), width)
         ]
         return lines[-min(_LAST_LINES, max(height - 3, 1)) :]
 
-    def _answering(self, streaming: Streaming) -> str:
+    def _answering(self, streaming: AnswerProgress) -> str:
         again = f" (attempt {streaming.attempt})" if streaming.attempt > 1 else ""
         return f"turn {self._turn}: the model answers{again}"

@@ -29,10 +29,10 @@ from typing import Any, Final
 from temporalio.client import Client
 
 from holdfast.cli.prompts.answers import AnswerSource
-from holdfast.cli.prompts.question_loop import People
+from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.screen import Screen
 from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
-from holdfast.client.run_handle import RunDescription, RunHandle, waiting_elsewhere
+from holdfast.client.run_handle import RunDescription, RunHandle, delegate_approvals
 from holdfast.client.stream.frames import SLOWEST_SECONDS, PollInterval
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas.decision import PendingApproval
@@ -58,9 +58,9 @@ async def follow(
             the run cannot be had, which was drawn to its end then.
     """
     run = RunHandle(client, run_id)
-    await run.look()  # what cannot be reached at first is not waited for
+    await run.observe()  # what cannot be reached at first is not waited for
     with out.live():
-        return await _Follower(run, out, People(run, out, ask), keep_following).follow()
+        return await _Follower(run, out, ApprovalPrompts(run, out, ask), keep_following).follow()
 
 
 @dataclass
@@ -88,7 +88,7 @@ class _Follower:
 
     run: RunHandle
     screen: Screen
-    people: People
+    people: ApprovalPrompts
     keep_following: bool
     _pace: PollInterval = field(default_factory=PollInterval)
     _line: Line = field(default_factory=Line)
@@ -106,12 +106,12 @@ class _Follower:
             if look.closed:
                 return await self._end()
             # Where something was drawn, the message may be in it that the heartbeat was part of.
-            self.screen.stream(None if moved else look.streaming)
-            if self._line.waits_long(look.in_line):
-                self.screen.in_line()
-            answered = await self.people.put(self._waiting)
+            self.screen.show_answer(None if moved else look.streaming)
+            if self._line.waits_long(look.queued_request):
+                self.screen.show_queued()
+            answered = await self.people.ask_new(self._waiting)
             if not answered and not self.keep_following:
-                self.screen.say(f"To come back: {holdfast_command('watch', self.run.id)}")
+                self.screen.print_note(f"To come back: {holdfast_command('watch', self.run.id)}")
                 return RUN_FAILED
             moved = moved or look.streaming is not None
             await asyncio.sleep(self._pace.next(moved=moved, busy=look.busy))
@@ -119,17 +119,17 @@ class _Follower:
     async def _look(self) -> RunDescription:
         for _ in range(_MAX_LOST_LOOKS - 1):
             try:
-                return await self.run.look()
+                return await self.run.observe()
             except CommandError as error:
                 if error.code != UNREACHABLE:
                     raise
-                self.screen.say(f"{clean(str(error))}; still trying")
+                self.screen.print_note(f"{clean(str(error))}; still trying")
                 await asyncio.sleep(SLOWEST_SECONDS)
-        return await self.run.look()
+        return await self.run.observe()
 
     async def _catch_up(self, look: RunDescription) -> bool:
         """Draw what was written since the last time; whether there was anything."""
-        if look.place == self._seen:
+        if look.position == self._seen:
             return False
         before = self._last
         try:
@@ -139,7 +139,7 @@ class _Follower:
         except CommandError as error:
             self._tell_silence(error)
         else:
-            self._silent, self._seen = False, look.place
+            self._silent, self._seen = False, look.position
         return self._last > before
 
     async def _draw(self, look: RunDescription) -> None:
@@ -147,31 +147,33 @@ class _Follower:
         status = {} if look.closed else await self._see_what_waits()
         async for entry in self.run.entries(self.screen.log, self._last):
             self._last = entry["n"]
-            self.screen.entry(entry)
-        self.people.tell_elsewhere(waiting_elsewhere(status))
+            self.screen.show_entry(entry)
+        self.people.show_delegate_approvals(delegate_approvals(status))
         self._tell_listening(status.get("status") == "awaiting_message")
 
     async def _see_what_waits(self) -> dict[str, Any]:
         """Take note of how the calls stand and what waits for a person; the status of the run."""
         status = await self.run.status()
-        self.screen.stands(status.get("calls") or [])
-        self._waiting = await self.run.waiting() if status.get("pending") else []
+        self.screen.show_calls(status.get("calls") or [])
+        self._waiting = await self.run.pending_approvals() if status.get("pending") else []
         return status
 
     def _tell_listening(self, listens: bool) -> None:
         if listens and not self._listens:
-            self.screen.say(f"It waits for a message: {holdfast_command('send', self.run.id)} TEXT")
+            self.screen.print_note(
+                f"It waits for a message: {holdfast_command('send', self.run.id)} TEXT"
+            )
         self._listens = listens
 
     def _tell_silence(self, error: CommandError) -> None:
         """Say once that the run does not answer; it is asked again at every look."""
         if not self._silent:
-            self.screen.say(clean(str(error)))
+            self.screen.print_note(clean(str(error)))
         self._silent = True
 
     async def _end(self) -> int:
-        ending = await self.run.ended()
-        self.screen.ended(ending)
-        if ending.lacking is not None:
-            raise ending.lacking
+        ending = await self.run.ending()
+        self.screen.show_ending(ending)
+        if ending.output_error is not None:
+            raise ending.output_error
         return ending.exit_code

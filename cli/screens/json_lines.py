@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from holdfast.client.result import RunEnding
-from holdfast.client.run_handle import Streaming
+from holdfast.client.run_handle import AnswerProgress
 from holdfast.client.stream.deltas import calls_delta, token
 from holdfast.client.stream.live_text import TokenText
 from holdfast.runtime.text_safety import as_json
@@ -39,7 +39,7 @@ class JsonScreen:
         """Nothing to set up."""
         yield
 
-    def entry(self, entry: Mapping[str, Any]) -> None:
+    def show_entry(self, entry: Mapping[str, Any]) -> None:
         """Write an event as it is."""
         self._turn = entry.get("turn", self._turn)
         self._over = entry["type"] in ("done", "error")
@@ -48,7 +48,7 @@ class JsonScreen:
             return
         self._write(entry)
 
-    def stream(self, streaming: Streaming | None) -> None:
+    def show_answer(self, streaming: AnswerProgress | None) -> None:
         """Write what the model has said since the last time."""
         if streaming is None:
             return
@@ -58,30 +58,30 @@ class JsonScreen:
         if calls := self._tokens.new_calls(streaming):
             self._write(calls_delta(self._turn, streaming.attempt, calls))
 
-    def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
+    def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """A program asks for it by the query `status`."""
 
-    def waiting(self, waiting: PendingApproval, *, asked: bool) -> None:
+    def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
         """The event `confirmation_required` has said it."""
 
-    def elsewhere(self, new: list[DelegatePending], *, waits: bool) -> None:
+    def show_delegate_approvals(self, new: list[DelegatePending], *, waits: bool) -> None:
         """The delegate's own events say it."""
 
-    def in_line(self) -> None:
+    def show_queued(self) -> None:
         """A remark for people."""
 
-    def say(self, text: str) -> None:
+    def print_note(self, text: str) -> None:
         """A remark for people."""
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def pause_for_input(self) -> Iterator[None]:
         """A program is asked nothing."""
         yield
 
     def prompt(self, text: str) -> None:
         """A program is asked nothing."""
 
-    def ended(self, ending: RunEnding) -> None:
+    def show_ending(self, ending: RunEnding) -> None:
         """Write the end, where the run could not write it itself or not all of it."""
         if self._done is not None:
             self._write(ending.whole(self._done))

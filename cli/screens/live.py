@@ -23,7 +23,7 @@ from holdfast.cli.screens.activity_line import Activity
 from holdfast.cli.screens.console import console_for
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, ending_lines
-from holdfast.client.run_handle import Streaming
+from holdfast.client.run_handle import AnswerProgress
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine, Tone
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import shorten
@@ -68,56 +68,56 @@ class LiveScreen:
         """Show what is going on, and leave only what has happened."""
         self._live.start()
         try:
-            with unechoed():
+            with without_echo():
                 yield
         finally:
             self._live.stop()
 
-    def entry(self, entry: Mapping[str, Any]) -> None:
+    def show_entry(self, entry: Mapping[str, Any]) -> None:
         """Draw what happened."""
-        self._activity.entry(entry)
+        self._activity.add_entry(entry)
         for line in self._story.lines(read_record(entry)):
             self._last_said = line.body if line.word == "model" else self._last_said
             if not line.minor:
-                self._console.print(drawn(line))
+                self._console.print(render_line(line))
 
-    def stream(self, streaming: Streaming | None) -> None:
+    def show_answer(self, streaming: AnswerProgress | None) -> None:
         """Show what the model has said so far."""
         self._activity.streaming = streaming
 
-    def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
+    def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """Show what runs, and what has ended that is told with the turn."""
-        self._activity.stands(calls)
+        self._activity.show_calls(calls)
 
-    def waiting(self, waiting: PendingApproval, *, asked: bool) -> None:
+    def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
         """Draw what waits as a panel, with the command that decides it below."""
         self._activity.waits = True
-        self._console.print(panel(waiting))
+        self._console.print(render_approval(waiting))
         command = Text(question_text.how_to_decide(self._run_id, waiting), style="cyan")
         self._console.print(command, soft_wrap=True)
 
-    def elsewhere(self, new: list[DelegatePending], *, waits: bool) -> None:
+    def show_delegate_approvals(self, new: list[DelegatePending], *, waits: bool) -> None:
         """Draw a line for each; below, it is said for as long as something waits there."""
         self._activity.waits_elsewhere = waits
         for there in new:
-            told = Text.assemble(("waits", "bold yellow"), " ", question_text.elsewhere(there))
+            told = Text.assemble(("waits", "bold yellow"), " ", question_text.delegate_line(there))
             self._console.print(told, soft_wrap=True)
 
-    def in_line(self) -> None:
+    def show_queued(self) -> None:
         """Draw a line."""
         told = Text.assemble(("waits", "bold"), " ", QUEUED_FOR_MODEL)
         self._console.print(told, soft_wrap=True)
 
-    def say(self, text: str) -> None:
+    def print_note(self, text: str) -> None:
         """Draw a remark of ours."""
         self._console.print(Text(text, style="yellow"), soft_wrap=True)
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def pause_for_input(self) -> Iterator[None]:
         """Stand still while a person types."""
         self._live.stop()
         try:
-            with echoed():
+            with with_echo():
                 yield
         finally:
             # A new one: the old one would erase as many lines as it had before the question.
@@ -129,7 +129,7 @@ class LiveScreen:
         self._console.print(Text(text, style="bold yellow"), end="", soft_wrap=True)
         self._console.file.flush()
 
-    def ended(self, ending: RunEnding) -> None:
+    def show_ending(self, ending: RunEnding) -> None:
         """Draw the output, the state and what the run used."""
         self._activity.streaming = None
         style = "green" if ending.exit_code == 0 else "red"
@@ -149,12 +149,12 @@ class LiveScreen:
 
     def _now(self) -> RenderableType:
         """What is going on: the last lines of the answer, and a word beside the spinner."""
-        self._spinner.text = Text(self._activity.now(), style="dim")
+        self._spinner.text = Text(self._activity.text(), style="dim")
         lines = self._activity.last_lines(self._console.width, self._console.height)
         return Group(*(Text(line, style="dim", no_wrap=True) for line in lines), self._spinner)
 
 
-def drawn(line: NarrationLine) -> RenderableType:
+def render_line(line: NarrationLine) -> RenderableType:
     """A line of the story: the time, and beside it word and text, with the body below."""
     style = STYLES[line.tone]
     if line.tone == "turn":
@@ -166,7 +166,7 @@ def drawn(line: NarrationLine) -> RenderableType:
     return table
 
 
-def panel(waiting: PendingApproval) -> RenderableType:
+def render_approval(waiting: PendingApproval) -> RenderableType:
     """A call that waits: why, with what arguments, what is asked, and on what terms."""
     parts: list[RenderableType] = []
     if why := question_text.reasoning(waiting):
@@ -190,14 +190,14 @@ def _table(rows: list[tuple[str, str]]) -> Table:
 
 
 @contextlib.contextmanager
-def unechoed() -> Iterator[None]:
+def without_echo() -> Iterator[None]:
     """Do not show keys. Ctrl-C still interrupts."""
     with _echo(False):
         yield
 
 
 @contextlib.contextmanager
-def echoed() -> Iterator[None]:
+def with_echo() -> Iterator[None]:
     """Show keys again: a person is asked something."""
     with _echo(True):
         yield

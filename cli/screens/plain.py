@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from holdfast.client import question_text
 from holdfast.client.result import RunEnding, ending_lines
-from holdfast.client.run_handle import Streaming
+from holdfast.client.run_handle import AnswerProgress
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import format_clock, one_line
@@ -40,42 +40,42 @@ class PlainScreen:
         """Nothing to set up."""
         yield
 
-    def entry(self, entry: Mapping[str, Any]) -> None:
+    def show_entry(self, entry: Mapping[str, Any]) -> None:
         """Write a line for what happened."""
         for line in self._story.lines(read_record(entry)):
             self._write(_folded(line))
 
-    def stream(self, streaming: Streaming | None) -> None:
+    def show_answer(self, streaming: AnswerProgress | None) -> None:
         """The message, when it is there, has all of it in one line."""
 
-    def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
+    def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """A line is for what has happened."""
 
-    def waiting(self, waiting: PendingApproval, *, asked: bool) -> None:
+    def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
         """Write the command that decides it, and all of what waits to the person who is asked."""
-        name = f"{one_line(waiting.call_id, _NAME_CHARS)} {question_text.what(waiting)}"
+        name = f"{one_line(waiting.call_id, _NAME_CHARS)} {question_text.call_name(waiting)}"
         text = f"{name}: {question_text.how_to_decide(self._run_id, waiting)}"
         self._write(_folded(NarrationLine(format_clock(waiting.requested_at), "waits", text)))
         if asked:
             self._describe(waiting)
 
-    def elsewhere(self, new: list[DelegatePending], *, waits: bool) -> None:
+    def show_delegate_approvals(self, new: list[DelegatePending], *, waits: bool) -> None:
         """Write a line for each, at the time at which it is heard of."""
         for there in new:
             at = format_clock(datetime.now(UTC).isoformat())
-            self._write(_folded(NarrationLine(at, "waits", question_text.elsewhere(there))))
+            self._write(_folded(NarrationLine(at, "waits", question_text.delegate_line(there))))
 
-    def in_line(self) -> None:
+    def show_queued(self) -> None:
         """Write a line, at the time at which it is seen."""
         at = format_clock(datetime.now(UTC).isoformat())
         self._write(_folded(NarrationLine(at, "waits", QUEUED_FOR_MODEL)))
 
-    def say(self, text: str) -> None:
+    def print_note(self, text: str) -> None:
         """Write a remark of ours."""
         self._write(text)
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def pause_for_input(self) -> Iterator[None]:
         """Lines do not move."""
         yield
 
@@ -83,7 +83,7 @@ class PlainScreen:
         """Write the question; the answer follows on its line."""
         print(text, end="", file=self._stream, flush=True)
 
-    def ended(self, ending: RunEnding) -> None:
+    def show_ending(self, ending: RunEnding) -> None:
         """Write the output, the state and what the run used."""
         for name, text in ending_lines(ending):
             self._write(f"{name}: {text}")

@@ -12,7 +12,7 @@ from holdfast.cli.screens.json_lines import JsonScreen
 from holdfast.cli.screens.live import LiveScreen
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.result import RunEnding
-from holdfast.client.run_handle import Streaming
+from holdfast.client.run_handle import AnswerProgress
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
 
@@ -27,36 +27,36 @@ class Screen(Protocol):
     def live(self) -> AbstractContextManager[None]:
         """The time in which the run is drawn."""
 
-    def entry(self, entry: Mapping[str, Any]) -> None:
+    def show_entry(self, entry: Mapping[str, Any]) -> None:
         """Draw an entry of the log."""
 
-    def stream(self, streaming: Streaming | None) -> None:
+    def show_answer(self, streaming: AnswerProgress | None) -> None:
         """Draw what the model has said so far; `None` when none is answering."""
 
-    def stands(self, calls: Sequence[Mapping[str, Any]]) -> None:
+    def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
         """Show where the calls of the turn stand: `{callId, tool, stage}`; none between turns."""
 
-    def waiting(self, waiting: PendingApproval, *, asked: bool) -> None:
+    def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
         """Draw a call that waits for a person now, and how to decide it. `asked`: the person in
         front of the screen is asked next."""
 
-    def elsewhere(self, new: list[DelegatePending], *, waits: bool) -> None:
+    def show_delegate_approvals(self, new: list[DelegatePending], *, waits: bool) -> None:
         """Draw what has come to wait in delegates of the run, and how to decide it. `waits`:
         something waits there now."""
 
-    def in_line(self) -> None:
+    def show_queued(self) -> None:
         """Draw that a request has to wait for its turn at the model."""
 
-    def say(self, text: str) -> None:
+    def print_note(self, text: str) -> None:
         """Tell the person something that is not from the run; `text` is safe to print."""
 
-    def asking(self) -> AbstractContextManager[None]:
+    def pause_for_input(self) -> AbstractContextManager[None]:
         """The time in which the person types: nothing moves meanwhile."""
 
     def prompt(self, text: str) -> None:
         """Show what is asked, and stay on the line."""
 
-    def ended(self, ending: RunEnding) -> None:
+    def show_ending(self, ending: RunEnding) -> None:
         """Draw how the run ended."""
 
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.heartbeats import Update
+from holdfast.client.run_handle import AnswerProgress
+from holdfast.client.stream.heartbeats import CallProgress
 
 _WRITTEN: Final = re.compile(
     r"([0-9]{1,12})(?:\.([0-9]{1,9})\.([0-9]{1,9})\.([0-9a-f]{8})|(\.end))?"
@@ -30,7 +30,7 @@ class StreamCursor:
 
     after: int = 0
     attempt: int = 0
-    told_chars: int = 0
+    sent_chars: int = 0
     checksum: int = 0
     ended: bool = False
 
@@ -48,7 +48,7 @@ class StreamCursor:
         return cls(
             after=int(after),
             attempt=int(attempt or 0),
-            told_chars=int(told_chars or 0),
+            sent_chars=int(told_chars or 0),
             checksum=int(checksum or "0", 16),
             ended=end is not None,
         )
@@ -58,24 +58,24 @@ class StreamCursor:
             return f"{self.after}.end"
         if not self.attempt:
             return str(self.after)
-        return f"{self.after}.{self.attempt}.{self.told_chars}.{self.checksum:08x}"
+        return f"{self.after}.{self.attempt}.{self.sent_chars}.{self.checksum:08x}"
 
-    def told(self, text: str) -> Self:
+    def advanced(self, text: str) -> Self:
         """After this much more of the answer."""
         return replace(
             self,
-            told_chars=self.told_chars + len(text),
+            sent_chars=self.sent_chars + len(text),
             checksum=_checksum(text, self.checksum),
         )
 
     def in_attempt(self, attempt: int) -> Self:
         """At the beginning of an attempt to answer."""
-        return replace(self, attempt=attempt, told_chars=0, checksum=0)
+        return replace(self, attempt=attempt, sent_chars=0, checksum=0)
 
-    def begins(self, text: str) -> bool:
+    def is_prefix_of(self, text: str) -> bool:
         """Whether what was told is the beginning of a text."""
-        begun = text[: self.told_chars]
-        return len(begun) == self.told_chars and _checksum(begun) == self.checksum
+        begun = text[: self.sent_chars]
+        return len(begun) == self.sent_chars and _checksum(begun) == self.checksum
 
 
 def _checksum(text: str, before: int = 0) -> int:
@@ -107,7 +107,7 @@ def calls_delta(turn: int, attempt: int, calls: list[Any]) -> dict[str, Any]:
     return {"type": "tool_call_delta", "turn": turn, "attempt": attempt, "calls": calls}
 
 
-class Answering:
+class AnswerStream:
     """One answer of the model: what of it was told, and what is next."""
 
     def __init__(self, turn: int, position: StreamCursor) -> None:
@@ -116,7 +116,7 @@ class Answering:
         self._key: str | None = None
         self._calls: list[Any] = []
 
-    def seen(self, streaming: Streaming) -> Iterator[Frame]:
+    def update(self, streaming: AnswerProgress) -> Iterator[Frame]:
         """What is new in an answer on its way.
 
         Where it is longer than what is seen of it, the middle is missing: the rest is told when the
@@ -128,33 +128,33 @@ class Answering:
         if not self._goes_on(streaming):
             if streaming.offset or not (streaming.text or streaming.calls):
                 return  # there is nothing to tell of it yet
-            voids = self.position.told_chars > 0
+            voids = self.position.sent_chars > 0
             self._begin(streaming.attempt)
         self._key = streaming.key
-        start = self.position.told_chars - streaming.offset
+        start = self.position.sent_chars - streaming.offset
         yield from self._tokens(streaming.text[start:] if start >= 0 else "", even_none=voids)
         if streaming.calls and streaming.calls != self._calls:
             self._calls = streaming.calls
             told = calls_delta(self.turn, self.position.attempt, streaming.calls)
             yield Frame(self.position, told)
 
-    def answered(self, text: str) -> Iterator[Frame]:
+    def finish(self, text: str) -> Iterator[Frame]:
         """What is left to tell of the answer that the model gave."""
-        if not self.position.begins(text):
+        if not self.position.is_prefix_of(text):
             self._begin(0)
             yield from self._tokens(text, even_none=True)
             return
         if not self.position.attempt:
             self._begin(1)
-        yield from self._tokens(text[self.position.told_chars :])
+        yield from self._tokens(text[self.position.sent_chars :])
 
-    def _goes_on(self, streaming: Streaming) -> bool:
+    def _goes_on(self, streaming: AnswerProgress) -> bool:
         """Whether this is of the attempt that was told of last."""
         if self._key is not None:
             return streaming.key == self._key
         # Told of by another process.
-        told, end = self.position.told_chars, streaming.offset + len(streaming.text)
-        fits = told <= end if streaming.offset else self.position.begins(streaming.text)
+        told, end = self.position.sent_chars, streaming.offset + len(streaming.text)
+        fits = told <= end if streaming.offset else self.position.is_prefix_of(streaming.text)
         return streaming.attempt == self.position.attempt and fits
 
     def _begin(self, attempt: int) -> None:
@@ -165,17 +165,17 @@ class Answering:
         starts = range(0, len(text), MAX_TOKEN_CHARS) if text or not even_none else [0]
         for start in starts:
             at, piece = self.position, text[start : start + MAX_TOKEN_CHARS]
-            self.position = at.told(piece)
-            yield Frame(self.position, token(self.turn, at.attempt, at.told_chars, piece))
+            self.position = at.advanced(piece)
+            yield Frame(self.position, token(self.turn, at.attempt, at.sent_chars, piece))
 
 
-class Updating:
+class UpdateStream:
     """What calls have said of themselves, and what of that is new."""
 
     def __init__(self) -> None:
-        self._told: dict[str, Update] = {}
+        self._told: dict[str, CallProgress] = {}
 
-    def new(self, updates: Iterable[Update], position: StreamCursor) -> Iterator[Frame]:
+    def changes(self, updates: Iterable[CallProgress], position: StreamCursor) -> Iterator[Frame]:
         """What has changed since the last time."""
         before, self._told = self._told, {one.call_id: one for one in updates}
         for one in self._told.values():

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
 from holdfast.client.run_handle import Entry, RunDescription, RunHandle
-from holdfast.client.stream.deltas import Answering, Frame, StreamCursor, Updating
+from holdfast.client.stream.deltas import AnswerStream, Frame, StreamCursor, UpdateStream
 from holdfast.schemas import names
 from holdfast.schemas.log_entry import EVENTS
 
@@ -47,7 +47,7 @@ async def frames(
     while not telling.is_over():
         look, moved = None, False
         try:
-            look = await run.look()
+            look = await run.observe()
             async for frame in telling.news(look):
                 moved = True
                 yield frame
@@ -74,33 +74,37 @@ class _Telling:
         # Whether the event that the position begins with has been looked at.
         self._placed = not position.after
         self._seen: tuple[object, ...] = ()
-        self._answering: Answering | None = None
-        self._updating = Updating()
+        self._answering: AnswerStream | None = None
+        self._updating = UpdateStream()
         # The entry up to which the log was searched for answers.
         self._searched = 0
         self._remark = ""
 
     async def news(self, look: RunDescription) -> AsyncIterator[Frame]:
         """What was written since the last time; the end, where the run could not write it."""
-        if look.place != self._seen:
+        if look.position != self._seen:
             async for event in self._events():
                 async for frame in self._before(event):
                     yield frame
                 yield self._told(event)
                 if self._over:
                     return
-            self._seen, self._remark = look.place, ""
+            self._seen, self._remark = look.position, ""
         if look.closed and not self._over:
-            ending = await self._run.ended(whole=False)
+            ending = await self._run.ending(whole=False)
             self._over = True
             yield Frame(replace(self._position, ended=True), ending.event())
 
     def on_its_way(self, look: RunDescription) -> Iterator[Frame]:
         """What is being said and done, and does not stand in the log yet."""
-        if self._answering is not None and look.streaming is not None and look.place == self._seen:
-            yield from self._answering.seen(look.streaming)
+        if (
+            self._answering is not None
+            and look.streaming is not None
+            and look.position == self._seen
+        ):
+            yield from self._answering.update(look.streaming)
         position = self._position if self._answering is None else self._answering.position
-        yield from self._updating.new(look.updates, position)
+        yield from self._updating.changes(look.updates, position)
 
     def is_over(self) -> bool:
         """Whether the end has been told."""
@@ -149,7 +153,7 @@ class _Telling:
         """After the begin of a turn, its answer comes; after any other event, none does."""
         self._answering = None
         if event["type"] == "turn_start":
-            self._answering = Answering(event["turn"], position)
+            self._answering = AnswerStream(event["turn"], position)
 
     async def _before(self, event: Entry) -> AsyncIterator[Frame]:
         """What is left of the answer that an event comes after."""
@@ -157,7 +161,7 @@ class _Telling:
             return
         said = await self._answer(self._answering.turn)
         if said is not None:
-            for frame in self._answering.answered(said):
+            for frame in self._answering.finish(said):
                 yield frame
         self._answering = None
 

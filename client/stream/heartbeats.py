@@ -18,7 +18,7 @@ _CALL: Final = re.compile(r"(t[0-9]+c[0-9]+)(-again[0-9]*)?")
 
 
 @dataclass(frozen=True)
-class Streaming:
+class AnswerProgress:
     """What a model has said so far, from the heartbeat of the activity that asks it.
 
     `text` is the last part of it; `offset` characters stand before that part. `calls` are those
@@ -39,7 +39,7 @@ class Streaming:
 
 
 @dataclass(frozen=True)
-class Update:
+class CallProgress:
     """The newest that a call under way has told, in this `attempt` at it.
 
     Of a call that the model answers, `details` are the end of the answer so far: `{"text",
@@ -56,9 +56,9 @@ class Update:
         return int(self.call_id[1:].partition("c")[0])
 
 
-async def streaming_in(
+async def read_answer_progress(
     activities: Iterable[PendingActivityInfo], converter: DataConverter
-) -> Streaming | None:
+) -> AnswerProgress | None:
     """What the first activity that asks a model has told last.
 
     Raises:
@@ -71,15 +71,15 @@ async def streaming_in(
     return _streaming(asking.activity_id, details)
 
 
-async def updates_in(
+async def read_call_progress(
     activities: Iterable[PendingActivityInfo], converter: DataConverter
-) -> list[Update]:
+) -> list[CallProgress]:
     """What each activity that carries out a call has told last."""
     found = [await update_in(one, converter) for one in activities]
     return [update for update in found if update is not None]
 
 
-async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> Update | None:
+async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> CallProgress | None:
     """What an activity has told last, where it carries out a call.
 
     Raises:
@@ -96,17 +96,17 @@ async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> 
         return None  # in a format of others
     value = details[0] if len(details) == 1 else details
     answers = activity.activity_type.name == names.GENERATE
-    return _answer(call[1], value) if answers else Update(call[1], activity.attempt, value)
+    return _answer(call[1], value) if answers else CallProgress(call[1], activity.attempt, value)
 
 
-def _answer(call_id: str, details: Any) -> Update | None:
+def _answer(call_id: str, details: Any) -> CallProgress | None:
     match details:
         case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
-            return Update(call_id, attempt, {"text": text, "offset": offset})
+            return CallProgress(call_id, attempt, {"text": text, "offset": offset})
     return None
 
 
-def _streaming(activity_id: str, details: Any) -> Streaming | None:
+def _streaming(activity_id: str, details: Any) -> AnswerProgress | None:
     """Read the details of a heartbeat; `None` where another version's worker wrote them."""
     match details:
         case {"text": str() as text, "offset": int() as offset, "attempt": int() as attempt}:
@@ -114,5 +114,5 @@ def _streaming(activity_id: str, details: Any) -> Streaming | None:
             calls, composed = list(details.get("calls") or []), details.get("composed") is True
             turn, call = details.get("turn"), details.get("call")
             summary = details.get("summary") is True
-            return Streaming(key, attempt, text, offset, calls, composed, turn, call, summary)
+            return AnswerProgress(key, attempt, text, offset, calls, composed, turn, call, summary)
     return None

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.heartbeats import Update
+from holdfast.client.run_handle import AnswerProgress
+from holdfast.client.stream.heartbeats import CallProgress
 from holdfast.runtime.text_safety import arguments_line, as_json, one_line
 
 _NAME_CHARS = 80
@@ -23,17 +23,17 @@ _CALL_CHARS: Final = 2_000
 _UPDATE_CHARS: Final = 300
 
 
-def said(streaming: Streaming) -> str:
+def answer_text(streaming: AnswerProgress) -> str:
     """What the model says besides the calls that it is writing."""
-    return told(streaming.text, streaming.offset) if streaming.composed else streaming.text
+    return composed_text(streaming.text, streaming.offset) if streaming.composed else streaming.text
 
 
-def written(streaming: Streaming) -> list[str]:
+def call_lines(streaming: AnswerProgress) -> list[str]:
     """The calls that the model is writing, a line each."""
     return [_line(call) for call in streaming.calls]
 
 
-def updated(update: Update) -> str:
+def progress_line(update: CallProgress) -> str:
     """What a call tells of itself, in a line; of a text on its way, the end."""
     match update.details:
         case str() as text:
@@ -57,7 +57,7 @@ class TokenText:
         self._seen_chars = 0
         self._calls: list[Any] = []
 
-    def new(self, streaming: Streaming) -> tuple[int, str]:
+    def new(self, streaming: AnswerProgress) -> tuple[int, str]:
         """The text that was not seen before, and how many characters stand before it."""
         self._turn_to(streaming.key)
         start = max(self._seen_chars, streaming.offset)
@@ -65,7 +65,7 @@ class TokenText:
         self._seen_chars = max(start + len(text), self._seen_chars)
         return start, text
 
-    def new_calls(self, streaming: Streaming) -> list[Any]:
+    def new_calls(self, streaming: AnswerProgress) -> list[Any]:
         """The calls that are being written, where they changed; else an empty list."""
         self._turn_to(streaming.key)
         changed = streaming.calls if streaming.calls != self._calls else []
@@ -77,7 +77,7 @@ class TokenText:
             self._key, self._seen_chars, self._calls = key, 0, []
 
 
-def told(text: str, offset: int) -> str:
+def composed_text(text: str, offset: int) -> str:
     """What an answer says of which this is the end, behind `offset` characters."""
     begun = _CALLS.match(text)
     if offset or not (begun or _OUTPUT.match(text)):

@@ -139,9 +139,9 @@ class _Demo:
         while await _turn(client) < KILLED_IN_TURN:
             await asyncio.sleep(_POLL_SECONDS)
         worker.kill()
-        self.screen.say(f"*** kill -9 {worker.pid}: the worker is gone")
+        self.screen.print_note(f"*** kill -9 {worker.pid}: the worker is gone")
         another = await self._start_worker()
-        self.screen.say(f"*** another worker is there, pid {another.pid}: the run goes on")
+        self.screen.print_note(f"*** another worker is there, pid {another.pid}: the run goes on")
 
     def _tell_how_to_go_on(self) -> None:
         database = str(self.place.server.db)

@@ -16,10 +16,10 @@ from playwright.async_api import Browser, Page, ViewportSize, expect
 from temporalio.client import Client
 
 from holdfast.schemas.settings.inbox import Oidc
-from holdfast.web.auth.auth_middleware import Way
-from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.link import Link, LinkOwner
-from holdfast.web.auth.oidc import SignIn
+from holdfast.web.auth.auth_middleware import SignInMethod
+from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth.link import LinkOwner, LinkSignIn
+from holdfast.web.auth.oidc import OidcSignIn
 from holdfast.web.auth.oidc_provider import OidcProvider
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.services import Services
@@ -43,10 +43,10 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @asynccontextmanager
-async def inbox(way: Way, seal: TextSealer) -> AsyncIterator[Stage]:
+async def inbox(way: SignInMethod, seal: TextSealer) -> AsyncIterator[Stage]:
     """An inbox to which nobody is signed in."""
     nowhere = await Client.connect(f"{HOST}:1", lazy=True)
-    async with opened(Services(nowhere), way, Bearer(seal, []), app=pages()) as at:
+    async with opened(Services(nowhere), way, BearerTokens(seal, []), app=pages()) as at:
         yield at
 
 
@@ -76,7 +76,7 @@ async def looked_at(page: Page, name: str) -> None:
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desk", "phone"])
 async def test_the_link_signs_in_and_out(browser: Browser, size: ViewportSize) -> None:
     seal = TextSealer()
-    link = Link(seal, LinkOwner("ann", ("finance",)))
+    link = LinkSignIn(seal, LinkOwner("ann", ("finance",)))
     async with inbox(link, seal) as at, window(browser, at, viewport=size) as page:
         await page.goto("/decide")
         await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -98,7 +98,7 @@ async def test_the_link_signs_in_and_out(browser: Browser, size: ViewportSize) -
 
 async def test_what_was_typed_outlives_the_session(browser: Browser) -> None:
     seal = TextSealer()
-    link = Link(seal, LinkOwner("ann"))
+    link = LinkSignIn(seal, LinkOwner("ann"))
     async with inbox(link, seal) as at, window(browser, at, java_script_enabled=False) as page:
         await page.goto(link.address(at.address))
         await page.goto("/decide")
@@ -120,7 +120,7 @@ async def test_what_was_typed_outlives_the_session(browser: Browser) -> None:
 
 async def test_a_form_of_somebody_else_is_looked_at_again(browser: Browser) -> None:
     seal = TextSealer()
-    link = Link(seal, LinkOwner("bob"))
+    link = LinkSignIn(seal, LinkOwner("bob"))
     async with inbox(link, seal) as at, window(browser, at) as page:
         await page.goto(link.address(at.address))
         await page.goto("/decide")
@@ -146,7 +146,7 @@ async def test_people_come_back_from_their_provider_to_the_page_that_they_wanted
     with others_provider("ada") as issuer:
         said = Oidc(issuer=issuer.replace("localhost", HOST), client_id=CLIENT)
         async with httpx.AsyncClient() as http:
-            way = SignIn(seal, said, OidcProvider(said, "any", http))
+            way = OidcSignIn(seal, said, OidcProvider(said, "any", http))
             async with inbox(way, seal) as at, window(browser, at) as page:
                 await page.goto("/decide?order=a%26b")
                 await page.get_by_role("button", name="ada").click()

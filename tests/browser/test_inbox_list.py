@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from temporalio.client import Client
 
-from holdfast.web.http.streaming import Room
+from holdfast.web.http.streaming import StreamLimit
 from tests.browser import axe
 from tests.browser.window import PHONE, chromium, window
 from tests.inbox.crowd import Asks, Crowd
@@ -121,7 +121,7 @@ async def test_a_page_that_hears_nothing_of_changes_says_so_until_it_does(
     page = await browser.new_page(base_url=stage.address)
     await page.context.add_cookies(stage.cookies())
     with monkeypatch.context() as crowded:
-        crowded.setattr(Room, "is_full", True)
+        crowded.setattr(StreamLimit, "is_full", True)
         await page.goto("/?agent=nobody-of-this-name")
         lost = page.get_by_text("This page is not connected any more")
         await expect(lost).to_be_visible()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.prompts.answers import AnswerSource, InputEndedError
-from holdfast.cli.prompts.decision_prompt import ask
+from holdfast.cli.prompts.decision_prompt import ask_decision
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.question_text import arguments, title
 from holdfast.schemas.base import canonical_json, sha256
@@ -55,7 +55,7 @@ def waiting(kind: str = "call", **more: Any) -> PendingApproval:
 async def decided(answers: AnswerSource, call: PendingApproval) -> tuple[Decision | None, str]:
     """The decision, and what was written meanwhile."""
     out = io.StringIO()
-    decision = await ask(call, answers, PlainScreen(out, "run-1"))
+    decision = await ask_decision(call, answers, PlainScreen(out, "run-1"))
     return decision, out.getvalue()
 
 

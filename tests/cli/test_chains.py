@@ -118,5 +118,5 @@ async def test_it_is_shown_whole_and_listed_once_as_it_began(
 
     last, config = await handle.describe(), client.config()
     config["interceptors"] = [Retention()]
-    left = await RunHandle(Client(**config), run.id).beginning()
+    left = await RunHandle(Client(**config), run.id).start_info()
     assert left == RunStart(last.start_time, None), "the latest part has to do"

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from holdfast.cli.screens.activity_line import Activity
-from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.live_text import told
+from holdfast.client.run_handle import AnswerProgress
+from holdfast.client.stream.live_text import composed_text
 
 ANSWER = json.dumps(
     {
@@ -42,24 +42,24 @@ SECOND = 'mail text="She said \\"]}, {\\"."'
     ],
 )
 def test_what_an_answer_says_so_far(so_far: str, seen: str) -> None:
-    assert told(so_far, 0) == seen
+    assert composed_text(so_far, 0) == seen
 
 
 def test_every_beginning_of_an_answer_can_be_told() -> None:
     for end in range(len(ANSWER)):
-        seen = told(ANSWER[:end], 0)
+        seen = composed_text(ANSWER[:end], 0)
         assert not any(piece in seen for piece in ('{"', '"output', "_tool", "null", "\\u"))
 
 
 @pytest.mark.parametrize(("text", "offset"), [("I think that", 0), ('o", "b": 1}], "ou', 16_000)])
 def test_what_is_in_no_such_form_is_told_by_its_length(text: str, offset: int) -> None:
-    assert told(text, offset) == f"(an answer of {offset + len(text):,} characters so far)"
+    assert composed_text(text, offset) == f"(an answer of {offset + len(text):,} characters so far)"
 
 
 def test_a_person_reads_no_json_of_an_answer_that_streams_by() -> None:
     activity = Activity()
-    activity.streaming = Streaming("7/1", 1, '{"calls": [], "output": "All is w', 0, [], True)
+    activity.streaming = AnswerProgress("7/1", 1, '{"calls": [], "output": "All is w', 0, [], True)
     assert activity.last_lines(80, 24) == ["All is w"]
 
-    activity.streaming = Streaming("7/1", 1, '{"calls": [], "output": "All is w', 0, [])
+    activity.streaming = AnswerProgress("7/1", 1, '{"calls": [], "output": "All is w', 0, [])
     assert activity.last_lines(80, 24) == ['{"calls": [], "output": "All is w']

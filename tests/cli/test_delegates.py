@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.cli.prompts.question_loop import People
+from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.activity_line import Activity
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import question_text
@@ -100,19 +100,19 @@ async def test_the_parent_is_shown_with_it_and_the_delegate_is_listed_as_the_par
 
 def test_below_a_live_run_it_is_said_for_as_long_as_something_waits_there() -> None:
     activity = Activity()
-    activity.entry({"type": "tool_start", "callId": "t1c2", "tool": "ask"})
+    activity.add_entry({"type": "tool_start", "callId": "t1c2", "tool": "ask"})
     activity.waits_elsewhere = True
-    assert activity.now() == "waiting for a person's decision in a delegate"
+    assert activity.text() == "waiting for a person's decision in a delegate"
     activity.waits_elsewhere = False
-    assert activity.now() == "carrying out ask (t1c2)"
+    assert activity.text() == "carrying out ask (t1c2)"
 
 
 async def test_what_waits_on_is_not_told_again_and_what_waits_anew_is(client: Client) -> None:
     out = io.StringIO()
-    people = People(RunHandle(client, "k3"), PlainScreen(out, "k3"), None)
+    people = ApprovalPrompts(RunHandle(client, "k3"), PlainScreen(out, "k3"), None)
     other = THERE.model_copy(update={"call_id": "t1c3"})
     for waiting in ([THERE], [THERE], [other, THERE], [other], [], [THERE]):
-        people.tell_elsewhere(waiting)
+        people.show_delegate_approvals(waiting)
 
     told = [line.split(" decide k3.t1c2 ")[1][:4] for line in out.getvalue().splitlines()]
     assert told == ["t1c1", "t1c3", "t1c1"]
@@ -120,4 +120,4 @@ async def test_what_waits_on_is_not_told_again_and_what_waits_anew_is(client: Cl
 
 def test_a_label_cannot_move_the_terminal_and_the_choices_are_those_of_the_kind() -> None:
     how = "holdfast decide k3.t1c2 t1c1 approve [--strike CALL]|deny|edit"
-    assert question_text.elsewhere(THERE) == f"in k3.t1c2: Send it: {how}"
+    assert question_text.delegate_line(THERE) == f"in k3.t1c2: Send it: {how}"

@@ -17,8 +17,8 @@ from holdfast.client.command_errors import (
     NoWorkerError,
     rpc_problem,
 )
-from holdfast.client.diagnosis import NoBuildError, NoCurrentError
-from holdfast.client.start import TakenError
+from holdfast.client.diagnosis import NoBuildError, NoCurrentBuildError
+from holdfast.client.start import RunExistsError
 
 # Whoever starts a run names it.
 RUN = "a run; rm -rf ~"
@@ -28,10 +28,10 @@ RUN = "a run; rm -rf ~"
     ("error", "before"),
     [
         (HasEndedError(RUN), "; see "),
-        (TakenError(RUN), "; see "),
+        (RunExistsError(RUN), "; see "),
         (NoWorkerError(RUN), "; start one: "),
         (NoBuildError(RUN, "desk", RUN), "to another build: "),
-        (NoCurrentError("desk", "desk", RUN), "; make one so: "),
+        (NoCurrentBuildError("desk", "desk", RUN), "; make one so: "),
     ],
 )
 def test_what_is_to_be_typed_is_one_command_whoever_named_the_run(

@@ -15,7 +15,7 @@ from temporalio.service import RPCError
 from holdfast.cli.screens import follow
 from holdfast.cli.screens.follow import Line
 from holdfast.cli.screens.plain import PlainScreen
-from holdfast.client.run_handle import RunHandle, in_line
+from holdfast.client.run_handle import RunHandle, queued_request
 from holdfast.hosting.worker import WorkerSettings
 from holdfast.schemas.names import request_queue
 from tests.support.eventually import eventually
@@ -40,7 +40,7 @@ async def test_it_is_said_once_that_a_request_waits_for_its_turn(
         last, out = RunHandle(client, runs[-1].id), io.StringIO()
 
         async def in_line() -> bool:
-            return (await last.look()).in_line is not None
+            return (await last.observe()).queued_request is not None
 
         async def told() -> bool:
             return WAITS in out.getvalue()
@@ -71,10 +71,10 @@ def pending(queue: str, *, attempt: int = 1, started: bool = False) -> PendingAc
 
 def test_only_what_no_worker_was_given_yet_stands_in_line() -> None:
     limited = request_queue("desk", "claude")
-    assert in_line("desk", [pending("desk"), pending(limited)]) == "7"
-    assert in_line("desk", [pending("desk")]) is None
-    assert in_line("desk", [pending(limited, started=True)]) is None
-    assert in_line("desk", [pending(limited, attempt=2)]) is None, "it is made again, later"
+    assert queued_request("desk", [pending("desk"), pending(limited)]) == "7"
+    assert queued_request("desk", [pending("desk")]) is None
+    assert queued_request("desk", [pending(limited, started=True)]) is None
+    assert queued_request("desk", [pending(limited, attempt=2)]) is None, "it is made again, later"
 
 
 def test_each_request_is_told_of_once_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ async def test_an_ended_run_waits_for_nobody_though_it_could_not_say_so(
     run = await house.start(["pay"])
     await run.waiting()
     await run.handle.terminate()
-    assert await remote_run.RunHandle(house.client, run.id).waiting() == []
+    assert await remote_run.RunHandle(house.client, run.id).pending_approvals() == []
 
     async def gone() -> bool:
         said = await holdfast("approvals", "--json")

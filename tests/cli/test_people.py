@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.cli.decide_command import _without
 from holdfast.cli.prompts.answers import AnswerSource
-from holdfast.cli.prompts.question_loop import People
+from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens import follow
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError
@@ -68,10 +68,10 @@ def answers() -> Iterator[AnswerSource]:
 
 async def test_a_question_is_put_once_and_again_when_it_is_another(answers: AnswerSource) -> None:
     run = Asked()
-    people = People(run, PlainScreen(io.StringIO(), run.id), answers)
+    people = ApprovalPrompts(run, PlainScreen(io.StringIO(), run.id), answers)
     later = {**ASKED, "requestedAt": "2026-01-02T10:00:00Z"}
     for one in (waiting(), waiting(), waiting(5), waiting(5, **later), waiting(5, **later)):
-        assert await people.put([one])
+        assert await people.ask_new([one])
     assert [one.digest for one in run.decided] == [
         *(waiting().digest, waiting(5).digest, waiting(5).digest),
     ]
@@ -79,11 +79,11 @@ async def test_a_question_is_put_once_and_again_when_it_is_another(answers: Answ
 
 async def test_who_has_decided_on_it_already_is_not_asked(answers: AnswerSource) -> None:
     run = Asked()
-    people = People(run, PlainScreen(io.StringIO(), run.id), answers)
+    people = ApprovalPrompts(run, PlainScreen(io.StringIO(), run.id), answers)
     one = {"decision": "approve", "at": ASKED["requestedAt"], "digest": "d"}
-    await people.put([waiting(decisions=[{**one, "by": "anna"}])])
+    await people.ask_new([waiting(decisions=[{**one, "by": "anna"}])])
     assert run.decided == []
-    await people.put([waiting(5, decisions=[{**one, "by": "bea"}, one])])
+    await people.ask_new([waiting(5, decisions=[{**one, "by": "bea"}, one])])
     assert [each.by for each in run.decided] == ["anna"]
 
 
@@ -110,7 +110,7 @@ async def test_whoever_watches_waits_for_a_server_that_is_away_and_for_nothing_e
         """How often it is said that the server is away, before a look at the run."""
         run, screen = Asked(lost=list(lost)), PlainScreen(out, "run-1")
         out.truncate(0)
-        await follow._Follower(run, screen, People(run, screen, None), True)._look()
+        await follow._Follower(run, screen, ApprovalPrompts(run, screen, None), True)._look()
         return out.getvalue().count("Temporal does not answer; check it; still trying")
 
     most = follow._MAX_LOST_LOOKS

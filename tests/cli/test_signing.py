@@ -17,13 +17,13 @@ from cryptography.hazmat.primitives.serialization import (
 from temporalio.client import Client
 
 from holdfast.cli.prompts.answers import AnswerSource
-from holdfast.cli.prompts.question_loop import People
+from holdfast.cli.prompts.question_loop import ApprovalPrompts
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client.command_errors import CommandError
 from holdfast.client.question_text import how_to_decide, terms
 from holdfast.client.run_handle import RunHandle
 from holdfast.client.signing import Signer as Key
-from holdfast.client.signing import signer_of
+from holdfast.client.signing import load_signer
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decided, Decision, PendingApproval
 from tests.cli.conftest import Holdfast, Start
@@ -130,15 +130,15 @@ def test_what_is_no_key_is_told(tmp_path: Path, text: bytes | None, why: str) ->
     if text is not None:
         file.write_bytes(text)
     with pytest.raises(CommandError) as error:
-        signer_of(str(file), None)
+        load_signer(str(file), None)
     assert why in error.value.line()
     assert error.value.code == 2
 
 
 def test_an_id_without_a_key_is_told() -> None:
-    assert signer_of(None, None) is None
+    assert load_signer(None, None) is None
     with pytest.raises(CommandError, match="name its file with --key FILE"):
-        signer_of(None, "k1")
+        load_signer(None, "k1")
 
 
 # What is shown.
@@ -290,8 +290,8 @@ async def test_a_token_from_elsewhere_decides(
 
 async def test_whoever_cannot_sign_is_told_how_and_not_asked(client: Client) -> None:
     seen, answers = StringIO(), AnswerSource(os.open(os.devnull, os.O_RDONLY))
-    people = People(RunHandle(client, "order-7"), PlainScreen(seen, "order-7"), answers)
-    assert await people.put([waiting(signed=True)])
+    people = ApprovalPrompts(RunHandle(client, "order-7"), PlainScreen(seen, "order-7"), answers)
+    assert await people.ask_new([waiting(signed=True)])
     assert "holdfast decide order-7 t1c1 approve|deny|edit|respond --key FILE" in seen.getvalue()
     assert "[a]pprove" not in seen.getvalue()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.result import RunEnding, with_output
+from holdfast.client.result import RunEnding, with_whole_output
 from holdfast.hosting.temporal import with_store
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.schemas.internal.solution import Usage
@@ -116,11 +116,11 @@ async def test_a_screen_is_shown_how_it_begins_and_how_to_have_all_of_it(
         status="completed", output=stored.value(), state={}, turns=0, calls=1, usage=Usage()
     )
     monkeypatch.setattr(sys, "stdout", Terminal())
-    ending = await with_output(
+    ending = await with_whole_output(
         RunEnding("completed", result=result), "run-1", client.data_converter
     )
-    assert ending.lacking is None
-    assert ending.told == (
+    assert ending.output_error is None
+    assert ending.stored_output_note == (
         "3,000,000 bytes, kept outside of Temporal (all of them: holdfast watch run-1 | cat), "
         "begin:\nxxx"
     )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.cli.screens.live import LiveScreen
-from holdfast.client.run_handle import Streaming
+from holdfast.client.run_handle import AnswerProgress
 from tests.cli.conftest import Start
 from tests.cli.program import COLUMNS, CURSOR_UP, HIDE_CURSOR, SHOW_CURSOR
 from tests.support.house import OpenHouse
@@ -96,8 +96,8 @@ def test_what_moved_before_a_question_does_not_erase_it() -> None:
     with os.fdopen(theirs, "w") as terminal:
         screen = LiveScreen(terminal, "run-1")
         with screen.live():
-            screen.stream(Streaming("7/1", 1, "alpha\nbeta\ngamma", 0, []))
-            with screen.asking():
+            screen.show_answer(AnswerProgress("7/1", 1, "alpha\nbeta\ngamma", 0, []))
+            with screen.pause_for_input():
                 screen.prompt("What now? > ")
     drawn = b""
     with suppress(OSError):  # the end of a terminal

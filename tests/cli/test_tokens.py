@@ -3,12 +3,14 @@
 from typing import Any
 
 from holdfast.cli.screens.activity_line import Activity
-from holdfast.client.run_handle import Streaming
+from holdfast.client.run_handle import AnswerProgress
 from holdfast.client.stream.live_text import TokenText
 
 
-def said(text: str, offset: int = 0, key: str = "7/1", calls: list[Any] | None = None) -> Streaming:
-    return Streaming(key, int(key[-1]), text, offset, calls or [])
+def said(
+    text: str, offset: int = 0, key: str = "7/1", calls: list[Any] | None = None
+) -> AnswerProgress:
+    return AnswerProgress(key, int(key[-1]), text, offset, calls or [])
 
 
 def test_only_what_is_new_is_told() -> None:
@@ -59,15 +61,15 @@ def test_the_end_of_the_answer_fits_the_terminal() -> None:
 
 def test_it_is_said_what_is_going_on() -> None:
     activity = Activity()
-    assert activity.now() == "starting"
-    activity.entry({"type": "turn_start", "turn": 2})
+    assert activity.text() == "starting"
+    activity.add_entry({"type": "turn_start", "turn": 2})
     activity.streaming = said("x", key="7/3")
-    assert activity.now() == "turn 2: the model answers (attempt 3)"
-    activity.entry({"type": "tool_start", "callId": "t2c1", "tool": "pay"})
-    assert activity.now() == "carrying out pay (t2c1)"
-    activity.entry({"type": "tool_end", "callId": "t2c1", "tool": "pay"})
-    activity.entry({"type": "confirmation_required", "callId": "t2c2"})
-    assert activity.now() == "waiting for a person's decision"
+    assert activity.text() == "turn 2: the model answers (attempt 3)"
+    activity.add_entry({"type": "tool_start", "callId": "t2c1", "tool": "pay"})
+    assert activity.text() == "carrying out pay (t2c1)"
+    activity.add_entry({"type": "tool_end", "callId": "t2c1", "tool": "pay"})
+    activity.add_entry({"type": "confirmation_required", "callId": "t2c2"})
+    assert activity.text() == "waiting for a person's decision"
 
 
 def stands(**stages: str) -> list[dict[str, str]]:
@@ -76,29 +78,29 @@ def stands(**stages: str) -> list[dict[str, str]]:
 
 def test_only_what_runs_is_said_to_be_carried_out_before_the_ends_of_a_turn_are_told() -> None:
     activity = Activity()
-    activity.entry({"type": "turn_start", "turn": 1})
+    activity.add_entry({"type": "turn_start", "turn": 1})
     for call in ("t1c1", "t1c2"):
-        activity.entry({"type": "tool_start", "callId": call, "tool": "look"})
+        activity.add_entry({"type": "tool_start", "callId": call, "tool": "look"})
 
-    activity.stands(stands(t1c1="ended", t1c2="running", t1c3="waiting", t1c4="pending"))
-    assert activity.now() == "carrying out look (t1c2); 1 ended, 1 held up by others"
-    activity.stands(stands(t1c1="ended", t1c2="ended", t1c3="waiting", t1c4="queued"))
-    assert activity.now() == "waiting for a person's decision; 2 ended, 1 held up by others"
-    activity.entry({"type": "tool_start", "callId": "t1c4", "tool": "pay"})
-    assert activity.now() == "carrying out pay (t1c4); 2 ended"
-    activity.stands(stands(t1c1="ended", t1c2="ended", t1c3="ended", t1c4="unsure"))
-    assert activity.now() == "waiting for a person's decision; 3 ended"
+    activity.show_calls(stands(t1c1="ended", t1c2="running", t1c3="waiting", t1c4="pending"))
+    assert activity.text() == "carrying out look (t1c2); 1 ended, 1 held up by others"
+    activity.show_calls(stands(t1c1="ended", t1c2="ended", t1c3="waiting", t1c4="queued"))
+    assert activity.text() == "waiting for a person's decision; 2 ended, 1 held up by others"
+    activity.add_entry({"type": "tool_start", "callId": "t1c4", "tool": "pay"})
+    assert activity.text() == "carrying out pay (t1c4); 2 ended"
+    activity.show_calls(stands(t1c1="ended", t1c2="ended", t1c3="ended", t1c4="unsure"))
+    assert activity.text() == "waiting for a person's decision; 3 ended"
 
     for call in ("t1c1", "t1c2", "t1c3", "t1c4"):
-        activity.entry({"type": "tool_end", "callId": call, "tool": "look"})
-    activity.stands([])
-    assert activity.now() == "turn 1"
+        activity.add_entry({"type": "tool_end", "callId": call, "tool": "look"})
+    activity.show_calls([])
+    assert activity.text() == "turn 1"
 
 
 def test_many_that_run_leave_room_for_how_many_have_ended() -> None:
     activity = Activity()
     for n in range(40):
-        activity.entry({"type": "tool_start", "callId": f"t1c{n}", "tool": "look"})
-    activity.stands(stands(**{f"t1c{n}": "ended" if n < 9 else "running" for n in range(40)}))
-    assert activity.now().endswith("…; 9 ended")
-    assert len(activity.now()) < 78
+        activity.add_entry({"type": "tool_start", "callId": f"t1c{n}", "tool": "look"})
+    activity.show_calls(stands(**{f"t1c{n}": "ended" if n < 9 else "running" for n in range(40)}))
+    assert activity.text().endswith("…; 9 ended")
+    assert len(activity.text()) < 78

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from temporalio.converter import DataConverter
 
-from holdfast.client.start import MAX_STATE_CHARACTERS, caller_in, caller_of
+from holdfast.client.start import MAX_STATE_CHARACTERS, environment_caller, trace_caller
 from holdfast.schemas.internal.tracing import HEADER
 from tests.cli.conftest import Holdfast
 from tests.support.house import House, OpenHouse
@@ -17,20 +17,20 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def test_an_environment_says_it_in_capitals() -> None:
-    found = caller_in({"TRACEPARENT": PARENT, "TRACESTATE": "a=1", "BAGGAGE": "who=ada"})
+    found = environment_caller({"TRACEPARENT": PARENT, "TRACESTATE": "a=1", "BAGGAGE": "who=ada"})
     assert found is not None
     assert found.header() == {"traceparent": PARENT, "tracestate": "a=1"}
-    assert caller_in({"traceparent": PARENT}) is None
+    assert environment_caller({"traceparent": PARENT}) is None
 
 
 @pytest.mark.parametrize("wrong", ["", "00-xyz", f"{PARENT},{PARENT}", f"{PARENT}\n"])
 def test_who_says_it_wrongly_is_in_no_trace(wrong: str) -> None:
-    assert caller_of({"traceparent": wrong, "tracestate": "a=1"}) is None
+    assert trace_caller({"traceparent": wrong, "tracestate": "a=1"}) is None
 
 
 @pytest.mark.parametrize("state", ["", "a=\n1", "a=é", "a" * (MAX_STATE_CHARACTERS + 1)])
 def test_a_state_that_is_no_good_costs_the_trace_nothing(state: str) -> None:
-    found = caller_of({"traceparent": PARENT, "tracestate": state})
+    found = trace_caller({"traceparent": PARENT, "tracestate": state})
     assert found is not None
     assert found.header() == {"traceparent": PARENT}
 

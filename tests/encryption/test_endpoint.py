@@ -14,7 +14,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from holdfast.cli.codec_command import References
+from holdfast.cli.codec_command import StoredReferences
 from holdfast.runtime.encryption.codec import EncryptionCodec
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import StoreDriver
@@ -104,7 +104,7 @@ async def test_a_reference_stands_for_what_is_in_the_store(tmp_path: Path) -> No
     store, codec = FolderStore(tmp_path), EncryptionCodec(ring(NEW))
     store.open()
     reference = await kept(store, await encrypted())
-    async with served(codec, References(store)) as at:
+    async with served(codec, StoredReferences(store)) as at:
         assert read(await at.ask("/decode", reference)) == [PLAIN]
         assert read(await at.ask("/download", reference)) == [PLAIN]
         as_it_is = await at.ask("/decode?preserveStorageRefs=true", reference)

@@ -11,7 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from holdfast.web.auth.person import person_of
 from holdfast.web.http.refused_request import RefusedRequest
-from holdfast.web.http.request_body import form_of
+from holdfast.web.http.request_body import read_form
 from holdfast.web.http.responses import refused
 from holdfast.web.pages import STATIC
 
@@ -48,7 +48,7 @@ async def _page(request: Request) -> Response:
 
 
 async def _form(request: Request) -> Response:
-    items = (await form_of(request)).multi_items()
+    items = (await read_form(request)).multi_items()
     return JSONResponse({"by": person_of(request).name, "fields": [list(each) for each in items]})
 
 

@@ -18,9 +18,9 @@ from holdfast.cli.serving import server
 from holdfast.client.signing import Signer
 from holdfast.runtime.identity.key_sets import LiveKeySet
 from holdfast.web.app import application
-from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, Way
-from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.link import Link, LinkOwner
+from holdfast.web.auth.auth_middleware import AuthMiddleware, RequestAccess, SignInMethod
+from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth.link import LinkOwner, LinkSignIn
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.http.health import InboxHealth
 from holdfast.web.http.origins import own_origins
@@ -83,9 +83,9 @@ async def inbox(
 ) -> AsyncIterator[Stage]:
     """An inbox to which somebody is signed in, by the link that it prints."""
     seal = TextSealer()
-    link = Link(seal, LinkOwner(by, tuple(groups)))
+    link = LinkSignIn(seal, LinkOwner(by, tuple(groups)))
     parts = Services(client, signer, temporal_ui)
-    async with opened(parts, link, Bearer(seal, tokens)) as stage:
+    async with opened(parts, link, BearerTokens(seal, tokens)) as stage:
         answer = await stage.http.get(link.address(stage.address))
         assert answer.status_code == 303, answer.text
         stage.form_token = seal.mark("form", f"link {by}")
@@ -95,8 +95,8 @@ async def inbox(
 @asynccontextmanager
 async def opened(
     parts: Services,
-    way: Way,
-    bearer: Bearer,
+    way: SignInMethod,
+    bearer: BearerTokens,
     *,
     url: str | None = None,
     app: ASGIApp | None = None,

@@ -13,14 +13,14 @@ from temporalio.client import Client
 
 from holdfast.client import signing as remote_signing
 from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, EncryptedError
-from holdfast.client.diagnosis import StuckError
+from holdfast.client.diagnosis import StuckRunError
 from holdfast.runtime.identity.key_sets import FileKeySet
 from holdfast.schemas.run import Principal
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.api import runs
 from holdfast.web.api.start_runs import MAX_KEY_CHARS
-from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.link import Link, LinkOwner
+from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth.link import LinkOwner, LinkSignIn
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.http.problems import problem_of
 from holdfast.web.pages import address
@@ -55,8 +55,8 @@ async def free(client: Client) -> AsyncIterator[Stage]:
     """An inbox whose settings let programs do what they may do with Temporal itself."""
     parts = Services(client, takes_definitions=True, takes_principals=True)
     seal = TextSealer()
-    link = Link(seal, LinkOwner("ann", ()))
-    async with opened(parts, link, Bearer(seal, [])) as made:
+    link = LinkSignIn(seal, LinkOwner("ann", ()))
+    async with opened(parts, link, BearerTokens(seal, [])) as made:
         await made.http.get(link.address(made.address))
         made.form_token = seal.mark("form", "link ann")
         yield made
@@ -470,7 +470,7 @@ async def test_without_a_worker_it_is_said_and_what_has_ended_is_shown(
     ("error", "told"),
     [
         (CommandError("Temporal does not answer", "check it", UNREACHABLE), (503, "no_temporal")),
-        (StuckError("r", "q", "a bug"), (503, "stuck")),
+        (StuckRunError("r", "q", "a bug"), (503, "stuck")),
         (EncryptedError("it is encrypted", "name its key"), (502, "encrypted")),
         (CommandError("the run does not answer", "see its log", RUN_FAILED), (502, "refused")),
         (KeyError("a defect"), (500, "failed")),

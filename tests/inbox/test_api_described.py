@@ -20,7 +20,7 @@ from temporalio.client import Client
 
 from holdfast.web.api.api_request import JSON
 from holdfast.web.api.event_stream import Streams
-from holdfast.web.api.openapi import _curl, description
+from holdfast.web.api.openapi import _curl, build_description
 from holdfast.web.api.operations import Operation, operations
 from holdfast.web.api.routes import Resource, routes
 from holdfast.web.http.problems import CODES, MEDIA_TYPE, HttpProblem
@@ -32,7 +32,7 @@ from tests.support.model_server import Answer, call
 from tests.support.sse import sent
 
 OPERATIONS = operations(Streams())
-TOLD = description(OPERATIONS)
+TOLD = build_description(OPERATIONS)
 
 
 def described(operation: Operation) -> Mapping[str, Any]:
@@ -123,7 +123,7 @@ def test_every_problem_is_known_and_described() -> None:
     assert told <= CODES.keys()
     for code, (status, _) in CODES.items():
         assert f"`{code}`" in spoken, code
-        assert HttpProblem(code, "So.").answer().status_code == status
+        assert HttpProblem(code, "So.").response().status_code == status
 
 
 def test_the_manual_lists_each_code_at_its_status() -> None:

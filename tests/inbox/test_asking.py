@@ -485,7 +485,7 @@ async def test_what_is_asked_while_somebody_looks_is_not_taken_for_withdrawn(
     run = await (await desk.house()).start([PAY])
     await run.waiting()
     answers: list[list[PendingApproval]] = [[]]
-    waiting = RunHandle.waiting
+    waiting = RunHandle.pending_approvals
 
     async def a_moment_before(self: RunHandle) -> list[PendingApproval]:
         return answers.pop() if answers else await waiting(self)

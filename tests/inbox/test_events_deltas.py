@@ -6,18 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.client.run_handle import Streaming
-from holdfast.client.stream.deltas import MAX_TOKEN_CHARS, Answering, Frame, StreamCursor, Updating
-from holdfast.client.stream.heartbeats import Update
+from holdfast.client.run_handle import AnswerProgress
+from holdfast.client.stream.deltas import (
+    MAX_TOKEN_CHARS,
+    AnswerStream,
+    Frame,
+    StreamCursor,
+    UpdateStream,
+)
+from holdfast.client.stream.heartbeats import CallProgress
 
 WINDOW_CHARS = 8
 
 
-def said(text: str, attempt: int = 1, request: str = "7", **more: Any) -> Streaming:
+def said(text: str, attempt: int = 1, request: str = "7", **more: Any) -> AnswerProgress:
     """The heartbeat of a model that has said so much: the end of it alone."""
     offset = max(len(text) - WINDOW_CHARS, 0)
     calls = more.pop("calls", [])
-    return Streaming(f"{request}/{attempt}", attempt, text[offset:], offset, calls, **more)
+    return AnswerProgress(f"{request}/{attempt}", attempt, text[offset:], offset, calls, **more)
 
 
 def told(frames: list[Frame]) -> list[tuple[int, int, str]]:
@@ -37,70 +43,70 @@ def joined(frames: list[Frame]) -> str:
 
 
 def test_what_is_new_is_told_once() -> None:
-    answering = Answering(3, StreamCursor(12))
+    answering = AnswerStream(3, StreamCursor(12))
 
-    assert told([*answering.seen(said("I will"))]) == [(1, 0, "I will")]
-    assert told([*answering.seen(said("I will"))]) == []
-    assert told([*answering.seen(said("I will look"))]) == [(1, 6, " look")]
-    assert told([*answering.answered("I will look it up.")]) == [(1, 11, " it up.")]
+    assert told([*answering.update(said("I will"))]) == [(1, 0, "I will")]
+    assert told([*answering.update(said("I will"))]) == []
+    assert told([*answering.update(said("I will look"))]) == [(1, 6, " look")]
+    assert told([*answering.finish("I will look it up.")]) == [(1, 11, " it up.")]
 
 
 def test_a_new_attempt_voids_the_one_before_even_where_it_says_nothing() -> None:
-    answering = Answering(1, StreamCursor(1))
-    [*answering.seen(said("I will"))]
+    answering = AnswerStream(1, StreamCursor(1))
+    [*answering.update(said("I will"))]
 
-    assert [*answering.seen(said("", attempt=2))] == []
-    frames = [*answering.seen(said("", attempt=2, calls=[{"tool": "pay", "arguments": ""}]))]
+    assert [*answering.update(said("", attempt=2))] == []
+    frames = [*answering.update(said("", attempt=2, calls=[{"tool": "pay", "arguments": ""}]))]
     assert [frame.type for frame in frames] == ["token", "tool_call_delta"]
     assert told(frames[:1]) == [(2, 0, "")]
-    assert [*answering.answered("")] == []
+    assert [*answering.finish("")] == []
 
 
 def test_what_was_not_seen_on_its_way_is_told_when_the_whole_is_there() -> None:
-    answering = Answering(1, StreamCursor(1))
-    told([*answering.seen(said("I will"))])
+    answering = AnswerStream(1, StreamCursor(1))
+    told([*answering.update(said("I will"))])
 
-    assert told([*answering.seen(said("I will look it up, and then"))]) == []
-    assert told([*answering.answered("I will look it up, and then pay.")]) == [
+    assert told([*answering.update(said("I will look it up, and then"))]) == []
+    assert told([*answering.finish("I will look it up, and then pay.")]) == [
         (1, 6, " look it up, and then pay.")
     ]
 
 
 def test_a_new_attempt_starts_anew_and_so_does_another_request_of_the_turn() -> None:
-    answering = Answering(1, StreamCursor(1))
-    [*answering.seen(said("I will"))]
+    answering = AnswerStream(1, StreamCursor(1))
+    [*answering.update(said("I will"))]
 
-    assert told([*answering.seen(said("So", attempt=2))]) == [(2, 0, "So")]
-    assert told([*answering.seen(said("Well", attempt=1, request="9"))]) == [(3, 0, "Well")]
+    assert told([*answering.update(said("So", attempt=2))]) == [(2, 0, "So")]
+    assert told([*answering.update(said("Well", attempt=1, request="9"))]) == [(3, 0, "Well")]
 
 
 def test_an_answer_that_is_another_in_the_end_is_told_anew() -> None:
-    answering = Answering(1, StreamCursor(1))
-    [*answering.seen(said("I will"))]
+    answering = AnswerStream(1, StreamCursor(1))
+    [*answering.update(said("I will"))]
 
-    assert told([*answering.answered("I won't")]) == [(2, 0, "I won't")]
+    assert told([*answering.finish("I won't")]) == [(2, 0, "I won't")]
 
 
 def test_an_answer_without_text_takes_back_what_was_told_of_it() -> None:
-    answering = Answering(1, StreamCursor(1))
-    [*answering.seen(said("I will"))]
+    answering = AnswerStream(1, StreamCursor(1))
+    [*answering.update(said("I will"))]
 
-    assert told([*answering.answered("")]) == [(2, 0, "")]
-    assert told([*Answering(1, StreamCursor(1)).answered("")]) == []
+    assert told([*answering.finish("")]) == [(2, 0, "")]
+    assert told([*AnswerStream(1, StreamCursor(1)).finish("")]) == []
 
 
 @pytest.mark.parametrize("more", [{"turn": 2}, {"turn": 1, "call": "t1c1"}, {"summary": True}])
 def test_what_is_no_answer_of_this_turn_is_not_told_as_one(more: dict[str, Any]) -> None:
-    assert [*Answering(1, StreamCursor(1)).seen(said("I will", **more))] == []
-    assert [*Answering(1, StreamCursor(1)).seen(said("I will", turn=1))] != []
+    assert [*AnswerStream(1, StreamCursor(1)).update(said("I will", **more))] == []
+    assert [*AnswerStream(1, StreamCursor(1)).update(said("I will", turn=1))] != []
 
 
 def test_calls_on_their_way_are_told_whole_whenever_they_have_grown() -> None:
-    answering = Answering(1, StreamCursor(1))
+    answering = AnswerStream(1, StreamCursor(1))
     begun, more = [{"tool": "pay", "arguments": "{"}], [{"tool": "pay", "arguments": '{"a": 1}'}]
 
     frames = [
-        frame for calls in (begun, begun, more) for frame in answering.seen(said("", calls=calls))
+        frame for calls in (begun, begun, more) for frame in answering.update(said("", calls=calls))
     ]
 
     assert [frame.data["calls"] for frame in frames] == [begun, more]
@@ -110,21 +116,21 @@ def test_calls_on_their_way_are_told_whole_whenever_they_have_grown() -> None:
 def test_a_long_answer_comes_in_several_frames() -> None:
     text = "x" * (2 * MAX_TOKEN_CHARS + 1)
 
-    frames = [*Answering(1, StreamCursor(1)).answered(text)]
+    frames = [*AnswerStream(1, StreamCursor(1)).finish(text)]
 
     assert len(frames) == 3
     assert joined(frames) == text
 
 
 def test_another_process_goes_on_in_the_middle_of_an_answer() -> None:
-    first = Answering(1, StreamCursor(1))
-    [*first.seen(said("I will"))]
+    first = AnswerStream(1, StreamCursor(1))
+    [*first.update(said("I will"))]
     there = StreamCursor.read(str(first.position))
 
-    assert told([*Answering(1, there).seen(said("I will look"))]) == [(1, 6, " look")]
-    assert told([*Answering(1, there).answered("I will look")]) == [(1, 6, " look")]
-    assert told([*Answering(1, there).seen(said("Another", attempt=1))]) == [(2, 0, "Another")]
-    assert told([*Answering(1, there).seen(said("I wi", attempt=2))]) == [(2, 0, "I wi")]
+    assert told([*AnswerStream(1, there).update(said("I will look"))]) == [(1, 6, " look")]
+    assert told([*AnswerStream(1, there).finish("I will look")]) == [(1, 6, " look")]
+    assert told([*AnswerStream(1, there).update(said("Another", attempt=1))]) == [(2, 0, "Another")]
+    assert told([*AnswerStream(1, there).update(said("I wi", attempt=2))]) == [(2, 0, "I wi")]
 
 
 ANSWER = st.text(max_size=30)
@@ -136,15 +142,15 @@ def test_the_tokens_add_up_whatever_was_seen_and_whoever_tells_it(
 ) -> None:
     """An attempt says `before` and dies, a second one says `answer`; after any look the stream may
     break off and be taken up by another process."""
-    answering, frames, again = Answering(1, StreamCursor(4)), list[Frame](), False
+    answering, frames, again = AnswerStream(1, StreamCursor(4)), list[Frame](), False
     for chars, dies, breaks in looks:
         again = again or dies
         shown = said(answer[:chars], attempt=2) if again else said(before[:chars])
-        frames += answering.seen(shown)
+        frames += answering.update(shown)
         if breaks:
             last = frames[-1].position if frames else StreamCursor(4)
-            answering = Answering(1, StreamCursor.read(str(last)))
-    frames += answering.answered(answer)
+            answering = AnswerStream(1, StreamCursor.read(str(last)))
+    frames += answering.finish(answer)
 
     assert joined(frames) == answer
 
@@ -164,11 +170,11 @@ def test_what_is_no_id_is_refused(text: str) -> None:
 
 
 def test_what_a_call_says_of_itself_is_told_when_it_has_changed() -> None:
-    updating, half = Updating(), Update("t2c1", 1, {"done": 1})
+    updating, half = UpdateStream(), CallProgress("t2c1", 1, {"done": 1})
 
-    first = [*updating.new([half], StreamCursor(5))]
-    again = [*updating.new([half], StreamCursor(5))]
-    whole = [*updating.new([Update("t2c1", 1, {"done": 2})], StreamCursor(5))]
+    first = [*updating.changes([half], StreamCursor(5))]
+    again = [*updating.changes([half], StreamCursor(5))]
+    whole = [*updating.changes([CallProgress("t2c1", 1, {"done": 2})], StreamCursor(5))]
 
     assert first[0].data == {
         "type": "tool_update",

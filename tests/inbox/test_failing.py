@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.web.auth.link import Link
+from holdfast.web.auth.link import LinkSignIn
 from holdfast.web.call import routes as of_call
 from holdfast.web.http.problems import MEDIA_TYPE
-from holdfast.web.http.responses import Failing
+from holdfast.web.http.responses import ErrorMiddleware
 from holdfast.web.listing import routes as listing
 from tests.inbox.stage import inbox
 
@@ -55,7 +55,7 @@ async def test_whoever_is_still_at_the_door_is_told_too(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with inbox(client) as stage:
-        monkeypatch.setattr(Link, "known", _breaks)
+        monkeypatch.setattr(LinkSignIn, "known", _breaks)
         answer = await stage.get("/")
 
     assert answer.status_code == 500
@@ -74,5 +74,5 @@ async def test_an_answer_that_has_begun_is_cut_off_and_not_gone_on_with() -> Non
         sent.append(message)
 
     with pytest.raises(RuntimeError, match=SECRET):
-        await Failing(begins)({"type": "http"}, _breaks, send)
+        await ErrorMiddleware(begins)({"type": "http"}, _breaks, send)
     assert [each["type"] for each in sent] == ["http.response.start"]

@@ -18,11 +18,11 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.web.auth import link, sealed_text, sessions
-from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.link import Link, LinkOwner
+from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth.link import LinkOwner, LinkSignIn
 from holdfast.web.auth.person import Person
 from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.auth.sign_in_pages import own_path
+from holdfast.web.auth.sign_in_pages import local_path
 from holdfast.web.http import request_body
 from holdfast.web.http.responses import HEADERS
 from holdfast.web.services import Services
@@ -45,8 +45,8 @@ class Inboxes:
     ) -> Stage:
         """One to which nobody is signed in."""
         sealed = TextSealer(secret, self._clock)
-        link = Link(sealed, LinkOwner(by, ("finance",)), self._clock)
-        made = opened(Services(self._client), link, Bearer(sealed, []), url=url, app=pages())
+        link = LinkSignIn(sealed, LinkOwner(by, ("finance",)), self._clock)
+        made = opened(Services(self._client), link, BearerTokens(sealed, []), url=url, app=pages())
         stage = await self._stack.enter_async_context(made)
         stage.link = link.address(stage.address)
         return stage
@@ -128,7 +128,7 @@ async def test_nobody_is_sent_back_to_the_page_that_they_asked_for(inboxes: Inbo
     ],
 )
 async def test_nobody_is_sent_to_another_site(path: str, inboxes: Inboxes) -> None:
-    assert own_path(path) == "/"
+    assert local_path(path) == "/"
     at = await inboxes.open()
     answer = await at.post("/sign-in", {"key": at.link, "next": path})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -136,7 +136,7 @@ async def test_nobody_is_sent_to_another_site(path: str, inboxes: Inboxes) -> No
 
 @given(st.text(alphabet="/\\.:@?#%\t\r\n ;evil", max_size=30))
 def test_whatever_somebody_wants_to_come_back_to_is_here(path: str) -> None:
-    there = httpx.URL("http://127.0.0.1:1/sign-in").join(own_path(path))
+    there = httpx.URL("http://127.0.0.1:1/sign-in").join(local_path(path))
     assert (there.scheme, there.host, there.port) == ("http", "127.0.0.1", 1)
 
 
@@ -180,10 +180,10 @@ def forged(cookie: str) -> dict[str, str]:
         "no base64": "ä!§$%",
         "not sealed": sealed_text._written(person.encode()),
         "very long": "A" * 20_000,
-        "of another kind": TextSealer(SECRET).close(
+        "of another kind": TextSealer(SECRET).seal(
             "going", {"name": "eve", "groups": [], "via": "link"}, 600
         ),
-        "of another way": TextSealer(SECRET).close(
+        "of another way": TextSealer(SECRET).seal(
             "session", {"name": "eve", "groups": [], "via": "oidc"}, 600
         ),
     }
@@ -201,7 +201,7 @@ async def test_a_forged_cookie_is_nobody(inboxes: Inboxes) -> None:
 def test_what_no_browser_keeps_is_not_opened() -> None:
     sealed = TextSealer(SECRET)
     for size, counts in ((100, True), (sealed_text.MAX_SEALED_CHARS, False)):
-        opened = sealed.open("session", sealed.close("session", {"name": "x" * size}, 600))
+        opened = sealed.open("session", sealed.seal("session", {"name": "x" * size}, 600))
         assert (opened is not None) == counts
 
 
@@ -430,17 +430,22 @@ async def test_health_is_told_to_everybody_by_whatever_name(
     assert (answer.status_code, answer.json()) == (503, {"status": "Temporal does not answer"})
     sealed = TextSealer()
     here = await stack.enter_async_context(
-        opened(Services(client), Link(sealed, LinkOwner("ann")), Bearer(sealed, []), app=pages())
+        opened(
+            Services(client),
+            LinkSignIn(sealed, LinkOwner("ann")),
+            BearerTokens(sealed, []),
+            app=pages(),
+        )
     )
     answer = await here.http.get("/health")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
 def test_a_link_is_as_long_as_a_guess_would_take_for_ever() -> None:
-    keys = {link.Link(TextSealer(), LinkOwner("ann")).address("") for _ in range(3)}
+    keys = {link.LinkSignIn(TextSealer(), LinkOwner("ann")).address("") for _ in range(3)}
     assert len(keys) == 3
     assert all(len(key.partition("key=")[2]) >= 43 for key in keys)
-    same = {link.Link(TextSealer(SECRET), LinkOwner("ann")).address("") for _ in range(3)}
+    same = {link.LinkSignIn(TextSealer(SECRET), LinkOwner("ann")).address("") for _ in range(3)}
     assert len(same) == 1, "of one secret, one link"
 
 

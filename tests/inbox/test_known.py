@@ -14,9 +14,9 @@ from temporalio.client import Client
 from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
 from holdfast.schemas.settings.inbox import Proxy
 from holdfast.schemas.settings.keys import KeySet
-from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.link import Link, LinkOwner
-from holdfast.web.auth.proxy import BehindProxy
+from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth.link import LinkOwner, LinkSignIn
+from holdfast.web.auth.proxy import ProxySignIn
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.services import Services
@@ -39,7 +39,9 @@ def behind(nowhere: Client, stack: AsyncExitStack) -> Open:
         said = Proxy.model_validate(
             {"userHeader": "X-User", "groupsHeader": "X-Groups", "networks": list(networks)}
         )
-        made = opened(Services(nowhere), BehindProxy(seal, said), Bearer(seal, keys), app=pages())
+        made = opened(
+            Services(nowhere), ProxySignIn(seal, said), BearerTokens(seal, keys), app=pages()
+        )
         return await stack.enter_async_context(made)
 
     return behind_
@@ -90,7 +92,7 @@ async def test_the_proxy_is_in_its_networks_however_an_address_is_written(
 ) -> None:
     said = Proxy.model_validate({"userHeader": "X-User", "networks": ELSEWHERE})
     scope = {"type": "http", "headers": [(b"x-user", b"ann")], "client": (address, 1)}
-    asking = BehindProxy(TextSealer(), said).known(Request(scope))
+    asking = ProxySignIn(TextSealer(), said).authenticate(Request(scope))
     if is_theirs:
         found = await asking
         assert found is not None
@@ -148,8 +150,8 @@ def keys(file: Path, *signers: Signer, **settings: Any) -> LiveKeySet:
 async def for_programs(client: Client, *sets: LiveKeySet) -> AsyncIterator[Stage]:
     """An inbox that takes the tokens of these keys, and to which a person could sign in."""
     seal = TextSealer()
-    link = Link(seal, LinkOwner("ann"))
-    async with opened(Services(client), link, Bearer(seal, sets), app=pages()) as at:
+    link = LinkSignIn(seal, LinkOwner("ann"))
+    async with opened(Services(client), link, BearerTokens(seal, sets), app=pages()) as at:
         del at.http.headers["origin"]
         at.link = link.address(at.address)
         yield at

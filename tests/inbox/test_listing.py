@@ -399,14 +399,14 @@ async def test_a_run_is_asked_once_for_all_who_look(
 ) -> None:
     run = await run_of(made, "desk")
     asked_of: list[str] = []
-    waiting = RunHandle.waiting
+    waiting = RunHandle.pending_approvals
 
     async def counting(self: RunHandle) -> list[PendingApproval]:
         asked_of.append(self.id)
         return await waiting(self)
 
     monkeypatch.setattr(RunHandle, "waiting", counting)
-    [listed] = await run_lists.listed(made.client, f'WorkflowId = "{run.id}"')
+    [listed] = await run_lists.list_runs(made.client, f'WorkflowId = "{run.id}"')
     questions = run_answers.Asked(made.client)
     found = await asyncio.gather(*(questions.of([listed], 20) for _ in range(3)))
     for each in found:

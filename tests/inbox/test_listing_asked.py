@@ -17,7 +17,7 @@ from holdfast.client.command_errors import (
     UNREACHABLE,
     CommandError,
     NoWorkerError,
-    UnseenError,
+    WorkerNotSeenError,
 )
 from holdfast.client.diagnosis import NoBuildError
 from holdfast.client.run_handle import RunHandle, RunStart
@@ -84,7 +84,7 @@ async def test_an_answer_is_good_for_a_moment_and_as_long_as_the_list_says_the_s
     assert len(asks.asked) == 3
 
 
-@pytest.mark.parametrize("nobody", [NoWorkerError, UnseenError])
+@pytest.mark.parametrize("nobody", [NoWorkerError, WorkerNotSeenError])
 async def test_where_nobody_works_nothing_more_is_asked_for_a_while(
     monkeypatch: pytest.MonkeyPatch, nowhere: Client, clock: Clock, nobody: type[NoWorkerError]
 ) -> None:

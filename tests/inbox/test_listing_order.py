@@ -11,8 +11,16 @@ from temporalio.client import Client
 
 from holdfast.client import visibility
 from holdfast.client.command_errors import CommandError
-from holdfast.client.run_lists import RunFilter, RunListing, having, listed
-from holdfast.client.visibility import EXPIRING, NEWEST, OLDEST, STARTED, ListOrder, Place, first
+from holdfast.client.run_lists import RunFilter, RunListing, list_runs, status_query
+from holdfast.client.visibility import (
+    EXPIRING,
+    NEWEST,
+    OLDEST,
+    STARTED,
+    ListOrder,
+    Place,
+    first_runs,
+)
 from tests.inbox.crowd import Asks, Crowd, crowd_of
 
 # Some every few minutes, some in a heap, some of one moment, some long ago.
@@ -36,10 +44,10 @@ async def seventy(client: Client) -> AsyncIterator[Crowd]:
 
 async def pages(crowd: Crowd, order: ListOrder, size: int) -> list[RunListing]:
     """All of them, as somebody has them who goes from page to page."""
-    query = having("awaiting_approval") + RunFilter(agent=crowd.agent).terms()
+    query = status_query("awaiting_approval") + RunFilter(agent=crowd.agent).terms()
     found: list[RunListing] = []
     after: Place | None = None
-    while page := await first(crowd.client, query, order, size, after):
+    while page := await first_runs(crowd.client, query, order, size, after):
         found += page
         time = order.time(page[-1])
         assert time is not None
@@ -54,11 +62,11 @@ async def test_page_by_page_everything_comes_once_and_in_order(
     seventy: Crowd, order: ListOrder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(visibility, "_PLENTY", 2)  # so that windows are looked for
-    query = having("awaiting_approval") + RunFilter(agent=seventy.agent).terms()
-    everything = await listed(seventy.client, query)
+    query = status_query("awaiting_approval") + RunFilter(agent=seventy.agent).terms()
+    everything = await list_runs(seventy.client, query)
     assert len(everything) == len(AGOS)
     found = await pages(seventy, order, 4)
-    assert found == visibility.in_order(everything, order)
+    assert found == visibility.sort_runs(everything, order)
     assert len(found) == len(AGOS)
 
 
@@ -68,14 +76,14 @@ async def test_a_page_is_had_without_reading_the_whole_list(
     read: list[int] = []
 
     async def counting(client: Client, query: str) -> list[RunListing]:
-        found = await listed(client, query)
+        found = await list_runs(client, query)
         read.append(len(found))
         return found
 
     monkeypatch.setattr(visibility, "listed", counting)
     monkeypatch.setattr(visibility, "_PLENTY", 4)
-    query = having("awaiting_approval") + RunFilter(agent=seventy.agent).terms()
-    assert len(await first(seventy.client, query, NEWEST, 2)) == 2
+    query = status_query("awaiting_approval") + RunFilter(agent=seventy.agent).terms()
+    assert len(await first_runs(seventy.client, query, NEWEST, 2)) == 2
     assert read[0] <= 8
 
 
@@ -113,7 +121,8 @@ async def test_what_is_searched_for_stays_a_text(client: Client, crowd: Crowd, t
 async def search(client: Client, wanted: RunFilter) -> list[str]:
     """The ids that are found."""
     return sorted(
-        run.id for run in await listed(client, having("awaiting_approval") + wanted.terms())
+        run.id
+        for run in await list_runs(client, status_query("awaiting_approval") + wanted.terms())
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import Client
 
 from holdfast.client.command_errors import NoWorkerError
-from holdfast.client.run_lists import LacksAttributesError, RunListing
+from holdfast.client.run_lists import MissingAttributesError, RunListing
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.web.auth.person import Person
@@ -218,7 +218,7 @@ async def test_runs_without_a_place_stand_on_the_first_page_and_no_more_than_a_f
         return 5
 
     async def unknown(*_: Any) -> list[RunListing]:
-        raise LacksAttributesError("PendingSince")
+        raise MissingAttributesError("PendingSince")
 
     for name, instead in {"first": first, "listed": listed, "counted": counted}.items():
         monkeypatch.setattr(page_query, name, instead)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from temporalio.client import Client
 
-from holdfast.client.run_lists import RUNS, RunFilter, listed
+from holdfast.client.run_lists import RUNS, RunFilter, list_runs
 from tests.inbox.crowd import Asks, Crowd
 from tests.inbox.stage import Stage
 from tests.inbox.test_listing import rows_of
@@ -128,7 +128,7 @@ async def test_of_an_id_that_was_used_again_the_earlier_run_is_told_apart(
     [newer, older] = await shown(stage, f"run={quote(id)}", 2)
     assert "An earlier run of this id" in older
     assert "An earlier run of this id" not in newer
-    found = await listed(made.client, RUNS + RunFilter(id_prefix=id).terms())
+    found = await list_runs(made.client, RUNS + RunFilter(id_prefix=id).terms())
     assert {one.execution for one in found} == {*executions}
 
 

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from temporalio.client import Client
 
 from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError, EncryptedError
-from holdfast.client.run_handle import RunDescription, RunHandle, Streaming
-from holdfast.client.stream.heartbeats import Update
+from holdfast.client.run_handle import AnswerProgress, RunDescription, RunHandle
+from holdfast.client.stream.heartbeats import CallProgress
 from holdfast.web.run import changes
 from holdfast.web.run.changes import Changes, Saying, Watch
 from holdfast.web.services import Services
@@ -23,12 +23,12 @@ from tests.support.house import SIDE_BY_SIDE, house
 from tests.support.model_server import Answer
 
 
-def streaming(text: str, key: str = "1/1", offset: int = 0, **more: Any) -> Streaming:
+def streaming(text: str, key: str = "1/1", offset: int = 0, **more: Any) -> AnswerProgress:
     """What a model has said so far."""
-    return Streaming(key, 1, text, offset, more.pop("calls", []), **more)
+    return AnswerProgress(key, 1, text, offset, more.pop("calls", []), **more)
 
 
-def heard(saying: Saying, one: Streaming) -> dict[str, Any]:
+def heard(saying: Saying, one: AnswerProgress) -> dict[str, Any]:
     """What is new in it, without whose it is."""
     saying.is_over(one)
     return {
@@ -147,7 +147,9 @@ async def test_an_answer_that_broke_off_is_over_though_the_run_has_not_moved() -
 
 
 async def test_what_a_call_tells_of_itself_is_told_when_it_is_another() -> None:
-    steps = [Update("t1c1", 1, details) for details in ({"step": 1}, {"step": 1}, "nearly done")]
+    steps = [
+        CallProgress("t1c1", 1, details) for details in ({"step": 1}, {"step": 1}, "nearly done")
+    ]
     looks = [replace(look(1), updates=[step]) for step in steps]
     assert await frames("r:1:0", *looks, look(1, closed=True)) == [
         ("update", {"call": "t1c1", "text": '{"step": 1}'}),

@@ -17,9 +17,9 @@ from temporalio.client import Client
 
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.web.auth import oidc_provider as of_provider
-from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.oidc import SignIn
-from holdfast.web.auth.oidc_provider import GOING_SECONDS, MAX_ANSWER_BYTES, METADATA
+from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth.oidc import OidcSignIn
+from holdfast.web.auth.oidc_provider import MAX_ANSWER_BYTES, METADATA, SIGN_IN_SECONDS
 from holdfast.web.auth.oidc_provider import OidcProvider as Known
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.services import Services
@@ -45,8 +45,8 @@ class Inboxes:
         http = await self._stack.enter_async_context(httpx.AsyncClient())
         seal = TextSealer(None, self._clock)
         said = Oidc.model_validate({"issuer": issuer, "clientId": CLIENT, **settings})
-        way = SignIn(seal, said, Known(said, secret, http, self._clock))
-        made = opened(Services(self._client), way, Bearer(seal, []), app=pages())
+        way = OidcSignIn(seal, said, Known(said, secret, http, self._clock))
+        made = opened(Services(self._client), way, BearerTokens(seal, []), app=pages())
         return await self._stack.enter_async_context(made)
 
 
@@ -221,7 +221,7 @@ async def test_a_way_back_leads_back_only_who_went_it(
         assert answer.status_code == 400
         assert "was not begun in this browser" in answer.text
         mine.http.cookies.update(kept)
-    clock.seconds += GOING_SECONDS + 1
+    clock.seconds += SIGN_IN_SECONDS + 1
     assert (await mine.get(back(leaving))).status_code == 400
     assert not there.asked, "no code was given away"
 

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from holdfast.schemas import names
 from holdfast.schemas.errors import ErrorCode
-from holdfast.web.api.api_request import Asked
+from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.runs import say
 from holdfast.web.auth.person import Person
 from holdfast.web.http.problems import HttpProblem
@@ -45,7 +45,7 @@ class Listening:
         self.told.append(told)
 
 
-def asked(parts: Services, prefer: bytes) -> Asked:
+def asked(parts: Services, prefer: bytes) -> ApiRequest:
     """Ann's request to say something."""
 
     async def receive() -> Any:
@@ -53,7 +53,7 @@ def asked(parts: Services, prefer: bytes) -> Asked:
 
     head = [(b"content-type", b"application/json"), (b"prefer", prefer)]
     scope = {"type": "http", "headers": head, "state": {"person": Person("ann")}}
-    return Asked(Request(scope, receive), parts, "r")
+    return ApiRequest(Request(scope, receive), parts, "r")
 
 
 def refusal(kind: str) -> ApplicationError:

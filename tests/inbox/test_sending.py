@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from holdfast.client.signing import Signer
 from holdfast.schemas.decision import Decided, Decision, PendingApproval, Receipt
-from holdfast.web.api.api_request import Asked
+from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.runs import decide
 from holdfast.web.auth.person import Person
 from holdfast.web.decision_sender import send
@@ -50,7 +50,7 @@ def decision(**more: Any) -> dict[str, Any]:
     return {"callId": "t1c1", "decision": "approve", **more}
 
 
-def asked(parts: Services, **sent: Any) -> Asked:
+def asked(parts: Services, **sent: Any) -> ApiRequest:
     """Ann's request to decide."""
 
     async def receive() -> Any:
@@ -58,7 +58,9 @@ def asked(parts: Services, **sent: Any) -> Asked:
 
     head = [(b"content-type", b"application/json")]
     state = {"person": Person("ann", ("finance",))}
-    return Asked(Request({"type": "http", "headers": head, "state": state}, receive), parts, "r")
+    return ApiRequest(
+        Request({"type": "http", "headers": head, "state": state}, receive), parts, "r"
+    )
 
 
 @pytest.fixture

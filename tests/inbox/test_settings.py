@@ -9,7 +9,7 @@ import httpx
 import pytest
 import yaml
 
-from holdfast.web.inbox_settings import LoadedInboxSettings, SettingsError, load
+from holdfast.web.inbox_settings import LoadedInboxSettings, SettingsError, load_inbox_settings
 from tests.support.signing import Signer, write_keys
 
 OIDC = {"issuer": "https://login.example", "clientId": "inbox"}
@@ -25,7 +25,7 @@ def read(tmp_path: Path) -> Load:
     def read_(said: Any, **environ: str) -> LoadedInboxSettings:
         file = tmp_path / "inbox.yaml"
         file.write_text(said if isinstance(said, str) else yaml.safe_dump(said))
-        return load(file, environ, httpx.AsyncClient())
+        return load_inbox_settings(file, environ, httpx.AsyncClient())
 
     return read_
 
@@ -38,12 +38,12 @@ def test_settings_say_where_it_is_and_who_comes_in(read: Load, tmp_path: Path) -
         "tokens": "programs.json",
     }
     settings = read(said, SECRET=" of the inbox\n")
-    assert settings.said.url == "https://inbox.example"
+    assert settings.settings.url == "https://inbox.example"
     assert settings.secret == "of the inbox"
     assert "of the inbox" not in repr(settings)
     assert [keys.name for keys in settings.keys] == ["keys"]
-    assert settings.said.oidc is not None
-    assert settings.said.oidc.name_claim == "sub", "nobody chooses it for themselves"
+    assert settings.settings.oidc is not None
+    assert settings.settings.oidc.name_claim == "sub", "nobody chooses it for themselves"
 
 
 def test_programs_may_be_named_by_an_address(read: Load) -> None:

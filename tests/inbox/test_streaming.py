@@ -13,10 +13,10 @@ from holdfast.client.command_errors import EncryptedError
 from holdfast.client.stream.deltas import Frame
 from holdfast.client.stream.frames import StreamNotice
 from holdfast.web.api import event_stream as of_runs
-from holdfast.web.api.api_request import Asked
+from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.event_stream import Streams
 from holdfast.web.http import streaming
-from holdfast.web.http.streaming import Bounded, EventStream, Room, frame
+from holdfast.web.http.streaming import EventStream, SessionStreams, StreamLimit, frame
 from holdfast.web.services import Services
 
 
@@ -58,7 +58,7 @@ async def test_who_asks_for_the_head_alone_holds_no_stream(
 
     monkeypatch.setattr(Services, "run", lambda self, run_id: There())
     asked = Request({"type": "http", "method": method, "headers": [], "query_string": b""})
-    answer = await Streams().answer(Asked(asked, Services(nowhere), "r"))
+    answer = await Streams().answer(ApiRequest(asked, Services(nowhere), "r"))
     assert isinstance(answer, EventStream) == holds
     assert answer.headers["content-type"].startswith(streaming.MEDIA_TYPE)
 
@@ -83,7 +83,7 @@ async def test_one_that_has_nothing_to_tell_lives_and_ends_after_a_while(
     monkeypatch.setattr(streaming, "KEEP_ALIVE_SECONDS", 0.001)
     seconds = itertools.count()
     monkeypatch.setattr(streaming, "monotonic", lambda: next(seconds))
-    room = Room(1)
+    room = StreamLimit(1)
 
     told = await read(EventStream(room, _nothing(), life_seconds=4))
 
@@ -108,7 +108,7 @@ async def test_a_reader_who_stops_reading_is_let_go_and_nothing_is_kept_for_them
         if told > 4:
             await _never()
 
-    await read(EventStream(Room(1), many()), send)
+    await read(EventStream(StreamLimit(1), many()), send)
 
     assert len(made) <= 4
     assert not caplog.records, "that somebody has gone is no fault"
@@ -118,7 +118,7 @@ async def test_a_reader_who_takes_all_but_the_end_makes_room_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(streaming, "STALLED_SECONDS", 0.05)
-    room = Room(1)
+    room = StreamLimit(1)
 
     async def one() -> AsyncGenerator[str, None]:
         yield frame("over", "")
@@ -145,7 +145,7 @@ async def test_a_reader_who_stops_reading_is_not_waited_for_at_the_end(
             await _never()
 
     async with asyncio.timeout(5):
-        await Bounded(breaks_off, asyncio.Event(), None)({"type": "http"}, _never, send)
+        await SessionStreams(breaks_off, asyncio.Event(), None)({"type": "http"}, _never, send)
 
 
 async def test_a_stream_that_has_ended_is_not_ended_once_more() -> None:
@@ -157,7 +157,7 @@ async def test_a_stream_that_has_ended_is_not_ended_once_more() -> None:
     async def told() -> AsyncGenerator[str, None]:
         yield frame("over", "")
 
-    await Bounded(EventStream(Room(1), told()), asyncio.Event(), None)(
+    await SessionStreams(EventStream(StreamLimit(1), told()), asyncio.Event(), None)(
         {"type": "http"}, _never, send
     )
 
@@ -165,7 +165,7 @@ async def test_a_stream_that_has_ended_is_not_ended_once_more() -> None:
 
 
 async def test_what_is_told_is_let_go_of_when_the_reader_leaves() -> None:
-    room, let_go, begun = Room(1), asyncio.Event(), asyncio.Event()
+    room, let_go, begun = StreamLimit(1), asyncio.Event(), asyncio.Event()
 
     async def told() -> AsyncGenerator[str, None]:
         try:

@@ -22,7 +22,7 @@ async def streamed(desk: Desk, run: Run, before: str = "") -> str:
     remote = RunHandle(desk.client, run.id)
 
     async def more() -> str | None:
-        look = await remote.look()
+        look = await remote.observe()
         assert not look.closed, "the run ended before more of the answer was seen"
         text = look.streaming.text if look.streaming is not None else ""
         return text if len(text) > len(before) else None

@@ -7,14 +7,14 @@ from temporalio import exceptions
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutType
 
-from holdfast.client.result import RunEnding, of_failure, of_result
+from holdfast.client.result import RunEnding, ending_of_failure, ending_of_result
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.run import Spent
 
 
 def ended(cause: BaseException) -> RunEnding:
     """A run that ended so."""
-    return of_failure(WorkflowFailureError(cause=cause))
+    return ending_of_failure(WorkflowFailureError(cause=cause))
 
 
 SPENT = Spent(turns=3, calls=2, usage=Usage(input_tokens=7))
@@ -48,6 +48,6 @@ def test_each_end_has_its_name(cause: BaseException, ending: RunEnding) -> None:
 
 @pytest.mark.parametrize("result", [None, "done", 7, {"status": "completed", "turns": "many"}])
 def test_a_result_in_a_form_of_others_is_an_end_all_the_same(result: Any) -> None:
-    ending = of_result(result)
+    ending = ending_of_result(result)
     assert (ending.status, ending.exit_code) == ("completed", 0)
     assert ending.message == "its result cannot be read by this version"

@@ -14,7 +14,7 @@ from holdfast.client.command_errors import (
     NoWorkerError,
 )
 from holdfast.client.result import RunEnding
-from holdfast.client.run_handle import Entry, RunDescription, RunHandle, Streaming
+from holdfast.client.run_handle import AnswerProgress, Entry, RunDescription, RunHandle
 from holdfast.client.stream import frames as stream
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import PollInterval, StreamNotice, frames
@@ -57,7 +57,7 @@ class Told(RunHandle):
         self.now, self.looks = self.steps[at], self.looks + 1
         if self.now.lost is not None:
             raise self.now.lost
-        saying = Streaming("1/1", 1, self.now.saying, 0, []) if self.now.saying else None
+        saying = AnswerProgress("1/1", 1, self.now.saying, 0, []) if self.now.saying else None
         return RunDescription(("r", at), self.now.closed, busy=False, streaming=saying)
 
     async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
@@ -141,7 +141,7 @@ async def test_an_answer_that_is_too_large_for_a_page_is_not_told_in_part() -> N
 
 async def test_whoever_comes_back_is_told_the_rest_and_nothing_twice() -> None:
     log = [TURN, said("I will."), CALL, DONE]
-    middle = StreamCursor(1).in_attempt(1).told("I w")
+    middle = StreamCursor(1).in_attempt(1).advanced("I w")
     assert await told(Step(log, closed=True), after=str(middle)) == [
         *("token ill.", "tool_call", "done"),
     ]

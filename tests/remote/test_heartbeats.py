@@ -11,9 +11,9 @@ from holdfast.client.command_errors import EncryptedError
 from holdfast.client.connection import _Told
 from holdfast.client.stream.heartbeats import (
     MAX_UPDATE_BYTES,
-    Streaming,
-    Update,
-    streaming_in,
+    AnswerProgress,
+    CallProgress,
+    read_answer_progress,
     update_in,
 )
 from holdfast.runtime.encryption.codec import EncryptionCodec, KeylessCodec
@@ -36,7 +36,7 @@ async def test_a_call_is_known_by_its_id_also_when_it_is_carried_out_again(
     activity_id: str,
 ) -> None:
     told = await update_in(await activity(activity_id, {"step": 1}), CONVERTER)
-    assert told == Update("t1c2", 2, {"step": 1})
+    assert told == CallProgress("t1c2", 2, {"step": 1})
 
 
 @pytest.mark.parametrize("activity_id", ["t1", "t1c2-before", "1", "notify-t1c2"])
@@ -53,7 +53,7 @@ async def test_what_is_too_long_to_be_told_again_and_again_is_left_out() -> None
 async def test_of_a_call_that_the_model_answers_the_text_is_told_and_nothing_else() -> None:
     said = {"text": "I thi", "offset": 3, "attempt": 4, "turn": 1, "call": "t1c1", "calls": []}
     told = await update_in(await activity("t1c1", said, of=names.GENERATE), CONVERTER)
-    assert told == Update("t1c1", 4, {"text": "I thi", "offset": 3})
+    assert told == CallProgress("t1c1", 4, {"text": "I thi", "offset": 3})
     other = await activity("t1c1", {"tokens": 3}, of=names.GENERATE)
     assert await update_in(other, CONVERTER) is None
 
@@ -78,18 +78,20 @@ SAID = {"text": "Hi", "offset": 3, "attempt": 2}
 async def test_a_heartbeat_says_of_what_its_answer_is() -> None:
     brief = await activity("7", SAID, of=names.GENERATE)
     others = [await activity("t1c1", SAID), await activity("8", "here", of=names.GENERATE)]
-    assert await streaming_in([brief, *others], CONVERTER) == Streaming("7/2", 2, "Hi", 3, [])
+    assert await read_answer_progress([brief, *others], CONVERTER) == AnswerProgress(
+        "7/2", 2, "Hi", 3, []
+    )
     calls = [{"tool": "pay"}]
     more = {"calls": calls, "composed": True, "turn": 4, "call": "t4c1", "summary": True}
     whole = await activity("7", {**SAID, **more}, of=names.GENERATE)
-    told = Streaming("7/2", 2, "Hi", 3, calls, True, 4, "t4c1", True)
-    assert await streaming_in([others[0], whole], CONVERTER) == told
+    told = AnswerProgress("7/2", 2, "Hi", 3, calls, True, 4, "t4c1", True)
+    assert await read_answer_progress([others[0], whole], CONVERTER) == told
 
 
 @pytest.mark.parametrize("details", ["Hi", {}, {**SAID, "offset": "3"}, {"text": "Hi"}])
 async def test_what_another_version_tells_is_no_answer(details: Any) -> None:
-    assert await streaming_in([], CONVERTER) is None
+    assert await read_answer_progress([], CONVERTER) is None
     silent = await activity("7", of=names.GENERATE)
-    assert await streaming_in([silent], CONVERTER) is None
+    assert await read_answer_progress([silent], CONVERTER) is None
     other = await activity("7", details, of=names.GENERATE)
-    assert await streaming_in([other], CONVERTER) is None
+    assert await read_answer_progress([other], CONVERTER) is None

@@ -10,7 +10,13 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionCount
 from temporalio.service import RPCError, RPCStatusCode
 
 from holdfast.client.command_errors import CommandError
-from holdfast.client.run_lists import ANSWER, LacksAttributesError, RunFilter, counted, listed
+from holdfast.client.run_lists import (
+    ANSWER,
+    MissingAttributesError,
+    RunFilter,
+    count_runs,
+    list_runs,
+)
 from holdfast.client.visibility import waiting_count_and_oldest
 from holdfast.schemas import names
 
@@ -49,15 +55,15 @@ def client(lists: Any) -> Client:
 
 async def test_a_server_that_is_away_is_not_asked_for_long() -> None:
     lists = Lists()
-    await listed(client(lists), "a = 1")
-    await counted(client(lists), "a = 1")
+    await list_runs(client(lists), "a = 1")
+    await count_runs(client(lists), "a = 1")
     assert lists.bounds == [ANSWER, ANSWER]
 
 
 async def test_where_nobody_knows_since_when_it_is_known_how_many_wait() -> None:
     unsorted = client(Lists(lacks=names.PENDING_SINCE))
     assert await waiting_count_and_oldest(unsorted) == (7, None)
-    with pytest.raises(LacksAttributesError, match="AgentStatus is not there"):
+    with pytest.raises(MissingAttributesError, match="AgentStatus is not there"):
         await waiting_count_and_oldest(client(Lists(lacks=names.AGENT_STATUS)))
     away = Lists(lacks=names.PENDING_SINCE, status=RPCStatusCode.UNAVAILABLE)
     with pytest.raises(CommandError, match="Temporal does not answer"):

@@ -12,7 +12,7 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 
-from holdfast.client.run_lists import having
+from holdfast.client.run_lists import status_query
 from holdfast.hosting.resources import load_resources
 from holdfast.hosting.worker import WorkerSettings, build_worker
 from tests.support.eventually import eventually
@@ -107,7 +107,7 @@ class Run:
 
     async def listed(self, status: str = "awaiting_approval") -> None:
         """Wait until Temporal's lists, which are a moment behind, have it with this status."""
-        client, query = self._client, f'{having(status)} AND WorkflowId = "{self.id}"'
+        client, query = self._client, f'{status_query(status)} AND WorkflowId = "{self.id}"'
         assert client is not None  # the house started it
 
         async def is_there() -> bool:

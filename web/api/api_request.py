@@ -15,7 +15,7 @@ from holdfast.schemas.base import Strict
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.web.auth.person import Person, person_of
 from holdfast.web.http.problems import HttpProblem
-from holdfast.web.http.request_body import body_of
+from holdfast.web.http.request_body import read_body
 from holdfast.web.http.routing import NUMBER
 from holdfast.web.services import Services
 
@@ -26,7 +26,7 @@ _SaidT = TypeVar("_SaidT", bound=Strict)
 
 
 @dataclass(frozen=True)
-class Asked:
+class ApiRequest:
     """A request, and what it is answered with; `run_id` is the run that its address names."""
 
     request: Request
@@ -53,14 +53,14 @@ class Asked:
             )
         return run
 
-    async def said(self, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
+    async def read_json(self, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
         """What was sent, read as `model`, and as it was written.
 
         Raises:
             Problem: it is none.
             Refused: it is of another type, too large, or does not come whole.
         """
-        body = await body_of(self.request, (JSON,), MAX_BODY_BYTES)
+        body = await read_body(self.request, (JSON,), MAX_BODY_BYTES)
         # What is large on purpose takes seconds to check, and holds up nobody else.
         return await asyncio.to_thread(_said, body, model, what)
 
@@ -89,7 +89,7 @@ def _no_number(_: str) -> NoReturn:
     raise ValueError("JSON has no such number")
 
 
-def number_of(request: Request, name: str, default: int, least: int, most: int) -> int:
+def read_number(request: Request, name: str, default: int, least: int, most: int) -> int:
     """A whole number that the address gives.
 
     Raises:

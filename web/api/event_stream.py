@@ -17,9 +17,16 @@ from holdfast.client.command_errors import CommandError
 from holdfast.client.stream.deltas import Frame, StreamCursor
 from holdfast.client.stream.frames import StreamNotice, frames
 from holdfast.runtime.text_safety import as_json, one_line
-from holdfast.web.api.api_request import Asked
+from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.http.problems import HttpProblem, problem_of
-from holdfast.web.http.streaming import HEADERS, MEDIA_TYPE, EventStream, Room, comment, frame
+from holdfast.web.http.streaming import (
+    HEADERS,
+    MEDIA_TYPE,
+    EventStream,
+    StreamLimit,
+    comment,
+    frame,
+)
 
 MAX_STREAMS: Final = 200
 _REMARK_CHARS: Final = 500
@@ -29,9 +36,9 @@ class Streams:
     """The streams of one process."""
 
     def __init__(self) -> None:
-        self._room = Room(MAX_STREAMS)
+        self._room = StreamLimit(MAX_STREAMS)
 
-    async def answer(self, asked: Asked) -> Response:
+    async def answer(self, asked: ApiRequest) -> Response:
         """The events of a run, from where the reader is."""
         position = _position(asked)
         run = asked.parts.run(asked.run_id)
@@ -62,7 +69,7 @@ def _text(each: Frame | StreamNotice) -> str:
     return frame(each.type, as_json(each.data), str(each.position))
 
 
-def _position(asked: Asked) -> StreamCursor:
+def _position(asked: ApiRequest) -> StreamCursor:
     """Where the reader is: what their last frame says, or the address.
 
     Raises:

@@ -32,7 +32,7 @@ class NewCall(CallRequest):
     """The task queue of its worker."""
 
 
-class Said(Strict):
+class NewMessage(Strict):
     """A message to a run."""
 
     role: Literal["user"] = "user"

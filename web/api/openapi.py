@@ -56,7 +56,7 @@ _WAYS: Final = {
 Mode = Literal["validation", "serialization"]
 
 
-def description(known: Sequence[Operation]) -> dict[str, Any]:
+def build_description(known: Sequence[Operation]) -> dict[str, Any]:
     """The description of all that can be asked for."""
     schemas = _Schemas()
     paths: dict[str, dict[str, Any]] = {}
@@ -150,7 +150,7 @@ def _problems(known: Operation, schemas: _Schemas) -> dict[str, Any]:
     return {
         str(status): {
             "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in codes),
-            "content": {MEDIA_TYPE: {"schema": schema, "example": _example(codes[0]).told()}},
+            "content": {MEDIA_TYPE: {"schema": schema, "example": _example(codes[0]).to_json()}},
         }
         for status, codes in sorted(found.items())
     }
@@ -161,24 +161,24 @@ def _example(code: str) -> HttpProblem:
 
 
 @dataclass(frozen=True)
-class Shown:
+class OperationView:
     """One thing that can be asked for, as the page shows it."""
 
     method: str
     path: str
-    told: Mapping[str, Any]
+    description: Mapping[str, Any]
     curl: str
     fields: Mapping[str, Mapping[str, Any]]
 
     @property
-    def good(self) -> list[tuple[str, Mapping[str, Any]]]:
+    def successes(self) -> list[tuple[str, Mapping[str, Any]]]:
         """The good answers, by status."""
-        return [each for each in self.told["responses"].items() if each[0] < "400"]
+        return [each for each in self.description["responses"].items() if each[0] < "400"]
 
     @property
-    def bad(self) -> list[tuple[str, Mapping[str, Any]]]:
+    def refusals(self) -> list[tuple[str, Mapping[str, Any]]]:
         """How it may be refused, by status."""
-        return [each for each in self.told["responses"].items() if each[0] >= "400"]
+        return [each for each in self.description["responses"].items() if each[0] >= "400"]
 
 
 def docs_routes(told: Mapping[str, Any]) -> list[BaseRoute]:
@@ -194,11 +194,11 @@ def docs_routes(told: Mapping[str, Any]) -> list[BaseRoute]:
     return [Route("/openapi.json", document), Route("/api", shown)]
 
 
-def _shown(told: Mapping[str, Any], origin: str) -> Iterator[Shown]:
+def _shown(told: Mapping[str, Any], origin: str) -> Iterator[OperationView]:
     for path, methods in told["paths"].items():
         for method, each in methods.items():
             curl = _curl(method, origin + path, each)
-            yield Shown(method.upper(), path, each, curl, _fields(told, each))
+            yield OperationView(method.upper(), path, each, curl, _fields(told, each))
 
 
 def _fields(told: Mapping[str, Any], each: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

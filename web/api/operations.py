@@ -15,11 +15,11 @@ from holdfast.schemas.base import Strict
 from holdfast.schemas.decision import Decision, Receipt
 from holdfast.schemas.internal.tracing import TRACEPARENT
 from holdfast.web.api import models, runs, start_runs
-from holdfast.web.api.api_request import JSON, Asked
+from holdfast.web.api.api_request import JSON, ApiRequest
 from holdfast.web.api.event_stream import Streams
 from holdfast.web.http.streaming import MEDIA_TYPE
 
-Handler = Callable[[Asked], Awaitable[Response]]
+Handler = Callable[[ApiRequest], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ def _saying() -> list[Operation]:
                 **accepted,
             },
             (*_ASKED, *_BODY, "ended", "single_call", "no_answer"),
-            models.Said,
+            models.NewMessage,
             {"content": "It was order A-1002."},
             [prefer],
         ),

@@ -7,9 +7,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from holdfast.web.api.api_request import Asked
+from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.event_stream import Streams
-from holdfast.web.api.openapi import description, docs_routes
+from holdfast.web.api.openapi import build_description, docs_routes
 from holdfast.web.api.operations import Operation, operations
 from holdfast.web.http.problems import HttpProblem, problem_of
 from holdfast.web.http.routing import RunRoute
@@ -27,7 +27,7 @@ def routes(parts: Services) -> list[BaseRoute]:
         RunRoute(path, Resource([each for each in known if each.path == path], parts))
         for path in paths
     ]
-    return [*found, *docs_routes(description(known))]
+    return [*found, *docs_routes(build_description(known))]
 
 
 class Resource:
@@ -53,10 +53,10 @@ class Resource:
         try:
             if operation is None:
                 raise self._not_done(request.method)
-            asked = Asked(request, self._parts, request.path_params.get("run", ""))
+            asked = ApiRequest(request, self._parts, request.path_params.get("run", ""))
             return await operation.handler(asked)
         except Exception as error:
-            return problem_of(error).answer()
+            return problem_of(error).response()
 
     def _not_done(self, method: str) -> HttpProblem:
         allowed = ", ".join(self.methods)

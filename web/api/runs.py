@@ -11,8 +11,15 @@ from holdfast.client.run_handle import RunHandle
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
 from holdfast.schemas.errors import ErrorCode
-from holdfast.web.api.api_request import Asked, number_of
-from holdfast.web.api.models import Approvals, FailureResponse, LogPage, RunView, Said, Started
+from holdfast.web.api.api_request import ApiRequest, read_number
+from holdfast.web.api.models import (
+    Approvals,
+    FailureResponse,
+    LogPage,
+    NewMessage,
+    RunView,
+    Started,
+)
 from holdfast.web.decision_sender import DecisionNotSent, send
 from holdfast.web.http.problems import HttpProblem
 
@@ -23,14 +30,14 @@ MAX_NUMBER: Final = 10**9
 _WAIT: Final = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?([0-9]{1,9})"?(?=$|[,;\s])', re.I)
 
 
-async def show(asked: Asked) -> Response:
+async def show(asked: ApiRequest) -> Response:
     """How a run stands, or how it ended."""
     run = asked.parts.run(asked.run_id)
-    if not (await run.look()).closed:
+    if not (await run.observe()).closed:
         status = await run.status()
         view = RunView.read({**status, "run": run.id})
     else:
-        end = await run.ended(whole=False)
+        end = await run.ending(whole=False)
         failed = end.result is None
         view = RunView(
             run=run.id,
@@ -44,25 +51,29 @@ async def show(asked: Asked) -> Response:
     return JSONResponse(view.to_json())
 
 
-async def context(asked: Asked) -> Response:
+async def context(asked: ApiRequest) -> Response:
     """A page of a run's log."""
-    after = number_of(asked.request, "after", 0, 0, MAX_NUMBER)
-    limit = number_of(asked.request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    after = read_number(asked.request, "after", 0, 0, MAX_NUMBER)
+    limit = read_number(asked.request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     entries = await (await asked.run()).page(names.CONTEXT, after, limit)
     next_ = entries[-1]["n"] if entries else after
     return JSONResponse(LogPage(entries=entries, next=next_).to_json())
 
 
-async def approvals(asked: Asked) -> Response:
+async def approvals(asked: ApiRequest) -> Response:
     """The calls of a run that wait."""
-    return JSONResponse(Approvals(approvals=await (await asked.run()).waiting()).to_json())
+    return JSONResponse(
+        Approvals(approvals=await (await asked.run()).pending_approvals()).to_json()
+    )
 
 
-async def decide(asked: Asked) -> Response:
+async def decide(asked: ApiRequest) -> Response:
     """A decision on a waiting call, by whoever sends it."""
-    said, _ = await asked.said(Decision, "decision")
+    said, _ = await asked.read_json(Decision, "decision")
     run, meant = await asked.run(), _by_sender(said, asked)
-    waiting = next((one for one in await run.waiting() if one.call_id == meant.call_id), None)
+    waiting = next(
+        (one for one in await run.pending_approvals() if one.call_id == meant.call_id), None
+    )
     try:
         if waiting is None:
             receipt = await run.decide(meant)  # which says why it does not count
@@ -76,9 +87,9 @@ async def decide(asked: Asked) -> Response:
     return JSONResponse(receipt.to_json())
 
 
-async def say(asked: Asked) -> Response:
+async def say(asked: ApiRequest) -> Response:
     """A message to a run; of a conversation, its answer, where it is waited for."""
-    said, _ = await asked.said(Said, "message")
+    said, _ = await asked.read_json(NewMessage, "message")
     run = await asked.run(listens=True)
     message = {"role": "user", **said.to_json()}
     wait = _WAIT.search(asked.request.headers.get("prefer", ""))
@@ -90,17 +101,17 @@ async def say(asked: Asked) -> Response:
     return _accepted(run)
 
 
-async def close(asked: Asked) -> Response:
+async def close(asked: ApiRequest) -> Response:
     """The end of a conversation, after its last answer."""
     run = await asked.run(listens=True)
     await run.signal(names.CLOSE)
     return _accepted(run)
 
 
-async def cancel(asked: Asked) -> Response:
+async def cancel(asked: ApiRequest) -> Response:
     """The end of a run, as soon as can be."""
     run = asked.parts.run(asked.run_id)
-    if (await run.look()).closed:
+    if (await run.observe()).closed:
         raise HasEndedError(run.id)
     await run.cancel()
     return _accepted(run)
@@ -110,7 +121,7 @@ def _accepted(run: RunHandle) -> Response:
     return JSONResponse(Started(run=run.id).to_json(), 202)
 
 
-def _by_sender(said: Decision, asked: Asked) -> Decision:
+def _by_sender(said: Decision, asked: ApiRequest) -> Decision:
     """The decision as the sender's own; one that is signed says itself whose it is."""
     if said.token is not None:
         return said.model_copy(update={"by": None, "groups": []})

@@ -12,10 +12,10 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, Response
 
 from holdfast.client.run_handle import RunHandle
-from holdfast.client.start import FIELDS, StartRequest, TakenError, caller_of, start
+from holdfast.client.start import FIELDS, RunExistsError, StartRequest, start_workflow, trace_caller
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.run import AnyPrincipal, Principal, PrincipalToken
-from holdfast.web.api.api_request import Asked
+from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.models import NewCall, NewRun, Started
 from holdfast.web.auth.person import Person
 from holdfast.web.http.problems import HttpProblem
@@ -30,9 +30,9 @@ _BY: Final = "`POST {}` of the inbox"
 _OWN: Final = ("id", "taskQueue", "task_queue", "principal")
 
 
-async def start_run(asked: Asked) -> Response:
+async def start_run(asked: ApiRequest) -> Response:
     """Start a run."""
-    said, written = await asked.said(NewRun, "run request")
+    said, written = await asked.read_json(NewRun, "run request")
     if said.input is None and not said.context:
         raise HttpProblem("invalid_request", "There is nothing to do; say what as `input`.")
     if not isinstance(said.agent, str):
@@ -42,9 +42,9 @@ async def start_run(asked: Asked) -> Response:
     return await _start(asked, new, said)
 
 
-async def start_call(asked: Asked) -> Response:
+async def start_call(asked: ApiRequest) -> Response:
     """Have one call of one tool carried out."""
-    said, written = await asked.said(NewCall, "call request")
+    said, written = await asked.read_json(NewCall, "call request")
     if not isinstance(said.tool, str):
         _check_definition("tool", asked.parts)
     sent = _sent(written, said.principal, asked)
@@ -84,14 +84,14 @@ def _check_definition(what: str, parts: Services) -> None:
         raise HttpProblem("definition_not_taken", f"Here no {what} is written out; {todo}.")
 
 
-def _sent(written: dict[str, Any], given: AnyPrincipal | None, asked: Asked) -> dict[str, Any]:
+def _sent(written: dict[str, Any], given: AnyPrincipal | None, asked: ApiRequest) -> dict[str, Any]:
     """What the workflow is given."""
     sent = {name: value for name, value in written.items() if name not in _OWN}
     own = principal_of(given, asked.person, any_principal=asked.parts.takes_principals)
     return {**sent, "principal": own}
 
 
-def _key(asked: Asked) -> str | None:
+def _key(asked: ApiRequest) -> str | None:
     """The caller's own name for the request.
 
     Raises:
@@ -104,14 +104,14 @@ def _key(asked: Asked) -> str | None:
     return key
 
 
-def _known_by(asked: Asked, written: dict[str, Any]) -> dict[str, Any]:
+def _known_by(asked: ApiRequest, written: dict[str, Any]) -> dict[str, Any]:
     """By what the caller finds it again: their request, and their trace."""
     headers = asked.request.headers
-    caller = caller_of({name: ",".join(headers.getlist(name)) for name in FIELDS})
+    caller = trace_caller({name: ",".join(headers.getlist(name)) for name in FIELDS})
     return {"memo": _memo(asked, written), "caller": caller}
 
 
-def _memo(asked: Asked, written: dict[str, Any]) -> dict[str, Any]:
+def _memo(asked: ApiRequest, written: dict[str, Any]) -> dict[str, Any]:
     """By what a request is known again that is sent twice under one key."""
     if (key := _key(asked)) is None:
         return {}
@@ -119,12 +119,12 @@ def _memo(asked: Asked, written: dict[str, Any]) -> dict[str, Any]:
     return {_MEMO: sha256(canonical_json(what))}
 
 
-async def _start(asked: Asked, new: StartRequest, said: NewRun | NewCall) -> Response:
+async def _start(asked: ApiRequest, new: StartRequest, said: NewRun | NewCall) -> Response:
     key = _key(asked)
     run_id = said.id or (None if key is None else _id_of(key, asked.person))
     try:
-        run_id = await start(asked.parts.client, new, run_id, said.task_queue)
-    except TakenError:
+        run_id = await start_workflow(asked.parts.client, new, run_id, said.task_queue)
+    except RunExistsError:
         assert run_id is not None  # nobody has a new one already
         await _check_same(asked.parts.run(run_id), new, by_key=said.id is None)
     headers = {"Location": address("runs", run_id)}

@@ -22,28 +22,28 @@ from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.schemas.settings.inbox import InboxSettings
-from holdfast.web.auth.bearer import Bearer
-from holdfast.web.auth.link import Link, LinkOwner
-from holdfast.web.auth.oidc import SignIn
+from holdfast.web.auth.bearer import BearerTokens
+from holdfast.web.auth.link import LinkOwner, LinkSignIn
+from holdfast.web.auth.oidc import OidcSignIn
 from holdfast.web.auth.oidc_provider import OidcProvider
-from holdfast.web.auth.proxy import BehindProxy
+from holdfast.web.auth.proxy import ProxySignIn
 from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.auth.sessions import Known
+from holdfast.web.auth.sessions import Authentication
 from holdfast.web.auth.sign_in_pages import (
     SIGN_IN,
     SIGN_OUT,
     SIGNED_IN,
-    asked_for,
-    kept_page,
-    sign_in_for,
+    requested_path,
+    resubmission_page,
+    sign_in_path,
 )
 from holdfast.web.http.health import HEALTH, InboxHealth
 from holdfast.web.http.origins import hosts_of
 from holdfast.web.http.refused_request import RefusedRequest, unauthorized
-from holdfast.web.http.request_body import carries_token, form_of, is_form
-from holdfast.web.http.responses import STATIC, Failing, add_headers, refusal, wants_page
-from holdfast.web.http.streaming import Bounded
-from holdfast.web.inbox_settings import LoadedInboxSettings, load
+from holdfast.web.http.request_body import carries_token, is_form, read_form
+from holdfast.web.http.responses import STATIC, ErrorMiddleware, add_headers, refusal, wants_page
+from holdfast.web.http.streaming import SessionStreams
+from holdfast.web.inbox_settings import LoadedInboxSettings, load_inbox_settings
 
 # Of a provider, for metadata, keys and tokens.
 HTTP_TIMEOUT_SECONDS: Final = 5
@@ -57,14 +57,14 @@ _FORGED: Final = (
 )
 
 
-class Way(Protocol):
+class SignInMethod(Protocol):
     """A way in which people are known, and the doors that it needs."""
 
     @property
-    def doors(self) -> Sequence[BaseRoute]:
+    def routes(self) -> Sequence[BaseRoute]:
         """Its pages for whoever is not known yet."""
 
-    async def known(self, request: Request) -> Known | None:
+    async def authenticate(self, request: Request) -> Authentication | None:
         """Who sends this; None: nobody who is known.
 
         Raises:
@@ -76,9 +76,9 @@ class Way(Protocol):
 class RequestAccess:
     """Who may come: `own` are the origins of the inbox itself, `bearer` knows programs."""
 
-    own: frozenset[str]
-    way: Way
-    bearer: Bearer
+    own_origins: frozenset[str]
+    method: SignInMethod
+    bearer: BearerTokens
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -87,8 +87,8 @@ class AuthMiddleware:
 
     def __init__(self, app: ASGIApp, access: RequestAccess, health: InboxHealth) -> None:
         self._app, self._access, self._health = app, access, health
-        self._hosts = hosts_of(access.own)
-        self._doors = Router(access.way.doors)
+        self._hosts = hosts_of(access.own_origins)
+        self._doors = Router(access.method.routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have it answered."""
@@ -99,7 +99,7 @@ class AuthMiddleware:
                 add_headers(MutableHeaders(raw=message["headers"]), scope["path"])
             await send(message)
 
-        await Failing(self._answered)(scope, receive, sent)
+        await ErrorMiddleware(self._answered)(scope, receive, sent)
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -134,11 +134,11 @@ class AuthMiddleware:
             self._check_own_page(request)
             if not await carries_token(request, known.person):
                 return await self._forged(request)
-        return Bounded(self._app, self._access.stopping, known.left_seconds)
+        return SessionStreams(self._app, self._access.stopping, known.seconds_left)
 
-    async def _known(self, request: Request) -> Known | None:
-        by_token = await self._access.bearer.known(request)
-        return by_token or await self._access.way.known(request)
+    async def _known(self, request: Request) -> Authentication | None:
+        by_token = await self._access.bearer.authenticate(request)
+        return by_token or await self._access.method.authenticate(request)
 
     def _check_name(self, request: Request) -> None:
         origin = self._hosts.get(request.headers.get("host", "").lower())
@@ -151,7 +151,11 @@ class AuthMiddleware:
     def _check_page(self, request: Request) -> None:
         """Let pass what no page of another site has sent to change something."""
         origin = request.headers.get("origin")
-        if request.method not in _SAFE and origin is not None and origin not in self._access.own:
+        if (
+            request.method not in _SAFE
+            and origin is not None
+            and origin not in self._access.own_origins
+        ):
             raise RefusedRequest(403, _FORGED)
 
     def _check_own_page(self, request: Request) -> None:
@@ -166,31 +170,31 @@ class AuthMiddleware:
         if not wants_page(request):
             raise unauthorized(_STRANGER)
         if request.method in _SAFE:
-            return RedirectResponse(sign_in_for(asked_for(request)), 303)
+            return RedirectResponse(sign_in_path(requested_path(request)), 303)
         self._check_own_page(request)
-        form = await form_of(request) if is_form(request) else None
-        return kept_page(request, form, None)
+        form = await read_form(request) if is_form(request) else None
+        return resubmission_page(request, form, None)
 
     async def _forged(self, request: Request) -> Response:
         """For somebody who sends what their own pages did not give them."""
         if not (wants_page(request) and is_form(request)):
             raise RefusedRequest(403, _FORGED)
-        return kept_page(request, await form_of(request), request.state.person)
+        return resubmission_page(request, await read_form(request), request.state.person)
 
 
 @dataclass(frozen=True)
 class SignInSetup:
     """How people come in, and where they find the inbox; `link` where there is one."""
 
-    said: InboxSettings
-    way: Way
-    bearer: Bearer
-    link: Link | None
+    settings: InboxSettings
+    method: SignInMethod
+    bearer: BearerTokens
+    link: LinkSignIn | None
 
 
 @asynccontextmanager
-async def entrance(
-    file: Path | None, environ: Mapping[str, str], seal: TextSealer, whose: LinkOwner
+async def open_sign_in(
+    file: Path | None, environ: Mapping[str, str], sealer: TextSealer, link_owner: LinkOwner
 ) -> AsyncIterator[SignInSetup]:
     """The entrance that the file describes; without `oidc` and `proxy`, a link for `whose` it is.
 
@@ -198,19 +202,21 @@ async def entrance(
         SettingsError: the settings cannot be used.
     """
     async with httpx.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS) as http:
-        settings = LoadedInboxSettings() if file is None else load(file, environ, http)
-        bearer = Bearer(seal, settings.keys)
-        link = None if _has_way(settings.said) else Link(seal, whose)
-        yield SignInSetup(settings.said, link or _way(settings, seal, http), bearer, link)
+        settings = (
+            LoadedInboxSettings() if file is None else load_inbox_settings(file, environ, http)
+        )
+        bearer = BearerTokens(sealer, settings.keys)
+        link = None if _has_way(settings.settings) else LinkSignIn(sealer, link_owner)
+        yield SignInSetup(settings.settings, link or _way(settings, sealer, http), bearer, link)
 
 
 def _has_way(said: InboxSettings) -> bool:
     return said.oidc is not None or said.proxy is not None
 
 
-def _way(settings: LoadedInboxSettings, seal: TextSealer, http: httpx.AsyncClient) -> Way:
-    if settings.said.proxy is not None:
-        return BehindProxy(seal, settings.said.proxy)
-    assert settings.said.oidc is not None  # or there would be a link
-    provider = OidcProvider(settings.said.oidc, settings.secret, http)
-    return SignIn(seal, settings.said.oidc, provider)
+def _way(settings: LoadedInboxSettings, seal: TextSealer, http: httpx.AsyncClient) -> SignInMethod:
+    if settings.settings.proxy is not None:
+        return ProxySignIn(seal, settings.settings.proxy)
+    assert settings.settings.oidc is not None  # or there would be a link
+    provider = OidcProvider(settings.settings.oidc, settings.secret, http)
+    return OidcSignIn(seal, settings.settings.oidc, provider)

@@ -13,19 +13,19 @@ from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
 from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.token_claims import principal_claims
 from holdfast.schemas.token import PrincipalClaims
-from holdfast.web.auth.person import person
+from holdfast.web.auth.person import build_person
 from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.auth.sessions import Known
+from holdfast.web.auth.sessions import Authentication
 from holdfast.web.http.refused_request import RefusedRequest, unauthorized
 
 
-class Bearer:
+class BearerTokens:
     """Somebody who sends a token; without keys, there are none."""
 
     def __init__(self, seal: TextSealer, sets: Sequence[LiveKeySet]) -> None:
         self._seal, self._sets = seal, sets
 
-    async def known(self, request: Request) -> Known | None:
+    async def authenticate(self, request: Request) -> Authentication | None:
         """Who that is; None where no token is sent, or none is taken here.
 
         Raises:
@@ -45,7 +45,7 @@ class Bearer:
         except KeysUnavailableError as error:
             said = f"the key set `{error}` cannot be had now; try again"
             raise RefusedRequest(503, said, {"Retry-After": "10"}) from None
-        return Known(person(self._seal, claims.id, groups, "token", claims.scopes))
+        return Authentication(build_person(self._seal, claims.id, groups, "token", claims.scopes))
 
 
 def _groups(token: SignedToken) -> list[str]:

@@ -13,11 +13,17 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.auth.sessions import Known, Sessions
-from holdfast.web.auth.sign_in_pages import SIGN_IN, failed, home_of, own_path, sign_out_routes
+from holdfast.web.auth.sessions import Authentication, Sessions
+from holdfast.web.auth.sign_in_pages import (
+    SIGN_IN,
+    failure_page,
+    local_path,
+    return_path_of,
+    sign_out_routes,
+)
 from holdfast.web.codec.shared_secret import Clock, Secret
 from holdfast.web.http.refused_request import RefusedRequest
-from holdfast.web.http.request_body import form_of
+from holdfast.web.http.request_body import read_form
 from holdfast.web.pages import page
 
 _KEY: Final = "key"
@@ -31,7 +37,7 @@ class LinkOwner:
     groups: tuple[str, ...] = ()
 
 
-class Link:
+class LinkSignIn:
     """Whoever has the link is the one who has started the inbox."""
 
     def __init__(self, seal: TextSealer, whose: LinkOwner, clock: Clock = time.monotonic) -> None:
@@ -39,7 +45,7 @@ class Link:
         self._sessions = Sessions(seal, "link")
         self._key = seal.mark("link", whose.name)
         self._secret = Secret(self._key, "the key of this inbox's link", clock)
-        self.doors = [
+        self.routes = [
             Route(SIGN_IN, self._page, methods=["GET"]),
             Route(SIGN_IN, self._entered, methods=["POST"]),
             *sign_out_routes(self._sessions),
@@ -49,28 +55,30 @@ class Link:
         """The link."""
         return f"{origin}{SIGN_IN}?{_KEY}={self._key}"
 
-    async def known(self, request: Request) -> Known | None:
+    async def authenticate(self, request: Request) -> Authentication | None:
         """Who that is."""
         return self._sessions.find(request)
 
     async def _page(self, request: Request) -> Response:
         shown = request.query_params.get(_KEY)
         if shown is not None:
-            return self._signed_in(request, shown, home_of(request))
-        return page(request, "sign-in.html", wrong="", way="link", home=home_of(request))
+            return self._signed_in(request, shown, return_path_of(request))
+        return page(request, "sign-in.html", wrong="", way="link", home=return_path_of(request))
 
     async def _entered(self, request: Request) -> Response:
-        form = await form_of(request)
-        return self._signed_in(request, _key_in(form.get(_KEY)), own_path(_text(form.get("next"))))
+        form = await read_form(request)
+        return self._signed_in(
+            request, _key_in(form.get(_KEY)), local_path(_text(form.get("next")))
+        )
 
     def _signed_in(self, request: Request, shown: str, home: str) -> Response:
         try:
             self._secret.check(shown, "" if request.client is None else request.client.host)
         except RefusedRequest as refused:
-            return failed(request, refused, way="link", home=home)
+            return failure_page(request, refused, way="link", home=home)
         # Somewhere else at once: the key is not to stay in the address.
         answer = RedirectResponse(home, 303)
-        self._sessions.begin(answer, request, self._whose.name, self._whose.groups)
+        self._sessions.start(answer, request, self._whose.name, self._whose.groups)
         return answer
 
 

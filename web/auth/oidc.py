@@ -15,16 +15,16 @@ from starlette.routing import Route
 
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
-from holdfast.web.auth.oidc_provider import Going, OidcProvider
+from holdfast.web.auth.oidc_provider import OidcProvider, PendingSignIn
 from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.auth.sessions import Known, Sessions
+from holdfast.web.auth.sessions import Authentication, Sessions
 from holdfast.web.auth.sign_in_pages import (
     HOME,
     SIGN_IN,
     SIGNED_IN,
-    failed,
-    home_of,
-    sign_in_for,
+    failure_page,
+    return_path_of,
+    sign_in_path,
     sign_out_routes,
 )
 from holdfast.web.http.refused_request import RefusedRequest
@@ -36,44 +36,44 @@ _ANOTHER: Final = (
 )
 
 
-class SignIn:
+class OidcSignIn:
     """Somebody who has signed in with the provider."""
 
     def __init__(self, seal: TextSealer, settings: Oidc, provider: OidcProvider) -> None:
         self._seal, self._settings, self._provider = seal, settings, provider
         self._sessions = Sessions(seal, "oidc")
-        self.doors = [
+        self.routes = [
             Route(SIGN_IN, self._leave, methods=["GET"]),
             Route(SIGNED_IN, self._back, methods=["GET"]),
             *sign_out_routes(self._sessions),
         ]
 
-    async def known(self, request: Request) -> Known | None:
+    async def authenticate(self, request: Request) -> Authentication | None:
         """Who that is."""
         return self._sessions.find(request)
 
     async def _leave(self, request: Request) -> Response:
-        going = Going.to(home_of(request))
+        going = PendingSignIn.create(return_path_of(request))
         try:
-            page = await self._provider.page(going, _back_to(request))
+            page = await self._provider.authorization_url(going, _back_to(request))
         except RefusedRequest as refused:
-            return self._failed(request, refused, going.home)
+            return self._failed(request, refused, going.return_path)
         answer = RedirectResponse(page, 303)
-        going.begin(answer, request, self._seal)
+        going.save(answer, request, self._seal)
         return answer
 
     async def _back(self, request: Request) -> Response:
-        going = Going.back(request, request.query_params.get("state", ""), self._seal)
+        going = PendingSignIn.find(request, request.query_params.get("state", ""), self._seal)
         if going is None:
             return self._failed(request, RefusedRequest(400, _ANOTHER), HOME)
         try:
             answer = await self._signed_in(request, going)
         except RefusedRequest as refused:
-            answer = self._failed(request, refused, going.home)
-        going.end(answer, request)
+            answer = self._failed(request, refused, going.return_path)
+        going.forget(answer, request)
         return answer
 
-    async def _signed_in(self, request: Request, going: Going) -> Response:
+    async def _signed_in(self, request: Request, going: PendingSignIn) -> Response:
         said = request.query_params
         if said.get("iss", self._settings.issuer) != self._settings.issuer:
             raise RefusedRequest(400, "another provider has sent you back; sign in again")
@@ -83,13 +83,13 @@ class SignIn:
         claims = await self._provider.claims(said.get("code", ""), going, _back_to(request))
         name, groups = _name(claims, self._settings), _groups(claims, self._settings)
         _check_allowed(groups, self._settings)
-        answer = RedirectResponse(going.home, 303)
-        self._sessions.begin(answer, request, name, groups)
+        answer = RedirectResponse(going.return_path, 303)
+        self._sessions.start(answer, request, name, groups)
         return answer
 
     def _failed(self, request: Request, refused: RefusedRequest, home: str) -> Response:
         at = httpx.URL(self._settings.issuer).host
-        return failed(request, refused, way="oidc", at=at, again=sign_in_for(home))
+        return failure_page(request, refused, way="oidc", at=at, again=sign_in_path(home))
 
 
 def _back_to(request: Request) -> str:

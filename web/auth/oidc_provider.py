@@ -31,10 +31,10 @@ from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.settings.inbox import Oidc
 from holdfast.schemas.settings.keys import KeySet
 from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.auth.sessions import forget, keep, kept
+from holdfast.web.auth.sessions import delete_cookie, read_cookie, set_cookie
 from holdfast.web.http.refused_request import RefusedRequest
 
-GOING_SECONDS: Final = 600
+SIGN_IN_SECONDS: Final = 600
 _KIND: Final = "going"
 _STATE_CHARS: Final = 8
 
@@ -51,38 +51,38 @@ logger = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True)
-class Going:
+class PendingSignIn:
     """One way there and back: where it leads in the end, and what nobody else can know of it."""
 
-    home: str
+    return_path: str
     state: str
     nonce: str
     verifier: str
 
     @classmethod
-    def to(cls, home: str) -> "Going":
+    def create(cls, home: str) -> "PendingSignIn":
         """A new way."""
         return cls(home, *(secrets.token_urlsafe(32) for _ in range(3)))
 
-    def begin(self, answer: Response, request: Request, seal: TextSealer) -> None:
+    def save(self, answer: Response, request: Request, seal: TextSealer) -> None:
         """Have the browser keep it; several tabs may be on their way at a time."""
-        sealed = seal.close(_KIND, asdict(self), GOING_SECONDS)
+        sealed = seal.seal(_KIND, asdict(self), SIGN_IN_SECONDS)
         # It is to come along when the provider's page sends the browser back.
-        keep(answer, request, _cookie(self.state), sealed, GOING_SECONDS, "lax")
+        set_cookie(answer, request, _cookie(self.state), sealed, SIGN_IN_SECONDS, "lax")
 
     @classmethod
-    def back(cls, request: Request, state: str, seal: TextSealer) -> "Going | None":
+    def find(cls, request: Request, state: str, seal: TextSealer) -> "PendingSignIn | None":
         """The way with this state, if it was begun in this browser, and lately."""
-        opened = seal.open(_KIND, kept(request, _cookie(state)) or "")
+        opened = seal.open(_KIND, read_cookie(request, _cookie(state)) or "")
         if opened is None:
             return None
-        going = cls(**opened.said)
+        going = cls(**opened.values)
         is_its = hmac.compare_digest(going.state.encode(), state.encode("utf-8", "surrogatepass"))
         return going if is_its else None
 
-    def end(self, answer: Response, request: Request) -> None:
+    def forget(self, answer: Response, request: Request) -> None:
         """Have the browser keep it no longer."""
-        forget(answer, request, _cookie(self.state))
+        delete_cookie(answer, request, _cookie(self.state))
 
 
 def _cookie(state: str) -> str:
@@ -115,48 +115,50 @@ class OidcProvider:
         self._known_at = 0.0
         self._keys: UrlKeySet | None = None
 
-    async def page(self, going: Going, back: str) -> str:
+    async def authorization_url(self, pending: PendingSignIn, redirect_uri: str) -> str:
         """The address where somebody signs in, and is sent `back` from.
 
         Raises:
             Refused: the provider does not say it now.
         """
         metadata = await self._metadata()
-        digest = hashlib.sha256(going.verifier.encode()).digest()
+        digest = hashlib.sha256(pending.verifier.encode()).digest()
         query = {
             "response_type": "code",
             "client_id": self._settings.client_id,
-            "redirect_uri": back,
+            "redirect_uri": redirect_uri,
             "scope": " ".join(dict.fromkeys(["openid", *self._settings.scopes])),
-            "state": going.state,
-            "nonce": going.nonce,
+            "state": pending.state,
+            "nonce": pending.nonce,
             "code_challenge": urlsafe_b64encode(digest).decode().rstrip("="),
             "code_challenge_method": "S256",
         }
         return str(httpx.URL(metadata.authorization_endpoint).copy_merge_params(query))
 
-    async def claims(self, code: str, going: Going, back: str) -> Mapping[str, Any]:
+    async def claims(
+        self, code: str, pending: PendingSignIn, redirect_uri: str
+    ) -> Mapping[str, Any]:
         """What the provider says of who has come `back` with this code.
 
         Raises:
             Refused: it says nothing that counts.
         """
         metadata = await self._metadata()
-        answer = await self._exchanged(metadata, code, going, back)
+        answer = await self._exchanged(metadata, code, pending, redirect_uri)
         said = answer.get("id_token")
         if not isinstance(said, str):
             about = answer.get("error_description", "")
             why = f"it answers {answer['error']} {about}" if "error" in answer else "no id token"
             raise _refused(403, _NOT_GOOD, why)
         try:
-            return await self._checked(SignedToken.read(said), metadata, going)
+            return await self._checked(SignedToken.read(said), metadata, pending)
         except InvalidTokenError as error:
             raise _refused(403, _NOT_GOOD, str(error)) from None
         except KeysUnavailableError:
             raise _refused(503, _AWAY, "its keys cannot be had") from None
 
     async def _checked(
-        self, token: SignedToken, metadata: Metadata, going: Going
+        self, token: SignedToken, metadata: Metadata, going: PendingSignIn
     ) -> Mapping[str, Any]:
         await matching_key_set(token, [self._keys_at(metadata.jwks_uri)], "principals")
         claims = token.claims
@@ -182,7 +184,7 @@ class OidcProvider:
         return self._keys
 
     async def _exchanged(
-        self, metadata: Metadata, code: str, going: Going, back: str
+        self, metadata: Metadata, code: str, going: PendingSignIn, back: str
     ) -> dict[str, Any]:
         form = {
             "grant_type": "authorization_code",

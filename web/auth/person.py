@@ -41,7 +41,7 @@ def person_of(connection: HTTPConnection) -> Person:
     return person
 
 
-def person(
+def build_person(
     seal: TextSealer, name: Any, groups: Iterable[Any], via: Via, scopes: Iterable[str] = ()
 ) -> Person:
     """The person of this name, and the token of their forms; a program has no forms.

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.schemas.settings.inbox import Proxy
-from holdfast.web.auth.person import person
+from holdfast.web.auth.person import build_person
 from holdfast.web.auth.sealed_text import TextSealer
-from holdfast.web.auth.sessions import Known
+from holdfast.web.auth.sessions import Authentication
 from holdfast.web.auth.sign_in_pages import HOME, SIGN_IN
 from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.pages import page
@@ -26,16 +26,16 @@ _FROM_ELSEWHERE: Final = (
 )
 
 
-class BehindProxy:
+class ProxySignIn:
     """Somebody whom the proxy names."""
 
     def __init__(self, seal: TextSealer, settings: Proxy) -> None:
         self._seal = seal
         self._user, self._groups = settings.user_header, settings.groups_header
         self._networks = settings.ranges()
-        self.doors: Sequence[Route] = [Route(SIGN_IN, self._page, methods=["GET"])]
+        self.routes: Sequence[Route] = [Route(SIGN_IN, self._page, methods=["GET"])]
 
-    async def known(self, request: Request) -> Known | None:
+    async def authenticate(self, request: Request) -> Authentication | None:
         """Who that is.
 
         Raises:
@@ -50,7 +50,9 @@ class BehindProxy:
             return None
         if len(names) > 1:
             raise RefusedRequest(403, f"the proxy says `{self._user}` twice; have it say it once")
-        return Known(person(self._seal, names[0], self._said_groups(request), "proxy"))
+        return Authentication(
+            build_person(self._seal, names[0], self._said_groups(request), "proxy")
+        )
 
     def _named(self, request: Request) -> bool:
         headers = (self._user, self._groups)

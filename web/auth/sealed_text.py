@@ -27,11 +27,11 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedText:
     """What was sealed, and for how long it still counts."""
 
-    said: Mapping[str, Any]
-    left_seconds: float
+    values: Mapping[str, Any]
+    seconds_left: float
 
 
 class TextSealer:
@@ -42,13 +42,13 @@ class TextSealer:
         self._cipher = AESGCM(self._key("sealed"))
         self._clock = clock
 
-    def close(self, kind: str, said: Mapping[str, Any], seconds: int) -> str:
+    def seal(self, kind: str, said: Mapping[str, Any], seconds: int) -> str:
         """Seal it; it counts for so many seconds."""
         text = json.dumps([self._clock() + seconds, said], separators=(",", ":")).encode()
         nonce = os.urandom(_NONCE_BYTES)
         return _written(nonce + self._cipher.encrypt(nonce, text, kind.encode()))
 
-    def open(self, kind: str, sealed: str) -> Opened | None:
+    def open(self, kind: str, sealed: str) -> OpenedText | None:
         """What was sealed; None for what was not, or counts no longer."""
         if len(sealed) > MAX_SEALED_CHARS:
             return None
@@ -59,7 +59,7 @@ class TextSealer:
         except (ValueError, InvalidTag):
             return None
         left_seconds = ends - self._clock()
-        return Opened(said, left_seconds) if left_seconds > 0 else None
+        return OpenedText(said, left_seconds) if left_seconds > 0 else None
 
     def mark(self, kind: str, text: str) -> str:
         """What only somebody with the secret can write of a text: always the same."""

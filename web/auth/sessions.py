@@ -11,7 +11,7 @@ from typing import Final, Literal
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.web.auth.person import Person, Via, person
+from holdfast.web.auth.person import Person, Via, build_person
 from holdfast.web.auth.sealed_text import MAX_SEALED_CHARS, TextSealer
 from holdfast.web.http.refused_request import RefusedRequest
 
@@ -24,11 +24,11 @@ _COOKIE = _KIND = "session"
 
 
 @dataclass(frozen=True)
-class Known:
+class Authentication:
     """Somebody, and for how long they are known at most."""
 
     person: Person
-    left_seconds: float | None = None
+    seconds_left: float | None = None
 
 
 class Sessions:
@@ -39,41 +39,41 @@ class Sessions:
         # Whoever comes back from another site's page is to be known at once.
         self._same_site: SameSite = "lax" if via == "oidc" else "strict"
 
-    def begin(self, answer: Response, request: Request, name: str, groups: Iterable[str]) -> None:
+    def start(self, answer: Response, request: Request, name: str, groups: Iterable[str]) -> None:
         """Have the browser keep who this is.
 
         Raises:
             Refused: they cannot be somebody here.
         """
-        known = person(self._seal, name, groups, self._via)
+        known = build_person(self._seal, name, groups, self._via)
         said = {"name": known.name, "groups": known.groups, "via": self._via}
-        sealed = self._seal.close(_KIND, said, SESSION_SECONDS)
+        sealed = self._seal.seal(_KIND, said, SESSION_SECONDS)
         if len(sealed) > MAX_SEALED_CHARS:
             todo = "have those that decide nothing left out"
             raise RefusedRequest(403, f"you are in more groups than a browser can keep; {todo}")
-        keep(answer, request, _COOKIE, sealed, SESSION_SECONDS, self._same_site)
+        set_cookie(answer, request, _COOKIE, sealed, SESSION_SECONDS, self._same_site)
 
-    def find(self, request: Request) -> Known | None:
+    def find(self, request: Request) -> Authentication | None:
         """Whose session the browser has kept."""
-        opened = self._seal.open(_KIND, kept(request, _COOKIE) or "")
+        opened = self._seal.open(_KIND, read_cookie(request, _COOKIE) or "")
         # Of a time when people were known in another way, none counts.
-        if opened is None or opened.said["via"] != self._via:
+        if opened is None or opened.values["via"] != self._via:
             return None
-        said = opened.said
-        known = person(self._seal, said["name"], said["groups"], self._via)
-        return Known(known, opened.left_seconds)
+        said = opened.values
+        known = build_person(self._seal, said["name"], said["groups"], self._via)
+        return Authentication(known, opened.seconds_left)
 
     def end(self, answer: Response, request: Request) -> None:
         """Have the browser keep nobody."""
-        forget(answer, request, _COOKIE)
+        delete_cookie(answer, request, _COOKIE)
 
 
-def kept(request: Request, name: str) -> str | None:
+def read_cookie(request: Request, name: str) -> str | None:
     """What the browser has kept under this name."""
     return request.cookies.get(_named(request, name))
 
 
-def keep(
+def set_cookie(
     answer: Response, request: Request, name: str, value: str, seconds: int, same_site: SameSite
 ) -> None:
     """Have the browser keep it."""
@@ -87,7 +87,7 @@ def keep(
     )
 
 
-def forget(answer: Response, request: Request, name: str) -> None:
+def delete_cookie(answer: Response, request: Request, name: str) -> None:
     """Have the browser keep it no longer."""
     answer.delete_cookie(_named(request, name), secure=_is_secure(request), httponly=True)
 

@@ -39,12 +39,12 @@ def sign_out_routes(sessions: Sessions) -> list[Route]:
     ]
 
 
-def home_of(request: Request) -> str:
+def return_path_of(request: Request) -> str:
     """Where somebody who signs in wants to go."""
-    return own_path(request.query_params.get("next", HOME))
+    return local_path(request.query_params.get("next", HOME))
 
 
-def failed(request: Request, refused: RefusedRequest, **values: str) -> Response:
+def failure_page(request: Request, refused: RefusedRequest, **values: str) -> Response:
     """The page of somebody who could not be signed in: why, and how to try again."""
     said = as_sentence(refused.sentence)
     shown = page(request, "sign-in.html", refused.status, wrong=said, **values)
@@ -52,7 +52,7 @@ def failed(request: Request, refused: RefusedRequest, **values: str) -> Response
     return shown
 
 
-def own_path(text: str | None) -> str:
+def local_path(text: str | None) -> str:
     """The path, if it is one of the inbox's own pages; else the first page's."""
     if not text or len(text) > MAX_PATH_CHARS or not text.startswith("/"):
         return HOME
@@ -62,18 +62,18 @@ def own_path(text: str | None) -> str:
     return HOME if urlsplit(text).path in (SIGN_IN, SIGNED_IN, SIGN_OUT) else text
 
 
-def asked_for(request: Request) -> str:
+def requested_path(request: Request) -> str:
     """The page that was asked for, as a path to come back to."""
     path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
-    return own_path(f"{path}?{request.url.query}" if request.url.query else path)
+    return local_path(f"{path}?{request.url.query}" if request.url.query else path)
 
 
-def sign_in_for(path: str) -> str:
+def sign_in_path(path: str) -> str:
     """Where to sign in, and come back."""
     return SIGN_IN if path == HOME else f"{SIGN_IN}?next={quote(path, safe='')}"
 
 
-def kept_page(request: Request, form: FormData | None, person: Person | None) -> Response:
+def resubmission_page(request: Request, form: FormData | None, person: Person | None) -> Response:
     """The page that says that nothing was done, and holds what was written.
 
     For nobody, it is sent again as it was, after signing in; for somebody else than it was given
@@ -82,13 +82,13 @@ def kept_page(request: Request, form: FormData | None, person: Person | None) ->
     fields = _fields(form)
     token = person.form_token if person else "".join(v for name, v in fields if name == FIELD)
     written = [(name, value) for name, value in fields if name != FIELD]
-    where = asked_for(request)
+    where = requested_path(request)
     return page(
         request,
         "kept.html",
         403 if person else 401,
         where=where,
-        sign_in=sign_in_for(where),
+        sign_in=sign_in_path(where),
         token=token,
         written=written,
         shown=[(clean(name), clean(value)) for name, value in written if value.strip()],

@@ -19,7 +19,13 @@ from holdfast.web.auth.person import Person, person_of
 from holdfast.web.call import phrases
 from holdfast.web.call.loader import OVER, Asked, Over, digest_in, look
 from holdfast.web.call.outcome import outcome
-from holdfast.web.http.streaming import MAX_PAGE_SECONDS, EventStream, Room, frame, full
+from holdfast.web.http.streaming import (
+    MAX_PAGE_SECONDS,
+    EventStream,
+    StreamLimit,
+    frame,
+    too_many_streams,
+)
 from holdfast.web.pages import ENVIRONMENT
 from holdfast.web.services import Services
 
@@ -32,12 +38,12 @@ class Changes:
 
     def __init__(self, parts: Services) -> None:
         self._parts = parts
-        self._room = Room(MAX_STREAMS)
+        self._room = StreamLimit(MAX_STREAMS)
 
     async def answer(self, request: Request) -> Response:
         """A stream, where there is room for one more."""
         if self._room.is_full:
-            return full()
+            return too_many_streams()
         run, call = request.path_params["run"], request.path_params["call"]
         seen = request.query_params.get("seen", "")
         frames = self._frames(run, call, seen, person_of(request))
@@ -62,7 +68,7 @@ class Changes:
     async def _look(self, run_id: str, call_id: str, place: Any) -> tuple[Asked | Over | None, Any]:
         """What there is to see where the run has moved on; the server alone is asked else."""
         try:
-            now = (await self._parts.run(run_id).look()).place
+            now = (await self._parts.run(run_id).observe()).position
             if now == place:
                 return None, place
             return await look(self._parts, run_id, call_id), now

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from holdfast.client.question_text import CannotStrikeError, without
+from holdfast.client.question_text import CannotStrikeError, strike_calls
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision, PendingApproval
@@ -210,7 +210,7 @@ def of_plan(typed: Typed, asked: Asked) -> dict[str, Any] | Amiss:
     if lost := steps_of(asked.waiting.arguments, asked.tools).lost(struck, others):
         return Amiss(why_lost(lost))
     try:
-        left = without(asked.waiting, struck)
+        left = strike_calls(asked.waiting, struck)
     except CannotStrikeError as error:
         return Amiss(as_sentence(str(error)))
     for call in left["calls"]:

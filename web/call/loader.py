@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from holdfast.client.command_errors import NO_SUCH, CommandError
 from holdfast.client.run_handle import RunHandle
-from holdfast.client.run_lists import RunFilter, having
-from holdfast.client.visibility import NEWEST, first
+from holdfast.client.run_lists import RunFilter, status_query
+from holdfast.client.visibility import NEWEST, first_runs
 from holdfast.schemas import names
 from holdfast.schemas.agent import Budget
 from holdfast.schemas.base import canonical_json, sha256
@@ -121,7 +121,7 @@ async def look(parts: Services, run_id: str, call_id: str) -> Asked | Over:
 async def _look(parts: Services, run_id: str, call_id: str) -> Asked | Over:
     run = parts.run(run_id)
     found = await known(parts.client, await run.describe())
-    waiting = await run.waiting()
+    waiting = await run.pending_approvals()
     status = await run.status()
     past = await read_past(run, call_id, int(status.get("log", {}).get("entries", 0)))
     here = next((one for one in waiting if one.call_id == call_id), None)
@@ -169,7 +169,7 @@ async def next_waiting(parts: Services, run_id: str, call_id: str, person: Perso
             ids = [run_id, *await _waiting_runs(parts, person, but=run_id)]
             for one in ids:
                 with suppress(CommandError):
-                    for waiting in await parts.run(one).waiting():
+                    for waiting in await parts.run(one).pending_approvals():
                         if (one, waiting.call_id) != (run_id, call_id) and _may(waiting, person):
                             return address("waiting", one, waiting.call_id)
     return None
@@ -177,8 +177,8 @@ async def next_waiting(parts: Services, run_id: str, call_id: str, person: Perso
 
 async def _waiting_runs(parts: Services, person: Person, *, but: str) -> list[str]:
     wanted = RunFilter(groups=(names.FOR_ANYBODY, *person.groups))
-    query = having("awaiting_approval") + wanted.terms()
-    found = await first(parts.client, query, NEWEST, _MAX_NEXT_RUNS)
+    query = status_query("awaiting_approval") + wanted.terms()
+    found = await first_runs(parts.client, query, NEWEST, _MAX_NEXT_RUNS)
     return [run.id for run in found if run.id != but]
 
 

@@ -6,7 +6,7 @@ Nothing here is anybody else's word but ours; what a model or a tool's author wr
 from collections.abc import Mapping
 from typing import Any, Final
 
-from holdfast.client.question_text import what
+from holdfast.client.question_text import call_name
 from holdfast.runtime.text_safety import clean, format_argument, one_line
 from holdfast.schemas.decision import Decided, Kind, PendingApproval
 from holdfast.schemas.plan import calls_shown
@@ -74,7 +74,7 @@ def heading(waiting: PendingApproval, agent: str) -> str:
         return f"A plan of {counted(len(list(calls_shown(waiting.arguments))), 'step')}"
     if waiting.kind == "budget":
         return budget_text.reached(waiting, agent)
-    return what(waiting)
+    return call_name(waiting)
 
 
 def if_approved(waiting: PendingApproval, tool: ShownTool | None) -> str:
@@ -140,10 +140,10 @@ def approve_button(waiting: PendingApproval, used: Any = None, granted: Any = No
     if waiting.kind == "budget":
         return f"Extend: {extended(waiting, used, granted)}"
     values = list(waiting.arguments.values())
-    named = ", ".join([f"Approve: {what(waiting)}", *map(format_argument, values)])
+    named = ", ".join([f"Approve: {call_name(waiting)}", *map(format_argument, values)])
     plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values)
     fits = len(named) <= _BUTTON_CHARS and one_line(named, _BUTTON_CHARS) == named
-    return named if plain and fits else f"Approve as shown: {what(waiting)}"
+    return named if plain and fits else f"Approve as shown: {call_name(waiting)}"
 
 
 def extended(waiting: PendingApproval, used: Any, granted: Any) -> str:

@@ -75,7 +75,7 @@ def planned(asked: Asked, typed: Typed, amiss: Amiss | None, *, may: bool) -> li
                 outside=_outside(asked, step),
                 order=_order(steps, step, call),
                 writes=one_line(str(call.get("writes") or ""), _NAME_CHARS),
-                by_whom=question_text.by_whom(call),
+                by_whom=question_text.plan_call_delegate(call),
                 why=clean(str(call.get("reasoning") or "")),
                 users=numbered(users) if users else "",
                 values=_values(schema, steps, step),

@@ -27,7 +27,7 @@ from holdfast.web.call.plan_view import differing
 from holdfast.web.call.similar_calls import alike
 from holdfast.web.call.view_model import Notice, shown
 from holdfast.web.decision_sender import DecisionNotSent, send
-from holdfast.web.http.request_body import FIELD, form_of
+from holdfast.web.http.request_body import FIELD, read_form
 from holdfast.web.http.routing import RunRoute
 from holdfast.web.pages import address, page
 from holdfast.web.services import Services
@@ -65,7 +65,7 @@ class Asking:
 
     async def decide(self, request: Request) -> Response:
         """Take a decision, or give a form other fields."""
-        typed = Typed.of(await form_of(request))
+        typed = Typed.of(await read_form(request))
         try:
             return await self._decided(request, typed, await self._look(request))
         except CommandError as error:

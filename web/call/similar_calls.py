@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.client.command_errors import CommandError
-from holdfast.client.run_lists import RunFilter, RunListing, having, listed
+from holdfast.client.run_lists import RunFilter, RunListing, list_runs, status_query
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.decision import PendingApproval
@@ -49,14 +49,14 @@ async def _runs(parts: Services, asked: Asked) -> list[RunListing]:
     known = asked.known
     by_agent = "" if known.principal else known.agent
     wanted = RunFilter(by_agent, asked.waiting.tool, known.principal)
-    query = having("awaiting_approval") + wanted.terms()
-    runs = await listed(parts.client, query, MAX_ALIKE + 1)
+    query = status_query("awaiting_approval") + wanted.terms()
+    runs = await list_runs(parts.client, query, MAX_ALIKE + 1)
     return [run for run in runs if run.id != asked.run_id][:MAX_ALIKE]
 
 
 async def _in_run(parts: Services, run: RunListing, asked: Asked) -> list[Alike]:
     with suppress(CommandError):
-        waiting = await parts.run(run.id).waiting()
+        waiting = await parts.run(run.id).pending_approvals()
         return [_of(run, one, asked) for one in waiting if one.tool == asked.waiting.tool]
     return []
 

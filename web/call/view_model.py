@@ -1,6 +1,7 @@
 """The page of a question: everything that its template names, made ready to be read.
 
-`Shown` holds no markup and decides nothing. What was typed stands in its forms as it was typed.
+`OperationView` holds no markup and decides nothing. What was typed stands in its forms as it was
+typed.
 """
 
 from collections.abc import Mapping, Sequence

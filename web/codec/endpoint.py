@@ -21,7 +21,7 @@ from starlette.routing import Route
 from holdfast.web.codec.codec_access import SESSION_SECONDS, CodecAccess, CodecGuard
 from holdfast.web.codec.protocol import Protocol
 from holdfast.web.http.refused_request import RefusedRequest
-from holdfast.web.http.request_body import body_of
+from holdfast.web.http.request_body import read_body
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;"
@@ -115,7 +115,7 @@ class CodecEndpoint:
             headers.get("origin"),
             _address(request),
         )
-        body = await body_of(request, ["application/json"], MAX_BODY_BYTES)
+        body = await read_body(request, ["application/json"], MAX_BODY_BYTES)
         verb = request.url.path.rpartition("/")[2]
         keeps = request.query_params.get("preserveStorageRefs", "").lower() == "true"
         answer = await self._protocol.answer(verb, body, keeps_references=keeps)
@@ -131,7 +131,7 @@ class CodecEndpoint:
         return HTMLResponse(shown, headers=HEADERS)
 
     async def _sign_in(self, request: Request) -> Response:
-        body = await body_of(request, ["application/x-www-form-urlencoded"], MAX_FORM_BYTES)
+        body = await read_body(request, ["application/x-www-form-urlencoded"], MAX_FORM_BYTES)
         said = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10).get("secret", [""])
         origin = request.headers.get("origin")
         try:

@@ -20,7 +20,7 @@ from holdfast.client.command_errors import (
     HasEndedError,
     NoWorkerError,
 )
-from holdfast.client.diagnosis import StuckError
+from holdfast.client.diagnosis import StuckRunError
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.validation.problems import ValueProblem, spelled
 from holdfast.web.http.refused_request import RefusedRequest
@@ -95,7 +95,7 @@ class HttpProblem(Exception):
             self.headers.setdefault("Retry-After", str(RETRY_SECONDS))
         self.faults = list(faults)
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """What is told of it."""
         told: dict[str, Any] = {
             "type": f"{_TYPE}{self.code}",
@@ -111,9 +111,9 @@ class HttpProblem(Exception):
             ]
         return told
 
-    def answer(self) -> JSONResponse:
+    def response(self) -> JSONResponse:
         """The problem, as it is answered."""
-        return JSONResponse(self.told(), self.status, self.headers, MEDIA_TYPE)
+        return JSONResponse(self.to_json(), self.status, self.headers, MEDIA_TYPE)
 
 
 def problem_of(error: Exception) -> HttpProblem:
@@ -137,7 +137,7 @@ def _of_command(error: CommandError) -> HttpProblem:
             return HttpProblem("ended", "The run has ended; `GET /runs/{run}` says how.")
         case EncryptedError():
             return HttpProblem("encrypted", said)
-        case StuckError():
+        case StuckRunError():
             return HttpProblem("stuck", said)
         case NoWorkerError():
             return HttpProblem("no_worker", said)

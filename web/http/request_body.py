@@ -28,7 +28,7 @@ def media_type_of(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def body_of(request: Request, media_types: Collection[str], most_bytes: int) -> bytes:
+async def read_body(request: Request, media_types: Collection[str], most_bytes: int) -> bytes:
     """The body.
 
     Raises:
@@ -51,7 +51,7 @@ async def body_of(request: Request, media_types: Collection[str], most_bytes: in
     return bytes(body)
 
 
-async def form_of(request: Request) -> FormData:
+async def read_form(request: Request) -> FormData:
     """The form that was sent; a handler reads it by no other way.
 
     Raises:
@@ -76,7 +76,7 @@ async def carries_token(request: Request, person: Person) -> bool:
     """
     shown = request.headers.get(HEADER)
     if shown is None and is_form(request):
-        field = (await form_of(request)).get(FIELD)
+        field = (await read_form(request)).get(FIELD)
         shown = field if isinstance(field, str) else None
     expected = person.form_token.encode()
     return bool(expected) and hmac.compare_digest(_bytes(shown or ""), expected)
@@ -87,7 +87,7 @@ def _bytes(text: str) -> bytes:
 
 
 async def _read(request: Request) -> FormData:
-    body = await body_of(request, (URLENCODED, MULTIPART), MAX_FORM_BYTES)
+    body = await read_body(request, (URLENCODED, MULTIPART), MAX_FORM_BYTES)
     try:
         return await _parser(request, body).parse()
     except (MultiPartException, KeyError, ValueError) as error:

@@ -54,7 +54,7 @@ def refusal(request: Request, refused: RefusedRequest) -> Response:
         shown = page(request, "trouble.html", refused.status, said=as_sentence(refused.sentence))
         shown.headers.update(refused.headers)
         return shown
-    return problem_of(refused).answer()
+    return problem_of(refused).response()
 
 
 async def refused(request: Request, error: Exception) -> Response:
@@ -71,10 +71,10 @@ def failure(request: Request, error: Exception) -> Response:
     if wants_page(request):
         said = _FAILED.format(_LOOKED if request.method in ("GET", "HEAD") else _SENT)
         return page(request, "trouble.html", problem.status, said=said)
-    return problem.answer()
+    return problem.response()
 
 
-class Failing:
+class ErrorMiddleware:
     """An application that answers also where it fails."""
 
     def __init__(self, app: ASGIApp) -> None:

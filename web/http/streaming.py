@@ -48,7 +48,7 @@ def comment(text: str) -> str:
     return f": {text}\n\n"
 
 
-class Room:
+class StreamLimit:
     """Room for so many streams of one kind in this process."""
 
     def __init__(self, most: int) -> None:
@@ -61,7 +61,7 @@ class Room:
         return self._open >= self._most
 
     @contextmanager
-    def one(self) -> Iterator[None]:
+    def open_stream(self) -> Iterator[None]:
         """The time in which a stream is open."""
         self._open += 1
         try:
@@ -70,7 +70,7 @@ class Room:
             self._open -= 1
 
 
-def full() -> Response:
+def too_many_streams() -> Response:
     """What a page is told for which there is no room."""
     return PlainTextResponse(_FULL, 503, {"Retry-After": str(RETRY_MILLISECONDS // 1000)})
 
@@ -81,7 +81,10 @@ class EventStream(Response):
     media_type = MEDIA_TYPE
 
     def __init__(
-        self, room: Room, frames: AsyncGenerator[str, None], life_seconds: float | None = None
+        self,
+        room: StreamLimit,
+        frames: AsyncGenerator[str, None],
+        life_seconds: float | None = None,
     ) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
@@ -91,7 +94,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Tell what there is to tell, until it is over or the reader has gone."""
-        with self._room.one():
+        with self._room.open_stream():
             telling = asyncio.ensure_future(self._tell(send))
             leaving = asyncio.ensure_future(_left(receive))
             try:
@@ -161,7 +164,7 @@ async def _stop(*tasks: asyncio.Future[Any]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class Bounded:
+class SessionStreams:
     """An application whose streams end in time; any other answer is left to itself."""
 
     def __init__(self, app: ASGIApp, stopping: asyncio.Event, left_seconds: float | None) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from holdfast.client.command_errors import CommandError
-from holdfast.client.question_text import what
+from holdfast.client.question_text import call_name
 from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import one_line, shorten
 from holdfast.schemas import names
@@ -114,7 +114,7 @@ async def _each(
 async def _standing(parts: Services, choice: Choice) -> PendingApproval | Outcome:
     """A call that was chosen, if it still waits as it was shown; else what has become of it."""
     try:
-        all_waiting = await parts.run(choice.run).waiting()
+        all_waiting = await parts.run(choice.run).pending_approvals()
     except CommandError as error:
         return _outcome(choice, None, f"Not decided: {_plain(error)}.", "bad")
     waiting = next((one for one in all_waiting if one.call_id == choice.call), None)
@@ -133,5 +133,5 @@ def _plain(error: Exception) -> str:
 
 def _outcome(choice: Choice, waiting: PendingApproval | None, said: str, tone: Tone) -> Outcome:
     call = f"{one_line(choice.call, _ID_CHARS)} of {one_line(choice.run, _ID_CHARS)}"
-    title, in_line = (what(waiting), brief(waiting)) if waiting else (call, "")
+    title, in_line = (call_name(waiting), brief(waiting)) if waiting else (call, "")
     return Outcome(choice, title, shorten(in_line, MAX_BRIEF_CHARS), said, tone)

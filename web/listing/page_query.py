@@ -14,14 +14,14 @@ from temporalio.client import Client
 
 from holdfast.client.run_lists import (
     OPEN,
-    LacksAttributesError,
+    MissingAttributesError,
     RunFilter,
     RunListing,
-    counted,
-    having,
-    listed,
+    count_runs,
+    list_runs,
+    status_query,
 )
-from holdfast.client.visibility import EXPIRING, first, in_order
+from holdfast.client.visibility import EXPIRING, first_runs, sort_runs
 from holdfast.runtime.text_safety import local_time
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
@@ -67,15 +67,17 @@ async def look(client: Client, view: View, own_groups: tuple[str, ...]) -> Look:
     """
     wanted = view.wanted(own_groups)
     try:
-        return await _in_order(client, having("awaiting_approval") + wanted.terms(), view)
-    except LacksAttributesError:
+        return await _in_order(client, status_query("awaiting_approval") + wanted.terms(), view)
+    except MissingAttributesError:
         without_groups = replace(wanted, groups=()).terms()
     lacking = "since when, until when and for whom runs wait"
     try:
-        runs = await listed(client, having("awaiting_approval") + without_groups, MAX_ASKED + 1)
-    except LacksAttributesError:
+        runs = await list_runs(
+            client, status_query("awaiting_approval") + without_groups, MAX_ASKED + 1
+        )
+    except MissingAttributesError:
         lacking = "which runs wait, nor their agents and principals"
-        runs = await listed(client, OPEN + RunFilter(id_prefix=view.run).terms(), MAX_ASKED + 1)
+        runs = await list_runs(client, OPEN + RunFilter(id_prefix=view.run).terms(), MAX_ASKED + 1)
     unasked = len(runs) > MAX_ASKED
     return Look(runs[:MAX_ASKED], [], len(runs), False, lacking, unasked)
 
@@ -86,18 +88,18 @@ async def soon(client: Client, view: View, own_groups: tuple[str, ...]) -> int:
     Raises:
         CommandError: as `look` does.
     """
-    query = having("awaiting_approval") + view.wanted(own_groups).terms()
+    query = status_query("awaiting_approval") + view.wanted(own_groups).terms()
     end = (datetime.now(UTC) + SOON).isoformat()
-    return await counted(client, f'{query} AND {EXPIRING.attribute} <= "{end}"')
+    return await count_runs(client, f'{query} AND {EXPIRING.attribute} <= "{end}"')
 
 
 async def _in_order(client: Client, query: str, view: View) -> Look:
-    runs = await first(client, query, view.order, PAGE_RUNS + 1, view.after)
-    count = await counted(client, query)
+    runs = await first_runs(client, query, view.order, PAGE_RUNS + 1, view.after)
+    count = await count_runs(client, query)
     unplaced = []
     if view.after is None and count > len(runs):
         nowhere = f"{query} AND {view.order.attribute} IS NULL"
-        unplaced = await listed(client, nowhere, MAX_UNPLACED)
+        unplaced = await list_runs(client, nowhere, MAX_UNPLACED)
     return Look(runs[:PAGE_RUNS], unplaced, count, len(runs) > PAGE_RUNS)
 
 
@@ -112,7 +114,7 @@ def placed(
             silent.append(run)
         elif answer and _fits(told := _told(run, answer), view.tool, groups):
             wanted.append(told)
-    behind = in_order(wanted, view.order, view.after)
+    behind = sort_runs(wanted, view.order, view.after)
     return replace(
         found,
         runs=behind[:PAGE_RUNS],

@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute, Route
 from holdfast.client.command_errors import wrong_command
 from holdfast.schemas import names
 from holdfast.web.auth.person import Person, person_of
-from holdfast.web.http.request_body import form_of
-from holdfast.web.http.streaming import EventStream, Room, full
+from holdfast.web.http.request_body import read_form
+from holdfast.web.http.streaming import EventStream, StreamLimit, too_many_streams
 from holdfast.web.listing.bulk import Several, before, read_choices
 from holdfast.web.listing.filters import MINE, View, group_option
 from holdfast.web.listing.page_query import MAX_ASKED, Look, look, placed, soon
@@ -52,7 +52,7 @@ class Waiting:
         self._parts = parts
         self._asked = Asked(parts.client)
         self._watches = Watches()
-        self._room = Room(MAX_STREAMS)
+        self._room = StreamLimit(MAX_STREAMS)
 
     async def show(self, request: Request) -> Response:
         """One page of the list."""
@@ -105,13 +105,13 @@ class Waiting:
             return (await look(self._parts.client, view, groups)).mark
 
         if self._room.is_full or not self._watches.has_room(key):
-            return full()
+            return too_many_streams()
         return EventStream(self._room, self._watches.changes(key, mark, seen))
 
     async def decide(self, request: Request) -> Response:
         """One answer to all calls that were chosen."""
         person, view = person_of(request), View.read(request.query_params)
-        form = await form_of(request)
+        form = await read_form(request)
         choices = read_choices(form.getlist("chosen"))
         reason, here = str(form.get("reason", "")).strip(), _address(view)
         if not choices:

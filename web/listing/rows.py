@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from holdfast.client.command_errors import CommandError
-from holdfast.client.question_text import what
+from holdfast.client.question_text import call_name
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
@@ -149,7 +149,7 @@ def _row(run: RunListing, waiting: PendingApproval, person: Person, *, signs: bo
         run.id,
         one_line(run.agent or "", _NAME_CHARS),
         one_line(run.principal or "", _NAME_CHARS),
-        reached(waiting, run.agent or "") if waiting.kind == "budget" else what(waiting),
+        reached(waiting, run.agent or "") if waiting.kind == "budget" else call_name(waiting),
         when(waiting.requested_at),
         when(waiting.expires_at),
         _urgency(waiting, urgency(until, asked)),

@@ -77,7 +77,7 @@ class Asked:
             if silent is not None and monotonic() < silent[0]:
                 return silent[1]
             try:
-                return await RunHandle(self._client, run.id).waiting()
+                return await RunHandle(self._client, run.id).pending_approvals()
             except NoWorkerError as error:
                 if not isinstance(error, NoBuildError):  # another run may be on another build
                     self._silent[run.task_queue] = (monotonic() + SILENT_SECONDS, error)

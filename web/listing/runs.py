@@ -16,8 +16,8 @@ from starlette.responses import Response
 
 from holdfast.client.command_errors import CommandError
 from holdfast.client.result import detail
-from holdfast.client.run_lists import RunFilter, RunListing, having
-from holdfast.client.visibility import STARTED, first
+from holdfast.client.run_lists import RunFilter, RunListing, status_query
+from holdfast.client.visibility import STARTED, first_runs
 from holdfast.runtime.text_safety import one_line
 from holdfast.web import statuses
 from holdfast.web.listing.filters import read_place, write_place
@@ -78,9 +78,9 @@ class Runs:
         said = {name: request.query_params.get(name, "").strip() for name in _FILTERS}
         kept = {name: text for name, text in said.items() if text}
         after = request.query_params.get("after")
-        query = having(said["status"] if said["status"] in CHOICES else None) + _terms(said)
+        query = status_query(said["status"] if said["status"] in CHOICES else None) + _terms(said)
         place = read_place(after) if after else None
-        found = await first(self._parts.client, query, STARTED, PAGE_RUNS + 1, place)
+        found = await first_runs(self._parts.client, query, STARTED, PAGE_RUNS + 1, place)
         shown = found[:PAGE_RUNS]
         return page(
             request,
@@ -119,10 +119,10 @@ class Runs:
         remote = self._parts.run(run.id)
         async with self._gate:
             try:
-                began = await remote.beginning()
+                began = await remote.start_info()
                 if run.started < began.started - _ROUNDED:
                     return Told(when(run.started), earlier=True)
-                ended = await remote.ended() if run.status in _ENDED_BADLY else None
+                ended = await remote.ending() if run.status in _ENDED_BADLY else None
             except CommandError as error:
                 return Told(when(run.started), why=one_line(str(error), _TEXT_CHARS))
         at, summary = when(began.started), one_line(began.summary or "", _TEXT_CHARS)

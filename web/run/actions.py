@@ -12,7 +12,7 @@ from holdfast.client.command_errors import CommandError, HasEndedError
 from holdfast.client.run_handle import RunHandle
 from holdfast.runtime.text_safety import clean
 from holdfast.schemas import names
-from holdfast.web.http.request_body import form_of
+from holdfast.web.http.request_body import read_form
 from holdfast.web.pages import address, page
 from holdfast.web.services import Services
 
@@ -39,13 +39,13 @@ class Acting:
 
     async def message(self, request: Request) -> Response:
         """Say something to a run; what was written is kept where that cannot be done."""
-        form, run = await form_of(request), self._run(request, listens=True)
+        form, run = await read_form(request), self._run(request, listens=True)
         text = str(form.get("text") or "").replace("\r\n", "\n")
         how = str(form.get("delivery"))
         delivery = how if how in _DELIVERIES else "steer"
         try:
             wrong = "" if text.strip() else _EMPTY
-            if not wrong and (await run.look()).closed:
+            if not wrong and (await run.observe()).closed:
                 wrong = _ENDED
             if not wrong:
                 said = {"role": "user", "content": text, "delivery": delivery}
@@ -59,20 +59,20 @@ class Acting:
 
     async def close(self, request: Request) -> Response:
         """Have a conversation end after its last answer."""
-        await form_of(request)
+        await read_form(request)
         run = self._run(request, listens=True)
         return await _done(run, partial(run.signal, names.CLOSE), "closed")
 
     async def before_cancel(self, request: Request) -> Response:
         """Ask once more."""
         run = self._run(request)
-        if (await run.look()).closed:
+        if (await run.observe()).closed:
             return _back(run, "over")
         return page(request, "run-cancel.html", run=run.id)
 
     async def cancel(self, request: Request) -> Response:
         """Have a run end."""
-        await form_of(request)
+        await read_form(request)
         run = self._run(request)
         return await _done(run, run.cancel, "cancelled")
 
@@ -84,7 +84,7 @@ class Acting:
 async def _done(run: RunHandle, act: Callable[[], Awaitable[None]], said: str) -> Response:
     """Do what a run takes note of as long as it has not ended, and say so."""
     try:
-        if (await run.look()).closed:
+        if (await run.observe()).closed:
             raise HasEndedError(run.id)
         await act()
     except HasEndedError:

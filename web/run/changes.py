@@ -20,11 +20,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.client.command_errors import UNREACHABLE, CommandError
-from holdfast.client.run_handle import RunDescription, RunHandle, Streaming
+from holdfast.client.run_handle import AnswerProgress, RunDescription, RunHandle
 from holdfast.client.stream.frames import PollInterval
-from holdfast.client.stream.live_text import TokenText, said, updated, written
+from holdfast.client.stream.live_text import TokenText, answer_text, call_lines, progress_line
 from holdfast.runtime.text_safety import clean
-from holdfast.web.http.streaming import MAX_PAGE_SECONDS, EventStream, Room, frame, full
+from holdfast.web.http.streaming import (
+    MAX_PAGE_SECONDS,
+    EventStream,
+    StreamLimit,
+    frame,
+    too_many_streams,
+)
 from holdfast.web.run.description import place
 from holdfast.web.services import Services
 
@@ -36,14 +42,14 @@ class Changes:
 
     def __init__(self, parts: Services) -> None:
         self._parts = parts
-        self._room = Room(MAX_STREAMS)
+        self._room = StreamLimit(MAX_STREAMS)
 
     async def answer(self, request: Request) -> Response:
         """A stream, where there is room for one more."""
         run = self._parts.run(request.path_params["run"])
         await run.describe()  # there is such a run
         if self._room.is_full:
-            return full()
+            return too_many_streams()
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
         return EventStream(self._room, Watch(run, seen).frames(), MAX_PAGE_SECONDS)
 
@@ -76,20 +82,23 @@ class Watch:
 
     async def _look(self) -> RunDescription | CommandError:
         try:
-            return await self.run.look()
+            return await self.run.observe()
         except CommandError as error:
             return error
 
     def _news(self, look: RunDescription) -> Iterator[str]:
         self._troubled = False
-        here = place(*look.place, look.attempts)
+        here = place(*look.position, look.attempts)
         answered = self._saying.is_over(look.streaming)
         if here != self.seen or answered:
             self.seen = here
             yield _frame("changed", {"answered": answered}, here)
         if look.streaming is not None and (more := self._saying.more(look.streaming)):
             yield _frame("token", more)
-        before, self._updates = self._updates, {one.call_id: updated(one) for one in look.updates}
+        before, self._updates = (
+            self._updates,
+            {one.call_id: progress_line(one) for one in look.updates},
+        )
         for call, text in self._updates.items():
             if before.get(call) != text:
                 yield _frame("update", {"call": call, "text": text})
@@ -109,26 +118,26 @@ class Saying:
         self._end = 0
         self._whole = ""
 
-    def is_over(self, streaming: Streaming | None) -> bool:
+    def is_over(self, streaming: AnswerProgress | None) -> bool:
         """Whether an answer was being given, and this is another one or none."""
         over = self._key not in ("", streaming.key if streaming is not None else "")
         if streaming is None or streaming.key != self._key:
             self._key, self._end, self._whole = "" if streaming is None else streaming.key, 0, ""
         return over
 
-    def more(self, streaming: Streaming) -> dict[str, Any]:
+    def more(self, streaming: AnswerProgress) -> dict[str, Any]:
         """What is new in it; empty where nothing is. In composed calling, it is told anew."""
         start, text = self._tokens.new(streaming)
         new: dict[str, Any] = {}
         if streaming.composed:
-            whole, before = said(streaming), self._whole
+            whole, before = answer_text(streaming), self._whole
             self._whole = whole
             new = {"whole": clean(whole)} if whole != before else {}
         elif text:
             new = {"text": clean(text), "gap": start > self._end}
             self._end = start + len(text)
         if self._tokens.new_calls(streaming):
-            new["calls"] = written(streaming)
+            new["calls"] = call_lines(streaming)
         return {"key": streaming.key, "attempt": streaming.attempt, **new} if new else {}
 
 

@@ -30,7 +30,7 @@ def used(seen: Seen) -> str:
     if (spent := _spent(seen)) is None:
         return ""
     unknown = spent.turns and spent.usage.cost is None
-    return result.used(spent) + (", cost unknown" if unknown else "")
+    return result.usage_line(spent) + (", cost unknown" if unknown else "")
 
 
 def budgets(seen: Seen) -> list[Share]:

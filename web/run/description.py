@@ -11,9 +11,9 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from temporalio.exceptions import FailureError
 
 from holdfast.client.command_errors import EncryptedError
-from holdfast.client.run_handle import attempts, in_line
+from holdfast.client.run_handle import attempts, queued_request
 from holdfast.client.stream.heartbeats import update_in
-from holdfast.client.stream.live_text import updated
+from holdfast.client.stream.live_text import progress_line
 from holdfast.runtime.text_safety import one_line
 from holdfast.schemas import names
 
@@ -94,7 +94,7 @@ async def known(client: Client, description: WorkflowExecutionDescription) -> Kn
         waits_for=tuple(_texts(told.get(names.PENDING_TOOLS))),
         waits_since=_since(told.get(names.PENDING_SINCE)),
         doing=tuple([await _doing(client, one) for one in pending[:MAX_ACTIVITIES]]),
-        in_line=in_line(description.task_queue, pending) is not None,
+        in_line=queued_request(description.task_queue, pending) is not None,
     )
 
 
@@ -126,7 +126,7 @@ async def _told(client: Client, one: PendingActivityInfo) -> str:
         update = await update_in(one, client.data_converter)
     except EncryptedError:
         return ""  # as above
-    return "" if update is None else updated(update)
+    return "" if update is None else progress_line(update)
 
 
 async def _failure(client: Client, one: PendingActivityInfo) -> str:

@@ -138,7 +138,7 @@ async def _entry(run: RunHandle, number: int) -> Entry:
 
 async def _state_at_end(run: RunHandle) -> tuple[Any, dict[str, Any]]:
     """The state for all, and that of each instance, as Temporal knows it of a run that is over."""
-    result = (await run.ended(whole=False)).result
+    result = (await run.ending(whole=False)).result
     return (None, {}) if result is None else (result.state, result.instances)
 
 

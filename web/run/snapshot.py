@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from holdfast.client.command_errors import CommandError
 from holdfast.client.result import RunEnding
-from holdfast.client.run_handle import Entry, RunHandle, waiting_elsewhere
+from holdfast.client.run_handle import Entry, RunHandle, delegate_approvals
 from holdfast.schemas import names
 from holdfast.schemas.decision import PendingApproval
 from holdfast.schemas.internal.delegate import DelegatePending
@@ -35,7 +35,7 @@ class Seen:
     @property
     def elsewhere(self) -> list[DelegatePending]:
         """What waits for a person in delegates."""
-        return waiting_elsewhere(self.status)
+        return delegate_approvals(self.status)
 
     @property
     def length(self) -> int:
@@ -82,14 +82,14 @@ async def see(parts: Services, run_id: str, span: Span, patience_seconds: float)
 
 async def _ending(run: RunHandle) -> RunEnding:
     try:
-        return await run.ended(whole=False)
+        return await run.ending(whole=False)
     except CommandError as error:
         return RunEnding("ended", message=str(error))
 
 
 async def _asked(run: RunHandle, found: Known, ending: RunEnding | None, span: Span) -> Seen:
     status = await run.status()
-    waiting = await run.waiting() if status["pending"] else []
+    waiting = await run.pending_approvals() if status["pending"] else []
     length = int(status.get("log", {}).get("entries", 0))
     first = span.first(length)
     read = await entries(run, max(first - LEAD_ENTRIES, 0), min(span.last(first), length))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from holdfast.client.result import tokens
+from holdfast.client.result import token_counts
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.text_safety import as_text, clean, format_clock, local_time, one_line, shorten
 from holdfast.schemas import names
@@ -151,7 +151,7 @@ def _besides(entry: Mapping[str, Any]) -> list[NarrationLine]:
     at = format_clock(entry.get("at"))
     match entry["type"]:
         case "turn_end":
-            used = ", ".join(tokens(Usage.read(entry.get("usage", {}))))
+            used = ", ".join(token_counts(Usage.read(entry.get("usage", {}))))
             return [NarrationLine(at, "used", used, tone="quiet")]
         case "done":
             return [NarrationLine(at, "ended", clean(str(entry["status"])), tone="good")]

@@ -190,9 +190,9 @@ def _parent(seen: Seen) -> tuple[Link, str] | None:
 
 
 def _output(ending: RunEnding) -> str:
-    if ending.result is None or (not ending.told and ending.result.output is None):
+    if ending.result is None or (not ending.stored_output_note and ending.result.output is None):
         return ""
-    return shorten(as_text(ending.told or ending.result.output), MAX_OUTPUT_CHARS)
+    return shorten(as_text(ending.stored_output_note or ending.result.output), MAX_OUTPUT_CHARS)
 
 
 def states(shared: Any, own: dict[str, Any]) -> list[tuple[str, str]]:
