@@ -32,7 +32,8 @@ from holdfast.runtime.storage.locations import check_store_location
 from holdfast.runtime.storage.store import StoreError
 from holdfast.schemas.phrases import nearest
 from holdfast.validation.problems import ValueProblem
-from holdfast.workflows.composed import schema_of_answers
+from holdfast.workflows.engine.model.composed import composed_schema
+from holdfast.workflows.engine.skills import allowed
 
 FAILED: Final = 1
 # Duplicates of standard output and error, and nothing in a process that a module forks: whoever
@@ -107,7 +108,10 @@ def _composed_schema(resources: WorkerResources, target: str) -> str:
         fix = nearest(skill, skills, f"write `{name}` alone")
         reason = f"`{name}` has no skill `{skill}`"
         raise ResourcesError([FileProblem("--composed", None, reason, fix)])
-    return json.dumps(schema_of_answers(agent, skill or None), indent=2, ensure_ascii=False)
+    # Of several skills, an agent is asked for one first.
+    chosen = skill or (skills[0] if len(skills) == 1 else None)
+    schema = composed_schema(agent, allowed(agent, chosen))
+    return json.dumps(schema, indent=2, ensure_ascii=False)
 
 
 def _failure(problems: Sequence[FileProblem], options: CheckOptions) -> CheckResult:

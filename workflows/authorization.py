@@ -1,7 +1,7 @@
-"""Who may begin a run or a call here: what the worker's operator wants of them.
+"""Authorize the start of a run or a call by the settings of the worker's operator.
 
-What one run starts as its delegate was let in with that run. No client can start a run as the child
-of another; who has a worker of its own in the namespace is trusted as this one is.
+A delegate is authorized with its parent. No client can start a run as the child of another, and an
+operator of another worker in the namespace is as trusted as this one.
 """
 
 from typing import TypeVar
@@ -25,15 +25,19 @@ _NO_TOKEN = (
 _WRITTEN = "this worker takes none that is written in a request: name one of its catalog"
 
 
-async def admitted(request: RequestT, facts: WorkerFacts) -> RequestT:
-    """What is asked for, with the principal that its token names, where it has one."""
+async def authorize(request: RequestT, facts: WorkerFacts) -> RequestT:
+    """Return the request with the principal of its token, verified, where it has one.
+
+    Raises:
+        ApplicationError: the worker does not accept the request, or its token.
+    """
     principal = request.principal
     if workflow.info().parent is None:
         _check(request, facts)
     if not isinstance(principal, PrincipalToken):
         return request
     try:
-        known = await token_verification.principal_of(principal)
+        known = await token_verification.verify_principal(principal)
     except token_verification.TokenRejected as error:
         fail(names.INVALID_REQUEST, f"`principal.token`: {error}")
     return request.model_copy(update={"principal": known})

@@ -1,14 +1,20 @@
-"""What the durable shells share: how people decide, look, and see how things end.
+"""Run a workflow's steps, and answer the people and the worker that talk to it.
 
-A shell asks the engine what is next, has it done, and tells the engine what came of it. Nothing is
-decided here. State is built before a workflow runs, since a signal or an update may arrive first;
-validators refuse without a trace; handlers are finished before a run is left.
+`BaseWorkflow` holds what runs and single calls share. The engine names the next step, a
+`StepExecutor` executes it, and the engine takes in its outcome; nothing is decided here:
+
+    start ─► ( publish ─► next step ─► execute it ) … ─► finish
+
+Signals and updates can arrive before the work exists, so state is built in `__init__`, and early
+decisions are counted once the work starts. A validator rejects without an event in the history.
+Handlers finish before the workflow returns.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from temporalio import workflow
@@ -39,21 +45,21 @@ from holdfast.workflows.engine.steps import Fail, Finish, Step
 from holdfast.workflows.engine.tool_view import NoSuchTool
 from holdfast.workflows.handler_input import (
     MISSING_PAYLOAD,
-    NotUnderstoodError,
+    InvalidInputError,
     fail,
+    parse_model,
+    payload_value,
     raw_payload_handler,
-    received,
-    understood,
 )
 from holdfast.workflows.publishing.publisher import Publisher
 from holdfast.workflows.publishing.trace import Trace
 from holdfast.workflows.task_budget import TaskBudget
 
-MAX_UNHEARD = 256
+MAX_EARLY_DECISIONS = 256
 MAX_NOTES = 256
 
-# What a bug or an absurd input can raise ends the run, visibly. Not among them: Temporal's own
-# NondeterminismError. A wrong deployment is rolled back, and its runs go on.
+# Exceptions of a bug or an absurd input, which fail the run visibly. Temporal's NondeterminismError
+# is not among them: after a wrong deployment is rolled back, its runs continue.
 FAILURES = (
     ArithmeticError,
     AssertionError,
@@ -68,51 +74,145 @@ FAILURES = (
 WorkT = TypeVar("WorkT", bound=ExecutionBase)
 
 
-class BaseWorkflow(ABC, Generic[WorkT]):
-    """One workflow around one `ExecutionBase`: how that begins and goes on, each workflow says
-    itself.
+@dataclass(frozen=True)
+class StartedWork(Generic[WorkT]):
+    """The work of a workflow with everything that exists from its start on."""
 
-    `signals` are those that it listens to.
+    work: WorkT
+    facts: WorkerFacts
+    publisher: Publisher
+    executor: StepExecutor
+
+
+class BaseWorkflow(ABC, Generic[WorkT]):
+    """A workflow around one `ExecutionBase`, from its start to its end.
+
+    `signals` are the signals that people send to it.
     """
 
     signals: ClassVar[Sequence[str]] = (names.APPROVE,)
 
     def __init__(self) -> None:
-        self._desk = PendingApprovals()
-        self._thinking = TaskBudget()
+        self._pending = PendingApprovals()
+        self._task_budget = TaskBudget()
         self.trace = Trace()
-        # What came before the work was made: decisions, and notes on what was no good.
-        self._unheard: list[RawValue] = []
-        self._unnoted: list[str] = []
-        self._notes = 0
-        # How long the history was when people last said something.
-        self._heard_at = 0
-        self._work: WorkT | None = None
-        # Why there is no work, where there will be none: a code, and words.
-        self._unbegun: tuple[str, str] | None = None
-        self._facts: WorkerFacts | None = None
-        self._beginning = ""
-        self._reset = False
-        # Temporal has no other word for it: one that goes on from an earlier point is to have other
-        # random numbers than the one that was there before.
-        workflow.register_random_seed_callback(self._was_reset)
-        self._showing: Publisher | None = None
-        # How far the run before this one has been told as spans.
-        self._spans_left: SpansProgress | None = None
+        self._started: StartedWork[WorkT] | None = None
+        # Why the work cannot start: a code and a message.
+        self._start_failure: tuple[str, str] | None = None
+        self._early_decisions: list[RawValue] = []
+        self._early_notes: list[str] = []
+        self._note_count = 0
+        # The length of the history at the last input from a person.
+        self._input_at = 0
+        self._start_details = ""
+        self._is_reset = False
+        # Temporal offers nothing else: a run that is reset to an earlier point gets a new seed.
+        workflow.register_random_seed_callback(self._note_reset)
+        # How far the previous run of the chain is recorded as spans.
+        self._previous_spans: SpansProgress | None = None
 
     @abstractmethod
-    async def _begin(self) -> WorkT:
-        """Make the work; `_facts` are set then."""
+    async def _begin(self) -> tuple[WorkT, WorkerFacts]:
+        """Make the work from the request, or from what the previous run left."""
+
+    async def _next_step(self, started: StartedWork[WorkT]) -> Step:
+        """Return the next step as soon as it can be taken."""
+        return started.work.next()
 
     @abstractmethod
-    async def _take(self, work: WorkT, hands: StepExecutor, step: Step) -> None:
-        """Have a step done that is not the end, and tell the work what came of it."""
+    async def _execute(self, started: StartedWork[WorkT], step: Step) -> None:
+        """Execute a step that is not the end, and give the work its outcome."""
 
-    async def _next(self, work: WorkT) -> Step:
-        """The next step, once nothing stands in its way."""
-        return work.next()
+    @property
+    def _work(self) -> WorkT | None:
+        return None if self._started is None else self._started.work
 
-    # What people say.
+    @property
+    def turn(self) -> int:
+        """The current turn, for the worker's log; 0 before the first."""
+        return 0 if self._work is None else self._work.turn_number
+
+    def details(self) -> str:
+        """Return the current details that Temporal's UI shows, in Markdown."""
+        return self._start_details if self._started is None else self._started.publisher.details()
+
+    # From start to end.
+
+    async def _run(self) -> dict[str, Any]:
+        """Run the work from its start to its end, and return its result."""
+        self._task_budget.use_for_run()
+        started = await self._start()
+        try:
+            return await self._run_steps(started)
+        except asyncio.CancelledError:
+            end = started.work.last_step
+            started.work.cancel()
+            await self._finish(started)
+            if end is not None:  # the cancellation came after the end
+                return _result(end, started.work)
+            raise
+
+    async def _start(self) -> StartedWork[WorkT]:
+        """Make the work, and give it everything that arrived before it."""
+        try:
+            work, facts = await self._begin()
+        except (ApplicationError, asyncio.CancelledError, *FAILURES) as error:
+            self._start_failure = _start_failure(error)
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            raise
+        work.state.was_reset |= self._is_reset
+        self.trace.begin(work, facts, self._previous_spans)
+        publisher = Publisher(work, facts)
+        executor = StepExecutor(work, facts, publisher, self.trace)
+        started = self._started = StartedWork(work, facts, publisher, executor)
+        for text in self._early_notes:
+            work.state.log.append(NoticeEntry(text=text))
+        for decision in self._early_decisions:
+            await self._count_decision(started, decision)
+        return started
+
+    async def _resolve(self, activity: str, request: Any, what: Literal["agent", "tool"]) -> Any:
+        """Read the definition that a request names, and the facts of the worker that reads it."""
+        self._start_details = (
+            f"The run begins: its {what}'s definition is read. If it has ended so, the tab"
+            " **Timeline** says why."
+        )
+        try:
+            return await workflow.execute_local_activity(
+                activity,
+                request,
+                schedule_to_close_timeout=parse_duration("1m"),
+                summary=f"Reads the {what}'s definition",
+            )
+        except FailureError as error:
+            if workflow.cancellation_reason() is not None:
+                raise asyncio.CancelledError from error
+            fail(names.INVALID_REQUEST, failures.activity_failure(error).message)
+
+    async def _run_steps(self, started: StartedWork[WorkT]) -> dict[str, Any]:
+        while True:
+            started.publisher.update()
+            await self.trace.record_spans(started.work)
+            step = await self._next_step(started)
+            if isinstance(step, Finish | Fail):
+                await self._finish(started)
+                return _result(step, started.work)
+            await self._execute(started, step)
+
+    async def _finish(self, started: StartedWork[WorkT]) -> None:
+        """Publish the end, give notifications a moment to be delivered, and let handlers finish."""
+        started.publisher.update()
+        await self.trace.record_spans(started.work)
+        await started.publisher.wait_for_delivery()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+
+    def _note_reset(self, _: int) -> None:
+        """Mark the run as reset: calls after this point may have run before."""
+        self._is_reset = True
+        if self._work is not None:
+            self._work.state.was_reset = True
+
+    # Decisions, and signals that are not for people.
 
     @workflow.signal(
         name=names.APPROVE,
@@ -120,12 +220,12 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     )
     @raw_payload_handler
     async def approve(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        """Record a decision; one that does not count is noted and ignored."""
-        self._listen()
-        if self._work is not None:
-            await self._hear(self._work, decision)
-        elif len(self._unheard) < MAX_UNHEARD:
-            self._unheard.append(decision)
+        """Record a decision; one that is rejected is noted in the log."""
+        self._accept_input()
+        if self._started is not None:
+            await self._count_decision(self._started, decision)
+        elif len(self._early_decisions) < MAX_EARLY_DECISIONS:
+            self._early_decisions.append(decision)
         else:
             self._note("a decision was ignored: too many came before the run began")
 
@@ -134,18 +234,18 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     )
     @raw_payload_handler
     def delegate_waits(self, news: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        """Take in what waits in a delegate; what does not fit is nobody's loss, and is ignored."""
+        """Record the pending approvals of a delegate; what does not fit is ignored."""
         with suppress(ValueError):
-            heard = DelegateNews.read(received(news))
-            if self._work is not None:
-                self._work.delegates.update_pending(heard)
-                self._show()
+            known = DelegateNews.read(payload_value(news))
+            if self._started is not None:
+                self._started.work.delegates.update_pending(known)
+                self._started.publisher.update()
 
     @workflow.signal(dynamic=True, description="Any other name: it is noted, and ignored")
     def unknown(self, signal: str, _: Sequence[RawValue]) -> None:
-        """Note a signal that nobody listens to: who sent it does not learn of it otherwise."""
-        mend = nearest(signal, self.signals)
-        self._note(f"the signal {quoted(signal)} was ignored: there is none of this name; {mend}")
+        """Note a signal of an unknown name, since its sender gets no answer."""
+        hint = nearest(signal, self.signals)
+        self._note(f"the signal {quoted(signal)} was ignored: there is none of this name; {hint}")
 
     @workflow.update(
         name=names.DECIDE,
@@ -153,39 +253,41 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     )
     @raw_payload_handler
     async def decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
-        """Count a decision; `schemas.decision.Receipt` says what it came to."""
-        self._listen()
-        assert self._work is not None  # the validator found the call
+        """Count a decision, and return a `schemas.decision.Receipt`."""
+        self._accept_input()
+        assert self._started is not None  # the validator found the call
         try:
-            meant = await token_verification.checked(self._desk, _decision(decision))
-            receipt = self._work.decide(meant)
+            meant = await token_verification.verify_decision(self._pending, _decision(decision))
+            receipt = self._started.work.decide(meant)
         except token_verification.TokenRejected as error:
             fail(names.INVALID_DECISION, str(error))
         except DecisionRejected as error:
             fail(error.code, str(error))
-        self._show()
+        self._started.publisher.update()
         return receipt.to_json()
 
     @decide.validator
     @raw_payload_handler
     def _check_decide(self, decision: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        self._thinking.refuse()
+        self._task_budget.use_for_validation()
         try:
-            self._thinking.admit(decision, trace=False)
+            self._task_budget.admit(decision, trace=False)
             meant = _decision(decision)
-            self._desk.check(meant if meant.token is None else token_verification.as_signed(meant))
-        except (NotUnderstoodError, token_verification.TokenRejected) as error:
+            self._pending.check(
+                meant if meant.token is None else token_verification.unverified_decision(meant)
+            )
+        except (InvalidInputError, token_verification.TokenRejected) as error:
             fail(names.INVALID_DECISION, str(error))
         except DecisionRejected as error:
             fail(error.code, str(error))
 
-    # What people and the worker ask.
+    # Queries.
 
     @workflow.query(
         name=names.STATUS, description="How the run stands: turn, usage, budget, what waits"
     )
     def status(self) -> dict[str, Any]:
-        """The run in short."""
+        """Return the status, the usage and the pending approvals of the run."""
         if self._work is None:
             return {
                 "status": "running",
@@ -199,7 +301,9 @@ class BaseWorkflow(ABC, Generic[WorkT]):
                 "delegates": [],
             }
         work, meter, turn = self._work, self._work.state.meter, self._work.open_turn
-        waiting = [question.to_pending_approval().to_json() for question in self._desk.list_open()]
+        waiting = [
+            question.to_pending_approval().to_json() for question in self._pending.list_open()
+        ]
         return {
             "status": work.status,
             "turn": work.turn_number,
@@ -217,14 +321,17 @@ class BaseWorkflow(ABC, Generic[WorkT]):
 
     @workflow.query(name=names.APPROVALS, description="The calls that wait for a person's decision")
     def approvals(self) -> list[dict[str, Any]]:
-        """Each waiting call, whole; see `schemas.decision.Waiting`."""
-        return self._desk.describe_open()
+        """Return each pending approval as `schemas.decision.PendingApproval`."""
+        return self._pending.describe_open()
 
     @workflow.query(name=names.STATE, description="The value that †state reads from")
     @raw_payload_handler
     def state(self, instance: RawValue = MISSING_PAYLOAD, *_: Any) -> Any:
-        """The state that is for all, or what `†state` reads in an instance."""
-        name, data = received(instance), Data() if self._work is None else self._work.state.data
+        """Return the shared state, or what `†state` reads in an instance."""
+        name, data = (
+            payload_value(instance),
+            Data() if self._work is None else self._work.state.data,
+        )
         if name is not None:
             known(name, data)
         return data.seen("state", name) or {}
@@ -232,159 +339,65 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     @workflow.query(name=names.TOOL, description="A tool of the run, by its name")
     @raw_payload_handler
     def tool(self, name: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
-        """What a person has to know of a tool whose call waits; see `schemas.tool.ShownTool`."""
+        """Return a tool of the run as `schemas.tool.ShownTool`."""
         if self._work is None:
             raise NoSuchTool("the run has not begun; ask again in a moment")
-        return tool_view.show_tool(received(name), self._work.state).to_json()
+        return tool_view.show_tool(payload_value(name), self._work.state).to_json()
 
     @workflow.query(name=names.CONTEXT, description="The run's log, page by page: {after, limit}")
     @raw_payload_handler
     def context(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
-        """Entries of the log."""
+        """Return a page of the log."""
         want = _page(page)
         return [] if self._work is None else self._work.state.log.records(want.after, want.limit)
 
     @workflow.query(name=names.EVENTS, description="What happened, by number: {after, limit}")
     @raw_payload_handler
     def events(self, page: RawValue = MISSING_PAYLOAD, *_: Any) -> list[dict[str, Any]]:
-        """Events of the log."""
+        """Return a page of the events of the log."""
         want = _page(page)
         return [] if self._work is None else self._work.state.log.events(want.after, want.limit)
 
-    def details(self) -> str:
-        """What Temporal's UI shows as current details."""
-        return self._beginning if self._showing is None else self._showing.details()
+    # Input from people.
 
-    @property
-    def turn(self) -> int:
-        """The turn that the run is at, for what is logged in it; 0 before its first."""
-        return 0 if self._work is None else self._work.turn_number
+    def _accept_input(self) -> None:
+        """Charge the work that follows to input, and remember the workflow task of the input."""
+        self._task_budget.use_for_input()
+        self._input_at = workflow.info().get_current_history_length()
 
-    # From step to step.
-
-    async def _see_through(self) -> dict[str, Any]:
-        """Carry the work from its first step to its end."""
-        self._thinking.begin()
-        work = await self._started()
+    async def _count_decision(self, started: StartedWork[WorkT], raw: Any) -> None:
         try:
-            return await self._live(work)
-        except asyncio.CancelledError:
-            over = work.last_step
-            work.cancel()
-            await self._leave()
-            if over is not None:  # it comes too late: what is told of the end is how it was
-                return _result(over, work)
-            raise
-
-    async def _started(self) -> WorkT:
-        """The work, with all that came before it; where there is none, who waits for it is told."""
-        try:
-            work = self._work = await self._begin()
-        except (ApplicationError, asyncio.CancelledError, *FAILURES) as error:
-            self._unbegun = _why(error)
-            await workflow.wait_condition(workflow.all_handlers_finished)
-            raise
-        assert self._facts is not None  # the work was made
-        work.state.was_reset |= self._reset
-        self.trace.begin(work, self._facts, self._spans_left)
-        self._showing = Publisher(work, self._facts)
-        for text in self._unnoted:
-            work.state.log.append(NoticeEntry(text=text))
-        for decision in self._unheard:
-            await self._hear(work, decision)
-        return work
-
-    async def _resolve(self, activity: str, request: Any, what: Literal["agent", "tool"]) -> Any:
-        """What the worker answers of itself and of the definition that a request asks for."""
-        self._beginning = (
-            f"The run begins: its {what}'s definition is read. If it has ended so, the tab"
-            " **Timeline** says why."
-        )
-        try:
-            return await workflow.execute_local_activity(
-                activity,
-                request,
-                schedule_to_close_timeout=parse_duration("1m"),
-                summary=f"Reads the {what}'s definition",
-            )
-        except FailureError as error:
-            if workflow.cancellation_reason() is not None:
-                raise asyncio.CancelledError from error
-            fail(names.INVALID_REQUEST, failures.failure_of(error).message)
-
-    async def _live(self, work: WorkT) -> dict[str, Any]:
-        assert self._facts is not None  # the work has begun
-        assert self._showing is not None
-        hands = StepExecutor(work, self._facts, self._showing, self.trace)
-        while True:
-            self._show()
-            await self.trace.tell(work)
-            step = await self._next(work)
-            if isinstance(step, Finish | Fail):
-                await self._leave()
-                return _result(step, work)
-            await self._take(work, hands, step)
-
-    async def _leave(self) -> None:
-        """Nothing is left behind: lists and traces show the run as ended, what people are being
-        told has a moment to reach them, and handlers finish."""
-        self._show()
-        assert self._work is not None  # it has begun
-        assert self._showing is not None
-        await self.trace.tell(self._work)
-        await self._showing.last_word()
-        await workflow.wait_condition(workflow.all_handlers_finished)
-
-    def _was_reset(self, _: int) -> None:
-        """Somebody has had the run go on from here, though it had gone further."""
-        self._reset = True
-        if self._work is not None:
-            self._work.state.was_reset = True
-
-    # Telling.
-
-    def _listen(self) -> None:
-        """Remember in which workflow task people say something."""
-        self._thinking.hear()
-        self._heard_at = workflow.info().get_current_history_length()
-
-    async def _hear(self, work: WorkT, raw: Any) -> None:
-        try:
-            self._thinking.admit(raw)
+            self._task_budget.admit(raw)
             decision = _decision(raw)
-        except NotUnderstoodError as error:
+        except InvalidInputError as error:
             self._note(f"a decision was ignored: {error}")
             return
-        if not self._desk.add_early(decision):
-            await token_verification.hear(work, decision)
-            self._show()
+        if not self._pending.add_early(decision):
+            await token_verification.count_decision(started.work, decision)
+            started.publisher.update()
 
     def _note(self, text: str) -> None:
-        """Write down that something was ignored: now, or as soon as there is a log."""
-        self._notes += 1
-        if self._notes > MAX_NOTES:
+        """Log that something was ignored, as soon as there is a log."""
+        self._note_count += 1
+        if self._note_count > MAX_NOTES:
             return
-        if self._notes == MAX_NOTES:
+        if self._note_count == MAX_NOTES:
             text = "something was ignored; what else is, is not noted any more"
         if self._work is not None:
             self._work.state.log.append(NoticeEntry(text=text))
         else:
-            self._unnoted.append(text)
-
-    def _show(self) -> None:
-        assert self._showing is not None  # the work has begun
-        self._showing.update()
+            self._early_notes.append(text)
 
 
-def _decision(given: Any) -> Decision:
-    return understood(received(given), Decision, '{"callId": …, "decision": "approve"}')
+def _decision(raw: Any) -> Decision:
+    return parse_model(payload_value(raw), Decision, '{"callId": …, "decision": "approve"}')
 
 
-def _page(given: Any) -> PageRequest:
-    return understood(received(given) or {}, PageRequest, '{"after": 0, "limit": 100}')
+def _page(raw: Any) -> PageRequest:
+    return parse_model(payload_value(raw) or {}, PageRequest, '{"after": 0, "limit": 100}')
 
 
-def _why(error: BaseException) -> tuple[str, str]:
+def _start_failure(error: BaseException) -> tuple[str, str]:
     match error:
         case ApplicationError(type=str(code)):
             return code, error.message

@@ -1,4 +1,4 @@
-"""`CallWorkflow`: the durable shell around a single call."""
+"""`CallWorkflow`: one durable call of one tool, without a model."""
 
 from typing import Any
 
@@ -7,15 +7,19 @@ from temporalio.common import RawValue
 
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
-    from holdfast.schemas.agent import ToolSnapshot
+    from holdfast.schemas.agent import ToolSnapshot, WorkerFacts
     from holdfast.schemas.run import CallRequest
 
-from holdfast.workflows.authorization import admitted
-from holdfast.workflows.base_workflow import FAILURES, BaseWorkflow
-from holdfast.workflows.commands.step_executor import StepExecutor
+from holdfast.workflows.authorization import authorize
+from holdfast.workflows.base_workflow import FAILURES, BaseWorkflow, StartedWork
 from holdfast.workflows.engine.single_call import SingleCall
 from holdfast.workflows.engine.steps import RunCalls, Step
-from holdfast.workflows.handler_input import MISSING_PAYLOAD, fail, raw_payload_handler, read
+from holdfast.workflows.handler_input import (
+    MISSING_PAYLOAD,
+    fail,
+    parse_request,
+    raw_payload_handler,
+)
 
 
 @workflow.defn(name=names.CALL_WORKFLOW, failure_exception_types=FAILURES)
@@ -29,24 +33,24 @@ class CallWorkflow(BaseWorkflow[SingleCall]):
     @raw_payload_handler
     def __init__(self, request: RawValue = MISSING_PAYLOAD, *more: Any) -> None:
         super().__init__()
-        self._asked = read(request, more, CallRequest, '{"tool": …, "arguments": {…}}')
+        self._request = parse_request(request, more, CallRequest, '{"tool": …, "arguments": {…}}')
 
     @workflow.run
     @raw_payload_handler
     async def run(self, request: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
-        """Carry the call out, or say why not."""
-        return await self._see_through()
+        """Run the call from its request to its end."""
+        return await self._run()
 
-    async def _begin(self) -> SingleCall:
-        if self._asked.request is None:
-            fail(names.INVALID_REQUEST, self._asked.wrong)
-        resolved = await self._resolve(names.RESOLVE_TOOL, self._asked.given, "tool")
+    async def _begin(self) -> tuple[SingleCall, WorkerFacts]:
+        if self._request.request is None:
+            fail(names.INVALID_REQUEST, self._request.problem)
+        resolved = await self._resolve(names.RESOLVE_TOOL, self._request.raw, "tool")
         snapshot = ToolSnapshot.read(resolved)
-        self._facts = snapshot.worker
-        request = await admitted(self._asked.request, self._facts)
-        return SingleCall(request, snapshot.tool, self._desk, workflow.now)
+        request = await authorize(self._request.request, snapshot.worker)
+        call = SingleCall(request, snapshot.tool, self._pending, workflow.now)
+        return call, snapshot.worker
 
-    async def _take(self, work: SingleCall, hands: StepExecutor, step: Step) -> None:
+    async def _execute(self, started: StartedWork[SingleCall], step: Step) -> None:
         assert isinstance(step, RunCalls)  # a single call has no other step but its end
-        await hands.carry_out(step.turn)
-        work.closed()
+        await started.executor.execute_turn(step.turn)
+        started.work.closed()

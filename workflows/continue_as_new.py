@@ -1,4 +1,4 @@
-"""The chain of runs under one workflow id: how one leaves what it has to the next, and finds it."""
+"""Continue a run as a new one under the same workflow id, and resume it there."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,47 +22,46 @@ from holdfast.workflows.engine.continue_as_new import (
     unpacked,
 )
 from holdfast.workflows.engine.run import Run
-from holdfast.workflows.handler_input import ParsedRequest, begins_again, read
+from holdfast.workflows.handler_input import ParsedRequest, parse_request, restart_problem
 from holdfast.workflows.publishing import search_attributes
 from holdfast.workflows.publishing.trace import Trace
 
 _EXAMPLE = '{"agent": …, "input": …}'
-# On which build a run that moves begins: on the one that runs are to be on now.
+# A run that moves to another build starts on the current one.
 _BUILD = workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE
 
 
 @dataclass(frozen=True)
-class Left:
-    """What the run before this one has left to it: all but the log, and the pages of that."""
+class PreviousRun:
+    """The state that the previous run of the chain passed on, with the pages of its log."""
 
-    carried: WorkflowSnapshot
+    snapshot: WorkflowSnapshot
     pages: list[bytes]
 
     def resumed(self) -> Run:
-        """The run, as it was left, with what its mailbox and approvals received since."""
-        return resumed(self.carried, self.pages, workflow.now)
+        """Return the run with its state, and with the input that it received since."""
+        return resumed(self.snapshot, self.pages, workflow.now)
 
 
-def begun_with(
+def read_start(
     request: Any, more: tuple[Any, ...]
-) -> tuple[ParsedRequest[RunRequest], Left | None]:
-    """What a run is asked for, and what another has left to it, if one did.
+) -> tuple[ParsedRequest[RunRequest], PreviousRun | None]:
+    """Return the request of a run, and the previous run that it continues, if any.
 
-    Only Temporal itself says that a run continues another: nobody can start one so. It says so as
-    well of one that it began again by itself, with what somebody had started the first one with;
-    `read` refuses those.
+    Only Temporal marks a run as a continuation; no client can. It marks automatic restarts too,
+    which have the arguments of the first run: `parse_request` rejects those.
     """
-    if workflow.info().continued_run_id is None or not more or begins_again():
-        return read(request, more, RunRequest, _EXAMPLE), None
+    if workflow.info().continued_run_id is None or not more or restart_problem():
+        return parse_request(request, more, RunRequest, _EXAMPLE), None
     try:
-        left = Left(*unpacked([request, *more]))
+        previous = PreviousRun(*unpacked([request, *more]))
     except ValueError as error:
-        return ParsedRequest(wrong=str(error)), None
-    return ParsedRequest(request=left.carried.request), left
+        return ParsedRequest(problem=str(error)), None
+    return ParsedRequest(request=previous.snapshot.request), previous
 
 
-def length(facts: WorkerFacts) -> HistoryLength:
-    """How long the history is."""
+def history_length(facts: WorkerFacts) -> HistoryLength:
+    """Measure the history."""
     info = workflow.info()
     return HistoryLength(
         events=info.get_current_history_length(),
@@ -73,35 +72,38 @@ def length(facts: WorkerFacts) -> HistoryLength:
     )
 
 
-def is_to_go_on(run: Run, facts: WorkerFacts) -> bool:
-    """Whether the run is to go on as a new one, now that it is between two turns: under a history
-    of its own, or on another build of its worker."""
-    now = length(facts)
+def should_continue_as_new(run: Run, facts: WorkerFacts) -> bool:
+    """Report whether the run is between two turns and its history long or its build another."""
+    now = history_length(facts)
     return run.at_rest and (moves(now, run) or is_due(now, run.state.log, stored=facts.store))
 
 
-def leave(run: Run, request: RunRequest, snapshot: AgentSnapshot, notes: int, trace: Trace) -> None:
-    """Go on as a new run, if what is to be taken along can be.
+def continue_as_new(
+    run: Run, request: RunRequest, snapshot: AgentSnapshot, notes: int, trace: Trace
+) -> None:
+    """Continue as a new run, unless the state is too large to pass on.
 
-    Nothing may be awaited in here: what arrived meanwhile would stay behind.
+    Awaits nothing: input that arrived meanwhile would be lost.
 
     Raises:
-        ContinueAsNewError: it goes on as a new one.
+        ContinueAsNewError: the run continues.
     """
     carried = carried_from(run, request, snapshot, notes=notes, spans=trace.progress)
     stored = snapshot.worker.store
     values = parcel(carried, run.state.log, stored=stored, forgettable=run.forgettable)
     if values is not None:
-        # A copy: what is shown of this history is no longer true of the run.
+        # A copy, since the update below is for this history and not for the next run.
         attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))
         run.gone_on = True
-        left = search_attributes.left(snapshot.worker.search_attributes)
+        left = search_attributes.continued_updates(snapshot.worker.search_attributes)
         if left:
             workflow.upsert_search_attributes(left)
         workflow.continue_as_new(
             args=values,
             search_attributes=attributes,
-            initial_versioning_behavior=_BUILD if length(snapshot.worker).elsewhere else None,
+            initial_versioning_behavior=_BUILD
+            if history_length(snapshot.worker).elsewhere
+            else None,
         )
     else:
-        stay(run, length(snapshot.worker))
+        stay(run, history_length(snapshot.worker))

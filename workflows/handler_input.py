@@ -1,7 +1,7 @@
-"""What a workflow is started with and told: read so that nothing in it, however absurd, does harm.
+"""Read what callers send to workflows and handlers, as raw payloads.
 
-What is raised while a workflow is made, before it runs, would not be its failure. So what is wrong
-with a request is kept until it runs.
+An exception while a workflow object is made is not a failure of the workflow: its task would fail
+again and again. So problems of a request are kept, and raised once the workflow runs.
 """
 
 import inspect
@@ -25,13 +25,13 @@ with workflow.unsafe.imports_passed_through():
 
 from holdfast.workflows.commands import failures
 
-SaidT = TypeVar("SaidT", bound=Strict)
+ModelT = TypeVar("ModelT", bound=Strict)
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Any])
 
-# What a workflow is started with that is started with nothing.
+# The argument of a workflow that is started without one.
 MISSING_PAYLOAD = RawValue(Payload())
-# What a person sent is wrong, as they are told: nobody who operates a worker need look into it.
-_PEOPLES = (
+# Errors of the caller, which are benign for the operator of the worker.
+_CALLER_ERRORS = (
     *(names.INVALID_REQUEST, names.INVALID_DECISION, names.NO_SUCH_CALL),
     *(names.ALREADY_DECIDED, names.NOT_A_CONVERSATION, names.CONTINUED, names.MEMORY_FULL),
 )
@@ -47,24 +47,24 @@ _RETRIES = (
 )
 
 
-class NotUnderstoodError(ValueError):
-    """What was said is not what it was to be; the message says in one line where, and the mend."""
+class InvalidInputError(ValueError):
+    """The input does not fit; the message is one line with the place and the fix."""
 
 
 @dataclass(frozen=True)
-class ParsedRequest(Generic[SaidT]):
-    """A request as it was given and as it is understood, or what is `wrong` with it."""
+class ParsedRequest(Generic[ModelT]):
+    """A request as JSON and as a model, or the `problem` with it."""
 
-    given: Any = None
-    request: SaidT | None = None
-    wrong: str = ""
+    raw: Any = None
+    request: ModelT | None = None
+    problem: str = ""
 
 
 def raw_payload_handler(handler: HandlerT) -> HandlerT:
-    """Have the one payload that a handler is sent handed to it as it came, undecoded.
+    """Decorate a handler so that it receives its one payload undecoded.
 
-    More than one must do no harm, so a handler takes them as `*_`. But the SDK goes by annotations
-    only where payloads and parameters are of one number: it is shown the handler without `*_`.
+    Further payloads must do no harm, so a handler takes them as `*_`. The SDK reads annotations
+    only where payloads and parameters are of one number, so it sees the handler without `*_`.
     """
     whole = inspect.signature(handler)
     shown = [each for each in whole.parameters.values() if each.kind is not each.VAR_POSITIONAL]
@@ -72,29 +72,32 @@ def raw_payload_handler(handler: HandlerT) -> HandlerT:
     return handler
 
 
-def read(
-    given: Any, more: tuple[Any, ...], model: type[SaidT], example: str
-) -> ParsedRequest[SaidT]:
-    """Read a request; `example` shows one to whoever gave none, or `more` than one value."""
-    if again := begins_again():
-        return ParsedRequest(wrong=again)
+def parse_request(
+    payload: Any, more: tuple[Any, ...], model: type[ModelT], example: str
+) -> ParsedRequest[ModelT]:
+    """Parse the one argument that a workflow is started with.
+
+    Never raises: a problem is in the result, with `example` as the form of a request.
+    """
+    if again := restart_problem():
+        return ParsedRequest(problem=again)
     if more:
         count = 1 + len(more)
         return ParsedRequest(
-            wrong=f"start it with one JSON object, not with {count} values: {example}"
+            problem=f"start it with one JSON object, not with {count} values: {example}"
         )
     try:
-        value = received(given)
-        return ParsedRequest(value, understood(value, model, example))
-    except NotUnderstoodError as error:
-        return ParsedRequest(wrong=str(error))
+        value = payload_value(payload)
+        return ParsedRequest(value, parse_model(value, model, example))
+    except InvalidInputError as error:
+        return ParsedRequest(problem=str(error))
 
 
-def begins_again() -> str | None:
-    """What is wrong with a workflow that Temporal begins again by itself; None where it does not.
+def restart_problem() -> str | None:
+    """Return the problem of a workflow that Temporal restarts by itself, or `None`.
 
-    What was done would be done again, under the same ids. And one that has been begun again is told
-    from one that another left something to by nothing but how it was started.
+    A restart would run calls again under the same ids, and only the start options tell it from a
+    run that continues another.
     """
     info = workflow.info()
     if info.cron_schedule:
@@ -104,49 +107,49 @@ def begins_again() -> str | None:
     return None
 
 
-def received(given: Any) -> Any:
-    """The value that somebody sent; None where they sent nothing.
+def payload_value(payload: Any) -> Any:
+    """Return the JSON value of a payload, `None` for none.
 
     Raises:
-        NotUnderstoodError: it is no JSON.
+        InvalidInputError: it is no JSON.
     """
-    if isinstance(given, RawValue) and not given.payload.metadata:
+    if isinstance(payload, RawValue) and not payload.payload.metadata:
         return None
     try:
-        return failures.value_of(given)
+        return failures.payload_json(payload)
     except ValueError as error:
-        raise NotUnderstoodError(f"{error}; send one JSON value") from None
+        raise InvalidInputError(f"{error}; send one JSON value") from None
 
 
-def understood(value: Any, model: type[SaidT], example: str) -> SaidT:
-    """What was said, as the model has it; `example` shows how it is written.
+def parse_model(value: Any, model: type[ModelT], example: str) -> ModelT:
+    """Validate a value; `example` shows the form of one in the error.
 
     Raises:
-        NotUnderstoodError: it does not fit.
+        InvalidInputError: it does not fit the model.
     """
     if not isinstance(value, dict):
-        raise NotUnderstoodError(f"{misfit(value)}; write one JSON object: {example}")
+        raise InvalidInputError(f"{misfit(value)}; write one JSON object: {example}")
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise NotUnderstoodError(summarize_problems(problems_of(error, value, model))) from None
+        raise InvalidInputError(summarize_problems(problems_of(error, value, model))) from None
 
 
 def update_id() -> str:
-    """The id of the update that is being handled."""
+    """Return the id of the current update."""
     update = workflow.current_update_info()
-    assert update is not None  # it is asked for by an update's handlers alone
+    assert update is not None  # only handlers of updates call this
     return update.id
 
 
 def fail(code: str, message: str, spent: Spent | None = None) -> NoReturn:
-    """End a run, which has `spent` so much, or refuse an update.
+    """Fail the run, with the budget that it has `spent`, or reject the update.
 
     Raises:
-        ApplicationError: of type `code`, final.
+        ApplicationError: always; of type `code`, not retryable.
     """
     kinds = ApplicationErrorCategory
-    category = kinds.BENIGN if code in _PEOPLES else kinds.UNSPECIFIED
+    category = kinds.BENIGN if code in _CALLER_ERRORS else kinds.UNSPECIFIED
     details = [] if spent is None else [spent.to_json()]
     raise ApplicationError(
         message, *details, type=code, non_retryable=True, category=category

@@ -1,8 +1,8 @@
-"""`MemoryWorkflow`: one memory, kept for as long as anybody may want it.
+"""`MemoryWorkflow`: the memory of one agent, which outlives its runs.
 
-It is started by its first write and never ends. It waits without a timer, so that it costs nothing
-while nobody writes; what is read of it leaves nothing in its history. An exception that nobody
-planned stops its workflow task and not the workflow: what is kept outlives a mistake of ours.
+The first write starts it, and it never ends. It waits without a timer, so an unused memory costs
+nothing; a read leaves nothing in its history. An unexpected exception fails its workflow task, not
+the workflow: the stored entries survive a mistake in the code.
 """
 
 from typing import Any
@@ -25,11 +25,11 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.engine.memory_store import Memory, MemoryFull
 from holdfast.workflows.handler_input import (
     MISSING_PAYLOAD,
-    NotUnderstoodError,
+    InvalidInputError,
     fail,
+    parse_model,
+    payload_value,
     raw_payload_handler,
-    received,
-    understood,
     update_id,
 )
 from holdfast.workflows.ui_details.markdown import prose
@@ -39,19 +39,19 @@ _NAME_BYTES = 600
 
 @workflow.defn(name=names.MEMORY_WORKFLOW)
 class MemoryWorkflow:
-    """What one agent keeps for one principal, or for nobody in particular."""
+    """The entries that one agent stores for one principal, or for none."""
 
     @workflow.init
     @raw_payload_handler
     def __init__(self, state: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        self._memory, self._wrong = _begun(state)
+        self._memory, self._is_invalid = _begun(state)
         self._writes = 0
 
     @workflow.run
     @raw_payload_handler
     async def run(self, state: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
-        """Keep what is written, and continue as new before history is long."""
-        if self._wrong:
+        """Store what is written, and continue as new before the history is long."""
+        if self._is_invalid:
             fail(names.INVALID_REQUEST, "a memory is started by its first write, and by nobody")
         await workflow.wait_condition(lambda: self._is_long() and workflow.all_handlers_finished())
         workflow.continue_as_new(self._memory.state().to_json())
@@ -61,17 +61,17 @@ class MemoryWorkflow:
     )
     @raw_payload_handler
     def write(self, write: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
-        """Let a write take effect; one that comes again under its id changes nothing."""
-        said = self._memory.write(_write(write), update_id(), workflow.now())
+        """Apply a write; a repeated update id changes nothing."""
+        receipt = self._memory.write(_write(write), update_id(), workflow.now())
         self._writes += 1
-        return said
+        return receipt
 
     @write.validator
     @raw_payload_handler
     def _check_write(self, write: RawValue = MISSING_PAYLOAD, *_: Any) -> None:
         try:
             self._memory.check(_write(write), update_id())
-        except NotUnderstoodError as error:
+        except InvalidInputError as error:
             fail(names.INVALID_REQUEST, str(error))
         except MemoryFull as error:
             fail(names.MEMORY_FULL, str(error))
@@ -79,22 +79,24 @@ class MemoryWorkflow:
     @workflow.query(name=names.READ, description="What is kept: {key}, or {} for the keys")
     @raw_payload_handler
     def read(self, want: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
-        """One entry, or the keys."""
-        return self._memory.read(understood(received(want) or {}, MemoryRead, '{"key": …}').key)
+        """Return one entry, or the keys."""
+        return self._memory.read(
+            parse_model(payload_value(want) or {}, MemoryRead, '{"key": …}').key
+        )
 
     @workflow.query(name=names.SEARCH, description="The entries that fit best: {query, limit}")
     @raw_payload_handler
     def search(self, want: RawValue = MISSING_PAYLOAD, *_: Any) -> dict[str, Any]:
-        """Entries in which words of the query occur."""
-        return self._memory.search(understood(received(want), MemorySearch, '{"query": …}'))
+        """Return entries that contain words of the query."""
+        return self._memory.search(parse_model(payload_value(want), MemorySearch, '{"query": …}'))
 
     def details(self) -> str:
-        """What Temporal's UI shows as current details."""
-        owner, kept = self._memory.owner, self._memory
+        """Return the current details that Temporal's UI shows, in Markdown."""
+        owner, memory = self._memory.owner, self._memory
         whose = f" for {prose(owner.principal, _NAME_BYTES)}" if owner.principal else ""
         return (
-            f"What the agent {prose(owner.agent, _NAME_BYTES)} keeps{whose}: {len(kept)} entries,"
-            f" {kept.size_bytes} bytes. To see it, run the query `{names.READ}` (above, under"
+            f"What the agent {prose(owner.agent, _NAME_BYTES)} keeps{whose}: {len(memory)} entries,"
+            f" {memory.size_bytes} bytes. To see it, run the query `{names.READ}` (above, under"
             " **Queries**)."
         )
 
@@ -105,8 +107,11 @@ class MemoryWorkflow:
 
 @workflow.defn(name=names.MEMORY_WORKFLOW, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
 class MovingMemoryWorkflow(MemoryWorkflow):
-    """A memory of workers that are builds of a deployment: it goes to the current one with whatever
-    comes next. Nothing may ever come, so that it cannot have a build wait for it."""
+    """A memory on workers that are builds of a deployment.
+
+    It moves to the current build with the next update. No update may ever come, so that it must not
+    pin a build.
+    """
 
     @workflow.init
     @raw_payload_handler
@@ -116,17 +121,17 @@ class MovingMemoryWorkflow(MemoryWorkflow):
     @workflow.run
     @raw_payload_handler
     async def run(self, state: RawValue = MISSING_PAYLOAD, *more: Any) -> None:
-        """Keep what is written, as any memory does."""
+        """Store what is written, as any memory does."""
         await super().run(state, *more)
 
 
 def _begun(state: RawValue) -> tuple[Memory, bool]:
-    """The memory that it is started with, and whether there was none."""
+    """Return the memory of a start argument, and whether the argument was no memory."""
     try:
-        return Memory(MemoryState.read(received(state))), False
-    except (NotUnderstoodError, ValidationError):
+        return Memory(MemoryState.read(payload_value(state))), False
+    except (InvalidInputError, ValidationError):
         return Memory(MemoryState(owner=MemoryOwner(agent="nobody"), writes_a_run=1)), True
 
 
-def _write(given: RawValue) -> MemoryWrite:
-    return understood(received(given), MemoryWrite, '{"key": …, "value": …}')
+def _write(payload: RawValue) -> MemoryWrite:
+    return parse_model(payload_value(payload), MemoryWrite, '{"key": …, "value": …}')

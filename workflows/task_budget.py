@@ -1,9 +1,9 @@
-"""How much a workflow thinks in one workflow task, whatever comes in it: two seconds are the end.
+"""Bound the CPU work of one workflow task, which Temporal fails after two seconds.
 
-Whoever may send signals can send many at once, each of which takes its time to be checked; a
-hundred activities can end at once. So what is decided in one workflow task draws on one purse, and
-what people decide in it on another: they cannot take the run's own. What is refused in a validator
-is not in the history, so it draws on a third, which a replay does not have.
+Senders of signals can send many at once, each of which takes time to check, and a hundred
+activities can end at once. So each workflow task has three budgets: one for the run, one for input
+from people, which cannot use up the run's, and one for validators. A rejected update is not in the
+history, so a replay does not have the third.
 """
 
 from typing import Any
@@ -17,65 +17,66 @@ from holdfast.validation.work_budget import (
     SharedWorkBudget,
     draw_on,
 )
-from holdfast.workflows.handler_input import NotUnderstoodError
+from holdfast.workflows.handler_input import InvalidInputError
 
-# What is read of what somebody says: more values than these are no decision and no message.
-MAX_VALUES_SAID = 200_000
-# To read a value takes less than to check it, and a long text is read in no time.
+# A payload with more values is neither a decision nor a message.
+MAX_INPUT_VALUES = 200_000
+# Reading a value takes less time than checking it, and a long text takes nearly none.
 _VALUES_A_CHECK = 3
 _BYTES_A_CHECK = 2_000
 
 
-class _PerTask:
-    """A purse that is full again with each workflow task."""
+class _PerTaskBudget:
+    """A budget that is full again in each workflow task."""
 
     def __init__(self, checks: int) -> None:
         self._checks = checks
         self._task = -1
-        self._purse = SharedWorkBudget(0)
+        self._budget = SharedWorkBudget(0)
 
     def __call__(self) -> SharedWorkBudget:
         task = workflow.info().get_current_history_length()
         if task != self._task:
-            self._task, self._purse = task, SharedWorkBudget(self._checks)
-        return self._purse
+            self._task, self._budget = task, SharedWorkBudget(self._checks)
+        return self._budget
 
 
 class TaskBudget:
-    """The purses of one workflow."""
+    """The budgets of one workflow; the `use_for` methods choose which one pays from now on."""
 
     def __init__(self) -> None:
-        self._own = _PerTask(MAX_CHECKS_IN_TASK)
-        self._heard = _PerTask(MAX_CHECKS_OF_DECISIONS)
-        self._refused = _PerTask(MAX_CHECKS_OF_DECISIONS)
+        self._run = _PerTaskBudget(MAX_CHECKS_IN_TASK)
+        self._input = _PerTaskBudget(MAX_CHECKS_OF_DECISIONS)
+        self._validation = _PerTaskBudget(MAX_CHECKS_OF_DECISIONS)
 
-    def admit(self, said: Any, *, trace: bool = True) -> None:
-        """See that there is time in this workflow task to read what somebody says. What comes
-        first in it has the time; without `trace`, it is a validator that reads.
+    def admit(self, payload: Any, *, trace: bool = True) -> None:
+        """Charge for reading a payload; the first one in a workflow task is always admitted.
+
+        Without `trace`, a validator reads it.
 
         Raises:
-            NotUnderstoodError: there is none.
+            InvalidInputError: the payload has too many values, or the budget is used up.
         """
-        data = said.payload.data if isinstance(said, RawValue) else b""
+        data = payload.payload.data if isinstance(payload, RawValue) else b""
         values = data.count(b",")
-        if values > MAX_VALUES_SAID:
-            raise NotUnderstoodError(
-                f"it holds {values} values; at most {MAX_VALUES_SAID} are read"
+        if values > MAX_INPUT_VALUES:
+            raise InvalidInputError(
+                f"it holds {values} values; at most {MAX_INPUT_VALUES} are read"
             )
-        purse = (self._heard if trace else self._refused)()
-        is_first = purse.checks == MAX_CHECKS_OF_DECISIONS
-        purse.checks -= 1 + values // _VALUES_A_CHECK + len(data) // _BYTES_A_CHECK
-        if purse.checks < 0 and not is_first:
-            raise NotUnderstoodError("too much came at once; send it again")
+        budget = (self._input if trace else self._validation)()
+        is_first = budget.checks == MAX_CHECKS_OF_DECISIONS
+        budget.checks -= 1 + values // _VALUES_A_CHECK + len(data) // _BYTES_A_CHECK
+        if budget.checks < 0 and not is_first:
+            raise InvalidInputError("too much came at once; send it again")
 
-    def begin(self) -> None:
-        """What is done from here on is the run's own."""
-        draw_on(self._own)
+    def use_for_run(self) -> None:
+        """Charge what follows to the run."""
+        draw_on(self._run)
 
-    def hear(self) -> None:
-        """What is done from here on is for what somebody has said."""
-        draw_on(self._heard)
+    def use_for_input(self) -> None:
+        """Charge what follows to input from people."""
+        draw_on(self._input)
 
-    def refuse(self) -> None:
-        """What is done from here on leaves no trace."""
-        draw_on(self._refused)
+    def use_for_validation(self) -> None:
+        """Charge what follows to a validator."""
+        draw_on(self._validation)

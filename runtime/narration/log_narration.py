@@ -260,8 +260,10 @@ def _instance(instance: str | None) -> str:
 
 
 def _contains(content: Content, value: Any) -> bool:
-    """Report whether the model reads all of a result: as it is, marked untrusted, or below a remark
-    on its arguments."""
+    """Report whether the model reads all of a result.
+
+    The result can be as it is, marked untrusted, or below a remark on its arguments.
+    """
     if not isinstance(content, str):
         return False
     if isinstance(value, str) and content.endswith(value):

@@ -25,7 +25,13 @@ from holdfast.workflows.publishing.summaries import (
     call_summary,
     question_summary,
 )
-from holdfast.workflows.ui_details.markdown import code, cost_bytes, prose, shown, worded
+from holdfast.workflows.ui_details.markdown import (
+    code,
+    cost_bytes,
+    own_sentence,
+    prose,
+    value_block,
+)
 from holdfast.workflows.ui_details.page import MAX_PAGE_BYTES, DetailsPage
 from tests.engine.driver import Play, call, says, tool
 
@@ -442,7 +448,7 @@ def test_whatever_is_written_in_a_plan_every_line_of_it_is_ours(text: str) -> No
 
 @given(st.text(max_size=200), st.integers(200, 2_000))
 def test_a_value_is_shown_as_it_is_in_code_that_nothing_in_it_ends(text: str, room: int) -> None:
-    said, whole = shown(text, room)
+    said, whole = value_block(text, room)
     spans = re.findall(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", said.replace("`<wbr>`", ""))
     assert cost_bytes(said) <= 4 * room
     if whole and text.strip() and "`" not in text:
@@ -459,12 +465,12 @@ def test_prose_is_one_line_in_which_every_mark_is_only_a_character(text: str) ->
 
 
 def test_a_word_in_more_than_one_backtick_is_no_word_of_ours() -> None:
-    assert worded("`a` ``a``", 100) == r"`a` \`\`a\`\`"
+    assert own_sentence("`a` ``a``", 100) == r"`a` \`\`a\`\`"
 
 
 @given(st.text(st.sampled_from("`ab\\{<*\n"), max_size=60), st.integers(20, 300))
 def test_of_a_sentence_only_single_words_in_backticks_are_code(text: str, room: int) -> None:
-    said = worded(text, room)
+    said = own_sentence(text, room)
     assert cost_bytes(said) <= room + cost_bytes("…")
     rest = re.sub(r"(?<!`)`[a-z_]+`(?!`)", "", re.sub(r"\\.|&#92;", "", said))
     assert not re.search(r"[`*{<\n]", rest)

@@ -75,7 +75,7 @@ LIMITS: dict[str, list[str]] = {
         f"{work_budget.MAX_CHECKS_IN_TASK:,} in one workflow task",
     ],
     "what people say": [
-        f"{task_budget.MAX_VALUES_SAID:,} values",
+        f"{task_budget.MAX_INPUT_VALUES:,} values",
         f"{work_budget.MAX_CHECKS_OF_DECISIONS:,} steps",
     ],
     "decisions that come before their question": [str(pending.MAX_EARLY_DECISIONS)],
@@ -96,8 +96,8 @@ LIMITS: dict[str, list[str]] = {
     "channels in which people are told": [str(notify.MAX_CHANNELS)],
     "what [people are told](notifiers.md)": [
         kb(notifications.ARGUMENTS_BYTES),
-        f"{notifier.MAX_AT_ONCE} messages",
-        f"{notifier.MAX_UNDER_WAY:,} under way",
+        f"{notifier.MAX_CONCURRENT_DELIVERIES} messages",
+        f"{notifier.MAX_PENDING_DELIVERIES:,} under way",
     ],
     "activities at a time": [str(MAX_ACTIVITIES)],
     "a file of settings, a tool, an agent": [

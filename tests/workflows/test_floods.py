@@ -11,7 +11,7 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowUpdateFailedError
 
-from holdfast.workflows.task_budget import MAX_VALUES_SAID
+from holdfast.workflows.task_budget import MAX_INPUT_VALUES
 from tests.support import tools
 from tests.support.house import OpenHouse
 from tests.support.model_server import Answer, call
@@ -34,7 +34,7 @@ async def test_what_is_slow_to_read_and_to_check_comes_all_at_once(open_house: O
         await asyncio.gather(
             run.signal("t1c1", "edit", arguments=ABSURD), run.handle.signal("message", message)
         )
-    huge = {"amount": [1] * (MAX_VALUES_SAID + 2)}
+    huge = {"amount": [1] * (MAX_INPUT_VALUES + 2)}
     await run.signal("t1c1", "edit", arguments=huge)
     with pytest.raises(WorkflowUpdateFailedError):
         await run.decide("t1c1", "edit", arguments=huge)

@@ -81,7 +81,7 @@ async def test_calls_are_edited_and_struck_out_in_one_decision(open_house: OpenH
     assert "A person changed the arguments of this call" in (await run.results())["t1c2"]
     assert (await run.error("t1c3"))["code"] == "denied"
     told = await page(run)
-    assert "**say** (text=hi): not carried out\\: a person struck this call out of the plan" in told
+    assert "**say** (text=hi): not run\\: a person struck this call out of the plan" in told
 
 
 async def test_a_message_holds_back_the_rest_and_what_is_left_needs_no_new_approval(

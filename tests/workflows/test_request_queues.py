@@ -182,4 +182,4 @@ def test_a_turn_that_does_not_come_is_told_with_what_may_be_the_matter() -> None
         type=exceptions.TimeoutType.SCHEDULE_TO_START,
         last_heartbeat_details=[],
     )
-    assert "`maxRequestsPerMinute`" in failures.model_failure_of(error)
+    assert "`maxRequestsPerMinute`" in failures.model_failure_message(error)

@@ -297,7 +297,7 @@ async def test_a_run_goes_on_whatever_becomes_of_its_trace(
         raise ApplicationError("no room", non_retryable=True)
 
     recorder = Recorder()
-    monkeypatch.setattr(recorder.telemetry, "record", broken)
+    monkeypatch.setattr(recorder.telemetry, "record_span", broken)
     house = await open_house(looking(2), telemetry=recorder.telemetry)
     assert (await (await house.start(["look_up"])).result())["status"] == "completed"
 
@@ -338,8 +338,8 @@ async def test_many_spans_are_told_a_part_at_a_time(monkeypatch: pytest.MonkeyPa
     play.to_end()
     trace = Trace()
     trace.begin(play.run, FACTS.model_copy(update={"tracing": Tracing()}), None)
-    await trace.tell(play.run)
-    await trace.tell(play.run)
+    await trace.record_spans(play.run)
+    await trace.record_spans(play.run)
     look = "execute_tool look"
     assert parts == [[look, look], [look, f"invoke_agent {play.run.agent_name}"]]
 

@@ -1,0 +1,1 @@
+"""Execute the engine's steps: activities, child workflows, waits, and their options."""

@@ -1,4 +1,4 @@
-"""From a tool to a Temporal activity and back: options, arguments, and what a failure means."""
+"""Build the arguments and the options of a tool's activity, a hook and a request to a model."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -23,22 +23,23 @@ from holdfast.workflows.engine.run_state import RunState
 
 START_TO_CLOSE = parse_duration("30s")
 SCHEDULE_TO_CLOSE = parse_duration("24h")
-# How long a request waits at most for an endpoint that takes so many a minute.
+# The longest wait of a request for a rate-limited endpoint.
 TURN_TO_COME = parse_duration("24h")
-# All of its turn waits for a hook.
+# The whole turn waits for a hook.
 HOOK_TO_CLOSE = parse_duration("10m")
 MAX_INPUT_BYTES = 1_500_000
-# An activity may outlast its run's time by so much: that time is up is told by the run's own timer.
+# An activity may outlast the time of its run by so much: the run's own timer reports the end.
 OVERTIME = parse_duration("10s")
 
 # Errors that another attempt would only repeat.
 _FINAL_ERRORS = (names.STOP_RUN, names.ACTIVITY_NOT_FOUND, names.RESULT_TOO_LARGE)
 
 
-def arguments_of(call: ToolCall, tool: Tool, state: RunState) -> list[Any]:
-    """What the activity is given: the arguments, or the call, the tool and the scoped context.
+def activity_arguments(call: ToolCall, tool: Tool, state: RunState) -> list[Any]:
+    """Return the arguments of a tool's activity.
 
-    An activity of the worker's own is told besides what no model has a say in.
+    They are the model's arguments, or the call, the tool and the scoped context. An activity of the
+    worker's own also receives what no model may choose.
     """
     if tool.knowledge is not None:
         return [tool.knowledge.to_json()]
@@ -47,19 +48,22 @@ def arguments_of(call: ToolCall, tool: Tool, state: RunState) -> list[Any]:
         return [call.arguments, tool.memory.of(principal).to_json()]
     if _bound(tool).input == "arguments":
         return [call.arguments]
-    said = {
+    described = {
         "id": call.id,
         "tool": tool.name,
         "arguments": call.arguments,
         "reasoning": call.reasoning,
     }
-    return [said, tool.to_json(), {scope: _scope(scope, call, state) for scope in call.scopes}]
+    return [described, tool.to_json(), {scope: _scope(scope, call, state) for scope in call.scopes}]
 
 
-def remote(call: ToolCall, tool: Tool, line: str, remaining: timedelta | None) -> ActivityConfig:
-    """How a tool's activity is run on a task queue.
+def activity_config(
+    call: ToolCall, tool: Tool, line: str, remaining: timedelta | None
+) -> ActivityConfig:
+    """Return how a tool's activity runs on a task queue.
 
-    A call that may be made only once has one attempt, and says apart whether it was ever begun.
+    A call that may run only once has one attempt, and a separate timeout until it starts, so that a
+    call that never started is known.
     """
     binding = _bound(tool)
     longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
@@ -81,10 +85,10 @@ def remote(call: ToolCall, tool: Tool, line: str, remaining: timedelta | None) -
     return config
 
 
-def local(
+def local_activity_config(
     call: ToolCall, tool: Tool, line: str, remaining: timedelta | None
 ) -> LocalActivityConfig:
-    """How a short, repeatable activity of this worker is run within the workflow task."""
+    """Return how a short, repeatable activity runs within the workflow task."""
     binding = _bound(tool)
     longest = _least(binding.schedule_to_close_timeout or SCHEDULE_TO_CLOSE, remaining)
     return LocalActivityConfig(
@@ -96,8 +100,8 @@ def local(
     )
 
 
-def hook(hook: Hook, line: str, remaining: timedelta | None) -> ActivityConfig:
-    """How a hook is asked: it may be asked again, so it is to change nothing."""
+def hook_config(hook: Hook, line: str, remaining: timedelta | None) -> ActivityConfig:
+    """Return how a hook is called: it may be retried, so it must have no side effects."""
     binding = hook.activity
     longest = _least(binding.schedule_to_close_timeout or HOOK_TO_CLOSE, remaining)
     config = ActivityConfig(
@@ -114,13 +118,13 @@ def hook(hook: Hook, line: str, remaining: timedelta | None) -> ActivityConfig:
     return config
 
 
-def generate(
+def model_request_config(
     run: Run, facts: WorkerFacts, line: str, remaining: timedelta | None
 ) -> ActivityConfig:
-    """How a request to a model is run: tried again for as long as the worker allows.
+    """Return how a request to a model runs: retried for as long as the worker allows.
 
-    Where its endpoint takes so many requests a minute, it waits for its turn among those of all
-    runs and workers, and the time for that is its own.
+    Where its endpoint has a rate limit, the request waits in the endpoint's task queue for its turn
+    among those of all runs, and that time is not counted.
     """
     config = ActivityConfig(
         summary=line,
@@ -142,18 +146,18 @@ def generate(
 
 
 def _asker(run: Run) -> str:
-    """Among whom requests are dealt out evenly: principals, or else agents."""
+    """Return the fairness key: requests are dealt out evenly among principals, or else agents."""
     principal = run.state.principal
     return names.fairness_key(run.agent_name if principal is None else principal.id)
 
 
 def _bound(tool: Tool) -> ActivityBinding:
-    assert tool.activity is not None  # nothing else carries it out
+    assert tool.activity is not None  # only an activity executes it
     return tool.activity
 
 
 def _scope(scope: str, call: ToolCall, state: RunState) -> Any:
-    """A part of the run's context, as the call sees it: with what it waited for in its turn."""
+    """Return a part of the run's context as the call sees it, with the results it waited for."""
     if scope == CONTEXT:
         return heard(state.log.messages(), call.instance, state)
     return (call.visible_data or state.data).seen(scope, call.instance)

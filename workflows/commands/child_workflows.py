@@ -1,7 +1,7 @@
-"""Calls that runs of their own carry out: each a child workflow, from its start to its end.
+"""Run calls to delegates as child workflows.
 
-While something in a delegate waits for people, its parent's clock stands, as it does for the
-parent's own. A parent that is to end waits for no delegate: it has it cancelled.
+While a delegate waits for a decision, the clock of its parent is stopped, as for the parent's own
+approvals. A parent that ends does not wait for its delegates: it cancels them.
 """
 
 import asyncio
@@ -38,24 +38,24 @@ from holdfast.workflows.engine.run import Run
 from holdfast.workflows.publishing import summaries
 from holdfast.workflows.publishing.publisher import Publisher
 
-AtWork = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+OnRunTime = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
 InFlight = Callable[[int], AbstractAsyncContextManager[None]]
 
 
-class Doing(Protocol):
-    """What the hands of a workflow see to for whatever it does."""
+class RunClock(Protocol):
+    """The part of the step executor that delegates use."""
 
-    def at_work(self, doing: Coroutine[Any, Any, Any], /) -> Awaitable[Any]:
-        """Do something on the run's time."""
+    def on_run_time(self, doing: Coroutine[Any, Any, Any], /) -> Awaitable[Any]:
+        """Await something while the run's time passes."""
 
     def in_flight(self, size: int, /) -> AbstractAsyncContextManager[None]:
-        """Send so many bytes: not too many in one workflow task."""
+        """Reserve so many bytes of the current workflow task's commands."""
 
 
-async def carry_out(
-    call: ToolCall, turn: Turn, work: ExecutionBase, showing: Publisher, doing: Doing
+async def execute_delegate(
+    call: ToolCall, turn: Turn, work: ExecutionBase, showing: Publisher, doing: RunClock
 ) -> Outcome:
-    """Have a run of its own carry out a call."""
+    """Run a call as a child workflow, and return its outcome."""
     own_id, agent = workflow.info().workflow_id, work.agent if isinstance(work, Run) else None
     try:
         delegate = build_delegate(call, turn, work.state, agent, own_id, workflow.now())
@@ -74,11 +74,11 @@ async def carry_out(
 
 
 async def _end_of(
-    delegate: Delegate, call: ToolCall, work: ExecutionBase, doing: Doing
+    delegate: Delegate, call: ToolCall, work: ExecutionBase, doing: RunClock
 ) -> DelegateEnd:
     running = asyncio.create_task(_run(delegate, call, doing.in_flight))
     try:
-        await _until_over(running, call, work, doing.at_work)
+        await _until_over(running, call, work, doing.on_run_time)
         if running.done():
             return await running
         return DelegateAbandoned("the run ended before its delegate")
@@ -89,9 +89,9 @@ async def _end_of(
 
 
 async def _until_over(
-    running: asyncio.Task[DelegateEnd], call: ToolCall, work: ExecutionBase, at_work: AtWork
+    running: asyncio.Task[DelegateEnd], call: ToolCall, work: ExecutionBase, on_run_time: OnRunTime
 ) -> None:
-    """Wait for a delegate, on the run's time except while it waits for people."""
+    """Wait for a delegate, on the run's time except while the delegate waits for decisions."""
 
     def over() -> bool:
         return running.done() or work.is_halting
@@ -100,7 +100,7 @@ async def _until_over(
         if work.delegates.has_pending(call.id):
             await workflow.wait_condition(lambda: over() or not work.delegates.has_pending(call.id))
         else:
-            await at_work(
+            await on_run_time(
                 workflow.wait_condition(lambda: over() or work.delegates.has_pending(call.id))
             )
 
@@ -119,7 +119,7 @@ async def _run(delegate: Delegate, call: ToolCall, in_flight: InFlight) -> Deleg
                 memo={names.DELEGATE_OF: call.id},
                 static_summary=summaries.delegate_summary(delegate, workflow.info().workflow_id),
             )
-        return RunResult.read(failures.value_of(await child))
+        return RunResult.read(failures.payload_json(await child))
     except exceptions.WorkflowAlreadyStartedError:
         return DelegateNotStarted(f"there is, or was, a run `{delegate.workflow_id}` already")
     except ChildWorkflowError as error:
@@ -131,8 +131,10 @@ async def _run(delegate: Delegate, call: ToolCall, in_flight: InFlight) -> Deleg
 
 
 def _reuse(call: ToolCall) -> WorkflowIDReusePolicy:
-    """A call that may be carried out once is not, where a run of its id is known to the server;
-    except where people said that it had no effect."""
+    """Return the id policy: a call that may run once is rejected where its run is known already.
+
+    A person's answer that it did not happen permits the id again.
+    """
     assert call.tool is not None  # it has a delegate
     policies = WorkflowIDReusePolicy
     first = call.tool.once and call.unknown_outcomes == 0
@@ -152,7 +154,7 @@ def _broke(error: ChildWorkflowError, delegate: Delegate) -> DelegateFailed:
 
 
 def _spent(cause: ApplicationError) -> Spent | None:
-    """What a run had used when it failed; one that never began had used nothing."""
+    """Return the budget that a failed run reports; one that never started has used none."""
     if cause.type == names.INVALID_REQUEST:
         nothing = Usage(input_tokens=0, output_tokens=0, cached_tokens=0, cost=0)
         return Spent(turns=0, calls=0, usage=nothing)

@@ -1,4 +1,4 @@
-"""Payloads and failures of activities, as the engine reads them."""
+"""Read the payloads and failures of activities for the engine."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from holdfast.workflows.engine.call.outcome import Failure
 MAX_REASON_CHARACTERS = 300
 
 
-def value_of(result: Any) -> Any:
-    """The JSON value in a payload that others wrote.
+def payload_json(result: Any) -> Any:
+    """Return the JSON value of a payload that others wrote.
 
     Raises:
         ValueError: it is none: another encoding, or broken.
@@ -34,8 +34,8 @@ def value_of(result: Any) -> Any:
     return value
 
 
-def failure_of(error: exceptions.FailureError) -> Failure:
-    """What Temporal says of an activity that did not succeed; of a local one it says it bare."""
+def activity_failure(error: exceptions.FailureError) -> Failure:
+    """Return the failure of an activity; that of a local one comes without `ActivityError`."""
     match error.__cause__ if isinstance(error, ActivityError) else error:
         case ApplicationError() as cause:
             return Failure("application", cause.message, cause.type or "")
@@ -48,8 +48,8 @@ def failure_of(error: exceptions.FailureError) -> Failure:
             return Failure("other", str(cause))
 
 
-def model_failure_of(error: ActivityError) -> str:
-    """Why a model could not be asked, in the words of what failed last."""
+def model_failure_message(error: ActivityError) -> str:
+    """Return why a request to a model failed, in the words of its last failure."""
     innermost: BaseException = error
     while innermost.__cause__ is not None:
         innermost = innermost.__cause__

@@ -1,8 +1,8 @@
-"""Which activities are watched: what this worker carries out gets a heartbeat timeout.
+"""Set a heartbeat timeout on the activities that this worker executes.
 
-The worker beats for them (`activities/pulse.py`), so whoever began one and died is noticed soon,
-however long it may take. What has a heartbeat timeout of its own keeps it, and is marked: no worker
-is to beat in its place. This is no decision of a run: it is how this worker has activities run.
+The worker sends their heartbeats (`activities/interceptors/auto_heartbeat.py`), so a dead worker is
+noticed soon however long an activity takes. An activity with a heartbeat timeout of its own keeps
+it, and gets a header so that no worker sends heartbeats for it.
 """
 
 from collections.abc import Collection
@@ -24,34 +24,37 @@ with workflow.unsafe.imports_passed_through():
 
 
 @dataclass(frozen=True)
-class Watch:
-    """The activities that the worker carries out and beats for, and for how long it may not."""
+class HeartbeatPolicy:
+    """The activities of the worker, and their heartbeat timeout."""
 
-    carried: Collection[str]
+    activities: Collection[str]
     timeout: timedelta
 
-    def over(self, begun: StartActivityInput) -> None:
-        """Watch over an activity that is about to be scheduled."""
-        elsewhere = begun.task_queue not in (None, workflow.info().task_queue)
-        if elsewhere or begun.activity not in self.carried:
+    def apply(self, activity: StartActivityInput) -> None:
+        """Set the timeout of an activity that is about to be scheduled."""
+        elsewhere = activity.task_queue not in (None, workflow.info().task_queue)
+        if elsewhere or activity.activity not in self.activities:
             return
-        if begun.heartbeat_timeout is not None:
+        if activity.heartbeat_timeout is not None:
             mark = workflow.payload_converter().to_payload(None)
-            begun.headers = {**begun.headers, names.BEATS_ITSELF: mark}
-        elif begun.start_to_close_timeout is None or begun.start_to_close_timeout > self.timeout:
-            begun.heartbeat_timeout = self.timeout
+            activity.headers = {**activity.headers, names.BEATS_ITSELF: mark}
+        elif (
+            activity.start_to_close_timeout is None
+            or activity.start_to_close_timeout > self.timeout
+        ):
+            activity.heartbeat_timeout = self.timeout
 
 
 class HeartbeatPolicyInterceptor(Interceptor):
-    """Has the activities of the worker's workflows watched."""
+    """Applies the policy to the activities of the worker's workflows."""
 
     def __init__(self, carried: Collection[str], timeout: timedelta) -> None:
-        self._watch = Watch(carried, timeout)
+        self._watch = HeartbeatPolicy(carried, timeout)
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
-        """What stands around each workflow; the SDK calls this."""
+        """Return the interceptor of each workflow; the SDK calls this."""
         watch = self._watch
 
         class Inbound(WorkflowInboundInterceptor):
@@ -62,10 +65,10 @@ class HeartbeatPolicyInterceptor(Interceptor):
 
 
 class _Outbound(WorkflowOutboundInterceptor):
-    def __init__(self, inner: WorkflowOutboundInterceptor, watch: Watch) -> None:
+    def __init__(self, inner: WorkflowOutboundInterceptor, watch: HeartbeatPolicy) -> None:
         super().__init__(inner)
         self._watch = watch
 
     def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
-        self._watch.over(input)
+        self._watch.apply(input)
         return super().start_activity(input)

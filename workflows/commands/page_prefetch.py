@@ -1,7 +1,7 @@
-"""Handing over what is new in a run's log, to the process that the run is in.
+"""Give new log entries to the process that the run is in.
 
-There the activity that asks the model is most likely carried out. It is only spared a question:
-nothing that a run does depends on it.
+The activity that asks the model most likely runs there, and is spared a query. Nothing that a run
+does depends on it.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,10 @@ with workflow.unsafe.imports_passed_through():
     )
 
 
-def hand_over(
+def prefetch_page(
     pointer: ConversationPointer, answer: Callable[[ConversationPageRequest], ConversationPage]
 ) -> None:
-    """Hand over what leads to the pointer, as the run would `answer` for it, where somebody is
-    there to take it."""
+    """Offer the page that leads to the pointer, where the process takes it."""
     take = workflow.extern_functions().get(HAND_OVER)
     if take is not None and not workflow.unsafe.is_replaying():
         take(workflow.info().workflow_id, pointer, answer)

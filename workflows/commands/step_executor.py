@@ -1,7 +1,6 @@
-"""What is done: models asked, calls carried out, people waited for.
+"""Execute the steps that the engine names, as activities, timers and waits for decisions.
 
-These are the hands of the workflows. They take the steps that the engine names, as activities and
-timers, and tell the engine how each ended.
+The engine takes in the outcome of each; nothing is decided here.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ from holdfast.workflows.commands import (
     model_tools,
     token_verification,
 )
-from holdfast.workflows.commands.page_prefetch import hand_over
+from holdfast.workflows.commands.page_prefetch import prefetch_page
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.call.hooks import (
@@ -61,8 +60,8 @@ from holdfast.workflows.publishing.trace import Trace
 MAX_BYTES_IN_FLIGHT = 2_000_000
 
 
-async def in_time(condition: Callable[[], bool], longest: timedelta | None, line: str) -> bool:
-    """Wait for a condition; whether it came true before the time was over."""
+async def wait_in_time(condition: Callable[[], bool], longest: timedelta | None, line: str) -> bool:
+    """Wait for a condition; return whether it became true within the time."""
     try:
         await workflow.wait_condition(condition, timeout=longest, timeout_summary=line)
     except TimeoutError:
@@ -71,7 +70,7 @@ async def in_time(condition: Callable[[], bool], longest: timedelta | None, line
 
 
 class StepExecutor:
-    """The doing of one workflow."""
+    """Executes the steps of one workflow."""
 
     def __init__(
         self, work: ExecutionBase, facts: WorkerFacts, showing: Publisher, trace: Trace
@@ -86,15 +85,15 @@ class StepExecutor:
         self._hooks = asyncio.Lock()
 
     async def ask_model(self, run: Run, pointer: ConversationPointer) -> None:
-        """Make one request to the model, and tell the run what came of it."""
+        """Make one request to the model, and give its outcome to the run."""
         meter = run.state.meter
         line = summaries.model_summary(pointer, run.agent.model)
         left = meter.remaining(workflow.now())
-        config = activity_options.generate(run, self._facts, line, left)
-        hand_over(pointer, run.pages.page)
+        config = activity_options.model_request_config(run, self._facts, line, left)
+        prefetch_page(pointer, run.pages.page)
         with self._group(pointer.turn).scope():
             try:
-                answer = await self.at_work(
+                answer = await self.on_run_time(
                     workflow.execute_activity(names.GENERATE, pointer.to_json(), **config),
                 )
             except ActivityError as error:
@@ -103,13 +102,13 @@ class StepExecutor:
                 if left is not None and meter.out_of_time:
                     run.unanswered()
                 else:
-                    run.fail(names.MODEL_ERROR, failures.model_failure_of(error))
+                    run.fail(names.MODEL_ERROR, failures.model_failure_message(error))
                 return
         tell = run.summarised if pointer.summary else run.answered
         tell(Solution.read(answer))
 
-    async def carry_out(self, turn: Turn) -> None:
-        """See every call of a turn through to its end: together, or one after the other."""
+    async def execute_turn(self, turn: Turn) -> None:
+        """Execute every call of a turn, together or one after the other."""
         with self._group(turn.number).scope():
             if turn.is_plan:
                 await self._agree_on(turn)
@@ -120,13 +119,13 @@ class StepExecutor:
                 await self._carry_out_together(turn, turn.calls)
 
     async def _agree_on(self, turn: Turn) -> None:
-        """Have people decide on all calls of a turn, before any of them is begun."""
+        """Wait for the approval of a plan before any call of the turn starts."""
         planning = self._work.planning
         await self._decide(planning.check(turn))
         question = None if self._work.is_steered else planning.ask(turn)
         if question is not None:
             self._showing.update()
-            await self.until_ruled(question)
+            await self.wait_for_ruling(question)
             planning.apply_ruling(turn)
 
     async def _carry_out_together(self, turn: Turn, calls: list[ToolCall]) -> None:
@@ -144,16 +143,16 @@ class StepExecutor:
         await self._decide(deciding.finish(turn.number, calls))
 
     async def _see_through(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
-        """One call, from where it stands to its end, and until others can read what it wrote."""
+        """Execute a call from its stage to its end, and publish its result to dependents."""
         while call.stage is not CallStage.ENDED:
             await self._see_on(turn, call, slots)
             self._showing.update()
-        self._trace.ended(call.id)
+        self._trace.call_ended(call.id)
         if call.has_dependents and not call.result_published:
             await self._decide(self._work.calls.publish_result(call))
 
     async def _see_on(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
-        """One call, from where it stands to where it stands next."""
+        """Execute a call up to its next stage."""
         work, calls = self._work, self._work.calls
         match call.stage:
             case CallStage.PENDING | CallStage.QUEUED:
@@ -162,14 +161,14 @@ class StepExecutor:
                 async with slots:
                     await self._run(turn, call)
             case _:
-                await self.until_ruled(calls.question_of(call))
+                await self.wait_for_ruling(calls.question_of(call))
                 if work.is_steered and calls.question_of(call).ruling is None:
                     work.planning.hold_back([call])
                 else:
                     calls.apply_ruling(turn.number, call)
 
     async def _wait_for_others(self, turn: Turn, call: ToolCall) -> None:
-        """Wait until the calls have ended that a call waits for, and take it up again."""
+        """Wait for the calls that a call depends on, and prepare it again."""
         work, calls = self._work, self._work.calls
         queued = call.stage is CallStage.QUEUED
         await workflow.wait_condition(
@@ -185,7 +184,7 @@ class StepExecutor:
             await self._decide(calls.resume(turn.number, call))
 
     async def _run(self, turn: Turn, call: ToolCall) -> None:
-        """Carry a call out, unless the run ends or a message came while it waited for a slot."""
+        """Execute a call, unless the run ended or a message came while it waited for a slot."""
         work, calls = self._work, self._work.calls
         if work.is_halting and call.unknown_outcomes == 0:
             calls.skip(call, "the run ended before this call")
@@ -196,7 +195,7 @@ class StepExecutor:
             calls.apply_outcome(turn.number, call, outcome)
 
     async def _decide(self, deciding: HookRequests[None]) -> None:
-        """Have the engine decide, asking the hooks that it names: never two of them at once."""
+        """Run a decision of the engine with the hooks that it calls, one at a time."""
         async with self._hooks:
             hook = advance(deciding)
             while hook is not None:
@@ -209,35 +208,39 @@ class StepExecutor:
             return HookFailed(
                 f"it would be given {size} bytes; at most {activity_options.MAX_INPUT_BYTES}"
             )
-        config = activity_options.hook(hook, line, self._work.state.meter.remaining(workflow.now()))
+        config = activity_options.hook_config(
+            hook, line, self._work.state.meter.remaining(workflow.now())
+        )
         try:
-            said = await self.at_work(
+            said = await self.on_run_time(
                 workflow.execute_activity(
                     hook.activity.type, args=hook.arguments, result_type=RawValue, **config
                 )
             )
-            return HookReturned(failures.value_of(said))
+            return HookReturned(failures.payload_json(said))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            return hook_result_of(failures.failure_of(error))
+            return hook_result_of(failures.activity_failure(error))
         except ValueError as error:
             return HookFailed(str(error))
 
     async def _execute(self, turn: Turn, call: ToolCall) -> Outcome:
-        """Have a call carried out by what carries out its tool's: a run, the model, an activity."""
+        """Execute a call as a child workflow, a request to the model, or an activity."""
         tool = call.tool
         assert tool is not None  # it was opened
         if tool.delegate is not None:
-            return await child_workflows.carry_out(call, turn, self._work, self._showing, self)
+            return await child_workflows.execute_delegate(
+                call, turn, self._work, self._showing, self
+            )
         if tool.latent:
-            return await model_tools.answer(
-                call, turn.number, self._work, self._facts, self.at_work
+            return await model_tools.execute_model_tool(
+                call, turn.number, self._work, self._facts, self.on_run_time
             )
         return await self._act(call, tool)
 
     async def _act(self, call: ToolCall, tool: Tool) -> Outcome:
-        arguments = activity_options.arguments_of(call, tool, self._work.state)
+        arguments = activity_options.activity_arguments(call, tool, self._work.state)
         size = json_size(arguments)
         if size > activity_options.MAX_INPUT_BYTES:
             bound = activity_options.MAX_INPUT_BYTES
@@ -245,12 +248,12 @@ class StepExecutor:
             return fail(ErrorCode.INVALID_ARGUMENTS, message)
         try:
             async with self.in_flight(size):
-                result = await self.at_work(self._activity(call, arguments))
-            return outcome_of_result(tool, failures.value_of(result))
+                result = await self.on_run_time(self._activity(call, arguments))
+            return outcome_of_result(tool, failures.payload_json(result))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
-            return outcome_of_failure(tool, failures.failure_of(error))
+            return outcome_of_failure(tool, failures.activity_failure(error))
         except ValueError as error:
             return fail(
                 ErrorCode.INVALID_OUTPUT,
@@ -262,23 +265,25 @@ class StepExecutor:
         assert tool is not None  # it was opened
         assert tool.activity is not None  # nothing else carries it out
         remaining = self._work.state.meter.remaining(workflow.now())
-        line = summaries.call_summary(self._work.turn_number, call, self._showing.decided(call.id))
+        line = summaries.call_summary(
+            self._work.turn_number, call, self._showing.decision_on(call.id)
+        )
         if tool.activity.local:
             return workflow.execute_local_activity(
                 tool.activity.type,
                 args=arguments,
                 result_type=RawValue,
-                **activity_options.local(call, tool, line, remaining),
+                **activity_options.local_activity_config(call, tool, line, remaining),
             )
         return workflow.execute_activity(
             tool.activity.type,
             args=arguments,
             result_type=RawValue,
-            **activity_options.remote(call, tool, line, remaining),
+            **activity_options.activity_config(call, tool, line, remaining),
         )
 
-    async def at_work(self, doing: Coroutine[Any, Any, Any]) -> Any:
-        """Do something on the run's time; while anything is, a timer watches how much is left."""
+    async def on_run_time(self, doing: Coroutine[Any, Any, Any]) -> Any:
+        """Await something while the run's time passes, bounded by a timer."""
         meter = self._work.state.meter
         meter.begin_work(workflow.now())
         left = meter.remaining(workflow.now())
@@ -303,7 +308,7 @@ class StepExecutor:
 
     @asynccontextmanager
     async def in_flight(self, size: int) -> AsyncIterator[None]:
-        """Send so many bytes, as soon as they have room beside those that are on their way."""
+        """Reserve so many bytes of commands, as soon as they fit beside the pending ones."""
         while self._bytes_in_flight and self._bytes_in_flight + size > MAX_BYTES_IN_FLIGHT:
             await workflow.wait_condition(
                 lambda: (
@@ -317,18 +322,18 @@ class StepExecutor:
         finally:
             self._bytes_in_flight -= size
 
-    async def until_ruled(self, question: Question) -> None:
-        """Wait for people, asking again and giving up when it is time."""
+    async def wait_for_ruling(self, question: Question) -> None:
+        """Wait for the decision on a question, with reminders, until it expires."""
         line = summaries.question_summary(self._work.turn_number, question)
         early = self._work.state.pending.take_unverified(question)
         if early:
             await asyncio.gather(
-                *(token_verification.hear(self._work, decision) for decision in early)
+                *(token_verification.count_decision(self._work, decision) for decision in early)
             )
             self._showing.update()
         while question.ruling is None and not self._work.needs_no_decision(question):
             alarm = question.next_alarm()
-            if await in_time(
+            if await wait_in_time(
                 lambda: question.ruling is not None or self._work.needs_no_decision(question),
                 alarm,
                 line,
@@ -341,7 +346,7 @@ class StepExecutor:
             self._showing.update()
 
     def _group(self, turn: int) -> EventGroup:
-        """What Temporal's UI shows the events of a turn under: one group for the whole of it."""
+        """Return the event group under which Temporal's UI shows a turn."""
         if self._groups is None or self._groups[0] != turn:
             label = f"turn {turn}" if turn else "call"
             self._groups = (turn, workflow.create_event_group(label))

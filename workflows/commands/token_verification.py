@@ -1,6 +1,6 @@
-"""Tokens, as a workflow has them checked: by an activity, since that takes keys and a clock.
+"""Verify tokens with a local activity, since verification needs keys and a clock.
 
-It is a local one: what a token says is then in the history, and the token is not there once more.
+The claims are in the history then, and the token is not there a second time.
 """
 
 import asyncio
@@ -26,59 +26,59 @@ from holdfast.workflows.engine.approvals.signed_decision import (
 )
 from holdfast.workflows.engine.execution_base import ExecutionBase
 
-# While a key set cannot be had, it is asked for again.
+# Retried for so long while a key set cannot be fetched.
 CHECK_TO_CLOSE = parse_duration("1m")
 
 
 class TokenRejected(Exception):
-    """A token that does not count, and why."""
+    """A token that is not accepted, and why."""
 
 
-def as_signed(decision: Decision) -> SignedDecision:
-    """The decision as its token has it, whoever has signed that.
+def unverified_decision(decision: Decision) -> SignedDecision:
+    """Return the decision as its token states it, without a check of the signature.
 
     Raises:
-        BadToken: it is none, or for another run.
+        TokenRejected: it is no token, or for another run.
     """
-    assert decision.token is not None  # somebody has signed it
+    assert decision.token is not None  # the caller has checked
     try:
         return _signed(decision, DecisionClaims.unchecked(decision.token))
     except ValueError as error:
         raise TokenRejected(str(error)) from None
 
 
-async def checked(desk: PendingApprovals, decision: Decision) -> Decision:
-    """The decision; where it has a token, as that has it, with a good signature.
+async def verify_decision(desk: PendingApprovals, decision: Decision) -> Decision:
+    """Return the decision, with the content of its verified token where it has one.
 
-    Nobody is asked about one whose token could not count.
+    A token that could not count is not verified.
 
     Raises:
-        BadToken: the token does not count.
-        Unacceptable: the decision does not.
+        TokenRejected: the token is not accepted.
+        DecisionRejected: the decision is not.
     """
     if decision.token is None:
         return decision
-    question, _ = desk.check(as_signed(decision))
+    question, _ = desk.check(unverified_decision(decision))
     since = rfc3339(question.requested_at)
     check = TokenCheck(token=decision.token, purpose="decision", since=since)
     return _signed(decision, DecisionClaims.read(await _check(check)))
 
 
-async def hear(work: ExecutionBase, decision: Decision) -> None:
-    """Count a decision that cannot be refused to whoever sent it: a wrong one is noted."""
+async def count_decision(work: ExecutionBase, decision: Decision) -> None:
+    """Count a decision of a signal; a rejected one is noted in the log."""
     try:
-        meant = await checked(work.state.pending, decision)
+        meant = await verify_decision(work.state.pending, decision)
     except (TokenRejected, DecisionRejected) as error:
         work.calls.log_ignored(decision, str(error))
     else:
         work.calls.count_or_log(meant)
 
 
-async def principal_of(asked: PrincipalToken) -> Principal:
-    """On whose behalf a run acts that is started with a token.
+async def verify_principal(asked: PrincipalToken) -> Principal:
+    """Return the principal that a token names.
 
     Raises:
-        BadToken: the token does not count.
+        TokenRejected: the token is not accepted.
     """
     claims = await _check(TokenCheck(token=asked.token, purpose="principal"))
     known = PrincipalClaims.read(claims)
@@ -101,7 +101,7 @@ async def _check(check: TokenCheck) -> Any:
             summary=f"Checks the token of a {check.purpose}",
         )
     except FailureError as error:
-        failure = failures.failure_of(error)
+        failure = failures.activity_failure(error)
         if failure.kind == "cancelled":
             raise asyncio.CancelledError from error
         raise TokenRejected(failure.message) from None

@@ -1,0 +1,1 @@
+"""Publish a workflow: search attributes, summaries, notifications, signals to the parent, spans."""

@@ -1,5 +1,7 @@
-"""What others see of a workflow: the lists, its parent and who is told of what waits, kept up to
-date; and its page, written when somebody looks."""
+"""Keep up to date what others see of a workflow: lists, its parent, notifications, its page.
+
+The page is only written when Temporal's UI reads it.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,36 +28,36 @@ class Publisher:
         self._work = work
         self._facts = facts
         self._details = DetailsPage(work, workflow.info().workflow_id)
-        # What is decided on is a call of a turn that is still to come.
-        self._recent = CallSummaries(short_arguments, last_entry=len(work.state.log))
+        # Only calls of later turns are asked about.
+        self._call_summaries = CallSummaries(short_arguments, last_entry=len(work.state.log))
         self._attributes: dict[str, Any] = {}
-        self._told: dict[str, int] = {}
-        self._upward = ParentNotification(work)
-        self._notifying = ApprovalNotifier(work, facts)
+        self._notified: dict[str, int] = {}
+        self._parent = ParentNotification(work)
+        self._notifier = ApprovalNotifier(work, facts)
 
     def details(self) -> str:
-        """The page that Temporal's UI shows, as things stand."""
+        """Return the page that Temporal's UI shows."""
         return self._details.read()
 
     @property
-    def settled(self) -> bool:
-        """Whether all that is to be told has reached whoever it is for, people apart."""
-        return self._upward.settled
+    def is_settled(self) -> bool:
+        """Whether no signal to the parent is pending."""
+        return self._parent.is_settled
 
-    async def last_word(self, unless: Callable[[], bool] = lambda: False) -> None:
-        """Give what people are being told a moment to reach them, unless the run goes on."""
-        await self._notifying.last_word(unless)
+    async def wait_for_delivery(self, unless: Callable[[], bool] = lambda: False) -> None:
+        """Give pending notifications a moment, unless the run continues."""
+        await self._notifier.wait_for_delivery(unless)
 
-    def decided(self, call_id: str) -> str:
-        """The decision on a call of the turn under way, where a person made one."""
+    def decision_on(self, call_id: str) -> str:
+        """Return the phrase for a person's decision on a call of the current turn."""
         if not self._work.state.pending.has_ruling:
             return ""
-        unread = self._work.state.log.since(self._recent.last_entry)
-        self._recent.follow(map(read_record, unread))
-        return self._recent.decision_on(call_id)
+        unread = self._work.state.log.since(self._call_summaries.last_entry)
+        self._call_summaries.follow(map(read_record, unread))
+        return self._call_summaries.decision_on(call_id)
 
     def update(self) -> None:
-        """Bring it all up to date."""
+        """Bring everything but the page up to date."""
         attributes = search_attributes.attributes(self._work)
         changed = search_attributes.updates(
             self._attributes, attributes, self._facts.search_attributes
@@ -65,20 +67,20 @@ class Publisher:
         self._attributes = attributes
         if self._facts.notify is not None:
             self._notify(self._facts.notify)
-        self._notifying.update()
-        self._upward.update()
+        self._notifier.update()
+        self._parent.update()
 
     def _notify(self, activity: str) -> None:
-        """Have people told of what waits: once each time that it is asked."""
-        desk = self._work.state.pending
-        for question, shown in zip(desk.list_open(), desk.describe_open(), strict=True):
+        """Start the worker's `notify` activity once for each question and reminder."""
+        pending = self._work.state.pending
+        for question, shown in zip(pending.list_open(), pending.describe_open(), strict=True):
             key = f"{question.call_id} {question.kind} {question.round}"
-            if self._told.get(key) == question.reminders:
+            if self._notified.get(key) == question.reminders:
                 continue
-            self._told[key] = question.reminders
+            self._notified[key] = question.reminders
             line = summaries.summary(f"Tells people that {question.label} waits")
             workflow.start_activity(
                 activity,
                 shown | {"workflowId": workflow.info().workflow_id},
-                **notifier.notify(line),
+                **notifier.notify_config(line),
             )

@@ -1,7 +1,4 @@
-"""What Temporal's lists and timelines show of a run: search attributes and summaries.
-
-Temporal's UI does not show event groups yet, so a summary begins with the turn, where it is in one.
-"""
+"""Compute the search attributes of a workflow, and the changes to upsert."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.execution_base import ExecutionBase
 
-# The server ends a run one of whose search attributes takes more than 2 KB.
+# The server terminates a run with a search attribute of more than 2 KB.
 MAX_LIST_BYTES = 1_900
 
 _KEYWORD = {
@@ -33,7 +30,7 @@ _KEYS: dict[str, SearchAttributeKey[Any]] = {
 
 
 def attributes(work: ExecutionBase) -> dict[str, Any]:
-    """The values by which runs and calls are found; names and states alone, no content."""
+    """Return the values by which runs and calls are found: names and states, no content."""
     principal, questions = work.state.principal, work.state.pending.list_open()
     return {
         names.AGENT_NAME: work.agent_name,
@@ -50,7 +47,7 @@ def attributes(work: ExecutionBase) -> dict[str, Any]:
 def updates(
     old: dict[str, Any], new: dict[str, Any], known: list[str]
 ) -> list[SearchAttributeUpdate[Any]]:
-    """What has to be written, of what the namespace knows: another name would fail the run."""
+    """Return the changes to attributes that the namespace has: another one would fail the run."""
     return [
         _update(name, value)
         for name, value in new.items()
@@ -58,18 +55,17 @@ def updates(
     ]
 
 
-def left(known: list[str]) -> list[SearchAttributeUpdate[Any]]:
-    """What lists show of a history that a run has left: it is not the run any more."""
+def continued_updates(known: list[str]) -> list[SearchAttributeUpdate[Any]]:
+    """Return the changes for a history that the run leaves by continuing as new."""
     return updates({}, {names.AGENT_STATUS: names.CONTINUED}, known)
 
 
 def _deciding(question: Question) -> list[str]:
-    """The groups that decide on a question."""
     return question.policy.approvers or [names.FOR_ANYBODY]
 
 
 def _fitting(found: Iterable[str]) -> list[str]:
-    """The names, each once: as many of the first as have room."""
+    """Return the distinct names, as many of the first as fit."""
     fitting: list[str] = []
     for name in dict.fromkeys(found):
         if json_size([*fitting, name]) > MAX_LIST_BYTES:

@@ -1,4 +1,7 @@
-"""The summaries that Temporal's UI shows on activities, timers and child workflows."""
+"""Write the summaries that Temporal's UI shows on activities, timers and child workflows.
+
+The UI does not show event groups yet, so a summary begins with its turn.
+"""
 
 from typing import Any
 
@@ -13,17 +16,17 @@ from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.delegation import Delegate
 from holdfast.workflows.ui_details.markdown import arguments_line, one_line
 
-# A longer one is cut at its beginning where the timeline has no room after its bar.
+# The timeline cuts a longer one at its beginning where it has no room.
 MAX_SUMMARY_CHARACTERS = 80
 
 
 def summary(text: str) -> str:
-    """One line for a timeline, which shows it as plain text."""
+    """Return one line for a timeline, which shows it as plain text."""
     return one_line(text, MAX_SUMMARY_CHARACTERS)
 
 
 def model_summary(pointer: ConversationPointer, model: ModelSettings) -> str:
-    """A request to a model, in one line."""
+    """Summarize a request to a model."""
     what = "decides what to do"
     if pointer.summary:
         what = f"sums up the conversation so far, entries 1 to {pointer.upto}"
@@ -31,22 +34,22 @@ def model_summary(pointer: ConversationPointer, model: ModelSettings) -> str:
 
 
 def answer_summary(turn: int, call: ToolCall) -> str:
-    """A request by which a model answers a call, in one line."""
-    assert call.tool is not None  # it is carried out
+    """Summarize a request by which a model answers a call."""
+    assert call.tool is not None  # it is executed
     return _line(turn, f"the model answers {call.tool.label or call.tool.name}", call.arguments)
 
 
 def delegate_summary(delegate: Delegate, parent: str) -> str:
-    """A run that carries out a call of another, in one line: lists show it as plain text."""
+    """Summarize a delegate; lists show it as plain text."""
     return summary(f"Carries out {delegate.call_id}, {delegate.tool}, of {parent}")
 
 
 def call_summary(turn: int, call: ToolCall, decided: str) -> str:
-    """A call that is carried out, in one line: who decided so, and the arguments that fit.
+    """Summarize an executed call: the decision on it, and the arguments that fit.
 
-    The timeline names the activity before it, so a tool without a label is not named again.
+    The timeline shows the activity's name before it, so a tool without a label is not named again.
     """
-    assert call.tool is not None  # it is carried out
+    assert call.tool is not None  # it is executed
     bound = call.tool.activity
     same = call.tool.label is None and bound is not None and call.tool.name == bound.type
     name = "" if same else call.tool.label or call.tool.name
@@ -55,13 +58,13 @@ def call_summary(turn: int, call: ToolCall, decided: str) -> str:
 
 
 def hook_summary(turn: int, hook: Hook) -> str:
-    """A hook that is asked about a call, in one line."""
+    """Summarize a hook that is called about a call."""
     where = f"Turn {turn}: " if turn else ""
     return summary(f"{where}the hook _{hook.name} is asked about {hook.call_id}")
 
 
 def question_summary(turn: int, question: Question) -> str:
-    """The wait for a decision, in one line; what there is to do stands elsewhere in the UI."""
+    """Summarize the wait for a decision."""
     said = f"waits for a person (see User Metadata): {question.label}"
     return _line(turn, said, question.brief)
 

@@ -1,8 +1,8 @@
-"""A run's place in a trace: where it comes from, what it passes on, and how its spans are told.
+"""Pass a run's trace context on to what it starts, and record its spans.
 
-A workflow makes no span: it may be replayed tomorrow, by another process. It passes on where those
-hang that others make (the header of Temporal's own tracing, in every language), and has an activity
-of its worker write down what is over. Nothing that a run does depends on either.
+A workflow creates no span: another process may replay it tomorrow. It passes on the header of
+Temporal's own tracing, and a local activity records the spans that are over. Nothing that a run
+does depends on either.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.spans import Spans, SpansProgress, Subject
 from holdfast.workflows.engine.run import Run
 
-# They are put in a queue of the worker. With less time than it takes until the server is told that
-# a workflow task goes on: nothing that people say meanwhile is to come too late for the run.
+# The activity only fills a queue of the worker. The timeout is shorter than the time until the SDK
+# extends the workflow task, so that input of people is not delayed.
 RECORD_TIMEOUT = timedelta(seconds=5)
 MAX_RECORD_ATTEMPTS = 3
 MAX_SPANS_AT_ONCE = 500
@@ -54,20 +54,22 @@ InputT = TypeVar("InputT", StartActivityInput, StartLocalActivityInput, StartChi
 
 
 class Trace:
-    """One run's place in a trace."""
+    """The place of one run in a trace."""
 
     def __init__(self) -> None:
         info = workflow.info()
         self._origin = TraceOrigin(info.namespace, info.workflow_id, info.first_execution_run_id)
         self._starter = _read(info.headers)
-        self._wanted: Tracing | None = None
+        self._tracing: Tracing | None = None
         self._endpoint: str | None = None
         self._spans: Spans | None = None
 
-    def begin(self, work: ExecutionBase, facts: WorkerFacts, left: SpansProgress | None) -> None:
-        """The run has begun, or goes on as a new one."""
-        self._wanted = facts.tracing
-        if self._wanted is None:
+    def begin(
+        self, work: ExecutionBase, facts: WorkerFacts, previous: SpansProgress | None
+    ) -> None:
+        """Start recording; `previous` is the state of the chain's previous run."""
+        self._tracing = facts.tracing
+        if self._tracing is None:
             return
         model = work.agent.model if isinstance(work, Run) else None
         self._endpoint = None if model is None else model.endpoint
@@ -76,49 +78,52 @@ class Trace:
             parent_id=None if self._starter is None else self._starter.span_id,
             agent=work.agent_name,
             model=None if model is None else model.name,
-            content=self._wanted.content,
+            content=self._tracing.content,
         )
         began = rfc3339(workflow.info().workflow_start_time)
-        self._spans = Spans(subject, left or SpansProgress(began=began))
+        self._spans = Spans(subject, previous or SpansProgress(began=began))
 
     @property
     def progress(self) -> SpansProgress | None:
-        """What the next run of the chain goes on from."""
+        """How far the run is recorded, for the next run of the chain."""
         return None if self._spans is None else self._spans.progress
 
-    def ended(self, call_id: str) -> None:
-        """A call has ended just now."""
+    def call_ended(self, call_id: str) -> None:
+        """Note the time at which a call ended."""
         if self._spans is not None:
             self._spans.ended[call_id] = rfc3339(workflow.now())
 
-    async def tell(self, work: ExecutionBase) -> None:
-        """Have what is over since the last time written down."""
-        if self._spans is None or self._wanted is None:
+    async def record_spans(self, work: ExecutionBase) -> None:
+        """Record the spans that are over since the last time."""
+        if self._spans is None or self._tracing is None:
             return
         ready = self._spans.take(work.state.log, work.get_spent)
         for first in range(0, len(ready), MAX_SPANS_AT_ONCE):
-            told = SpanBatch(
+            batch = SpanBatch(
                 trace_id=self._own().trace_id,
-                flags=self._wanted.flags,
+                flags=self._tracing.flags,
                 endpoint=self._endpoint,
                 spans=ready[first : first + MAX_SPANS_AT_ONCE],
             )
             with suppress(FailureError):
-                await _record(told)
+                await _record(batch)
 
     def header(self, call_id: str) -> Payload | None:
-        """What an activity or a delegate is sent: where what is made in it hangs, or what the run
-        itself was sent, where it is not traced, or that is not known yet."""
-        if self._wanted is not None:
-            place = self._own().at(self._origin.span_id(call_id), self._wanted.flags)
+        """Return the header for an activity or a delegate.
+
+        It is the span of the call, or the run's own header where the run is not, or not yet,
+        traced.
+        """
+        if self._tracing is not None:
+            place = self._own().at(self._origin.span_id(call_id), self._tracing.flags)
         elif self._starter is not None:
             place = self._starter
         else:
             return None
         return workflow.payload_converter().to_payload(place.header())
 
-    def to_next(self) -> Payload | None:
-        """What the next run of the chain is sent: what this one was."""
+    def next_run_header(self) -> Payload | None:
+        """Return the header for the next run of the chain: that of this one."""
         if self._starter is None:
             return None
         return workflow.payload_converter().to_payload(self._starter.header())
@@ -127,36 +132,36 @@ class Trace:
         return self._starter or self._origin.place()
 
 
-def _record(told: SpanBatch) -> asyncio.Future[Any]:
-    """Written down also where the run is cancelled meanwhile: it is not told a second time."""
+def _record(batch: SpanBatch) -> asyncio.Future[Any]:
+    """Record a batch, also where the run is cancelled meanwhile: it is not recorded again."""
     return asyncio.shield(
         workflow.start_local_activity(
             names.RECORD_SPANS,
-            told.to_json(),
+            batch.to_json(),
             schedule_to_close_timeout=RECORD_TIMEOUT,
             retry_policy=RetryPolicy(maximum_attempts=MAX_RECORD_ATTEMPTS),
-            summary=f"Tells {len(told.spans)} spans of the trace",
+            summary=f"Tells {len(batch.spans)} spans of the trace",
         )
     )
 
 
 def _read(headers: Headers) -> Place | None:
-    """The place that whoever started the run has sent along."""
+    """Return the place in the trace that the starter of the run has sent."""
     if HEADER not in headers:
         return None
     try:
         return read_header(workflow.payload_converter().from_payload(headers[HEADER]))
     except Exception:
-        return None  # it is somebody else's, in another form
+        return None  # another tracer's format
 
 
 class TracingInterceptor(Interceptor):
-    """Passes the place of each workflow's trace on to what it starts."""
+    """Passes the trace context of each workflow on to what it starts."""
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
-        """What stands around each workflow; the SDK calls this."""
+        """Return the interceptor of each workflow; the SDK calls this."""
         return _Inbound
 
 
@@ -167,35 +172,37 @@ class _Inbound(WorkflowInboundInterceptor):
 
 class _Outbound(WorkflowOutboundInterceptor):
     def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
-        return super().start_activity(_sent(input, input.activity_id or ""))
+        return super().start_activity(_with_header(input, input.activity_id or ""))
 
     def start_local_activity(self, input: StartLocalActivityInput) -> workflow.ActivityHandle[Any]:
-        return super().start_local_activity(_sent(input, input.activity_id or ""))
+        return super().start_local_activity(_with_header(input, input.activity_id or ""))
 
     async def start_child_workflow(
         self, input: StartChildWorkflowInput
     ) -> workflow.ChildWorkflowHandle[Any, Any]:
         call_id = input.id.removeprefix(names.delegate_id(workflow.info().workflow_id, ""))
-        return await super().start_child_workflow(_sent(input, call_id))
+        return await super().start_child_workflow(_with_header(input, call_id))
 
     def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:
         trace = _trace()
-        sent = None if trace is None else trace.to_next()
-        if sent is not None:
-            input.headers = {**input.headers, HEADER: sent}
+        header = None if trace is None else trace.next_run_header()
+        if header is not None:
+            input.headers = {**input.headers, HEADER: header}
         super().continue_as_new(input)
 
 
-def _sent(input: InputT, id: str) -> InputT:
+def _with_header(input: InputT, id: str) -> InputT:
     trace = _trace()
-    sent = None if trace is None else trace.header(names.call_of(id))
-    if sent is not None:
-        input.headers = {**input.headers, HEADER: sent}
+    header = None if trace is None else trace.header(names.call_of(id))
+    if header is not None:
+        input.headers = {**input.headers, HEADER: header}
     return input
 
 
 def _trace() -> Trace | None:
-    """That of the workflow that runs: a memory has none. Its class is read in the sandbox, and is
-    another than here."""
+    """Return the trace of the current workflow; a memory has none.
+
+    An `isinstance` check fails: the sandbox has a class of its own.
+    """
     found: Trace | None = getattr(workflow.instance(), "trace", None)
     return found

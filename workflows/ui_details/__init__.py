@@ -1,0 +1,1 @@
+"""Write the page of a workflow in Temporal's UI."""

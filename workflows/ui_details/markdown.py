@@ -1,12 +1,11 @@
-"""What strangers wrote, made fit for a page of Markdown.
+"""Make untrusted text safe for a page of Markdown.
 
-Models, tools and the starters of runs are strangers. Whatever they write is shown, and can be
-nothing but text: it makes no heading, no link and no command, and hides nothing.
+Text of models, tools and callers is shown as text only: it makes no heading, no link and no
+command, and hides nothing.
 
-Temporal's UI sends a page to its renderer as part of an address, and a proxy refuses a long one. So
-room on a page is measured in the bytes that a text has there. The renderer also turns quotes,
-dashes and fractions of prose into others: what a person decides on stands in code, where it is
-shown as it is.
+Temporal's UI sends a page to its renderer as part of an address, and a proxy rejects a long one. So
+room is measured in the bytes that a text has there. The renderer also replaces quotes, dashes and
+fractions in prose: values that a person decides on are in code, which is shown as it is.
 """
 
 import json
@@ -22,9 +21,9 @@ MAX_ARGUMENTS_IN_LINE = 20
 _LIST_ARGUMENTS_CHARACTERS = 90
 
 _MARKS = re.compile(r"[\\`*_{}\[\]<>#|~^$&:!+]")
-# What the UI replaces wherever it stands, in code too.
+# The UI replaces these everywhere, in code too.
 _PLACEHOLDER = re.compile(r"(?<={)(?=(?:namespace|workflowId|runId)})")
-# A word of ours that a decision is written with.
+# A word of ours in a command.
 _OUR_WORD = re.compile(r"((?<!`)`[a-z_]+`(?!`))")
 _TICKS = re.compile(r"`+")
 _IN_ADDRESS = (string.ascii_letters + string.digits + "-_.!~*'()").encode()
@@ -32,28 +31,30 @@ _LONGEST_NUMBER_CHARACTERS = 200
 
 
 def cost_bytes(text: str) -> int:
-    """The bytes that the text has in an address."""
+    """Return the bytes that the text has in an address."""
     written = text.encode("utf-8", "replace")
     return len(written) + 2 * len(written.translate(None, _IN_ADDRESS))
 
 
 def one_line(text: str, most_characters: int) -> str:
-    """The text in one line; the last character is `…` where something was left out."""
+    """Return the text in one line; the last character is `…` where it was cut."""
     line = " ".join(visible(text[: 8 * most_characters]).split())
     return line if len(line) <= most_characters else line[: most_characters - 1] + "…"
 
 
 def prose(text: str, room_bytes: int) -> str:
-    """A stranger's words within a line of ours; they end with `…` where they have no room."""
+    """Return untrusted words for a line of ours, cut with `…` where they do not fit."""
     words = one_line(text, room_bytes)
     while (cost := cost_bytes(said := _MARKS.sub(_escaped, words))) > room_bytes:
         words = words[: len(words) * room_bytes // cost - 1].rstrip("…") + "…"
     return said
 
 
-def worded(text: str, room_bytes: int) -> str:
-    """A sentence of ours, which may hold a stranger's words: like `prose`, but single words in
-    backticks stay code, for such a word can be nothing else."""
+def own_sentence(text: str, room_bytes: int) -> str:
+    """Return a sentence of ours that may contain untrusted words.
+
+    Like `prose`, but single words in backticks stay code: such a word can be nothing else.
+    """
     said: list[str] = []
     for number, part in enumerate(_OUR_WORD.split(one_line(text, room_bytes))):
         words = part if number % 2 else _MARKS.sub(_escaped, part)
@@ -64,28 +65,28 @@ def worded(text: str, room_bytes: int) -> str:
 
 
 def code(text: str) -> str:
-    """One line, shown exactly as it is. Nothing can be in it that ends it."""
+    """Return one line of code that shows the text exactly. The text cannot end it."""
     line = visible(text).replace("\n", "\\n")
     return "<wbr>".join(_span(piece) for piece in _PLACEHOLDER.split(line))
 
 
 def quoted(text: str, room_bytes: int) -> str:
-    """A stranger's words in one line of code, so that it is plain where they end."""
+    """Return untrusted words in one line of code, so that their end is plain."""
     words = one_line(text, room_bytes)
     piece = _fitting(words, room_bytes)
     return code(piece if piece == words else piece + "…")
 
 
-def plain(value: Any) -> str:
-    """A value as a person checks it: a text is quoted where it could be taken for another type."""
+def value_text(value: Any) -> str:
+    """Return a value as text, quoted where it could be taken for another type."""
     if isinstance(value, str) and not _is_ambiguous(value):
         return value
     return json.dumps(value, ensure_ascii=False)
 
 
 def arguments_line(arguments: Mapping[str, Any], most_characters: int) -> str:
-    """The arguments of a call in one line, as far as it goes: `order_id=1042, amount=249.0`."""
-    said = (f"{name}={plain(value)[:most_characters]}" for name, value in arguments.items())
+    """Return arguments in one line, as many as fit: `order_id=1042, amount=249.0`."""
+    said = (f"{name}={value_text(value)[:most_characters]}" for name, value in arguments.items())
     return one_line(", ".join(islice(said, MAX_ARGUMENTS_IN_LINE)), most_characters)
 
 
@@ -94,12 +95,12 @@ def short_arguments(arguments: Mapping[str, Any]) -> str:
     return arguments_line(arguments, _LIST_ARGUMENTS_CHARACTERS)
 
 
-def shown(value: Any, room_bytes: int) -> tuple[str, bool]:
-    """A value in as many lines of code as it has, and whether it is all there.
+def value_block(value: Any, room_bytes: int) -> tuple[str, bool]:
+    """Return a value in one or more lines of code, and whether it is complete.
 
-    What follows the first line is marked by a bar, so that it is not taken for a line of ours.
+    Lines after the first begin with a bar, so that none looks like a line of ours.
     """
-    whole = plain(value).rstrip("\n")
+    whole = value_text(value).rstrip("\n")
     text = visible(whole[:room_bytes])
     piece = _fitting(text, room_bytes)
     lines = [code(line) if line.strip() else "" for line in piece.split("\n")]
@@ -133,7 +134,7 @@ def _is_ambiguous(text: str) -> bool:
 
 
 def _fitting(text: str, room_bytes: int) -> str:
-    """The beginning of the text that has room; a line more costs what its bar does."""
+    """Return the beginning of the text that fits; each line break costs its bar."""
     piece = text[:room_bytes]
     while (cost := cost_bytes(piece.replace("\n", "``<br>│ "))) > room_bytes:
         piece = piece[: len(piece) * room_bytes // cost]

@@ -1,7 +1,7 @@
-"""What Temporal's UI is told of a run when somebody opens it.
+"""Write the current details of a run when Temporal's UI reads them.
 
-The SDK keeps a run's current details as a text, which has to be ready at all times, and is read
-hardly ever. Here the text is written when it is asked for: while nobody looks, it costs nothing.
+The SDK stores current details as a text that has to be ready at all times and is rarely read. This
+interceptor writes the text during the query, so that a run that nobody looks at spends nothing.
 """
 
 from typing import Any
@@ -14,17 +14,17 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
-# The SDK's own query, by which the UI asks for current details.
+# The SDK's own query, with which the UI reads current details.
 _METADATA = "__temporal_workflow_metadata"
 
 
 class DetailsInterceptor(Interceptor):
-    """Has the runs of a worker write their details when they are asked for."""
+    """Writes the details of the worker's runs on demand."""
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
-        """What stands around each workflow; the SDK calls this."""
+        """Return the interceptor of each workflow; the SDK calls this."""
         return _Inbound
 
 

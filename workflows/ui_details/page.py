@@ -1,8 +1,8 @@
-"""The page that Temporal's UI shows of a run, under "User Metadata" as its current details.
+"""Write the page that Temporal's UI shows of a run, under "User Metadata" as its current details.
 
-It is for somebody who has never heard of us: what this is, for whom, what happens now, what there
-is to do, and how. The renderer keeps line breaks and leaves a wide gap between blocks, so lines
-that belong together are one block.
+Its reader may not know Holdfast: it says what the run is and for whom, what happens now, what there
+is to do and how. The renderer keeps line breaks and leaves a wide gap between blocks, so related
+lines are one block.
 """
 
 from functools import lru_cache
@@ -23,22 +23,22 @@ from holdfast.workflows.engine.steps import Fail, Finish
 from holdfast.workflows.ui_details.markdown import (
     code,
     cost_bytes,
-    plain,
     prose,
     short_arguments,
+    value_text,
 )
 from holdfast.workflows.ui_details.questions import (
     ARGUMENTS_BYTES,
     NAME_BYTES,
     OTHERWISE,
     WORDS_BYTES,
-    asked,
-    asked_in_delegate,
-    how_to,
-    not_shown,
+    delegate_question,
+    instructions,
+    omitted_questions,
+    question_block,
 )
 
-# A proxy refuses an address of more than 8 KB, the rest of which the UI needs.
+# A proxy rejects an address of more than 8 KB, and the UI needs the rest of it.
 MAX_PAGE_BYTES = 7_500
 _REST_BYTES = 500
 _TASK_BYTES = 800
@@ -55,7 +55,7 @@ class DetailsPage:
         self._summaries = CallSummaries(short_arguments)
 
     def read(self) -> str:
-        """The run as it stands, in Markdown, with the commands that decide each waiting call."""
+        """Return the page in Markdown, with the commands that decide each pending approval."""
         log = self._work.state.log
         self._summaries.follow(map(read_record, log.since(self._summaries.last_entry)))
         turn = self._work.open_turn
@@ -72,14 +72,14 @@ class DetailsPage:
 
 
 class _Page:
-    """Blocks of Markdown, as many as have room."""
+    """Blocks of Markdown, as many as fit."""
 
     def __init__(self, room_bytes: int) -> None:
         self._blocks: list[str] = []
         self.room_bytes = room_bytes
 
     def add(self, block: str, *, keep_bytes: int = 0) -> bool:
-        """Add a block if it has room, with so much left over; whether it had."""
+        """Add a block if it fits with so much left over; return whether it did."""
         cost = cost_bytes(f"{block}\n\n")
         if cost > self.room_bytes - keep_bytes:
             return False
@@ -88,7 +88,6 @@ class _Page:
         return True
 
     def text(self) -> str:
-        """The whole page."""
         return "\n\n".join(self._blocks)
 
 
@@ -98,7 +97,7 @@ def _introduction(work: ExecutionBase) -> str:
     if principal is not None:
         lines.append(f"It acts on behalf of **{prose(principal.id, NAME_BYTES)}**.")
     if task is not None:
-        lines.append(f"Its task: “{prose(plain(task), _TASK_BYTES)}”")
+        lines.append(f"Its task: “{prose(value_text(task), _TASK_BYTES)}”")
     return "\n".join(lines)
 
 
@@ -160,7 +159,7 @@ def _waiting(questions: list[Question]) -> str:
     return (
         f"**Now:** it waits for a person to decide {things}, and does not go on with"
         f" {'it' if len(questions) == 1 else 'them'} before.\n"
-        f"{how_to(len(questions))}{otherwise}"
+        f"{instructions(len(questions))}{otherwise}"
     )
 
 
@@ -170,25 +169,25 @@ def _ended(result: RunResult) -> str:
         "stopped": "a tool has ended it.",
         "budget_exceeded": "it has ended: its budget is used up.",
     }[result.status]
-    said = f"\n**Its answer:** {prose(plain(result.output), _OUTPUT_BYTES)}"
+    said = f"\n**Its answer:** {prose(value_text(result.output), _OUTPUT_BYTES)}"
     return f"**Now:** {how}{said if result.output is not None else ''}"
 
 
 def _add_questions(page: _Page, questions: list[Question], workflow_id: str) -> None:
     for number, question in enumerate(questions):
-        blocks = (asked(question, workflow_id, room) for room in ARGUMENTS_BYTES)
+        blocks = (question_block(question, workflow_id, room) for room in ARGUMENTS_BYTES)
         if not any(page.add(block, keep_bytes=_REST_BYTES) for block in blocks):
-            page.add(not_shown(questions[number:], workflow_id))
+            page.add(omitted_questions(questions[number:], workflow_id))
             return
 
 
 def _add_delegates(page: _Page, work: ExecutionBase) -> None:
-    """What waits in delegates, as much as has room."""
+    """Add the pending approvals of delegates, as many as fit."""
     waiting = work.delegates.list_pending()
     if waiting and not page.add(_ELSEWHERE, keep_bytes=_REST_BYTES):
         return
     for number, one in enumerate(waiting):
-        if not page.add(asked_in_delegate(one), keep_bytes=_REST_BYTES):
+        if not page.add(delegate_question(one), keep_bytes=_REST_BYTES):
             page.add(f"**{len(waiting) - number} more**: {code('holdfast approvals')}")
             return
 

@@ -1,6 +1,6 @@
-"""What waits for a person, as the page of a run shows it: what, why, until when, and how to decide.
+"""Write the pending approvals of a page: the question, its arguments, its terms and its commands.
 
-A stranger's words stand in code, or escaped within a line of ours: nobody else writes a line here.
+Untrusted text is in code, or escaped within a line of ours: it can never add a line.
 """
 
 import json
@@ -18,9 +18,16 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.plan import calls_shown, example_edit
 
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.ui_details.markdown import code, cost_bytes, prose, quoted, shown, worded
+from holdfast.workflows.ui_details.markdown import (
+    code,
+    cost_bytes,
+    own_sentence,
+    prose,
+    quoted,
+    value_block,
+)
 
-# For the arguments of one call; the second where there is no room for the first.
+# For the arguments of one call; the second is tried where the first does not fit.
 ARGUMENTS_BYTES = (3_000, 600)
 WORDS_BYTES = 600
 NAME_BYTES = 160
@@ -44,8 +51,8 @@ OTHERWISE = (
 )
 
 
-def how_to(count: int) -> str:
-    """How so many questions are decided, from a terminal or from the page."""
+def instructions(count: int) -> str:
+    """Return how so many questions are decided, in a terminal or on the page."""
     each = "it" if count == 1 else "each one"
     return (
         f"**To do:** decide {each}. Run its command in a terminal, or send its data from this page:"
@@ -53,8 +60,8 @@ def how_to(count: int) -> str:
     )
 
 
-def not_shown(questions: list[Question], workflow_id: str) -> str:
-    """What has no room: where it is shown, and how it is decided."""
+def omitted_questions(questions: list[Question], workflow_id: str) -> str:
+    """Return where the questions without room are shown, and how they are decided."""
     ids = ", ".join(f"`{question.call_id}`" for question in questions[:MAX_IDS_SHOWN])
     more = ", …" if len(questions) > MAX_IDS_SHOWN else ""
     run = shlex.quote(workflow_id) if len(workflow_id) <= LONGEST_ID_CHARACTERS else "RUN"
@@ -65,8 +72,8 @@ def not_shown(questions: list[Question], workflow_id: str) -> str:
     )
 
 
-def asked(question: Question, workflow_id: str, room_bytes: int) -> str:
-    """One question, with so much room for its arguments."""
+def question_block(question: Question, workflow_id: str, room_bytes: int) -> str:
+    """Return one question, with so many bytes for its arguments."""
     label = prose(question.label, NAME_BYTES)
     whose = f" for {code(question.instance)}" if question.instance else ""
     arguments, whole = _arguments(question, room_bytes)
@@ -83,18 +90,18 @@ def asked(question: Question, workflow_id: str, room_bytes: int) -> str:
 
 
 def _text(question: Question) -> str:
-    """What is asked, where the heading does not say it; of a plan, with an example of an edit."""
+    """Return the question where the heading is not enough, with an example of an edit of a plan."""
     if question.kind == "call":
         return ""
-    said = worded(question.text, WORDS_BYTES)
+    said = own_sentence(question.text, WORDS_BYTES)
     edit, means = example_edit(question.arguments) if question.kind == "plan" else ("", "")
     if not edit:
         return said
     return f"{said}\nAn `edit`, for example: {code(edit)} ({prose(means, WORDS_BYTES)})."
 
 
-def asked_in_delegate(waiting: DelegatePending) -> str:
-    """What waits in a delegate, and the command that decides it there: a line each."""
+def delegate_question(waiting: DelegatePending) -> str:
+    """Return a delegate's pending approval with the commands that decide it there."""
     arguments = prose(waiting.arguments, WORDS_BYTES)
     command = f"holdfast decide {shlex.quote(waiting.workflow_id)} {waiting.call_id}"
     ways = [code(f"{command} {verdict}") for verdict in _COMMANDS[waiting.kind]]
@@ -104,7 +111,7 @@ def asked_in_delegate(waiting: DelegatePending) -> str:
 
 
 def _arguments(question: Question, room_bytes: int) -> tuple[str, bool]:
-    """The arguments, one an item, and whether they are all there; of a plan, call by call."""
+    """Return the arguments, one an item or call by call, and whether they are complete."""
     if question.kind != "plan":
         lines, whole = _items(question.arguments, room_bytes)
         return "\n".join(lines), whole
@@ -121,10 +128,10 @@ def _arguments(question: Question, room_bytes: int) -> tuple[str, bool]:
 
 
 def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bool]:
-    """Each argument in a line or more, and whether they are all there."""
+    """Return the arguments in one or more lines each, and whether they are complete."""
     lines, whole = [], True
     for name, value in list(arguments.items())[:MAX_ARGUMENTS_SHOWN]:
-        said, complete = shown(value, max(room_bytes, _LEAST_VALUE_BYTES))
+        said, complete = value_block(value, max(room_bytes, _LEAST_VALUE_BYTES))
         lines.append(f"- **{prose(name, NAME_BYTES)}**: {said}")
         room_bytes -= cost_bytes(lines[-1])
         whole &= complete
@@ -132,8 +139,7 @@ def _items(arguments: Mapping[str, Any], room_bytes: int) -> tuple[list[str], bo
 
 
 def _planned(call: Mapping[str, Any]) -> str:
-    """A call of a plan: what it is, who carries it out, what it waits for, and whose data it is
-    about."""
+    """Return the heading of a call of a plan: name, agent, dependencies, instance."""
     waits = ", ".join(f"`{other}`" for other in call["waitsFor"][:MAX_IDS_SHOWN])
     more = ", …" if len(call["waitsFor"]) > MAX_IDS_SHOWN else ""
     agent = call.get("delegate")
@@ -147,7 +153,7 @@ def _planned(call: Mapping[str, Any]) -> str:
 
 
 def _consequences(call: Mapping[str, Any]) -> list[str]:
-    """What a call of a plan writes, and why it is made: behind its arguments."""
+    """Return the output path and the reason of a call of a plan."""
     writes, why = call["writes"], call["reasoning"]
     return [
         *([f"→ writes {quoted(writes, NAME_BYTES)}"] if writes else []),
@@ -156,7 +162,7 @@ def _consequences(call: Mapping[str, Any]) -> list[str]:
 
 
 def _circumstances(question: Question, whole: bool) -> list[str]:
-    """Why it is asked, who is to decide, and until when: a line each."""
+    """Return the terms of a question, a line each: reason, approvers, decisions, expiry."""
     policy, said = question.policy, []
     if not whole:
         said.append(
@@ -192,7 +198,7 @@ def _commands(question: Question, workflow_id: str) -> str:
 
 
 def _decision(question: Question) -> str:
-    """The decision to send; it is bound to what is shown."""
+    """Return the decision to send, bound to the digest of what is shown."""
     policy = question.policy
     decision: dict[str, object] = {"callId": question.call_id}
     if question.kind == "reconcile":

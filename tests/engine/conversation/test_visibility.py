@@ -34,7 +34,7 @@ def peeked(*model: Solution, **more: Any) -> tuple[list[str], list[dict[str, Any
         state = play.run.state
         assert one.tool is not None
         found["told"] = [message.content for message in scopes.transcript(one, state)]
-        [_, _, given] = activity_options.arguments_of(one, one.tool, state)
+        [_, _, given] = activity_options.activity_arguments(one, one.tool, state)
         found["given"] = [record["message"] for record in given["context"]]
         return Succeeded("seen")
 
