@@ -1,9 +1,8 @@
-"""What every provider of models is: its shape, what it is asked, and how it fails.
+"""The interface of every model provider: its requests, its names of tools, its errors.
 
-A further provider is one more folder with a `ProviderFormat` (see `http`): how its messages,
-requests and answers are written. A provider holds one conversation with the world, never tries a
-request again by itself (Temporal does), and raises what stands here or what `httpx` raises;
-`providers.model_errors` decides what becomes of it.
+A further provider is one more folder with a `ProviderFormat` (see `transport.http`). A provider
+makes one exchange with the server and never retries it (Temporal does). It raises the errors of
+this module or those of `httpx`; `providers.model_errors` maps them to application errors.
 """
 
 import hashlib
@@ -21,8 +20,8 @@ from holdfast.schemas.message import ChatMessage
 
 _PLAIN = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _SHORTENED_CHARACTERS = 55
-# Fields of requests by which one server or another (LiteLLM, vLLM, SGLang, Azure, Anthropic's) can
-# be led to a further one, given keys for it, or given tools that the engine knows nothing of.
+# Fields of requests by which some servers (LiteLLM, vLLM, SGLang, Azure, Anthropic's) can be sent
+# to another server, given its keys, or given tools that the engine does not know.
 REDIRECTING_OPTIONS = frozenset(
     {
         *("api_base", "base_url", "url", "endpoint", "host", "proxy", "custom_llm_provider"),
@@ -35,14 +34,14 @@ REDIRECTING_OPTIONS = frozenset(
         *("data_sources", "dataSources", "mcp_servers", "container"),
     }
 )
-_FORM = "Answer with JSON alone, valid against this JSON Schema:\n"
+_SCHEMA_INSTRUCTION = "Answer with JSON alone, valid against this JSON Schema:\n"
 
 
 @dataclass(frozen=True)
 class EncodedMessage:
-    """A message as the bytes that a provider is sent.
+    """A message as the bytes that a provider receives.
 
-    `later` must not stand between the results of one turn: it goes behind the last of them.
+    `deferred` must not be between the results of one turn: it follows the last of them.
     """
 
     fragments: tuple[bytes, ...] = ()
@@ -53,9 +52,9 @@ class EncodedMessage:
 class ProviderRequest:
     """One request to a model: its settings, and the conversation as the provider encoded it.
 
-    `cache_key` is the same in all requests of one conversation, and no other's. `notices` are the
-    notices of what was left out of it. `alternates_roles`: the model insists that users and
-    itself take turns; `omits_reasoning`: it does not take its reasoning back.
+    `cache_key` is the same in all requests of one conversation, and no other's. `notices` describe
+    what was left out. `alternates_roles`: the model requires users and itself to take turns;
+    `omits_reasoning`: it does not accept its reasoning back.
     """
 
     ask: Ask
@@ -67,25 +66,25 @@ class ProviderRequest:
 
     @cached_property
     def tool_names(self) -> "ToolNames":
-        """What the provider knows the tools by."""
+        """Return the names of the tools as the provider knows them."""
         return ToolNames(self.ask.tools)
 
     def options(self, reserved: Collection[str]) -> dict[str, Any]:
-        """The agent's own settings, without those that are not the agent's to set."""
-        kept_back = {*reserved, *REDIRECTING_OPTIONS}
+        """Return the agent's own settings, without the reserved and the redirecting ones."""
         options = self.ask.model.options
-        return {name: value for name, value in options.items() if name not in kept_back}
+        excluded = {*reserved, *REDIRECTING_OPTIONS}
+        return {name: value for name, value in options.items() if name not in excluded}
 
     def with_schema_in_instructions(self) -> "ProviderRequest":
-        """The same request, with the schema of its answer in the instructions."""
+        """Return the request with the schema of its answer in the instructions."""
         if self.ask.output is None or self.ask.output_told:
             return self
-        told = _FORM + json.dumps(self.ask.output, ensure_ascii=False)
-        instructions = "\n\n".join(filter(None, (self.ask.instructions, told)))
+        schema = _SCHEMA_INSTRUCTION + json.dumps(self.ask.output, ensure_ascii=False)
+        instructions = "\n\n".join(filter(None, (self.ask.instructions, schema)))
         return self.with_changes(instructions=instructions, output_told=True)
 
     def with_changes(self, *notices: str, **changes: Any) -> "ProviderRequest":
-        """The same request with `changes` of its ask, and the notices of them."""
+        """Return the request with `changes` of its ask, and notices of them."""
         ask = self.ask.model_copy(update=changes)
         return replace(self, ask=ask, notices=(*self.notices, *notices))
 
@@ -94,37 +93,37 @@ Encoder = Callable[[ChatMessage], EncodedMessage]
 
 
 class AnswerSink(Protocol):
-    """Who hears what a model says while it says it."""
+    """Receives an answer while it is streamed."""
 
     def text(self, piece: str) -> None:
-        """More of the answer's text."""
+        """Receive more of the answer's text."""
 
     def call(self, index: int, tool: str, piece: str) -> None:
-        """More of the arguments' text of the call at `index`, from 0, of `tool`."""
+        """Receive more of the arguments' text of the call at `index`, from 0, of `tool`."""
 
 
 class Provider(Protocol):
-    """A format in which models are asked, at one endpoint.
+    """A provider's format at one endpoint.
 
     Messages that two providers of one `kind` encode are the same bytes. `encode` is a function of
-    the message and of the run's tools, so what was sent is never rendered differently later.
+    the message and of the run's tools, so a sent message is never rendered differently later.
     """
 
     kind: str
 
     def encode(self, message: ChatMessage, names: "ToolNames") -> EncodedMessage:
-        """The message as this kind of provider is sent it, the tools under these names."""
+        """Encode a message, the tools under these names."""
 
     async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
-        """Ask the model, and tell the sink what it says.
+        """Send the request, and stream the answer to the sink.
 
         Raises:
-            ProviderError, httpx.HTTPError: it gave no solution.
+            ProviderError, httpx.HTTPError: there is no solution.
         """
 
 
 class ProviderError(Exception):
-    """Why a model gave no solution. The text may quote the provider, secrets not yet taken out."""
+    """A request without a solution. The text may quote the provider, secrets not yet redacted."""
 
 
 @dataclass(eq=False)
@@ -138,10 +137,10 @@ class ProviderRefused(ProviderError):
 
 @dataclass(eq=False)
 class ContextOverflow(ProviderError):
-    """The provider refused the conversation for its length: a shorter one it would take.
+    """The provider rejected the conversation for its length: it would accept a shorter one.
 
-    `window` is how long it may be, in tokens, beside an answer as long as was asked for; None where
-    the provider does not say. `message` is the provider's own.
+    `window` is how long it may be, in tokens, beside an answer of the requested length; None where
+    the provider does not report it. `message` is the provider's own.
     """
 
     status: int
@@ -158,41 +157,38 @@ class UnreadableAnswer(ProviderError):
 
 
 class UnanswerableRequest(ProviderError):
-    """Nothing was asked: a setting is wrong, or there is nothing more to answer."""
+    """No request was made: a setting is wrong, or a script has no further answer."""
 
 
 class ToolNames:
-    """The names of the tools of one request as a provider takes them, and back.
+    """The names of the tools of one request as a provider accepts them, and back.
 
-    `clashes` are those that had to be told apart. As long as they are the same, so are the names.
+    `clashes` are the names that needed a suffix to differ. While they are the same, so are all
+    names.
     """
 
     def __init__(self, tools: Iterable[ToolOffer]) -> None:
         names = [tool.name for tool in tools]
-        crowd = Counter(_plain(name) for name in names)
+        uses = Counter(_plain(name) for name in names)
         self.clashes = tuple(
-            name for name in names if crowd[_plain(name)] > 1 and not _is_plain(name)
+            name for name in names if uses[_plain(name)] > 1 and not _PLAIN.match(name)
         )
-        self._ours = {self.to_provider(name): name for name in names}
+        self._from_provider = {self.to_provider(name): name for name in names}
 
     def to_provider(self, name: str) -> str:
-        """A tool's name in the characters that every provider takes."""
-        return _told_apart(name) if name in self.clashes else _plain(name)
+        """Return a tool's name in the characters that every provider accepts."""
+        return _with_digest(name) if name in self.clashes else _plain(name)
 
-    def from_provider(self, said: str) -> str:
-        """The tool's name that the model means; what it made up itself stays as it is."""
-        return self._ours.get(said, said)
-
-
-def _is_plain(name: str) -> bool:
-    return _PLAIN.match(name) is not None
+    def from_provider(self, name: str) -> str:
+        """Return the tool's own name; a name that the model invented is unchanged."""
+        return self._from_provider.get(name, name)
 
 
 def _plain(name: str) -> str:
     mapped = re.sub(r"[^a-zA-Z0-9_-]", "_", name)
-    return mapped if _is_plain(mapped) else _told_apart(name)
+    return mapped if _PLAIN.match(mapped) else _with_digest(name)
 
 
-def _told_apart(name: str) -> str:
+def _with_digest(name: str) -> str:
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:_SHORTENED_CHARACTERS]}_{digest}"

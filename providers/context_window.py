@@ -1,9 +1,9 @@
-"""How long a conversation a model takes, as far as it is known before the model says so itself.
+"""The context windows of models, as far as they are known before a model reports its own.
 
-What an operator has written comes first, then what is known by a model's name. A name that is not
-known, or that stands for several models, has no window here: the first refusal tells it. A window
-that is too large does no harm for the same reason; one that is too small would cost a summary, so
-where sources differ, the largest stands. Read in October 2026 in the models.dev database (July
+An operator's setting comes first, then the table by the model's name. A name that is unknown, or
+that means several models, has no window here: the first error reports it. A window that is too
+large does no harm for the same reason; one that is too small would cost a summary, so where sources
+differ, the table has the largest. Read in October 2026 in the models.dev database (July
 2026), OpenAI's "Compare models" (GPT-5.6), Anthropic's "Context windows" (Claude 5) and the model
 cards of Llama and Qwen.
 """
@@ -16,16 +16,18 @@ from holdfast.schemas.agent import ModelSettings
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.settings.endpoints import Endpoint
 
-# An answer is wanted in any case: a bound of it leaves at least this part of the window.
+# The bound of an answer leaves at least this part of the window to the conversation.
 _MIN_LEFT = 1 / 8
-# A window is told once a conversation takes this part of it; before, it would only cost history.
-_TOLD_FROM = 1 / 2
+# A window is reported once a conversation takes this part of it; before, it only costs history.
+_REPORTED_FROM = 1 / 2
 
 
 @dataclass(frozen=True)
 class KnownWindow:
-    """The window of the models whose names `pattern` fits, whole. `input_alone`: no answer takes
-    of it."""
+    """The window of the models whose whole names match `pattern`.
+
+    `input_alone`: an answer takes no part of it.
+    """
 
     pattern: re.Pattern[str]
     tokens: int
@@ -36,7 +38,7 @@ def _known(pattern: str, tokens: int, *, input_alone: bool = False) -> KnownWind
     return KnownWindow(re.compile(rf"(?:{pattern})(?:[-:@_.].*)?\Z"), tokens, input_alone)
 
 
-# The first that fits holds. A version stands as `4-5` or `4.5`, by who serves it.
+# The first match wins. A version is written `4-5` or `4.5`, depending on the server.
 KNOWN = (
     # OpenAI.
     _known(r"gpt-5\.[1-3]-chat", 128_000),
@@ -55,14 +57,14 @@ KNOWN = (
     _known(r"claude-(?:opus-4[-.][678]|sonnet-4[-.]6|(?:opus|sonnet|fable|mythos)-5)", 1_000_000),
     _known(r"claude-(?:opus|sonnet)-4(?:[-.][015])?|claude-haiku-4[-.]5", 200_000),
     _known(r"claude-3(?:[-.][57])?-(?:opus|sonnet|haiku)|claude-(?:opus|sonnet|haiku)-3", 200_000),
-    # Google. Those that draw or speak have smaller ones.
+    # Google. Models of images and speech have smaller ones.
     _known(r"gemini-.*(?:image|tts|audio|live|embedding|robotics|computer).*", 0),
     _known(r"gemini-1\.5-pro", 2_097_152, input_alone=True),
     _known(r"gemini-(?:1\.5|2\.[05]|3(?:\.\d)?)-(?:flash|pro)", 1_048_576, input_alone=True),
     _known(r"gemini-(?:flash|flash-lite|pro)-latest", 1_048_576, input_alone=True),
     _known(r"gemma-?4", 262_144),
     _known(r"gemma-?3", 131_072),
-    # DeepSeek: these two names stand for its newest models.
+    # DeepSeek: these two names mean its newest models.
     _known(r"deepseek-(?:chat|reasoner)|deepseek-v4", 1_000_000),
     _known(r"deepseek-(?:v3|r1)", 163_840),
     # Mistral.
@@ -80,12 +82,11 @@ KNOWN = (
 
 
 def window_of(endpoint: Endpoint, model: ModelSettings) -> int | None:
-    """How long a conversation the model takes, in tokens, beside an answer as long as is asked for;
-    None where that is not known."""
+    """Return the tokens that a conversation may have beside its answer; None if unknown."""
     if endpoint.context_window is not None:
         return _beside(endpoint.context_window, model)
     if endpoint.provider == "ollama":
-        # What a model could take says nothing: a server gives it less, unless it is told.
+        # A server gives a model a smaller window than it could have, unless it is set.
         size = _num_ctx(model.options)
         return _beside(size, model) if size is not None else None
     name = model.name.lower().rpartition("/")[2]
@@ -98,12 +99,12 @@ def window_of(endpoint: Endpoint, model: ModelSettings) -> int | None:
 
 
 def with_window(solution: Solution, window: int | None) -> Solution:
-    """The solution, with the window where the conversation takes much of it by now."""
+    """Return the solution, with the window if the conversation takes much of it."""
     usage = solution.usage
     if window is None or usage.input_tokens is None:
         return solution
     taken = usage.input_tokens + (usage.output_tokens or 0)
-    if taken < window * _TOLD_FROM:
+    if taken < window * _REPORTED_FROM:
         return solution
     return solution.model_copy(update={"window": window})
 
@@ -115,5 +116,5 @@ def _beside(window: int, model: ModelSettings) -> int:
 
 def _num_ctx(options: dict[str, Any]) -> int | None:
     nested = options.get("options")
-    given = options.get("num_ctx", nested.get("num_ctx") if isinstance(nested, dict) else None)
-    return given if isinstance(given, int) and not isinstance(given, bool) and given > 0 else None
+    size = options.get("num_ctx", nested.get("num_ctx") if isinstance(nested, dict) else None)
+    return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None

@@ -1,61 +1,121 @@
-"""The messages of a request as one list: as they were encoded, or as a stricter model takes them.
+"""The messages of a request as one list, made of messages that were encoded once each.
 
-The templates of some models (Gemma's, Mistral's) take users and answers in turns alone, the user
-first, instructions at the beginning alone, and an answer between results and what a user says. A
-server that renders one refuses any other order.
+Formats with messages of free order (`openai`, `ollama`) send them as they are. The templates of
+some models (Gemma's, Mistral's) take users and answers in turns only, the user first, instructions
+at the beginning only, and an answer between results and the user: a server that renders one rejects
+any other order. Formats that join all parts of a role (`anthropic`, `gemini`) join the encoded
+bytes where two lists of parts meet.
 """
 
 import json
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
-from holdfast.providers.base import ProviderRequest
-from holdfast.providers.content import ANSWER_FIRST, encode_json, system_text
+from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
+from holdfast.providers.content import (
+    encode_json,
+    images_introduction,
+    images_of,
+    is_orphan_result,
+    system_text,
+)
+from holdfast.schemas.message import ChatMessage, Content, TextPart
 
-# What the model says between results and a user.
-_HEARD = "I have the results."
-# As what a model's thoughts are sent back to it, in the formats of which this is the order.
-_THOUGHTS = ("reasoning_content", "thinking")
+# The user's first words where some formats and models do not take an answer.
+ANSWER_FIRST = "(the conversation begins with an answer)"
+# The model's words between results and the user.
+_RESULTS_RECEIVED = "I have the results."
+# The fields of a model's reasoning in the formats that `alternate_roles` is for.
+_REASONING_FIELDS = ("reasoning_content", "thinking")
+_CLOSING = b"]}"
 
 Message = dict[str, Any]
 
 
+def encode_message(
+    message: ChatMessage,
+    names: ToolNames,
+    user: Callable[[Content], Message],
+    other: Callable[[ChatMessage, ToolNames], Message],
+) -> EncodedMessage:
+    """Encode a message of a format in which only the user shows images.
+
+    Images of any other message follow it as a message of the user.
+    """
+    if message.role == "user" or is_orphan_result(message):
+        return EncodedMessage((encode_json(user(message.content)),))
+    encoded = (encode_json(other(message, names)),)
+    images = images_of(message.content)
+    if not images:
+        return EncodedMessage(encoded)
+    introduction = TextPart(text=images_introduction(message, names))
+    return EncodedMessage(encoded, (encode_json(user([introduction, *images])),))
+
+
 def list_messages(request: ProviderRequest) -> list[bytes]:
-    """The messages of a request, the instructions before them, what changes behind them."""
+    """Return the messages of a request: instructions first, the changing tail last."""
     ask = request.ask
-    messages = [*_said("system", ask.instructions), *request.fragments, *_said("user", ask.tail)]
+    messages = [*_text("system", ask.instructions), *request.fragments, *_text("user", ask.tail)]
     if not (request.alternates_roles or request.omits_reasoning):
         return messages
-    made: list[Message] = [json.loads(message) for message in messages]
+    decoded: list[Message] = [json.loads(message) for message in messages]
     if request.omits_reasoning:
-        made = [{key: message[key] for key in message if key not in _THOUGHTS} for message in made]
-    return [
-        encode_json(message)
-        for message in (alternate_roles(made) if request.alternates_roles else made)
-    ]
+        decoded = [
+            {key: message[key] for key in message if key not in _REASONING_FIELDS}
+            for message in decoded
+        ]
+    if request.alternates_roles:
+        decoded = alternate_roles(decoded)
+    return [encode_json(message) for message in decoded]
 
 
 def alternate_roles(messages: list[Message]) -> list[Message]:
-    """The messages, put in turns: neighbours of one role are joined, and what must stand between
-    two others is said."""
-    made: list[Message] = []
+    """Return the messages in turns: neighbours of one role joined, missing turns inserted."""
+    turns: list[Message] = []
     for message in messages:
-        if message["role"] == "system" and made:
+        if message["role"] == "system" and turns:
             message = {"role": "user", "content": system_text(message["content"])}
-        _append(message, made)
-    return made
+        last = turns[-1] if turns else {"role": "system"}
+        match last["role"], message["role"]:
+            case ("user", "user") | ("assistant", "assistant"):
+                turns[-1] = _joined(last, message)
+                continue
+            case "tool", "user":
+                turns.append({"role": "assistant", "content": _RESULTS_RECEIVED})
+            case "system", "assistant":
+                turns.append({"role": "user", "content": ANSWER_FIRST})
+        turns.append(message)
+    return turns
 
 
-def _append(message: Message, made: list[Message]) -> None:
-    last = made[-1] if made else {"role": "system"}
-    match last["role"], message["role"]:
-        case ("user", "user") | ("assistant", "assistant"):
-            made[-1] = _joined(last, message)
-            return
-        case "tool", "user":
-            made.append({"role": "assistant", "content": _HEARD})
-        case "system", "assistant":
-            made.append({"role": "user", "content": ANSWER_FIRST})
-    made.append(message)
+def encode_parts(opening: bytes, parts: list[Any]) -> tuple[bytes, ...]:
+    """Encode a message of these parts; without parts, none.
+
+    `opening` is the beginning of all messages of one role, up to the bracket of their list of
+    parts, such as `{"role":"user","content":[`.
+    """
+    return (opening + encode_json(parts)[1:-1] + _CLOSING,) if parts else ()
+
+
+def merge_neighbours(fragments: Iterable[bytes], openings: Sequence[bytes]) -> list[bytes]:
+    """Join each run of neighbours with the same opening, in linear time.
+
+    No opening is the beginning of another one. A fragment without an opening is left as it is.
+    """
+
+    def opening_of(fragment: bytes) -> bytes:
+        return next((each for each in openings if fragment.startswith(each)), b"")
+
+    messages: list[bytes] = []
+    for opening, run in groupby(fragments, opening_of):
+        neighbours = list(run)
+        # Most messages have no neighbour: megabytes of them are not copied in every turn.
+        if opening and len(neighbours) > 1:
+            parts = (each[len(opening) : -len(_CLOSING)] for each in neighbours)
+            neighbours = [opening + b",".join(parts) + _CLOSING]
+        messages += neighbours
+    return messages
 
 
 def _joined(one: Message, other: Message) -> Message:
@@ -71,5 +131,5 @@ def _parts(content: Any) -> list[Message]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _said(role: str, text: str | None) -> list[bytes]:
+def _text(role: str, text: str | None) -> list[bytes]:
     return [encode_json({"role": role, "content": text})] if text else []

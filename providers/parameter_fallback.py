@@ -1,7 +1,7 @@
-"""What is left out of a request once a server has said that it cannot take it.
+"""Parts of a request that are left out once a server has rejected them.
 
-What servers and models take differs, and they tell it only when they are asked. Each thing is left
-out once, so a request is made again a few times at most.
+Servers and models differ in what they accept, and report it only in an error. Each part is left out
+once, so a request is repeated a few times at most.
 """
 
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from holdfast.providers.base import ProviderRefused, ProviderRequest
 _NO_TOOLS = "the endpoint has no tools: it was asked without, so no call could be made"
 _NO_TEMPERATURE = "the model takes no `temperature`: it was asked without; set it to null"
 _NO_CHOICE = "the model cannot be made to call a tool: whether to call one was left to it"
-_NO_FORM = "the model cannot be held to the output's schema: its answer is only checked by it"
+_NO_SCHEMA = "the model cannot be held to the output's schema: its answer is only checked by it"
 _NO_USAGE = "the endpoint cannot be asked for the usage of a streamed answer, so it may be unknown"
 
 _LACKS = ("not support", "unsupported")
 _TOOLS = ("tools", "tool use", "tool call", "function call")
 # Of Claude's models: "deprecated for this model", "cannot both be specified", "may only be set
 # to 1 when thinking is enabled", "may not be enabled when tool_choice forces tool use".
-_NOT_THIS_VALUE = (*_LACKS, "deprecated", "cannot both", "may only")
+_WRONG_VALUE = (*_LACKS, "deprecated", "cannot both", "may only")
 _NOT_FORCED = (*_LACKS, "may not", "not compatible", "incompatible")
-_FORMS = (
+_SCHEMAS = (
     *("output_config.format", "output_config: extra", "output_format", "response_format"),
     *("json_schema", "structured output", "schema is too complex", "grammar is too large"),
     *("schemas contains too many", "schema contains too many"),
@@ -29,19 +29,19 @@ _FORMS = (
     *("response_json_schema", "json mode is not enabled", "too many states for serving"),
 )
 # Of templates of Gemma's and Mistral's models, of Mistral's own server, and of Qwen's templates.
-_TURNS = ("must alternate", "unexpected role", "system message must be at the beginning")
-# Of strict servers, and of the template of gpt-oss; but others refuse a request without thoughts.
-_THOUGHTS = ("reasoning_content", "both content and thinking")
-_MISSES_THOUGHTS = ("missing", "passed back", "required")
+_ALTERNATION = ("must alternate", "unexpected role", "system message must be at the beginning")
+# Of strict servers, and of the template of gpt-oss; but others reject a request without reasoning.
+_REASONING = ("reasoning_content", "both content and thinking")
+_REQUIRES_REASONING = ("missing", "passed back", "required")
 
 
 @dataclass(frozen=True)
 class ParameterFallback:
-    """One thing that can be left out of a request.
+    """One part of a request that can be left out.
 
-    `applies` says whether it stands in a request that was refused because of it; `made` gives the
-    request without it. `lasts`: it depends on the model and its settings alone, so whoever asks
-    with them again need not try.
+    `applies` reports whether a request with that part was rejected because of it; `apply` returns
+    the request without it. `is_permanent`: it depends only on the model and its settings, so later
+    requests with them omit it at once.
     """
 
     applies: Callable[[ProviderRequest, ProviderRefused], bool]
@@ -50,23 +50,26 @@ class ParameterFallback:
 
 
 def fallback_for(refused: ProviderRefused, request: ProviderRequest) -> ParameterFallback:
-    """What can be left out of the request that was refused.
+    """Return the part to leave out of the request that was rejected.
 
     Raises:
-        Refused: nothing that the server speaks of, or that was left out already.
+        ProviderRefused: it is about no such part, or about one that was left out already.
     """
-    for concession in _CONCESSIONS:
-        if concession.applies(request, refused):
-            return concession
+    for fallback in _FALLBACKS:
+        if fallback.applies(request, refused):
+            return fallback
     raise refused
 
 
 def _lacks_tools(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    """Whether the server says that it, or the model, has no tools. Servers whose tools are only
-    switched off say how to switch them on: their operator should read that."""
-    is_such = refused.status in (400, 404, 422, 500, 501)
+    """Report whether the server, or the model, has no tools.
+
+    A server whose tools are only switched off reports how to switch them on: its operator needs
+    that error.
+    """
+    has_status = refused.status in (400, 404, 422, 500, 501)
     lacks = (*_LACKS, "that support", "is not enabled for")
-    return bool(request.ask.tools) and is_such and _names(refused, _TOOLS, lacks)
+    return bool(request.ask.tools) and has_status and _names(refused, _TOOLS, lacks)
 
 
 def _without_tools(request: ProviderRequest) -> ProviderRequest:
@@ -75,7 +78,7 @@ def _without_tools(request: ProviderRequest) -> ProviderRequest:
 
 def _lacks_temperature(request: ProviderRequest, refused: ProviderRefused) -> bool:
     has_one = request.ask.model.temperature is not None
-    return has_one and _is_bad(refused, ("temperature",), _NOT_THIS_VALUE)
+    return has_one and _is_bad(refused, ("temperature",), _WRONG_VALUE)
 
 
 def _without_temperature(request: ProviderRequest) -> ProviderRequest:
@@ -88,16 +91,12 @@ def _lacks_choice(request: ProviderRequest, refused: ProviderRefused) -> bool:
     return is_named and _is_forced(request)
 
 
-def _without_choice(request: ProviderRequest) -> ProviderRequest:
-    return request.with_changes(_NO_CHOICE, tool_choice="auto")
+def _lacks_schema(request: ProviderRequest, refused: ProviderRefused) -> bool:
+    return request.ask.output is not None and _is_bad(refused, _SCHEMAS)
 
 
-def _lacks_form(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    return request.ask.output is not None and _is_bad(refused, _FORMS)
-
-
-def _without_form(request: ProviderRequest) -> ProviderRequest:
-    return request.with_schema_in_instructions().with_changes(_NO_FORM, output=None)
+def _without_schema(request: ProviderRequest) -> ProviderRequest:
+    return request.with_schema_in_instructions().with_changes(_NO_SCHEMA, output=None)
 
 
 def _lacks_usage(request: ProviderRequest, refused: ProviderRefused) -> bool:
@@ -115,26 +114,14 @@ def _lacks_key(request: ProviderRequest, refused: ProviderRefused) -> bool:
     return bool(request.cache_key) and _is_bad(refused, ("prompt_cache_key",))
 
 
-def _without_key(request: ProviderRequest) -> ProviderRequest:
-    return replace(request, cache_key="")
+def _requires_alternation(request: ProviderRequest, refused: ProviderRefused) -> bool:
+    has_status = refused.status in (400, 422, 500)
+    return not request.alternates_roles and has_status and _names(refused, _ALTERNATION)
 
 
-def _insists_on_turns(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    is_such = refused.status in (400, 422, 500)
-    return not request.alternates_roles and is_such and _names(refused, _TURNS)
-
-
-def _in_turns(request: ProviderRequest) -> ProviderRequest:
-    return replace(request, alternates_roles=True)
-
-
-def _refuses_thoughts(request: ProviderRequest, refused: ProviderRefused) -> bool:
-    is_such = refused.status in (400, 422, 500) and not _names(refused, _MISSES_THOUGHTS)
-    return not request.omits_reasoning and is_such and _names(refused, _THOUGHTS)
-
-
-def _without_thoughts(request: ProviderRequest) -> ProviderRequest:
-    return replace(request, omits_reasoning=True)
+def _rejects_reasoning(request: ProviderRequest, refused: ProviderRefused) -> bool:
+    has_status = refused.status in (400, 422, 500) and not _names(refused, _REQUIRES_REASONING)
+    return not request.omits_reasoning and has_status and _names(refused, _REASONING)
 
 
 def _is_forced(request: ProviderRequest) -> bool:
@@ -142,22 +129,34 @@ def _is_forced(request: ProviderRequest) -> bool:
 
 
 def _is_bad(refused: ProviderRefused, of: tuple[str, ...], how: tuple[str, ...] = ("",)) -> bool:
-    """Whether a bad request is refused for one of these things, in one of these ways."""
+    """Report whether a bad request is rejected for one of these parts, in one of these ways."""
     return refused.status in (400, 422) and _names(refused, of, how)
 
 
 def _names(refused: ProviderRefused, of: tuple[str, ...], how: tuple[str, ...] = ("",)) -> bool:
-    said = refused.message.lower()
-    return any(word in said for word in of) and any(word in said for word in how)
+    message = refused.message.lower()
+    return any(word in message for word in of) and any(word in message for word in how)
 
 
-_CONCESSIONS = (
+_FALLBACKS = (
     ParameterFallback(_lacks_tools, _without_tools),
     ParameterFallback(_lacks_temperature, _without_temperature, is_permanent=True),
-    ParameterFallback(_lacks_choice, _without_choice),
-    ParameterFallback(_lacks_form, _without_form),
+    ParameterFallback(
+        _lacks_choice, lambda request: request.with_changes(_NO_CHOICE, tool_choice="auto")
+    ),
+    ParameterFallback(_lacks_schema, _without_schema),
     ParameterFallback(_lacks_usage, _without_usage, is_permanent=True),
-    ParameterFallback(_lacks_key, _without_key, is_permanent=True),
-    ParameterFallback(_insists_on_turns, _in_turns, is_permanent=True),
-    ParameterFallback(_refuses_thoughts, _without_thoughts, is_permanent=True),
+    ParameterFallback(
+        _lacks_key, lambda request: replace(request, cache_key=""), is_permanent=True
+    ),
+    ParameterFallback(
+        _requires_alternation,
+        lambda request: replace(request, alternates_roles=True),
+        is_permanent=True,
+    ),
+    ParameterFallback(
+        _rejects_reasoning,
+        lambda request: replace(request, omits_reasoning=True),
+        is_permanent=True,
+    ),
 )

@@ -1,7 +1,7 @@
-"""Not working the same thing out again for every request.
+"""A cache of what providers make of schemas.
 
-What a provider makes of a schema takes far longer than to see that it is the same schema: agents
-have some dozens of tools, and say the same ones in every turn.
+Converting a schema takes far longer than recognising it: agents have dozens of tools, and send the
+same ones in every turn.
 """
 
 import hashlib
@@ -13,40 +13,40 @@ from typing import ParamSpec, TypeVar
 from holdfast.providers.content import encode_json
 
 MAX_CACHED_BYTES = 16 * 1024 * 1024
-# What a result takes, for each byte of the JSON that it is made of: objects are larger than texts.
-_TIMES = 8
+# The size of a result for each byte of its JSON: objects are larger than texts.
+_BYTES_PER_JSON_BYTE = 8
 _RESULT_BYTES = 512
 
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
+ArgumentsT = ParamSpec("ArgumentsT")
+ResultT = TypeVar("ResultT")
 
 
-def cached_by_value(make: Callable[Given, Made]) -> Callable[Given, Made]:
-    """The same function of JSON values, which remembers what it made of the newest of them.
+def cached_by_value(make: Callable[ArgumentsT, ResultT]) -> Callable[ArgumentsT, ResultT]:
+    """Return a function of JSON values that caches the results of the last ones used.
 
-    Nobody may change a result: the next one is given the same. Such functions are called in the
-    event loop alone.
+    Results are shared and must not be changed. Such functions are called only in the event loop.
     """
-    made: OrderedDict[bytes, tuple[Made, int]] = OrderedDict()
+    cache: OrderedDict[bytes, tuple[ResultT, int]] = OrderedDict()
     size_bytes = 0
 
     @wraps(make)
-    def remember(*args: Given.args, **kwargs: Given.kwargs) -> Made:
+    def cached(*args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs) -> ResultT:
         nonlocal size_bytes
         try:
             text = encode_json([args, kwargs])
         except RecursionError:  # nested too deep to be written
             return make(*args, **kwargs)
         key = hashlib.sha256(text).digest()
-        if key in made:
-            made.move_to_end(key)
-            return made[key][0]
-        result, room = make(*args, **kwargs), _RESULT_BYTES + _TIMES * len(text)
-        made[key] = (result, room)
-        size_bytes += room
+        if key in cache:
+            cache.move_to_end(key)
+            return cache[key][0]
+        result = make(*args, **kwargs)
+        cost_bytes = _RESULT_BYTES + _BYTES_PER_JSON_BYTE * len(text)
+        cache[key] = (result, cost_bytes)
+        size_bytes += cost_bytes
         while size_bytes > MAX_CACHED_BYTES:
-            _, (_, freed) = made.popitem(last=False)
-            size_bytes -= freed
+            _, (_, freed_bytes) = cache.popitem(last=False)
+            size_bytes -= freed_bytes
         return result
 
-    return remember
+    return cached

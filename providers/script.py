@@ -1,8 +1,8 @@
-"""The provider `script`: answers from a file, for tests and demonstrations. It asks no network.
+"""The provider `script`: answers from a file, for tests and demonstrations. It uses no network.
 
-Which answer is given depends on the conversation alone, by how many answers it holds already, so it
-is the same on every worker and after every crash. A delegate's run is a conversation of its own,
-and so is a latent call.
+The next answer depends only on the number of answers in the conversation, so it is the same on
+every worker and after every crash. A delegate's run is a conversation of its own, and so is a
+latent call.
 """
 
 import asyncio
@@ -24,17 +24,16 @@ from holdfast.providers.content import text_of
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.schemas.base import Duration, Strict
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
-from holdfast.schemas.message import ChatMessage, ImagePart
+from holdfast.schemas.message import ChatMessage
 
-# Long enough for any answer, short enough to watch.
 MAX_PIECES = 10_000
-_TOO_LONG = "the conversation is too long, says the script"
+_TOO_LONG = "the conversation is too long, by the script"
 _ANSWER = b"a"
-_SAID = b"u"
+_USER = b"u"
 
 
 class ScriptedCall(Strict):
-    """A call that is made; its arguments may be a text, as a model's may."""
+    """A call; its arguments may be a text, as a model's may."""
 
     tool: str
     arguments: dict[str, Any] | str = ""
@@ -42,7 +41,7 @@ class ScriptedCall(Strict):
 
 
 class ScriptedUsage(Strict):
-    """What the answer is said to have cost."""
+    """The reported usage of an answer."""
 
     input_tokens: Annotated[int, Field(ge=0)] | None = None
     output_tokens: Annotated[int, Field(ge=0)] | None = None
@@ -52,8 +51,7 @@ class ScriptedUsage(Strict):
 class ScriptedAnswer(Strict):
     """One answer, or the same one `times` over. `pace` is the pause between two words.
 
-    With `too_long` there is none: the conversation is too long for a model that takes so many
-    tokens.
+    With `too_long` there is no answer: the conversation is too long for a model of so many tokens.
     """
 
     text: str = ""
@@ -66,7 +64,7 @@ class ScriptedAnswer(Strict):
 
 
 class Scenario(Strict):
-    """The answers of those conversations whose first user message `match` is found in.
+    """The answers of the conversations whose first user message matches `match`.
 
     Messages of a run's context come before its input; data in a message is tried as JSON.
     """
@@ -80,22 +78,22 @@ class Scenario(Strict):
         try:
             re.compile(match)
         except re.error as error:
-            raise ValueError(f"`{match}` is no regular expression: {error}; mend it") from None
+            raise ValueError(f"`{match}` is no regular expression: {error}; fix it") from None
         return match
 
 
 class Scenarios(Strict):
-    """A file with several scenarios: the first that matches is played."""
+    """A file with several scenarios, of which the first match is used."""
 
     scenarios: list[Scenario]
 
 
 class ScriptedAnswers(RootModel[list[ScriptedAnswer]]):
-    """A file that is a list of answers, for every run."""
+    """A file with one list of answers, for every run."""
 
 
 class ScriptProvider:
-    """Plays the answers of a file."""
+    """Answers with the answers of a file."""
 
     kind = "script"
 
@@ -105,22 +103,22 @@ class ScriptProvider:
         self._scenarios = script.scenarios
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """As much of the message as the choice of an answer depends on."""
+        """Encode the parts of a message that the choice of an answer depends on."""
         match message.role:
             case "assistant":
                 return EncodedMessage((_ANSWER,))
             case "user":
-                said = text_of(message.content, _unseen)
-                return EncodedMessage((_SAID + said.encode("utf-8", "replace"),))
+                text = text_of(message.content, lambda _: "")
+                return EncodedMessage((_USER + text.encode("utf-8", "replace"),))
             case _:
                 return EncodedMessage()
 
     async def solve(self, request: ProviderRequest, sink: AnswerSink) -> Solution:
-        """Give the next answer, word by word.
+        """Return the next answer, streamed word by word.
 
         Raises:
-            Unanswerable: the script has none.
-            TooLong: the script says that the conversation is.
+            UnanswerableRequest: the script has none.
+            ContextOverflow: the script has an overflow in its place.
         """
         scripted = self._next(request.fragments)
         if scripted.too_long is not None:
@@ -132,37 +130,29 @@ class ScriptProvider:
             answer.add_text(word)
             await asyncio.sleep(pause)
         for call in scripted.calls:
-            _make(answer, call)
+            draft = answer.add_call(call.tool, call.id)
+            arguments = call.arguments
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            answer.add_arguments(draft, text)
         return answer.solution(scripted.stop_reason)
 
     def _next(self, fragments: tuple[bytes, ...]) -> ScriptedAnswer:
-        said = next((f[1:].decode() for f in fragments if f.startswith(_SAID)), "")
-        given = fragments.count(_ANSWER)
-        scenario = next((one for one in self._scenarios if re.search(one.match, said)), None)
+        first = next((each[1:].decode() for each in fragments if each.startswith(_USER)), "")
+        answers = fragments.count(_ANSWER)
+        scenario = next((one for one in self._scenarios if re.search(one.match, first)), None)
         if scenario is None:
-            raise UnanswerableRequest(f"no scenario of the script matches `{said[:200]}`; add one")
-        number = given
+            raise UnanswerableRequest(f"no scenario of the script matches `{first[:200]}`; add one")
+        number = answers
         for scripted in scenario.answers:
             number -= scripted.times
             if number < 0:
                 return scripted
         raise UnanswerableRequest(
-            f"the script has no answer left: {given} were given; add another to its file"
+            f"the script has no answer left: {answers} were given; add another to its file"
         )
-
-
-def _make(answer: StreamedAnswer, call: ScriptedCall) -> None:
-    draft = answer.add_call(call.tool, call.id)
-    written = call.arguments
-    answer.add_arguments(draft, written if isinstance(written, str) else json.dumps(written))
 
 
 def _words(text: str) -> list[str]:
     words = re.split(r"(?<=\s)(?=\S)", text)
     head, tail = words[: MAX_PIECES - 1], words[MAX_PIECES - 1 :]
     return [*head, "".join(tail)]
-
-
-def _unseen(_: ImagePart) -> str:
-    """No answer is chosen by a picture."""
-    return ""

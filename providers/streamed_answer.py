@@ -1,28 +1,31 @@
-"""An answer while a model is saying it: gathered, kept within bounds, told to whoever watches.
+"""An answer while it is streamed: collected, bounded, passed to a sink.
 
-A model may say anything, and any amount of it. What comes out is a `Solution` that fits into a
-run's history; what had to be left out is said in it.
+A model may send any amount of anything. The result is a `Solution` that fits into a run's history,
+where a payload of 2 MB is the end of the run; its notices describe what was left out. Sizes are
+those of JSON as Temporal's default converter writes it, in ASCII.
 """
 
 import json
 import math
 from typing import Any
 
-from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES, fit_solution, size_bytes
 from holdfast.providers.base import AnswerSink, ToolNames
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage, WrittenCall
 
+MAX_SOLUTION_BYTES = 1024 * 1024
+MAX_FITTED_TEXT_BYTES = 512 * 1024
+MAX_PROVIDER_DATA_BYTES = 256 * 1024
 MAX_TEXT_BYTES = 512 * 1024
 MAX_ARGUMENTS_BYTES = 256 * 1024
 MAX_CALLS_BYTES = 1024 * 1024
 MAX_NAME_CHARACTERS = 256
 MAX_MODEL_CHARACTERS = 200
-# Readers of JSON give up at different depths; the shallowest that we know of does at 200.
+# JSON parsers have different limits of depth; the lowest that we know is 200.
 MAX_ARGUMENTS_DEPTH = 100
 
 
 class BoundedText:
-    """Text that arrives in pieces, kept up to `limit_bytes` of UTF-8."""
+    """Text that arrives in pieces, of which the first `limit_bytes` of UTF-8 are stored."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -30,22 +33,22 @@ class BoundedText:
         self.bytes = 0
 
     def add(self, piece: str) -> None:
-        """Append a piece, or what there is still room for of it."""
-        said = piece.encode("utf-8", "surrogatepass")
+        """Append a piece, or as much of it as there is room for."""
+        encoded = piece.encode("utf-8", "surrogatepass")
         room = max(self._limit_bytes - self.bytes, 0)
-        if len(said) > room:
-            piece = said[:room].decode("utf-8", "ignore")
+        if len(encoded) > room:
+            piece = encoded[:room].decode("utf-8", "ignore")
         self._pieces.append(piece)
-        self.bytes += len(said)
+        self.bytes += len(encoded)
 
     def ends_with(self, end: str) -> bool:
-        """Whether the last words are these, spaces aside."""
+        """Report whether the text so far ends with these characters, spaces aside."""
         last = next((piece for piece in reversed(self._pieces) if piece.strip()), "")
         return last.rstrip().endswith(end)
 
     @property
     def is_over(self) -> bool:
-        """Whether there was more than is kept."""
+        """Report whether there was more than is stored."""
         return self.bytes > self._limit_bytes
 
     def __str__(self) -> str:
@@ -53,7 +56,7 @@ class BoundedText:
 
 
 class CallDraft:
-    """A call that a model is making. `index` is its place in the answer, from 0."""
+    """A call while it is streamed. `index` is its position in the answer, from 0."""
 
     def __init__(self, index: int, name: str, provider_id: str | None) -> None:
         self.index = index
@@ -63,14 +66,14 @@ class CallDraft:
 
     @property
     def has_whole_arguments(self) -> bool:
-        """Whether the arguments so far are a whole object."""
-        # Seldom so, and reading them after each piece takes long.
+        """Report whether the arguments so far are a whole object."""
+        # They rarely are, and parsing them after each piece takes long.
         return self.arguments.ends_with("}") and isinstance(
             parse_arguments(str(self.arguments)), dict
         )
 
     def written(self, tool: str) -> WrittenCall:
-        """The call, of `tool`, as the model wrote it."""
+        """Return the call, of `tool`, as the model wrote it."""
         call = WrittenCall(
             provider_id=well_formed(self.provider_id) if self.provider_id else None,
             tool=well_formed(tool),
@@ -90,8 +93,8 @@ class StreamedAnswer:
         self.calls: list[CallDraft] = []
         self._calls_bytes = 0
         self._dropped = 0
-        # What goes beyond this is never sent back: a solution keeps no longer data than that.
-        self._thoughts = BoundedText(MAX_PROVIDER_DATA_BYTES)
+        # A solution stores no longer data than that, so the rest is never sent back.
+        self._reasoning = BoundedText(MAX_PROVIDER_DATA_BYTES)
         self.has_reasoning = False
         self.notices: list[str] = []
         self.usage = Usage()
@@ -99,25 +102,27 @@ class StreamedAnswer:
         self.provider_data: Any = None
 
     def add_text(self, piece: str) -> None:
-        """More of the text."""
+        """Add a piece of the text."""
         if not piece:
             return
         self._text.add(piece)
         self._sink.text(well_formed(piece))
 
     def add_reasoning(self, piece: str) -> None:
-        """More of the thoughts that lead to the answer. They are no part of it, and told to nobody;
-        a provider may want them back."""
-        self._thoughts.add(piece)
+        """Add a piece of the reasoning, which is no part of the answer and not streamed.
+
+        A provider may require it back.
+        """
+        self._reasoning.add(piece)
         self.has_reasoning = True
 
     @property
     def reasoning(self) -> str:
-        """The thoughts so far."""
-        return str(self._thoughts)
+        """Return the reasoning so far."""
+        return str(self._reasoning)
 
     def add_call(self, name: str, provider_id: str | None) -> CallDraft:
-        """One more call. One too many is counted, and what is said of it is not kept."""
+        """Add a call; one too many is counted, and its arguments are not stored."""
         if provider_id is not None and len(provider_id) > MAX_NAME_CHARACTERS:
             provider_id = None
         draft = CallDraft(len(self.calls), name, provider_id)
@@ -130,13 +135,13 @@ class StreamedAnswer:
         return draft
 
     def add_arguments(self, draft: CallDraft, piece: str) -> None:
-        """More of a call's arguments."""
+        """Add a piece of a call's arguments."""
         draft.arguments.add(piece)
         if draft.index < len(self.calls) and self.calls[draft.index] is draft:
             self._sink.call(draft.index, self._names.from_provider(draft.name), well_formed(piece))
 
     def solution(self, stop: StopReason | None) -> Solution:
-        """The answer, within its bounds. `stop` is what the model said of why it stopped."""
+        """Return the answer, within its bounds; `stop` is the reason that the model gave."""
         if self._dropped:
             self.notices.append(f"{self._dropped} calls were left out: there were too many")
         if self._text.is_over:
@@ -159,9 +164,9 @@ class StreamedAnswer:
 
 
 def parse_arguments(text: str) -> dict[str, Any] | str:
-    """The object that a text of arguments is, or the text where it is none that JSON knows."""
+    """Return the object that a text of arguments is, or the text if it is no JSON object."""
     try:
-        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        value = json.loads(text, parse_constant=_reject, parse_float=_finite)
         plain = json.dumps(value, ensure_ascii=False)
         if plain != well_formed(plain):
             value = json.loads(well_formed(plain))
@@ -172,7 +177,7 @@ def parse_arguments(text: str) -> dict[str, Any] | str:
 
 
 def well_formed(text: str) -> str:
-    """The text with the halves of characters joined, and without those that have no other half."""
+    """Return the text with surrogate pairs joined, and lone surrogates replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -180,13 +185,13 @@ def well_formed(text: str) -> str:
     return text
 
 
-def _refuse(constant: str) -> float:
+def _reject(constant: str) -> float:
     raise ValueError(f"{constant} is not JSON")
 
 
 def _finite(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
+    return number if math.isfinite(number) else _reject(text)
 
 
 def _depth(value: Any) -> int:
@@ -200,3 +205,79 @@ def _depth(value: Any) -> int:
             for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
     return depth
+
+
+def size_bytes(value: Any) -> int:
+    """Return the bytes that the value takes in history."""
+    return len(json.dumps(value, separators=(",", ":")))
+
+
+def fit_solution(solution: Solution) -> Solution:
+    """Return the solution within its bound, with a notice of each part left out.
+
+    First the provider's own data is left out if it is over its own bound, then the text is cut,
+    then the largest arguments are left out, then the last calls.
+    """
+    solution = _without_large_data(solution)
+    if size_bytes(solution.to_json()) <= MAX_SOLUTION_BYTES:
+        return solution
+    solution = _with_less_text(solution)
+    solution = _with_less_arguments(solution)
+    return _with_fewer_calls(solution)
+
+
+def _without_large_data(solution: Solution) -> Solution:
+    """Leave out the provider's data as a whole: a part of it is of no use to the provider."""
+    size = size_bytes(solution.provider_data)
+    if size <= MAX_PROVIDER_DATA_BYTES:
+        return solution
+    notice = f"the provider's own data, such as the model's thoughts, was left out: {size} bytes"
+    changes = {"provider_data": None, "notices": [*solution.notices, notice]}
+    return solution.model_copy(update=changes)
+
+
+def _with_less_text(solution: Solution) -> Solution:
+    text = solution.text
+    while (size := size_bytes(text)) > MAX_FITTED_TEXT_BYTES:
+        text = text[: min(len(text) * MAX_FITTED_TEXT_BYTES // size, len(text) * 9 // 10)]
+    if text == solution.text:
+        return solution
+    notice = f"the text was cut from {len(solution.text)} to {len(text)} characters"
+    changes = {"text": text, "stop_reason": "length", "notices": [*solution.notices, notice]}
+    return solution.model_copy(update=changes)
+
+
+def _with_less_arguments(solution: Solution) -> Solution:
+    calls = list(solution.calls)
+    excess_bytes = size_bytes(solution.to_json()) - MAX_SOLUTION_BYTES
+    savings = [(size_bytes(call.arguments), index) for index, call in enumerate(calls)]
+    for _, index in sorted(savings, reverse=True):
+        blank = _blank(calls[index])
+        saved = size_bytes(calls[index].to_json()) - size_bytes(blank.to_json())
+        if excess_bytes <= 0 or saved <= 0:
+            break
+        calls[index] = blank
+        excess_bytes -= saved
+    return solution.model_copy(update={"calls": calls})
+
+
+def _blank(call: WrittenCall) -> WrittenCall:
+    if call.oversize_bytes is not None:
+        return call
+    written = call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
+    size = len(written.encode())
+    return call.model_copy(update={"arguments": "", "oversize_bytes": size})
+
+
+def _with_fewer_calls(solution: Solution) -> Solution:
+    excess_bytes = size_bytes(solution.to_json()) - MAX_SOLUTION_BYTES
+    if excess_bytes <= 0:
+        return solution
+    calls = list(solution.calls)
+    notice = f"of {len(calls)} calls only the first … were kept: the answer was too large"
+    # Besides the notice: its digits, and the list of notices where there was none.
+    excess_bytes += size_bytes(notice) + 40
+    while calls and excess_bytes > 0:
+        excess_bytes -= size_bytes(calls.pop().to_json()) + 1
+    notices = [*solution.notices, notice.replace("…", str(len(calls)))]
+    return solution.model_copy(update={"calls": calls, "notices": notices})

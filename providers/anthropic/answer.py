@@ -1,17 +1,23 @@
-"""The Messages API, on the way back: events of a stream, or one whole message, into an answer.
+"""The Messages API's answers: events of a stream, or one whole message.
 
-Events that are new to us, and blocks of tools that Anthropic itself carries out, are passed over.
+Unknown events, and blocks of tools that Anthropic runs itself, are ignored.
 """
 
 from typing import Any
 
-from holdfast.providers.answer_reading import AnswerReader, arguments_text, read_count, read_text
-from holdfast.providers.anthropic.blocks import Block, BlockOrder, ThinkingBlock
+from holdfast.providers.answer_reader import (
+    AnswerReader,
+    arguments_text,
+    read_count,
+    read_object,
+    read_text,
+)
+from holdfast.providers.anthropic.provider_data import Block, BlockOrder, ThinkingBlock
 from holdfast.providers.streamed_answer import StreamedAnswer
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
-_STOP: dict[str, StopReason] = {
+_STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "calls",
@@ -35,28 +41,28 @@ class AnthropicAnswerReader(AnswerReader):
     def __init__(self, answer: StreamedAnswer) -> None:
         super().__init__(answer)
         self._order = BlockOrder()
-        self._begun: dict[int | None, CallBlock | ThinkingBlock | None] = {}
+        self._blocks: dict[int | None, CallBlock | ThinkingBlock | None] = {}
         self._calls: list[CallBlock] = []
         self._tokens: dict[str, int] = {}
 
     def read_event(self, value: dict[str, Any]) -> bool:
-        """An event, or a message."""
+        """Read an event, or a message."""
         match value:
             case {"type": "message", "content": list(blocks)}:
-                self._message(value)
+                self._read_message(value)
                 for index, block in enumerate(blocks):
-                    self._block(index, block)
-                self._stopped(value)
+                    self._read_block(index, block)
+                self._read_stop(value)
                 self.is_finished = True
             case {"type": "message_start", "message": dict(message)}:
-                self._message(message)
+                self._read_message(message)
             case {"type": "content_block_start", "content_block": dict(block)}:
-                self._block(value.get("index"), block)
+                self._read_block(value.get("index"), block)
             case {"type": "content_block_delta", "delta": dict(delta)}:
-                self._delta(value.get("index"), delta)
+                self._read_delta(value.get("index"), delta)
             case {"type": "message_delta", "delta": dict(delta)}:
-                self._spent(value.get("usage"))
-                self._stopped(delta)
+                self._read_usage(value.get("usage"))
+                self._read_stop(delta)
             case {"type": "message_stop"}:
                 self.is_finished = self.is_done = True
             case _:
@@ -64,55 +70,55 @@ class AnthropicAnswerReader(AnswerReader):
         return True
 
     def solution(self) -> Solution:
-        """The whole answer.
+        """Return the whole answer.
 
         Raises:
-            CutOff: it is not whole.
-            Unreadable: nothing in it was of the format.
+            TruncatedAnswer: it has no end.
+            UnreadableAnswer: nothing in it was of the format.
         """
         for call in self._calls if self.is_finished else ():
             call.finish()
         self.answer.provider_data = self._order.data()
         return super().solution()
 
-    def _message(self, message: dict[str, Any]) -> None:
+    def _read_message(self, message: dict[str, Any]) -> None:
         self.answer.model = read_text(message.get("model")) or self.answer.model
-        self._spent(message.get("usage"))
+        self._read_usage(message.get("usage"))
 
-    def _block(self, index: Any, block: Any) -> None:
-        begun: CallBlock | ThinkingBlock | None = None
+    def _read_block(self, index: Any, block: Any) -> None:
+        started: CallBlock | ThinkingBlock | None = None
         match block:
             case {"type": "text"}:
-                self._say(block)
+                self._add_text(block)
             case {"type": "tool_use"}:
-                begun = CallBlock(self.answer, block)
-                self._calls.append(begun)
-                self._order.call()
+                started = CallBlock(self.answer, block)
+                self._calls.append(started)
+                self._order.add_call()
             case {"type": "thinking"}:
-                begun = self._order.thought(block)
+                started = self._order.add_thinking(block)
             case {"type": "redacted_thinking", "data": str(data)}:
-                self._order.hidden(data)
-        self._begun[_place(index)] = begun
+                self._order.add_redacted_thinking(data)
+        self._blocks[_position(index)] = started
 
-    def _delta(self, index: Any, delta: dict[str, Any]) -> None:
-        match delta.get("type"), self._begun.get(_place(index)):
+    def _read_delta(self, index: Any, delta: dict[str, Any]) -> None:
+        match delta.get("type"), self._blocks.get(_position(index)):
             case "text_delta", _:
-                self._say(delta)
+                self._add_text(delta)
             case "input_json_delta", CallBlock() as call:
                 call.add(read_text(delta.get("partial_json")))
-            case "thinking_delta" | "signature_delta", ThinkingBlock() as thought:
-                thought.add(delta)
+            case "thinking_delta" | "signature_delta", ThinkingBlock() as thinking:
+                thinking.add(delta)
 
-    def _say(self, said: dict[str, Any]) -> None:
-        piece = read_text(said.get("text"))
+    def _add_text(self, block: dict[str, Any]) -> None:
+        piece = read_text(block.get("text"))
         self.answer.add_text(piece)
-        self._order.text(piece)
+        self._order.add_text(piece)
 
-    def _spent(self, usage: Any) -> None:
-        """Take in the counts, each of them the sum so far; those that are not said stay."""
-        said = usage if isinstance(usage, dict) else {}
-        counts = {name: counted for name in said if (counted := read_count(said[name])) is not None}
-        self._tokens |= counts
+    def _read_usage(self, usage: Any) -> None:
+        """Read the counts: each is the sum so far, and an absent one is unchanged."""
+        for name, value in read_object(usage).items():
+            if (count := read_count(value)) is not None:
+                self._tokens[name] = count
         total = sum(self._tokens.get(name, 0) for name in _INPUT_TOKENS)
         self.answer.usage = Usage(
             input_tokens=total if "input_tokens" in self._tokens else None,
@@ -121,23 +127,24 @@ class AnthropicAnswerReader(AnswerReader):
             written_tokens=self._tokens.get("cache_creation_input_tokens"),
         )
 
-    def _stopped(self, delta: dict[str, Any]) -> None:
+    def _read_stop(self, delta: dict[str, Any]) -> None:
         reason = delta.get("stop_reason")
         if not isinstance(reason, str):
             return
         self.is_finished = True
-        self.stop_reason = _STOP.get(reason)
+        self.stop_reason = _STOP_REASONS.get(reason)
         if reason == "refusal":
-            details = delta.get("stop_details")
-            why = read_text(details.get("explanation")) if isinstance(details, dict) else ""
+            why = read_text(read_object(delta.get("stop_details")).get("explanation"))
             self.answer.notices.append(shortened(f"{_REFUSED}: {why}" if why else _REFUSED))
         if reason == "pause_turn":
             self.answer.notices.append(_PAUSED)
 
 
 class CallBlock:
-    """A call while it is being made. Its arguments come in pieces; some servers give them whole,
-    with its name."""
+    """A call while it is streamed.
+
+    Its arguments come in pieces; some servers send them whole, with its name.
+    """
 
     def __init__(self, answer: StreamedAnswer, block: Block) -> None:
         self._answer = answer
@@ -146,14 +153,14 @@ class CallBlock:
         self._draft = answer.add_call(read_text(block.get("name")), provider_id)
 
     def add(self, piece: str) -> None:
-        """More of its arguments."""
+        """Add a piece of its arguments."""
         self._answer.add_arguments(self._draft, piece)
 
     def finish(self) -> None:
-        """No more pieces come; where none came, the arguments are those given with the name."""
+        """End the call; without pieces, the arguments are those sent with the name."""
         if not self._draft.arguments.bytes:
             self.add(arguments_text(self._whole))
 
 
-def _place(index: Any) -> int | None:
+def _position(index: Any) -> int | None:
     return index if isinstance(index, int) else None

@@ -1,59 +1,211 @@
-"""The provider `anthropic`: the Messages API, of Anthropic or of any server that speaks it.
+"""The provider `anthropic`: the Messages API, of Anthropic or of any compatible server.
 
 Sources: Anthropic's API reference ("Create a Message", "Streaming Messages", "Errors", "Handling
 stop reasons", "Prompt caching", "Structured outputs", "Extended thinking") and the types of its
 package for Python, where the reference is silent.
+
+All results of a turn must be in the one message behind their calls, so neighbours of one role are
+joined. The cache holds what is before a mark, in the order of tools, instructions, messages, and is
+searched only at marks and 20 blocks before them. Of the four marks, one is on the tools, one on the
+instructions, one on the end of the conversation, and one on its end in the request before, however
+many calls were made in between. The state changes and is behind the last mark.
 """
+
+import re
+from itertools import islice
+from typing import Any
 
 import httpx
 
 from holdfast.providers.anthropic.answer import AnthropicAnswerReader
-from holdfast.providers.anthropic.request import RESERVED, body, encode, form_of, unsaid
+from holdfast.providers.anthropic.provider_data import Block, in_order, texts
+from holdfast.providers.anthropic.schema import answer_schema, arguments_schema
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
-from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.sse import SseDecoder
+from holdfast.providers.content import (
+    EMPTY_MESSAGE,
+    images_introduction,
+    images_of,
+    inline_image,
+    is_orphan_result,
+    parts_of,
+    request_body,
+    system_text,
+    text_of,
+    unsupported_image_text,
+)
+from holdfast.providers.message_list import ANSWER_FIRST, encode_parts, merge_neighbours
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.agent import Forced, ToolChoice
+from holdfast.schemas.internal.model_request import Ask, ToolOffer
+from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
+
+# The format has no default. This is the most that every model since Claude 3.5 takes.
+DEFAULT_OUTPUT_TOKENS = 8_192
 
 _VERSION = "2023-06-01"
+_IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_USER, _ASSISTANT = (b'{"role":"%s","content":[' % role for role in (b"user", b"assistant"))
+_MARK: Block = {"cache_control": {"type": "ephemeral"}}
+_ENCODED_MARK = b',"cache_control":{"type":"ephemeral"}'
+_LOOSE_SCHEMA = "Anthropic cannot hold an answer to the output's schema: it is only checked by it"
+_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
 
-class AnthropicFormat:
+class AnthropicFormat(ProviderFormat):
     """The format of the Messages API."""
 
     kind = "anthropic"
-    reserved: tuple[str, ...] = RESERVED
+    reserved = ("messages", "system", "tools", "stream")
+    answer_reader = AnthropicAnswerReader
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
-        """`BASE/v1/messages`; the base may hold the version."""
+        """Return `BASE/v1/messages`; the base may include the version."""
         return target.url("/messages", version="/v1")
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """The version of the format, and the key in a header of its own."""
+        """Return the version of the format, and the key in a header of its own."""
         named = {"x-api-key": key} if key is not None else {}
         return {"anthropic-version": _VERSION, **named}
 
     def unsupported_notices(self, ask: Ask) -> list[str]:
-        """Some schemas of an output have no counterpart."""
-        return unsaid(ask)
+        """Return a notice for a schema that cannot be enforced."""
+        return [_LOOSE_SCHEMA] if isinstance(ask.output, dict) and not _schema(ask) else []
 
     def shows_schema(self, ask: Ask, host: str) -> bool:
-        """Where an answer is held to it ("Structured outputs", "Prompt modification")."""
-        return isinstance(ask.output, dict) and form_of(ask) is not None
+        """Report whether the answer is held to it ("Structured outputs", "Prompt modification")."""
+        return _schema(ask) is not None
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """The message as the Messages API has it."""
-        return encode(message, names)
+        """Encode a message for the Messages API.
+
+        An assistant shows no images, so its images follow as the user's; few models accept a system
+        message within a conversation, so it is a user's.
+        """
+        match message.role:
+            case "assistant":
+                calls = [_call(call, names) for call in message.calls]
+                blocks = in_order(message.provider_data, text_of(message.content), calls)
+                images = [_image(part) for part in images_of(message.content)]
+                introduction = texts(images_introduction(message, names)) if images else []
+                return EncodedMessage(
+                    encode_parts(_ASSISTANT, blocks),
+                    encode_parts(_USER, [*introduction, *images]),
+                )
+            case "tool" if not is_orphan_result(message):
+                blocks = [_result(message)]
+            case "system":
+                blocks = texts(system_text(message.content))
+            case _:
+                blocks = _blocks(message.content) or texts(EMPTY_MESSAGE)
+        return EncodedMessage(encode_parts(_USER, blocks))
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
-        """The messages first, then the settings."""
-        return body(request)
+        """Return the request's body: the messages first, then the settings."""
+        ask = request.ask
+        options = request.options(self.reserved)
+        is_marked = "cache_control" not in options
+        mark = _MARK if is_marked else {}
+        fragments = list(request.fragments)
+        if fragments and fragments[0].startswith(_ASSISTANT):
+            fragments[:0] = encode_parts(_USER, texts(ANSWER_FIRST))
+        messages = merge_neighbours(fragments, (_USER, _ASSISTANT))
+        if is_marked:
+            messages = _marked(messages)
+        tail = encode_parts(_USER, texts(ask.tail or ""))
+        end = merge_neighbours([*messages[-1:], *tail], (_USER, _ASSISTANT))
+        settings = _settings(ask, request.tool_names) | options
+        settings["output_config"] = _output_config(ask, options)
+        settings["system"] = [block | mark for block in texts(ask.instructions)] or None
+        if settings["tools"]:
+            *others, last = settings["tools"]
+            settings["tools"] = [*others, last | mark]
+        return request_body([*messages[:-1], *end], settings)
 
-    def event_decoder(self) -> SseDecoder:
-        """Server-sent events."""
-        return SseDecoder()
 
-    def answer_reader(self, answer: StreamedAnswer) -> AnthropicAnswerReader:
-        """Events, or one whole message."""
-        return AnthropicAnswerReader(answer)
+def _schema(ask: Ask) -> dict[str, Any] | None:
+    """Return the schema that the answer is held to, if there is one."""
+    if not isinstance(ask.output, dict):
+        return None
+    return answer_schema(ask.output, null_is_absent=ask.null_is_absent)
+
+
+def _result(message: ChatMessage) -> Block:
+    result: Block = {
+        "type": "tool_result",
+        "tool_use_id": _id(message.provider_id or message.call_id or ""),
+        "content": _blocks(message.content),
+    }
+    return result | {"is_error": True} if message.is_error else result
+
+
+def _call(call: AskedCall, names: ToolNames) -> Block:
+    name = names.to_provider(call.tool)
+    return {"type": "tool_use", "id": _id(call.provider_id), "name": name, "input": call.arguments}
+
+
+def _id(provider_id: str) -> str:
+    """Replace the characters that ids of other providers may have and Anthropic's cannot."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", provider_id)
+
+
+def _blocks(content: Content) -> list[Block]:
+    return parts_of(content, texts, _image)
+
+
+def _image(part: ImagePart) -> Block:
+    inline = inline_image(part)
+    if inline is None:
+        return {"type": "image", "source": {"type": "url", "url": part.url}}
+    media_type, data = inline
+    if media_type not in _IMAGE_TYPES:
+        return {"type": "text", "text": unsupported_image_text(media_type)}
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+def _marked(messages: list[bytes]) -> list[bytes]:
+    """Mark the ends of this request and of the one before it for the cache."""
+    backwards = reversed(range(len(messages)))
+    users = (index for index in backwards if messages[index].startswith(_USER))
+    marked = list(messages)
+    for index in islice(users, 2):
+        marked[index] = messages[index].removesuffix(b"}]}") + _ENCODED_MARK + b"}]}"
+    return marked
+
+
+def _settings(ask: Ask, names: ToolNames) -> dict[str, Any]:
+    thinking = ask.model.options.get("thinking")
+    thinking = thinking if isinstance(thinking, dict) else {}
+    is_thinking = thinking.get("type", "disabled") != "disabled"
+    # Reasoning counts as output, and its budget must be less than the whole.
+    budget = thinking.get("budget_tokens")
+    most = DEFAULT_OUTPUT_TOKENS + (budget if isinstance(budget, int) else 0)
+    return {
+        "model": ask.model.name,
+        "stream": True,
+        "max_tokens": ask.model.max_output_tokens or most,
+        # A model that thinks takes no temperature.
+        "temperature": None if is_thinking else ask.model.temperature,
+        "tools": [_tool(tool, names) for tool in ask.tools] or None,
+        "tool_choice": _choice(ask.tool_choice, names) if ask.tools else None,
+    }
+
+
+def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
+    schema, description = arguments_schema(tool.parameters, tool.description)
+    declared = {"name": names.to_provider(tool.name), "input_schema": schema}
+    return declared | {"description": description} if description else declared
+
+
+def _choice(choice: ToolChoice, names: ToolNames) -> dict[str, Any]:
+    if isinstance(choice, Forced):
+        return {"type": "tool", "name": names.to_provider(choice.name)}
+    return {"type": _CHOICES[choice]}
+
+
+def _output_config(ask: Ask, options: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the schema of the answer beside the agent's own settings."""
+    schema = _schema(ask)
+    config = {"format": {"type": "json_schema", "schema": schema}} if schema else {}
+    own = options.get("output_config")
+    return config | (own if isinstance(own, dict) else {}) or None

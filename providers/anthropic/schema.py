@@ -1,18 +1,21 @@
-"""The schemas that Anthropic takes: of an answer's form, and of a tool's arguments.
+"""The schemas that Anthropic accepts: of an answer, and of a tool's arguments.
 
-An answer is held to a part of JSON Schema alone, and a request with anything beyond it is refused
-with 400 ("Structured outputs", "JSON Schema limitations"; its limits are in `limits`). So what
-cannot be said there is left out, which lets the model answer more than the whole schema would; the
-instructions hold that one, and the run checks the answer by it. Where leaving out would forbid good
-answers, nothing is said.
+An answer is held to a subset of JSON Schema, and a request with anything else is rejected with 400
+("Structured outputs", "JSON Schema limitations"). So other keywords are left out, which allows more
+than the whole schema does: the instructions contain that one, and the run checks the answer by it.
+Where leaving out would forbid valid answers, there is no schema. The guide limits the properties
+that may be missing, and the choices of types or branches ("Explicit limits").
 """
 
 import json
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from holdfast.providers.anthropic.limits import is_within_limits, with_fewer_unions
 from holdfast.providers.schema_cache import cached_by_value
+
+MAX_OPTIONAL = 24
+MAX_UNIONS = 16
 
 _PLAIN_TYPES = ("string", "integer", "number", "boolean", "null")
 _STRING_FORMATS = (
@@ -23,35 +26,39 @@ _NOTES = ("title", "description")
 _DEFINITIONS = ("$defs", "definitions")
 _BRANCHES = ("anyOf", "oneOf", "allOf")
 _MAX_DEPTH = 32
+_NULL = {"type": "null"}
 
 Schema = dict[str, Any]
 
 
-class _Unsayable(Exception):
-    """A schema that has no counterpart."""
+class _UnsupportedSchema(Exception):
+    """A schema without a counterpart."""
 
 
 @cached_by_value
 def answer_schema(schema: Schema, *, null_is_absent: bool = False) -> Schema | None:
-    """The nearest schema that an answer can be held to; None where there is none.
+    """Return the nearest schema that an answer can be held to, if there is one.
 
     With `null_is_absent`, a property may be missing where it may be null.
     """
     try:
-        said = _said(schema)
+        converted = _converted(schema)
         for name in _DEFINITIONS:
             if name in schema:
-                said[name] = {key: _said(each) for key, each in schema[name].items()}
-    except (_Unsayable, AttributeError, TypeError):
+                converted[name] = {key: _converted(each) for key, each in schema[name].items()}
+    except (_UnsupportedSchema, AttributeError, TypeError):
         return None
     if null_is_absent:
-        said = with_fewer_unions(said)
-    return said if _is_sound(said) and is_within_limits(said) else None
+        converted = _with_fewer_unions(converted, [_unions(converted) - MAX_UNIONS])
+    is_small = _optional(converted) <= MAX_OPTIONAL and _unions(converted) <= MAX_UNIONS
+    return converted if is_small and _is_resolvable(converted) else None
 
 
 def arguments_schema(schema: Schema, description: str) -> tuple[Schema, str]:
-    """A tool's schema and description. Branches are refused at the top of a tool's schema, so
-    they are told in its description."""
+    """Return a tool's schema and description.
+
+    Branches are rejected at the top of a tool's schema, so they are in its description.
+    """
     branches = {name: schema[name] for name in _BRANCHES if name in schema}
     if not branches:
         return schema, description
@@ -61,26 +68,29 @@ def arguments_schema(schema: Schema, description: str) -> tuple[Schema, str]:
     return plain, "\n\n".join(text for text in (description, note) if text)
 
 
-def _said(schema: Any, depth: int = 0) -> Schema:
+def _converted(schema: Any, depth: int = 0) -> Schema:
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
-        raise _Unsayable
+        raise _UnsupportedSchema
     notes = {name: schema[name] for name in _NOTES if isinstance(schema.get(name), str)}
-    return _form(schema, depth) | notes
+    return _without_notes(schema, depth) | notes
 
 
-def _form(schema: Schema, depth: int) -> Schema:
+def _without_notes(schema: Schema, depth: int) -> Schema:
     if "$ref" in schema:
-        return {"$ref": _local(schema["$ref"])}
+        reference = schema["$ref"]
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            raise _UnsupportedSchema
+        return {"$ref": reference}
     if "const" in schema:
         return {"const": _primitive(schema["const"])}
     if "enum" in schema:
         return {"enum": [_primitive(value) for value in schema["enum"]]}
     if "allOf" in schema:
-        # Each of them would forbid what the others ask for, once it is closed.
-        raise _Unsayable
+        # Each of them, once closed, would forbid the properties of the others.
+        raise _UnsupportedSchema
     for name in ("anyOf", "oneOf"):
         if name in schema:
-            return {"anyOf": [_said(each, depth + 1) for each in schema[name]]}
+            return {"anyOf": [_converted(each, depth + 1) for each in schema[name]]}
     return _of_type(schema, schema.get("type"), depth)
 
 
@@ -90,50 +100,94 @@ def _of_type(schema: Schema, kind: Any, depth: int) -> Schema:
     if kind == "object":
         return _object(schema, depth)
     if kind == "array":
-        return _array(schema, depth)
+        if "prefixItems" in schema:
+            raise _UnsupportedSchema
+        array: Schema = {"type": "array", "items": _converted(schema.get("items"), depth + 1)}
+        return array | {"minItems": 1} if schema.get("minItems", 0) >= 1 else array
     if kind == "string" and schema.get("format") in _STRING_FORMATS:
         return {"type": kind, "format": schema["format"]}
     if kind in _PLAIN_TYPES:
         return {"type": kind}
-    raise _Unsayable
+    raise _UnsupportedSchema
 
 
 def _object(schema: Schema, depth: int) -> Schema:
-    """Every object must be closed, which would leave nothing of one whose names are not known."""
+    """Close the object, as Anthropic requires: one of unknown names would be empty."""
     properties = schema.get("properties")
     others = schema.get("additionalProperties")
     if not properties or isinstance(others, dict) or "patternProperties" in schema:
-        raise _Unsayable
+        raise _UnsupportedSchema
     return {
         "type": "object",
-        "properties": {name: _said(each, depth + 1) for name, each in properties.items()},
+        "properties": {name: _converted(each, depth + 1) for name, each in properties.items()},
         "required": [name for name in schema.get("required", ()) if name in properties],
         "additionalProperties": False,
     }
 
 
-def _array(schema: Schema, depth: int) -> Schema:
-    if "prefixItems" in schema:
-        raise _Unsayable
-    said: Schema = {"type": "array", "items": _said(schema.get("items"), depth + 1)}
-    least = schema.get("minItems", 0)
-    return said | {"minItems": 1} if least >= 1 else said
-
-
 def _primitive(value: Any) -> Any:
     if isinstance(value, dict | list):
-        raise _Unsayable
+        raise _UnsupportedSchema
     return value
 
 
-def _local(reference: Any) -> str:
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        raise _Unsayable
-    return reference
+def _with_fewer_unions(schema: Schema, excess: list[int]) -> Schema:
+    """Replace up to `excess` unions with null alone by a property that may be missing.
+
+    `excess` is counted down.
+    """
+    fewer = dict(schema)
+    if isinstance(schema.get("items"), dict):
+        fewer["items"] = _with_fewer_unions(schema["items"], excess)
+    if "anyOf" in schema:
+        fewer["anyOf"] = [_with_fewer_unions(each, excess) for each in schema["anyOf"]]
+    if "properties" in schema:
+        properties = {
+            name: _with_fewer_unions(each, excess) for name, each in schema["properties"].items()
+        }
+        required = list(schema["required"])
+        for name, each in properties.items():
+            if excess[0] > 0 and name in required and (other := _without_null(each)) is not None:
+                excess[0] -= 1
+                properties[name] = other
+                required.remove(name)
+        fewer |= {"properties": properties, "required": required}
+    return fewer
 
 
-def _is_sound(schema: Schema) -> bool:
-    """Whether each reference leads to a definition, and none back to its own."""
+def _without_null(schema: Schema) -> Schema | None:
+    """Return the one schema that a value has unless it is null, if it is one."""
+    branches = schema.get("anyOf", [])
+    others = [each for each in branches if each != _NULL]
+    if len(branches) != 2 or len(others) != 1:
+        return None
+    return {**others[0], **{key: each for key, each in schema.items() if key != "anyOf"}}
+
+
+def _unions(schema: Schema) -> int:
+    return sum("anyOf" in part for part in _parts(schema))
+
+
+def _optional(schema: Schema) -> int:
+    return sum(
+        name not in part["required"]
+        for part in _parts(schema)
+        for name in part.get("properties", ())
+    )
+
+
+def _parts(schema: Schema) -> Iterator[Schema]:
+    yield schema
+    groups = [schema.get(group, {}) for group in ("properties", *_DEFINITIONS)]
+    inner = [each for group in groups for each in group.values()]
+    inner += schema.get("anyOf", [])
+    inner += [schema["items"]] if "items" in schema else []
+    for each in inner:
+        yield from _parts(each)
+
+
+def _is_resolvable(schema: Schema) -> bool:
+    """Report whether each reference leads to a definition, and none back to its own."""
     plain = {name: value for name, value in schema.items() if name not in _DEFINITIONS}
     graph = {"": _references(plain)} | {
         f"#/{group}/{name}": _references(each)

@@ -1,21 +1,28 @@
-"""A Gemini answer, on the way back: events of a stream, or a whole answer, into an answer.
+"""A Gemini answer: events of a stream, or a whole answer.
 
 Every event has the form of a whole answer, and holds more of its parts. A call comes whole, its
-arguments an object; newer models give it an id, older ones none. The last event says why the model
-stopped.
+arguments an object; newer models give it an id, older ones none. The last event has the reason why
+the model stopped.
 """
 
 from typing import Any
 
-from holdfast.providers.answer_reading import AnswerReader, arguments_text, read_count, read_text
+from holdfast.providers.answer_reader import (
+    AnswerReader,
+    arguments_text,
+    read_count,
+    read_object,
+    read_objects,
+    read_text,
+)
 from holdfast.providers.base import ProviderRefused
-from holdfast.providers.gemini.parts import PartOrder
+from holdfast.providers.gemini.provider_data import PartOrder
 from holdfast.providers.streamed_answer import StreamedAnswer, well_formed
 from holdfast.providers.transport.error_response import shortened
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
-_FORM = ("candidates", "promptFeedback", "usageMetadata")
-_STOP: dict[str, StopReason] = {
+_FIELDS = ("candidates", "promptFeedback", "usageMetadata")
+_STOP_REASONS: dict[str, StopReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
     "SAFETY": "filtered",
@@ -32,8 +39,8 @@ _STOP: dict[str, StopReason] = {
     "MODEL_ARMOR": "filtered",
 }
 _USUAL = ("STOP", "MAX_TOKENS")
-# The model wrote a call that Gemini itself could not read. What stands beside it may be a piece of
-# it, so none of the answer is taken for one: the run tells the model that its answer was empty.
+# The model wrote a call that Gemini itself could not read. The rest of the answer may be a piece of
+# it, so none of it is used: the run reports to the model that its answer was empty.
 _BROKEN = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
 
 
@@ -49,27 +56,30 @@ class GeminiAnswerReader(AnswerReader):
         self._reason = ""
 
     def read_event(self, value: dict[str, Any]) -> bool:
-        """More of the answer, or the whole of it.
+        """Read more of the answer, or the whole of it.
 
         Raises:
-            Refused: there is none, because of what was asked.
+            ProviderRefused: the request was blocked.
         """
-        if not any(isinstance(value.get(name), dict | list) for name in _FORM):
+        if not any(isinstance(value.get(name), dict | list) for name in _FIELDS):
             return False
         if isinstance(value.get("modelVersion"), str):
             self.answer.model = value["modelVersion"]
         if isinstance(value.get("usageMetadata"), dict):
             self.answer.usage = _usage(value["usageMetadata"])
-        candidates, feedback = value.get("candidates"), value.get("promptFeedback")
-        for candidate in candidates if isinstance(candidates, list) else ():
-            if isinstance(candidate, dict) and candidate.get("index", 0) in (0, None):
-                self._candidate(candidate)
-        if isinstance(feedback, dict) and read_text(feedback.get("blockReason")) and not candidates:
-            raise _blocked(feedback)
+        for candidate in read_objects(value.get("candidates")):
+            if candidate.get("index", 0) in (0, None):
+                self._read_candidate(candidate)
+        feedback = read_object(value.get("promptFeedback"))
+        reason = read_text(feedback.get("blockReason"))
+        if reason and not value.get("candidates"):
+            # An error: the same request would be blocked again.
+            message = read_text(feedback.get("blockReasonMessage"))
+            raise ProviderRefused(400, _notice(f"the request was blocked, {reason}", message))
         return True
 
     def solution(self) -> Solution:
-        """The whole answer; an empty one where it holds a broken call."""
+        """Return the whole answer; an empty one where it holds a broken call."""
         self.answer.provider_data = self._order.data()
         solution = super().solution()
         if self._reason not in _BROKEN:
@@ -77,63 +87,55 @@ class GeminiAnswerReader(AnswerReader):
         nothing: dict[str, Any] = {"text": "", "calls": [], "provider_data": None}
         return solution.model_copy(update=nothing | {"stop_reason": "stop"})
 
-    def _candidate(self, candidate: dict[str, Any]) -> None:
-        content = candidate.get("content")
-        parts = content.get("parts") if isinstance(content, dict) else None
-        for part in parts if isinstance(parts, list) else ():
-            # A part may also be a summary of thoughts, which are no answer.
-            if isinstance(part, dict) and part.get("thought") is not True:
-                self._part(part)
+    def _read_candidate(self, candidate: dict[str, Any]) -> None:
+        for part in read_objects(read_object(candidate.get("content")).get("parts")):
+            # A part may also be a summary of the reasoning, which is no answer.
+            if part.get("thought") is not True:
+                self._read_part(part)
         reason = read_text(candidate.get("finishReason"))
         if reason and reason != "FINISH_REASON_UNSPECIFIED":
-            self._finish(reason, read_text(candidate.get("finishMessage")))
+            self.is_finished = True
+            self._reason = reason
+            self.stop_reason = _STOP_REASONS.get(reason)
+            message = read_text(candidate.get("finishMessage"))
+            notice = _notice(f"Gemini ended the answer with {reason}", message)
+            if reason not in _USUAL and notice not in self.answer.notices:
+                self.answer.notices.append(notice)
 
-    def _part(self, part: dict[str, Any]) -> None:
+    def _read_part(self, part: dict[str, Any]) -> None:
         signature = well_formed(read_text(part.get("thoughtSignature")))
-        if isinstance(part.get("functionCall"), dict):
-            self._call(part["functionCall"])
-            self._order.call(signature)
+        call = part.get("functionCall")
+        if isinstance(call, dict):
+            provider_id = read_text(call.get("id")) or None
+            draft = self.answer.add_call(read_text(call.get("name")), provider_id)
+            self.answer.add_arguments(draft, arguments_text(call.get("args")))
+            self._order.add_call(signature)
         else:
             piece = read_text(part.get("text"))
             self.answer.add_text(piece)
-            self._order.text(well_formed(piece), signature)
-
-    def _call(self, call: dict[str, Any]) -> None:
-        draft = self.answer.add_call(read_text(call.get("name")), read_text(call.get("id")) or None)
-        self.answer.add_arguments(draft, arguments_text(call.get("args")))
-
-    def _finish(self, reason: str, message: str) -> None:
-        self.is_finished = True
-        self._reason = reason
-        self.stop_reason = _STOP.get(reason)
-        notice = _with(f"Gemini ended the answer with {reason}", message)
-        if reason not in _USUAL and notice not in self.answer.notices:
-            self.answer.notices.append(notice)
+            self._order.add_text(well_formed(piece), signature)
 
 
-def _blocked(feedback: dict[str, Any]) -> ProviderRefused:
-    """As an error: asked again, the same would be blocked again."""
-    told = f"the request was blocked, {feedback['blockReason']}"
-    return ProviderRefused(400, _with(told, read_text(feedback.get("blockReasonMessage"))))
-
-
-def _with(told: str, message: str) -> str:
-    return shortened(f"{told}: {message}" if message else told)
+def _notice(text: str, message: str) -> str:
+    return shortened(f"{text}: {message}" if message else text)
 
 
 def _usage(usage: dict[str, Any]) -> Usage:
-    """Thoughts are output, and what was read for Google's own tools is input. A count that is
-    nothing is not written."""
-    read = _sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
-    said = _sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
+    """Read the counts, of which zero is absent.
+
+    Reasoning is output, and the input of Google's own tools is input.
+    """
+    input_tokens = _sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
+    output_tokens = _sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
+    if output_tokens is None and input_tokens is not None:
+        output_tokens = 0
     return Usage(
-        input_tokens=read,
-        output_tokens=0 if said is None and read is not None else said,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
         cached_tokens=read_count(usage.get("cachedContentTokenCount")),
     )
 
 
 def _sum(usage: dict[str, Any], *names: str) -> int | None:
-    counts = [read_count(usage.get(name)) for name in names]
-    known = [each for each in counts if each is not None]
-    return sum(known) if known else None
+    counts = [count for name in names if (count := read_count(usage.get(name))) is not None]
+    return sum(counts) if counts else None

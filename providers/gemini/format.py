@@ -1,72 +1,228 @@
-"""The provider `gemini`: the Gemini API, of Google or of any server that speaks it.
+"""The provider `gemini`: the Gemini API, of Google or of any compatible server.
 
 Sources: Google's API reference ("Generating content", v1beta) and its guides ("Function calling",
 "Thought signatures", "Structured outputs", "File input methods"), and the types of its package
 `google-genai`, where these are silent.
+
+All results of a turn must be in one content behind their calls, in the order of these ("Function
+calling"), so neighbours of one role are joined.
 """
 
 import re
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 
-from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames, UnanswerableRequest
+from holdfast.providers.base import (
+    EncodedMessage,
+    ProviderRequest,
+    ToolNames,
+    UnanswerableRequest,
+)
+from holdfast.providers.content import (
+    EMPTY_MESSAGE,
+    images_introduction,
+    images_of,
+    inline_image,
+    is_orphan_result,
+    parts_of,
+    request_body,
+    system_text,
+    text_of,
+    unfetched_image_text,
+    unsupported_image_text,
+)
 from holdfast.providers.gemini.answer import GeminiAnswerReader
-from holdfast.providers.gemini.request import RESERVED, body, encode, unsaid
-from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.sse import SseDecoder
+from holdfast.providers.gemini.provider_data import Part, in_order
+from holdfast.providers.gemini.schema import gemini_schema
+from holdfast.providers.message_list import ANSWER_FIRST, encode_parts, merge_neighbours
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.agent import Forced, ToolChoice
+from holdfast.schemas.internal.model_request import Ask, ToolOffer
+from holdfast.schemas.message import AskedCall, ChatMessage, ImagePart
 from holdfast.schemas.phrases import quoted
 
-# What stands before the names of models in addresses.
+# The beginnings of models' names in addresses.
 _COLLECTIONS = ("models/", "tunedModels/")
-# It stands in the address: none may lead out of the endpoint's own.
+# A model's name is part of the address: none may lead out of the endpoint's own.
 _NAME = re.compile(r"(?!.*(^|/)\.{1,2}(/|$))[\w.@:+-]+(/[\w.@:+-]+)*", re.ASCII)
 _VERSIONED = re.compile(r".*/v\d\w*/?\Z")
+# Of an agent's `options`, the top-level fields of a request. All others are settings of the model,
+# in the request's `generationConfig`.
+_TOP_LEVEL = ("safetySettings", "cachedContent", "serviceTier", "store", "labels")
+# "Image understanding", "Supported image formats"; any other makes the whole request a bad one.
+_IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+_TYPE_OF_ENDING = {each.removeprefix("image/"): each for each in _IMAGE_TYPES} | {
+    "jpg": "image/jpeg"
+}
+# Addresses that Gemini fetches ("File input methods").
+_FETCHED = ("https://", "gs://")
+_USER, _MODEL = (b'{"role":"%s","parts":[' % role for role in (b"user", b"model"))
+_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+_SCHEMA_WITH_TOOLS = (
+    "Gemini cannot hold an answer to a form while it is offered tools: it is only checked"
+)
 
 
-class GeminiFormat:
+class GeminiFormat(ProviderFormat):
     """The format of `streamGenerateContent`."""
 
     kind = "gemini"
-    reserved: tuple[str, ...] = RESERVED
+    reserved = ("contents", "systemInstruction", "tools")
+    answer_reader = GeminiAnswerReader
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
-        """`BASE/v1beta/models/NAME:streamGenerateContent`; the base may hold a version."""
+        """Return `BASE/v1beta/models/NAME:streamGenerateContent`; the base may have a version."""
         name = ask.model.name
         if not _NAME.fullmatch(name):
             raise UnanswerableRequest(f"{target.label}: {quoted(name)} is no name of a model")
-        place = quote(name if name.startswith(_COLLECTIONS) else f"models/{name}")
+        path = quote(name if name.startswith(_COLLECTIONS) else f"models/{name}")
         is_versioned = _VERSIONED.match(httpx.URL(target.endpoint.base_url or "").path)
         version = "" if is_versioned else "/v1beta"
-        return target.url(f"/{place}:streamGenerateContent", version, query="alt=sse")
+        return target.url(f"/{path}:streamGenerateContent", version, query="alt=sse")
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """The key in a header of its own: in the address, it would stand in logs."""
+        """Return the key in a header of its own: an address is written to logs."""
         return {"x-goog-api-key": key} if key is not None else {}
 
     def unsupported_notices(self, ask: Ask) -> list[str]:
-        """That an answer was not held to its form, where tools were offered as well."""
-        return unsaid(ask)
+        """Return a notice for a schema that is not enforced because tools are offered."""
+        return [_SCHEMA_WITH_TOOLS] if _wants_schema(ask) and _offered(ask) else []
 
     def shows_schema(self, ask: Ask, host: str) -> bool:
-        """The model is guided by it ("Structured outputs", "Best practices")."""
+        """Return true: the model is guided by it ("Structured outputs", "Best practices")."""
         return True
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """The message as Gemini has it."""
-        return encode(message, names)
+        """Encode a message for Gemini.
+
+        Only newer models take images within a result, and none takes them within an answer, so
+        images of any message but the user's follow as the user's. A content is of the user or of
+        the model, so a system message within a conversation is a user's.
+        """
+        match message.role:
+            case "assistant":
+                calls = [_call(call, names) for call in message.calls]
+                parts = in_order(message.provider_data, text_of(message.content), calls)
+                encoded = encode_parts(_MODEL, parts)
+            case "tool" if not is_orphan_result(message):
+                encoded = encode_parts(_USER, [_result(message, names)])
+            case "system":
+                return EncodedMessage(encode_parts(_USER, _texts(system_text(message.content))))
+            case _:
+                parts = parts_of(message.content, _texts, _image) or _texts(EMPTY_MESSAGE)
+                return EncodedMessage(encode_parts(_USER, parts))
+        images = [_image(part) for part in images_of(message.content)]
+        introduction = _texts(images_introduction(message, names)) if images else []
+        return EncodedMessage(encoded, encode_parts(_USER, [*introduction, *images]))
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
-        """The contents first, then the settings."""
-        return body(request)
+        """Return the request's body: the contents first, then the settings."""
+        ask, names = request.ask, request.tool_names
+        options = request.options(self.reserved)
+        top_level = {name: options.pop(name) for name in _TOP_LEVEL if name in options}
+        # A copied request of Gemini's has its settings within these.
+        nested = _object(options.pop("generationConfig", None))
+        tool_config = _object(options.pop("toolConfig", None))
+        tools = [_tool(tool, names) for tool in _offered(ask)]
+        choice = _tool_config(ask.tool_choice, names) if tools else {}
+        instructions = {"parts": _texts(ask.instructions)} if ask.instructions else None
+        settings = {
+            "systemInstruction": instructions,
+            "tools": [{"functionDeclarations": tools}] if tools else None,
+            "toolConfig": choice | tool_config or None,
+            "generationConfig": _generation_config(ask) | nested | options or None,
+            **top_level,
+        }
+        fragments = [*request.fragments, *encode_parts(_USER, _texts(ask.tail or ""))]
+        if request.fragments and request.fragments[0].startswith(_MODEL):
+            fragments[:0] = encode_parts(_USER, _texts(ANSWER_FIRST))
+        return request_body(merge_neighbours(fragments, (_USER, _MODEL)), settings, "contents")
 
-    def event_decoder(self) -> SseDecoder:
-        """Server-sent events."""
-        return SseDecoder()
 
-    def answer_reader(self, answer: StreamedAnswer) -> GeminiAnswerReader:
-        """Events, or one whole answer."""
-        return GeminiAnswerReader(answer)
+def _texts(text: str) -> list[Part]:
+    return [{"text": text}] if text else []
+
+
+def _image(part: ImagePart) -> Part:
+    """Return an image; where it cannot be shown, a text that replaces it."""
+    inline = inline_image(part)
+    if inline is not None:
+        media_type, data = inline
+        if media_type not in _IMAGE_TYPES:
+            return {"text": unsupported_image_text(media_type)}
+        return {"inlineData": {"mimeType": media_type, "data": data}}
+    url = part.url or ""
+    if not url.startswith(_FETCHED):
+        return {"text": unfetched_image_text(part)}
+    ending = url.partition("?")[0].rpartition(".")[2].lower()
+    known_type = part.media_type or _TYPE_OF_ENDING.get(ending)
+    return {"fileData": {"fileUri": url} | ({"mimeType": known_type} if known_type else {})}
+
+
+def _call(call: AskedCall, names: ToolNames) -> Part:
+    named = {"name": names.to_provider(call.tool), "args": call.arguments}
+    return {"functionCall": _identified(named, call.id, call.provider_id)}
+
+
+def _result(message: ChatMessage, names: ToolNames) -> Part:
+    key = "error" if message.is_error else "output"
+    response = {key: text_of(message.content)}
+    named = {"name": names.to_provider(message.tool or ""), "response": response}
+    return {"functionResponse": _identified(named, message.call_id, message.provider_id)}
+
+
+def _identified(named: Part, own: str | None, provider_id: str | None) -> Part:
+    """Return a call or its result with the id of Gemini.
+
+    Newer models require the id; older ones have none, and identify a result by its position.
+    """
+    return named | {"id": provider_id} if provider_id and provider_id != own else named
+
+
+def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
+    declared: dict[str, Any] = {"name": names.to_provider(tool.name)}
+    if tool.description:
+        declared["description"] = tool.description
+    # A function without parameters has none; an object without properties is not taken everywhere.
+    if set(tool.parameters) - {"type", "properties"} or tool.parameters.get("properties"):
+        declared["parametersJsonSchema"] = gemini_schema(tool.parameters)
+    return declared
+
+
+def _offered(ask: Ask) -> list[ToolOffer]:
+    """Return the tools of the request.
+
+    Before Gemini 3, a request with tools and a schema is rejected; one in which no tool may be
+    called is equivalent without them.
+    """
+    return [] if _wants_schema(ask) and ask.tool_choice == "none" else ask.tools
+
+
+def _wants_schema(ask: Ask) -> bool:
+    return ask.output is not None and ask.output is not False
+
+
+def _tool_config(choice: ToolChoice, names: ToolNames) -> dict[str, Any]:
+    if isinstance(choice, Forced):
+        calling = {"mode": "ANY", "allowedFunctionNames": [names.to_provider(choice.name)]}
+        return {"functionCallingConfig": calling}
+    return {"functionCallingConfig": {"mode": _MODES[choice]}}
+
+
+def _generation_config(ask: Ask) -> dict[str, Any]:
+    has_schema = _wants_schema(ask) and not _offered(ask)
+    schema = gemini_schema(ask.output) if has_schema and ask.output is not True else None
+    config = {
+        "temperature": ask.model.temperature,
+        "maxOutputTokens": ask.model.max_output_tokens,
+        "responseMimeType": "application/json" if has_schema else None,
+        "responseJsonSchema": schema,
+    }
+    return {name: value for name, value in config.items() if value is not None}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

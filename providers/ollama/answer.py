@@ -1,60 +1,62 @@
-"""An Ollama chat, on the way back: pieces of one message, or the whole of it, into an answer.
+"""An Ollama chat as an answer: pieces of one message, or the whole of it.
 
 A call comes whole, its arguments an object. Newer servers give it an id, older ones none.
 """
 
 from typing import Any
 
-from holdfast.providers.answer_reading import AnswerReader, arguments_text, read_count, read_text
+from holdfast.providers.answer_reader import (
+    AnswerReader,
+    arguments_text,
+    read_count,
+    read_objects,
+    read_text,
+)
 from holdfast.schemas.internal.solution import Usage
 
-# The server took the model in or put it away, and asked it nothing.
-_NOT_ASKED = ("load", "unload")
+# The server loaded or unloaded the model without a request to it.
+_NO_ANSWER = ("load", "unload")
 
 
 class OllamaAnswerReader(AnswerReader):
-    """One answer, as it arrives."""
+    """One Ollama chat, as it arrives."""
 
     format_name = "Ollama chat"
     marker = '"model"'
 
     def read_event(self, value: dict[str, Any]) -> bool:
-        """A piece of the message, the last one `done`. In old servers that one has no message."""
+        """Read a piece of the message, the last one `done`; in old servers it has no message."""
         message = value.get("message")
         if not isinstance(message, dict) and not self._recognised:
             return False
         if isinstance(value.get("model"), str):
             self.answer.model = value["model"]
         if isinstance(message, dict):
-            self._message(message)
+            self._read_message(message)
         if value.get("done") is True:
-            self._end(value)
+            self._read_end(value)
         return True
 
-    def _message(self, message: dict[str, Any]) -> None:
+    def _read_message(self, message: dict[str, Any]) -> None:
         if read_text(message.get("thinking")):
             self.answer.add_reasoning(message["thinking"])
         self.answer.add_text(read_text(message.get("content")))
-        calls = message.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict) and isinstance(call.get("function"), dict):
-                self._call(call, call["function"])
+        for call in read_objects(message.get("tool_calls")):
+            function = call.get("function")
+            if isinstance(function, dict):
+                provider_id = read_text(call.get("id")) or None
+                draft = self.answer.add_call(read_text(function.get("name")), provider_id)
+                self.answer.add_arguments(draft, arguments_text(function.get("arguments")))
 
-    def _call(self, call: dict[str, Any], function: dict[str, Any]) -> None:
-        draft = self.answer.add_call(
-            read_text(function.get("name")), read_text(call.get("id")) or None
-        )
-        self.answer.add_arguments(draft, arguments_text(function.get("arguments")))
-
-    def _end(self, value: dict[str, Any]) -> None:
+    def _read_end(self, value: dict[str, Any]) -> None:
         reason = value.get("done_reason")
         self.is_done = True
-        self.is_finished = reason not in _NOT_ASKED
+        self.is_finished = reason not in _NO_ANSWER
         self.stop_reason = "length" if reason == "length" else None
         self.answer.usage = Usage(
             input_tokens=read_count(value.get("prompt_eval_count")),
             output_tokens=read_count(value.get("eval_count")),
         )
-        # Those that led to calls are sent back with them.
+        # Only reasoning that led to calls is sent back, with them.
         if self.answer.calls and self.answer.has_reasoning:
             self.answer.provider_data = {"thinking": self.answer.reasoning}

@@ -1,55 +1,145 @@
-"""The provider `ollama`: the chat of an Ollama server, and of those that speak like one.
+"""The provider `ollama`: chats of an Ollama server, one's own or Ollama's.
 
-Sources: Ollama's API reference (`/api/chat`, streaming, errors, tool calling, vision, structured
-outputs), and the server's own types (`api/types.go`) where the reference is silent.
+Sources: Ollama's API reference (`docs/api.md` and docs.ollama.com: chat, errors, tool calling,
+vision, structured outputs), and the server's own types (`api/types.go`) where the reference is
+silent.
 """
+
+from typing import Any
 
 import httpx
 
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
+from holdfast.providers.content import (
+    images_of,
+    inline_image,
+    request_body,
+    text_of,
+    unfetched_image_text,
+)
+from holdfast.providers.message_list import encode_message, list_messages
 from holdfast.providers.ollama.answer import OllamaAnswerReader
-from holdfast.providers.ollama.request import RESERVED, body, encode, unsaid
-from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.json_lines import JsonLinesDecoder
+from holdfast.providers.ollama.schema import ollama_schema
+from holdfast.providers.transport.event_decoders import JsonLinesDecoder
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.agent import Forced
+from holdfast.schemas.internal.model_request import Ask, ToolOffer
+from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
+
+# Of an agent's `options`, the top-level fields of a request. All others are settings of the model,
+# in the request's own `options`.
+_TOP_LEVEL = (
+    *("model", "format", "keep_alive", "think"),
+    *("truncate", "shift", "logprobs", "top_logprobs"),
+)
 
 
-class OllamaFormat:
+class OllamaFormat(ProviderFormat):
     """The format of Ollama's chats."""
 
     kind = "ollama"
-    reserved: tuple[str, ...] = RESERVED
+    reserved = ("messages", "tools", "stream")
+    answer_reader = OllamaAnswerReader
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
-        """`BASE/api/chat`; the base may end with `/api`."""
+        """Return `BASE/api/chat`; the base may end with `/api`."""
         return target.url("/chat", version="/api")
 
-    def headers(self, key: str | None) -> dict[str, str]:
-        """The key as a bearer token. A server of one's own needs none; ollama.com does."""
-        return {"authorization": f"Bearer {key}"} if key is not None else {}
-
     def unsupported_notices(self, ask: Ask) -> list[str]:
-        """There is no tool choice."""
-        return unsaid(ask)
+        """Return a notice for a tool choice, which Ollama does not have."""
+        choice = ask.tool_choice
+        if not ask.tools or choice in ("auto", "none"):
+            return []
+        if isinstance(choice, Forced):
+            only = f"`{choice.name}` was the only tool that it was offered"
+            return [f"Ollama has no tool choice: {only}"]
+        return ["Ollama has no tool choice: whether to call a tool was left to the model"]
 
     def shows_schema(self, ask: Ask, host: str) -> bool:
-        """Never: the reference asks for it to be put into the prompt ("Structured outputs")."""
+        """Return false: the reference requires it in the prompt ("Structured outputs")."""
         return False
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """The message as Ollama has it."""
-        return encode(message, names)
+        """Encode a message for Ollama."""
+        return encode_message(message, names, _user, _other)
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
-        """The messages first, then the settings."""
-        return body(request)
+        """Return the request's body: the messages first, then the settings."""
+        ask = request.ask
+        options = request.options(self.reserved)
+        top_level = {name: options.pop(name) for name in _TOP_LEVEL if name in options}
+        # A copied request of Ollama's has `options` within ours.
+        nested = options.pop("options", None)
+        limits = {"temperature": ask.model.temperature, "num_predict": ask.model.max_output_tokens}
+        settings = {
+            "model": ask.model.name,
+            "stream": True,
+            # By default the server drops what does not fit, without a notice: the oldest messages,
+            # and newer servers the middle of the rest, to half the window.
+            "truncate": False,
+            "shift": False,
+            "tools": [_tool(tool, request.tool_names) for tool in _offered(ask)] or None,
+            "format": ask.output
+            if isinstance(ask.output, dict)
+            else "json"
+            if ask.output
+            else None,
+            "options": {name: value for name, value in limits.items() if value is not None}
+            | (nested if isinstance(nested, dict) else {})
+            | options,
+            **top_level,
+        }
+        return request_body(list_messages(request), settings)
 
     def event_decoder(self) -> JsonLinesDecoder:
-        """JSON, a document a line."""
+        """Return a decoder of JSON lines."""
         return JsonLinesDecoder()
 
-    def answer_reader(self, answer: StreamedAnswer) -> OllamaAnswerReader:
-        """Pieces of a message, or a whole one."""
-        return OllamaAnswerReader(answer)
+
+def _offered(ask: Ask) -> list[ToolOffer]:
+    """Return the tools that the model may call now: the nearest thing to a tool choice."""
+    if isinstance(ask.tool_choice, Forced):
+        return [tool for tool in ask.tools if tool.name == ask.tool_choice.name]
+    return [] if ask.tool_choice == "none" else ask.tools
+
+
+def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
+    function = {
+        "name": names.to_provider(tool.name),
+        "parameters": ollama_schema(tool.parameters),
+    }
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": function}
+
+
+def _user(content: Content) -> dict[str, Any]:
+    def image_text(part: ImagePart) -> str:
+        return "" if inline_image(part) else unfetched_image_text(part)
+
+    user: dict[str, Any] = {"role": "user", "content": text_of(content, image_text)}
+    images = [inline[1] for each in images_of(content) if (inline := inline_image(each))]
+    return {**user, "images": images} if images else user
+
+
+def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
+    encoded: dict[str, Any] = {"role": message.role, "content": text_of(message.content)}
+    if message.role == "tool":
+        # Older servers identify a result by its tool and position, newer ones by its id as well.
+        encoded["tool_call_id"] = message.provider_id or message.call_id
+        if message.tool is not None:
+            encoded["tool_name"] = names.to_provider(message.tool)
+    if message.role == "assistant" and message.calls:
+        match message.provider_data:
+            # The reference requires the reasoning that led to calls to be sent back with them.
+            case {"thinking": str(reasoning)}:
+                encoded["thinking"] = reasoning
+        encoded["tool_calls"] = [_call(*numbered, names) for numbered in enumerate(message.calls)]
+    return encoded
+
+
+def _call(index: int, call: AskedCall, names: ToolNames) -> dict[str, Any]:
+    name = names.to_provider(call.tool)
+    function = {"index": index, "name": name, "arguments": call.arguments}
+    return {"id": call.provider_id, "type": "function", "function": function}

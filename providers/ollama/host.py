@@ -1,4 +1,4 @@
-"""Where an Ollama server is, by the variable that it and its clients read, or by its usual port.
+"""The address of an Ollama server, from the variable that it and its clients read, or its port.
 
 Source: Ollama's `envconfig` (`Host`, `ConnectableHost`) and the FAQ on `OLLAMA_HOST`.
 """
@@ -18,9 +18,9 @@ _CLOUD = "ollama.com"
 
 
 def with_local_ollama(environ: Mapping[str, str], port: int = PORT) -> Mapping[str, str]:
-    """The environment, with `OLLAMA_HOST` set if something listens on `port` of this machine.
+    """Return the environment, with `OLLAMA_HOST` set if a server listens on `port` here.
 
-    It is the worker that looks, once, when it starts; nothing that can happen makes this fail.
+    The worker looks once, when it starts. It never fails.
     """
     if environ.get(VARIABLE) or not _listens(port):
         return environ
@@ -28,7 +28,7 @@ def with_local_ollama(environ: Mapping[str, str], port: int = PORT) -> Mapping[s
 
 
 def ollama_endpoint(environ: Mapping[str, str]) -> dict[str, object] | None:
-    """The endpoint that the environment speaks of, as `endpoints.yaml` has it; else None."""
+    """Return the endpoint of the environment, in the form of `endpoints.yaml`, if there is one."""
     host = environ.get(VARIABLE)
     if not host:
         return None
@@ -37,9 +37,9 @@ def ollama_endpoint(environ: Mapping[str, str]) -> dict[str, object] | None:
 
 
 def ollama_url(host: str) -> str:
-    """The address that a value of `OLLAMA_HOST` means, such as `host`, `:11434` or `http://host`.
+    """Return the address of an `OLLAMA_HOST`, such as `host`, `:11434` or `http://host`.
 
-    The variable also says where a server listens: for 0.0.0.0, it is reached at 127.0.0.1.
+    The variable is also where a server listens: 0.0.0.0 is reached at 127.0.0.1.
     """
     scheme, _, place = host.strip().strip("\"'").rpartition("://")
     place, _, path = place.partition("/")

@@ -1,9 +1,9 @@
-"""A tool's parameters in those words of JSON Schema that an Ollama server hands on to a model.
+"""A tool's parameters in the keywords of JSON Schema that an Ollama server passes to a model.
 
-The server takes tools apart into types of its own (`ToolProperty` in `api/types.go`). What these
-have no field for, such as `$ref`, `const`, `oneOf` and `allOf`, is lost on the way to the model; a
-schema that is `true`, or several types at the top, makes the whole request a bad one. So the same
-is said in the words that they have. Arguments are checked against the tool's own schema anyway.
+The server parses tools into types of its own (`ToolProperty` in `api/types.go`). Keywords without a
+field there, such as `$ref`, `const`, `oneOf` and `allOf`, are lost; a schema that is `true`, or
+several types at the top, makes the whole request a bad one. So these are expressed by keywords that
+the types have. Arguments are checked by the tool's own schema anyway.
 """
 
 from collections.abc import Iterator
@@ -12,39 +12,44 @@ from urllib.parse import unquote
 
 from holdfast.providers.schema_cache import cached_by_value
 
-# Definitions can use each other without end, or nearly so: written out, they have a bound.
+# Definitions can use each other without end: expanded, they have a bound.
 MAX_SCHEMAS = 2_000
 MAX_DEPTH = 24
 
-_WRITTEN_OUT = ("$ref", "allOf", "$defs", "definitions")
+_EXPANDED = ("$ref", "allOf", "$defs", "definitions")
 
 
 @cached_by_value
 def ollama_schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a tool as they are sent."""
-    return {"properties": {}, **_Document(parameters).schema(parameters), "type": "object"}
+    """Return the parameters of a tool as they are sent."""
+    return {"properties": {}, **_Expansion(parameters).schema(parameters), "type": "object"}
 
 
-class _Document:
-    """Writes out what stands in a schema: the references, and all that must hold at once."""
+class _Expansion:
+    """Expands the references of a schema, and all that must hold at once."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
         self._room = MAX_SCHEMAS
 
     def schema(self, schema: Any, within: tuple[str, ...] = (), depth: int = 0) -> dict[str, Any]:
-        """The schema, written out. `within` are the references that led to it."""
+        """Return the schema, expanded. `within` are the references that led to it."""
         self._room -= 1
         if not isinstance(schema, dict) or self._room < 0 or depth > MAX_DEPTH:
             return {}
         own = {
             name: self._part(name, value, within, depth)
             for name, value in schema.items()
-            if name not in _WRITTEN_OUT
+            if name not in _EXPANDED
         }
-        own = _in_their_words(own)
+        if "const" in own:
+            own |= {"enum": [own["const"]]}
+            del own["const"]
+        if "oneOf" in own:
+            own = {"anyOf": own["oneOf"], **own}
+            del own["oneOf"]
         for other in self._others(schema, within, depth):
-            own = _both(other, own)
+            own = _merged(other, own)
         return own
 
     def _part(self, name: str, value: Any, within: tuple[str, ...], depth: int) -> Any:
@@ -60,49 +65,33 @@ class _Document:
     def _others(
         self, schema: dict[str, Any], within: tuple[str, ...], depth: int
     ) -> Iterator[dict[str, Any]]:
-        """What must hold besides the schema's own words."""
+        """Yield the schemas that must hold besides the schema's own keywords."""
         reference = schema.get("$ref")
         if isinstance(reference, str):
             target = self._target(reference)
-            if reference in within:
-                yield _kind(target)
-            else:
+            if reference not in within:
                 yield self.schema(target, (*within, reference), depth + 1)
+            elif isinstance(target, dict) and "type" in target:
+                yield {"type": target["type"]}
         parts = schema.get("allOf")
         for part in parts if isinstance(parts, list) else ():
             yield self.schema(part, within, depth + 1)
 
     def _target(self, reference: str) -> Any:
-        """What a reference within the document stands for; None where there is nothing."""
-        place, *path = unquote(reference).split("/")
-        found: Any = self._root if place == "#" else None
+        """Return the target of a reference within the document, if there is one."""
+        document, *path = unquote(reference).split("/")
+        found: Any = self._root if document == "#" else None
         for key in path:
             key = key.replace("~1", "/").replace("~0", "~")
             found = found.get(key) if isinstance(found, dict) else None
         return found
 
 
-def _in_their_words(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with a fixed value as a choice of one, and `oneOf` as `anyOf`."""
-    if "const" in schema:
-        schema = {**schema, "enum": [schema["const"]]}
-        del schema["const"]
-    if "oneOf" in schema:
-        schema = {"anyOf": schema["oneOf"], **schema}
-        del schema["oneOf"]
-    return schema
-
-
-def _kind(target: Any) -> dict[str, Any]:
-    """What is said of a schema that stands within itself."""
-    return {"type": target["type"]} if isinstance(target, dict) and "type" in target else {}
-
-
-def _both(other: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Two schemas that hold at once, as one; where they differ, the second."""
-    both = {**other, **own}
+def _merged(other: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Merge two schemas that hold at once; where they differ, the second wins."""
+    merged = {**other, **own}
     if "properties" in other and "properties" in own:
-        both["properties"] = {**other["properties"], **own["properties"]}
+        merged["properties"] = {**other["properties"], **own["properties"]}
     if "required" in other and "required" in own:
-        both["required"] = list(dict.fromkeys([*other["required"], *own["required"]]))
-    return both
+        merged["required"] = list(dict.fromkeys([*other["required"], *own["required"]]))
+    return merged

@@ -1,22 +1,32 @@
-"""Chat completions, on the way back: chunks of a stream, or one whole completion, into an answer.
+"""Chat completions as an answer: chunks of a stream, or one whole completion.
 
-The format is what servers make of it: some ignore `stream`, some never say how an answer ended.
+Servers vary: some ignore `stream`, some never give a finish reason. By the format, a piece belongs
+to the call at its `index`. Servers send no index; index 0 for every call; no id, or one id twice; a
+call's name in pieces, or again with every piece; arguments before the name, or as an object. Each
+piece is added to the only call that it can belong to.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
-from holdfast.providers.answer_reading import AnswerReader, read_count
-from holdfast.providers.openai.calls import StreamedCalls
-from holdfast.providers.streamed_answer import StreamedAnswer
+from holdfast.providers.answer_reader import (
+    AnswerReader,
+    arguments_text,
+    read_count,
+    read_object,
+    read_objects,
+    read_text,
+)
+from holdfast.providers.streamed_answer import MAX_NAME_CHARACTERS, CallDraft, StreamedAnswer
 from holdfast.schemas.internal.solution import Solution, StopReason, Usage
 
-# No part of OpenAI's own format. DeepSeek's and Kimi's models refuse a request that does not bring
-# the thoughts of an answer back with it ("Thinking mode", "Tool calls" in DeepSeek's reference),
-# an empty one too; other servers give them to the model again or pass them over.
+# No part of OpenAI's own format. DeepSeek's and Kimi's models reject a request that does not return
+# the reasoning of an answer with it ("Thinking mode", "Tool calls" in DeepSeek's reference), an
+# empty one too; other servers pass it to the model again or ignore it.
 REASONING = "reasoning_content"
 
 _DONE = "[DONE]"
-_STOP: dict[str, StopReason] = {
+_STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
     "tool_calls": "calls",
     "function_call": "calls",
@@ -38,88 +48,137 @@ class OpenAIAnswerReader(AnswerReader):
         self._calls = StreamedCalls(answer)
 
     def solution(self) -> Solution:
-        """The whole answer, with its thoughts beside it.
+        """Return the whole answer, with its reasoning beside it.
 
         Raises:
-            CutOff: it is not whole.
-            Unreadable: nothing in it was of the format.
+            TruncatedAnswer: it has no end.
+            UnreadableAnswer: nothing in it was of the format.
         """
         if self.answer.has_reasoning:
             self.answer.provider_data = {REASONING: self.answer.reasoning}
         return super().solution()
 
     def read(self, data: str) -> None:
-        """The data of one event, the word that ends the stream, or a whole completion."""
+        """Read the data of one event, the word that ends the stream, or a whole completion."""
         if data.strip() == _DONE:
             self.is_finished = self.is_done = True
         else:
             super().read(data)
 
     def read_event(self, value: dict[str, Any]) -> bool:
-        """A chunk, or a completion."""
+        """Read a chunk, or a completion."""
         if not isinstance(value.get("choices"), list):
             return False
-        self._chunk(value)
+        if isinstance(value.get("model"), str):
+            self.answer.model = value["model"]
+        if isinstance(value.get("usage"), dict):
+            self.answer.usage = _usage(value["usage"])
+        for choice in read_objects(value["choices"]):
+            if choice.get("index", 0) in (0, None):
+                self._read_choice(choice)
         return True
 
-    def _chunk(self, chunk: dict[str, Any]) -> None:
-        if isinstance(chunk.get("model"), str):
-            self.answer.model = chunk["model"]
-        if isinstance(chunk.get("usage"), dict):
-            self.answer.usage = _usage(chunk["usage"])
-        for choice in chunk["choices"]:
-            if isinstance(choice, dict) and choice.get("index", 0) in (0, None):
-                self._choice(choice)
-
-    def _choice(self, choice: dict[str, Any]) -> None:
+    def _read_choice(self, choice: dict[str, Any]) -> None:
         message = choice.get("message")
-        delta = choice.get("delta")
         if isinstance(message, dict):
-            self._delta(message)
+            self._read_delta(message)
             self.is_finished = True
-        elif isinstance(delta, dict):
-            self._delta(delta)
+        else:
+            self._read_delta(read_object(choice.get("delta")))
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             self.is_finished = True
-            self.stop_reason = _STOP.get(reason)
+            self.stop_reason = _STOP_REASONS.get(reason)
 
-    def _delta(self, delta: dict[str, Any]) -> None:
+    def _read_delta(self, delta: dict[str, Any]) -> None:
         if isinstance(delta.get(REASONING), str):
             self.answer.add_reasoning(delta[REASONING])
-        self.answer.add_text(_text(delta.get("content")))
-        self.answer.add_text(_text(delta.get("refusal")))
-        calls = delta.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict):
-                self._calls.read(call)
+        for content in (delta.get("content"), delta.get("refusal")):
+            parts = [read_text(part.get("text")) for part in read_objects(content)]
+            self.answer.add_text(read_text(content) or "".join(parts))
+        for call in read_objects(delta.get("tool_calls")):
+            self._calls.read(call)
         if isinstance(delta.get("function_call"), dict):
             self._calls.read({"index": 0, "function": delta["function_call"]})
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = (part.get("text") for part in parts if isinstance(part, dict))
-    return "".join(text for text in texts if isinstance(text, str))
+@dataclass(frozen=True)
+class CallDelta:
+    """A piece of a call in one chunk; `index` is None where the chunk has none."""
+
+    index: int | None
+    provider_id: str | None
+    name: str
+    arguments: str
+
+    @classmethod
+    def read(cls, call: dict[str, Any]) -> "CallDelta":
+        """Read an item of `tool_calls`; a field of another form counts as absent."""
+        function = read_object(call.get("function"))
+        index, arguments = call.get("index"), function.get("arguments")
+        return cls(
+            index=index if isinstance(index, int) and not isinstance(index, bool) else None,
+            provider_id=read_text(call.get("id")) or None,
+            name=read_text(function.get("name")),
+            arguments="" if arguments is None else arguments_text(arguments),
+        )
+
+
+class StreamedCalls:
+    """Adds the pieces of calls to an answer."""
+
+    def __init__(self, answer: StreamedAnswer) -> None:
+        self._answer = answer
+        self._by_index: dict[int, CallDraft] = {}
+        self._by_id: dict[str, CallDraft] = {}
+        self._last: CallDraft | None = None
+
+    def read(self, call: dict[str, Any]) -> None:
+        """Read one item of a chunk's `tool_calls`."""
+        piece = CallDelta.read(call)
+        if piece.index is not None:
+            draft = self._by_index.get(piece.index)
+        elif piece.provider_id is not None:
+            draft = self._by_id.get(piece.provider_id)
+        else:
+            draft = self._last
+        if draft is None or _is_another_call(draft, piece):
+            draft = self._answer.add_call(piece.name, piece.provider_id)
+        else:
+            draft.provider_id = draft.provider_id or piece.provider_id
+            if not draft.name or (piece.name != draft.name and not draft.arguments.bytes):
+                draft.name = (draft.name + piece.name)[:MAX_NAME_CHARACTERS]
+        self._last = draft
+        if piece.index is not None:
+            self._by_index[piece.index] = draft
+        if piece.provider_id is not None:
+            self._by_id[piece.provider_id] = draft
+        self._answer.add_arguments(draft, piece.arguments)
+
+
+def _is_another_call(draft: CallDraft, piece: CallDelta) -> bool:
+    """Report whether a piece that points to `draft` is the beginning of another call."""
+    if not piece.name:
+        return False
+    if piece.provider_id and draft.provider_id and piece.provider_id != draft.provider_id:
+        return True
+    if piece.index is None and (piece.provider_id is None or piece.name != draft.name):
+        return True
+    return bool(piece.arguments) and draft.has_whole_arguments
 
 
 def _usage(usage: dict[str, Any]) -> Usage:
-    """DeepSeek's models and Kimi's told what was cached before OpenAI had a place for it, each in
-    its own."""
-    details = usage.get("prompt_tokens_details")
-    details = details if isinstance(details, dict) else {}
-    cached = (
+    """Read the usage: DeepSeek and Kimi each have a field of their own for cached tokens."""
+    details = read_object(usage.get("prompt_tokens_details"))
+    fields = (
         details.get("cached_tokens"),
         usage.get("prompt_cache_hit_tokens"),
         usage.get("cached_tokens"),
     )
+    cached = (count for each in fields if (count := read_count(each)) is not None)
     return Usage(
         input_tokens=read_count(usage.get("prompt_tokens")),
         output_tokens=read_count(usage.get("completion_tokens")),
-        cached_tokens=next(
-            (said for each in cached if (said := read_count(each)) is not None), None
-        ),
+        cached_tokens=next(cached, None),
         written_tokens=read_count(details.get("cache_write_tokens")),
     )

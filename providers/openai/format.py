@@ -1,54 +1,127 @@
-"""The provider `openai`: chat completions, of OpenAI or of any server that speaks them.
+"""The provider `openai`: chat completions, of OpenAI or of any compatible server.
 
 Source: OpenAI's API reference, "Create chat completion" and its streaming events.
 """
 
+import json
+from typing import Any
+
 import httpx
 
 from holdfast.providers.base import EncodedMessage, ProviderRequest, ToolNames
-from holdfast.providers.openai.answer import OpenAIAnswerReader
-from holdfast.providers.openai.request import RESERVED, body, encode, is_own, unsaid
-from holdfast.providers.streamed_answer import StreamedAnswer
-from holdfast.providers.transport.sse import SseDecoder
+from holdfast.providers.content import images_of, parts_of, request_body, text_of
+from holdfast.providers.message_list import encode_message, list_messages
+from holdfast.providers.openai.answer import REASONING, OpenAIAnswerReader
+from holdfast.providers.openai.schema import fits_strict_mode
+from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.internal.model_request import Ask
-from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.agent import Forced, ToolChoice
+from holdfast.schemas.internal.model_request import Ask, ToolOffer
+from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
+
+# Newer names of options that only OpenAI's own servers are known to take, its own and Azure's.
+_OWN_HOSTS = ("api.openai.com", ".openai.azure.com")
+# Servers that route requests of one key to one cache. Mistral's caches nothing without a key
+# ("Prompt caching" in OpenAI's guides, and in Mistral's).
+_KEY_HOSTS = (*_OWN_HOSTS, "api.mistral.ai")
+_LENGTH_OPTIONS = ("max_tokens", "max_completion_tokens")
+_LOOSE_SCHEMA = "OpenAI cannot hold an answer to so large a schema: it is only checked by it"
 
 
-class OpenAIFormat:
+class OpenAIFormat(ProviderFormat):
     """The format of chat completions."""
 
     kind = "openai"
-    reserved: tuple[str, ...] = RESERVED
+    reserved = ("messages", "tools", "stream")
+    answer_reader = OpenAIAnswerReader
 
     def url(self, target: EndpointTarget, ask: Ask) -> httpx.URL:
-        """`BASE/chat/completions`; the base holds the version."""
+        """Return `BASE/chat/completions`; the base includes the version."""
         return target.url("/chat/completions")
 
-    def headers(self, key: str | None) -> dict[str, str]:
-        """The key as a bearer token."""
-        return {"authorization": f"Bearer {key}"} if key is not None else {}
-
     def unsupported_notices(self, ask: Ask) -> list[str]:
-        """Some schemas of an answer are beyond what it is held to."""
-        return unsaid(ask)
+        """Return a notice for a schema that is neither enforced nor in the instructions."""
+        is_loose = isinstance(ask.output, dict) and not ask.output_told
+        return [_LOOSE_SCHEMA] if is_loose and not fits_strict_mode(ask.output) else []
 
     def shows_schema(self, ask: Ask, host: str) -> bool:
-        """OpenAI does. Other servers hold the answer to it, and say nothing of it to the model."""
-        return is_own(host)
+        """Report whether the model sees the schema: only OpenAI's servers add it to the prompt."""
+        return host.endswith(_OWN_HOSTS)
 
     def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
-        """The message as chat completions have it."""
-        return encode(message, names)
+        """Encode a message for chat completions."""
+        return encode_message(message, names, _user, _other)
 
     def body(self, request: ProviderRequest, host: str) -> bytes:
-        """The messages first, then the settings."""
-        return body(request, host)
+        """Return the request's body: the messages first, then the settings."""
+        ask = request.ask
+        length = _LENGTH_OPTIONS[host.endswith(_OWN_HOSTS)]
+        has_own_length = any(name in ask.model.options for name in _LENGTH_OPTIONS)
+        settings = {
+            "model": ask.model.name,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "temperature": ask.model.temperature,
+            length: None if has_own_length else ask.model.max_output_tokens,
+            "tools": [_tool(tool, request.tool_names) for tool in ask.tools] or None,
+            "tool_choice": _choice(ask.tool_choice, request.tool_names) if ask.tools else None,
+            "response_format": _response_format(ask.output),
+        }
+        if host.endswith(_KEY_HOSTS):
+            settings["prompt_cache_key"] = request.cache_key or None
+        return request_body(list_messages(request), settings | request.options(self.reserved))
 
-    def event_decoder(self) -> SseDecoder:
-        """Server-sent events."""
-        return SseDecoder()
 
-    def answer_reader(self, answer: StreamedAnswer) -> OpenAIAnswerReader:
-        """Chunks, or one whole completion."""
-        return OpenAIAnswerReader(answer)
+def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
+    function: dict[str, Any] = {
+        "name": names.to_provider(tool.name),
+        "parameters": tool.parameters,
+    }
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": function}
+
+
+def _choice(choice: ToolChoice, names: ToolNames) -> Any:
+    if isinstance(choice, Forced):
+        return {"type": "function", "function": {"name": names.to_provider(choice.name)}}
+    return choice
+
+
+def _response_format(output: dict[str, Any] | bool | None) -> dict[str, Any] | None:
+    if isinstance(output, dict):
+        schema = {"name": "output", "schema": output, "strict": fits_strict_mode(output)}
+        return {"type": "json_schema", "json_schema": schema}
+    return {"type": "json_object"} if output else None
+
+
+def _user(content: Content) -> dict[str, Any]:
+    if not images_of(content):
+        return {"role": "user", "content": text_of(content)}
+    parts = parts_of(content, lambda text: [{"type": "text", "text": text}], _image)
+    return {"role": "user", "content": parts}
+
+
+def _other(message: ChatMessage, names: ToolNames) -> dict[str, Any]:
+    encoded: dict[str, Any] = {"role": message.role, "content": text_of(message.content)}
+    if message.role == "tool":
+        encoded["tool_call_id"] = message.provider_id or message.call_id
+    if message.role == "assistant":
+        match message.provider_data:
+            case {"reasoning_content": str(reasoning)}:
+                encoded[REASONING] = reasoning
+        if message.calls:
+            encoded["content"] = encoded["content"] or None
+            encoded["tool_calls"] = [_call(call, names) for call in message.calls]
+    return encoded
+
+
+def _call(call: AskedCall, names: ToolNames) -> dict[str, Any]:
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    function = {"name": names.to_provider(call.tool), "arguments": arguments}
+    return {"id": call.provider_id, "type": "function", "function": function}
+
+
+def _image(part: ImagePart) -> dict[str, Any]:
+    url = part.url or f"data:{part.media_type};base64,{part.data}"
+    return {"type": "image_url", "image_url": {"url": url}}

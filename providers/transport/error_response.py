@@ -1,4 +1,4 @@
-"""An error of a provider, read: in its several shapes, out of a response or out of a stream."""
+"""Errors of providers in their several forms, from a response or from a stream."""
 
 import json
 import re
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.providers.base import ContextOverflow, ProviderRefused
-from holdfast.providers.context_overflow import context_limit, error_texts
+from holdfast.providers.context_overflow import context_limit, embedded_error, error_texts
 from holdfast.providers.streamed_answer import well_formed
 
 MAX_MESSAGE_CHARACTERS = 2_000
-# What a text ends with that was longer.
+# The end of a text that was longer.
 CUT = " …"
 _MAX_DEPTH = 6
-# Words by which providers name errors that have no status of their own, within a stream.
+# The names of errors without a status of their own, within a stream.
 _STATUS_OF_WORD = {
     "rate_limit": 429,
     "overloaded": 503,
@@ -34,89 +34,82 @@ _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)s")
 
 
 def error_of_response(status: int, headers: Any, body: bytes) -> ProviderRefused | ContextOverflow:
-    """The error that a response is."""
+    """Return the error of a response."""
     text = body.decode("utf-8", "replace").strip()
     try:
         error = json.loads(text)
-        message, told, retry = message_in(error), error_texts(error), _retry_after(error)
+        message, texts, retry = message_in(error), error_texts(error), _retry_after(error)
     except (ValueError, RecursionError):
-        message = told = "a web page, not a message" if text.startswith("<") else text
+        message = texts = "a web page, not a message" if text.startswith("<") else text
         retry = {}
-    return _refusal(status, message, told, {**retry, **headers})
+    return _error(status, message, texts, {**retry, **headers})
 
 
 def error_in_event(event: Any) -> ProviderRefused | ContextOverflow | None:
-    """The error that an event of a stream is, or a whole answer with a good status; else None."""
+    """Return the error in an event of a stream, or in an answer with a good status, if any."""
     if not isinstance(event, dict):
         return None
     error = event if event.get("object") == "error" else event.get("error")
     if not error:
         return None
     whole = {"error": error}
-    return _refusal(_status_in(error), message_in(whole), error_texts(whole), _retry_after(whole))
+    return _error(_status_in(error), message_in(whole), error_texts(whole), _retry_after(whole))
 
 
-def _refusal(
-    status: int, message: str, told: str, headers: dict[str, str]
+def _error(
+    status: int, message: str, texts: str, headers: dict[str, str]
 ) -> ProviderRefused | ContextOverflow:
-    length = context_limit(status, told)
-    if length is not None:
-        return ContextOverflow(status, shortened(message), length.window)
+    limit = context_limit(status, texts)
+    if limit is not None:
+        return ContextOverflow(status, shortened(message), limit.window)
     return ProviderRefused(status, shortened(message), headers)
 
 
 def message_in(value: Any) -> str:
-    """The message of an error in JSON, wherever it stands in it; else the whole as JSON."""
+    """Return the message of an error in JSON, wherever it is in it; else the whole as JSON."""
     return next(_messages(value), None) or json.dumps(value, ensure_ascii=False)
 
 
 def shortened(text: str, limit_characters: int = MAX_MESSAGE_CHARACTERS) -> str:
-    """The text, at most so many characters of it, in one line."""
+    """Return the text in one line, at most so many characters of it."""
     line = " ".join(well_formed(text[: 4 * limit_characters]).split())
     is_whole = len(line) <= limit_characters and len(text) <= 4 * limit_characters
     return line if is_whole else line[: limit_characters - len(CUT)] + CUT
 
 
 def _retry_after(value: Any) -> dict[str, str]:
-    """When Google wants to be asked again, as the header that others say it by: it stands in one
-    of the error's details, `{"@type": "…/google.rpc.RetryInfo", "retryDelay": "37s"}`."""
+    """Return the delay in a detail of Google's error, as the header of the other providers.
+
+    The detail is `{"@type": "…/google.rpc.RetryInfo", "retryDelay": "37s"}`.
+    """
     match value:
         case [first, *_]:
             return _retry_after(first) if isinstance(first, dict) else {}
         case {"error": {"details": [*details]}}:
-            told = [each.get("retryDelay") for each in details if isinstance(each, dict)]
-            delays = [_DURATION.fullmatch(each) for each in told if isinstance(each, str)]
+            values = [each.get("retryDelay") for each in details if isinstance(each, dict)]
+            delays = [_DURATION.fullmatch(each) for each in values if isinstance(each, str)]
             return next(({"retry-after": delay[1]} for delay in delays if delay), {})
     return {}
 
 
 def _messages(value: Any, depth: int = 0) -> Iterator[str]:
     match value:
-        case {"loc": [*place], "msg": str(said)}:
-            # Of a server on FastAPI: what is wrong is of no use without its place.
+        case {"loc": [*place], "msg": str(message)}:
+            # Of a server on FastAPI: the message is of no use without the field.
             where = ".".join(str(each) for each in place if each != "body")
-            yield f"{where}: {said}" if where else said
+            yield f"{where}: {message}" if where else message
         case str() if value.strip():
-            yield from _messages(_inner(value), depth + 1)
+            yield from _messages(embedded_error(value), depth + 1)
             yield value
         case [first, *_] if depth < _MAX_DEPTH:
             yield from _messages(first, depth + 1)
         case dict() if depth < _MAX_DEPTH:
-            # OpenRouter hands on what a provider told it as the text `raw` of `metadata`.
+            # OpenRouter passes a provider's error on as the text `raw` of `metadata`.
             for key in (
                 *("error", "metadata", "raw", "message"),
                 *("detail", "msg", "errors", "description"),
             ):
                 yield from _messages(value.get(key), depth + 1)
-
-
-def _inner(text: str) -> Any:
-    """The error that a message is the JSON of: servers hand on what others told them."""
-    try:
-        value = json.loads(text) if text.lstrip().startswith("{") else None
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _status_in(error: Any) -> int:
@@ -125,6 +118,6 @@ def _status_in(error: Any) -> int:
         code = fields.get(key)
         if isinstance(code, int | str) and _STATUS.fullmatch(f"{code!s:.4}"):
             return int(code)
-    said = " ".join(str(fields.get(key, "")) for key in ("type", "code")).lower()
-    words = (status for word, status in _STATUS_OF_WORD.items() if word in said)
-    return next(words, _UNKNOWN_STATUS)
+    name = " ".join(str(fields.get(key, "")) for key in ("type", "code")).lower()
+    statuses = (status for word, status in _STATUS_OF_WORD.items() if word in name)
+    return next(statuses, _UNKNOWN_STATUS)

@@ -1,6 +1,6 @@
-"""Where an endpoint is and what its requests carry: the only place that reads a key.
+"""The address and headers of an endpoint: the only module that reads a key.
 
-A key is read when a request is made and is kept nowhere, so nothing can print it.
+A key is read when a request is made and is stored nowhere, so nothing can print it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from holdfast.providers.transport.error_response import CUT
 from holdfast.runtime.secrets import address_secrets, header_secrets
 from holdfast.schemas.settings.endpoints import Endpoint
 
-# Shorter values are no secrets, and blanking them would garble any text.
+# Shorter values are no secrets, and redacting them would garble any text.
 MIN_SECRET_CHARACTERS = 4
 MAX_CONNECT_SECONDS = 10.0
 _OF_PROVIDERS = (
@@ -25,16 +25,16 @@ _OF_PROVIDERS = (
 
 @dataclass(frozen=True)
 class EndpointTarget:
-    """An endpoint by its name, and the environment in which its key stands."""
+    """An endpoint by its name, and the environment that holds its key."""
 
     name: str
     endpoint: Endpoint = field(repr=False)
     environ: Mapping[str, str] = field(repr=False)
 
     def url(self, path: str, version: str = "", query: str = "") -> httpx.URL:
-        """The address of `path`, such as `/chat/completions`, at the endpoint.
+        """Return the address of `path`, such as `/chat/completions`, at the endpoint.
 
-        `version`, such as `/v1`, stands before it unless the endpoint's own address ends with it.
+        `version`, such as `/v1`, precedes it unless the endpoint's own address ends with it.
         `query`, such as `alt=sse`, is added to the address's own.
         """
         base = self._base.path.rstrip("/")
@@ -44,7 +44,7 @@ class EndpointTarget:
 
     @property
     def label(self) -> str:
-        """The endpoint as errors name it: without user, password and query of its address."""
+        """Return the endpoint for errors: without user, password and query of its address."""
         if self.endpoint.base_url is None:
             return f"endpoint `{self.name}`"
         port = f":{self._base.port}" if self._base.port else ""
@@ -53,36 +53,35 @@ class EndpointTarget:
 
     @property
     def host(self) -> str:
-        """The host of the endpoint's address."""
+        """Return the host of the endpoint's address."""
         return self._base.host
 
     @property
     def fetches_image_urls(self) -> bool:
-        """Whether the server is told where pictures are, and fetches them.
+        """Report whether the server receives the addresses of images, and fetches them.
 
-        One in the operator's network could be led anywhere in it by whoever starts a run. A
-        provider's own servers fetch from theirs.
+        A server in the operator's network could be sent to any address in it by the caller of a
+        run; a provider's own servers fetch from outside it.
         """
-        said = self.endpoint.image_urls
-        return f".{self.host}".endswith(_OF_PROVIDERS) if said is None else said
+        setting = self.endpoint.image_urls
+        return f".{self.host}".endswith(_OF_PROVIDERS) if setting is None else setting
 
     @property
     def timeout(self) -> httpx.Timeout:
-        """How long a silence may be."""
+        """Return how long a silence may be."""
         seconds = self.endpoint.timeout.total_seconds()
         return httpx.Timeout(seconds, connect=min(seconds, MAX_CONNECT_SECONDS))
 
     @property
     def missing_key(self) -> str | None:
-        """The environment variable that should hold the key, or a header, and does not."""
+        """Return an environment variable of the key, or of a header, that is not set."""
         return next((each for each in self._variables if self._value(each) is None), None)
 
     def headers(self, of_format: Callable[[str | None], dict[str, str]]) -> dict[str, str]:
-        """The headers of a request: those of its format, which puts the key where it belongs, and
-        the endpoint's own, which win.
+        """Return the headers of a request: those of its format, then the endpoint's own, which win.
 
         Raises:
-            Unanswerable: the key is not there, or is none.
+            UnanswerableRequest: the key is not set, or is invalid.
         """
         if self.missing_key is not None:
             raise UnanswerableRequest(
@@ -100,21 +99,21 @@ class EndpointTarget:
         return of_format(self._key) | own | self._headers_of_environment
 
     def secrets(self) -> Iterator[str]:
-        """What its requests keep secret."""
+        """Yield the secrets of its requests."""
         yield from (value for each in self._variables if (value := self._value(each)) is not None)
         yield from address_secrets(str(self._base))
         for name, value in (self.endpoint.headers | self._headers_of_environment).items():
             yield from header_secrets(name, value)
 
     def redact(self, text: str) -> str:
-        """The text with everything taken out of it that the endpoint's requests keep secret."""
+        """Return the text without the secrets of the endpoint's requests."""
         query = self._base.query.decode()
         secrets = {self._key or "", self._base.password, query, *self._base.params.values()}
         for value in (*self.endpoint.headers.values(), *self._headers_of_environment.values()):
             secrets |= {value, value.rpartition(" ")[2]}  # `Bearer KEY` holds KEY
         for secret in sorted(secrets, key=len, reverse=True):
             if len(secret) >= MIN_SECRET_CHARACTERS:
-                text = _without_begun(text.replace(secret, "[secret]"), secret)
+                text = _without_cut_secret(text.replace(secret, "[secret]"), secret)
         return text
 
     @cached_property
@@ -140,8 +139,8 @@ class EndpointTarget:
         return self.environ.get(variable, "").strip() or None
 
 
-def _without_begun(text: str, secret: str) -> str:
-    """The text without the beginning of a secret at its end, where it was cut within one."""
+def _without_cut_secret(text: str, secret: str) -> str:
+    """Redact the beginning of a secret at the end of a text that was cut within it."""
     cut = text.removesuffix(CUT) if text.endswith(CUT) else ""
     for length in range(len(secret) - 1, MIN_SECRET_CHARACTERS - 1, -1):
         if cut.endswith(secret[:length]):

@@ -7,9 +7,7 @@ import httpx
 import pytest
 
 from holdfast.providers import model_errors
-from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.anthropic.format import AnthropicFormat
-from holdfast.providers.anthropic.request import encode
 from holdfast.providers.base import (
     ContextOverflow,
     ProviderRefused,
@@ -18,6 +16,7 @@ from holdfast.providers.base import (
     TruncatedAnswer,
     UnreadableAnswer,
 )
+from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.internal.solution import Solution
@@ -57,7 +56,7 @@ async def solve(*replies: bytes | httpx.Response, asked: Ask | None = None) -> S
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(handle))
     at = target(provider="anthropic", baseUrl="https://api.anthropic.com")
-    now = encode(said("user", "Hi"), ToolNames([])).fragments
+    now = AnthropicFormat().encode(said("user", "Hi"), ToolNames([])).fragments
     return await HttpProvider(AnthropicFormat(), at, http).solve(
         ProviderRequest(asked, now), Heard()
     )

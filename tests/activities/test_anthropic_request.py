@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.providers.anthropic.request import DEFAULT_OUTPUT_TOKENS, body, encode, unsaid
+from holdfast.providers.anthropic.format import DEFAULT_OUTPUT_TOKENS, AnthropicFormat
 from holdfast.providers.base import ProviderRequest, ToolNames
 from holdfast.schemas.message import ChatMessage
 from tests.activities.dialects.anthropic import AnthropicDialect
@@ -18,7 +18,7 @@ HEADERS = {"x-api-key": KEY, "anthropic-version": "2023-06-01"}
 
 
 def fragments(*messages: ChatMessage) -> tuple[bytes, ...]:
-    encoded = [encode(message, ToolNames([])) for message in messages]
+    encoded = [AnthropicFormat().encode(message, ToolNames([])) for message in messages]
     return (
         *(part for each in encoded for part in each.fragments),
         *(part for each in encoded for part in each.deferred),
@@ -27,7 +27,9 @@ def fragments(*messages: ChatMessage) -> tuple[bytes, ...]:
 
 def sent(*messages: ChatMessage, **asked: Any) -> dict[str, Any]:
     """The body of a request, which Anthropic's types have taken."""
-    made = body(ProviderRequest(ask(**asked), fragments(*messages or [said("user", "Hi")])))
+    made = AnthropicFormat().body(
+        ProviderRequest(ask(**asked), fragments(*messages or [said("user", "Hi")])), ""
+    )
     AnthropicDialect().understands(URL, HEADERS, made)
     found: dict[str, Any] = json.loads(made)
     return found
@@ -169,7 +171,7 @@ def test_the_cache_is_marked_at_the_end_of_this_request_and_of_the_one_before() 
 
 def test_but_for_the_marks_a_request_begins_like_the_one_before_it() -> None:
     def plain(*messages: ChatMessage, tail: str | None) -> bytes:
-        marked = body(ProviderRequest(ask(tail=tail), fragments(*messages)))
+        marked = AnthropicFormat().body(ProviderRequest(ask(tail=tail), fragments(*messages)), "")
         return marked.replace(b',"cache_control":{"type":"ephemeral"}', b"")
 
     said_first = [said("user", "Hi"), asking("a"), result("a")]
@@ -229,4 +231,4 @@ def test_where_an_answer_s_form_cannot_be_said_it_is_not_and_that_is_told(
     output: Any, told: int
 ) -> None:
     assert "output_config" not in sent(output=output)
-    assert len(unsaid(ask(output=output))) == told
+    assert len(AnthropicFormat().unsupported_notices(ask(output=output))) == told

@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES, MAX_SOLUTION_BYTES, size_bytes
 from holdfast.providers.base import ToolNames
-from holdfast.providers.streamed_answer import MAX_ARGUMENTS_BYTES, MAX_TEXT_BYTES, StreamedAnswer
+from holdfast.providers.streamed_answer import (
+    MAX_ARGUMENTS_BYTES,
+    MAX_PROVIDER_DATA_BYTES,
+    MAX_SOLUTION_BYTES,
+    MAX_TEXT_BYTES,
+    StreamedAnswer,
+    size_bytes,
+)
 from holdfast.schemas.internal.solution import Solution
 from tests.activities.fakes import Heard
 

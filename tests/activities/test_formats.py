@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers import model_errors
-from holdfast.providers.answer_limits import MAX_SOLUTION_BYTES, size_bytes
 from holdfast.providers.base import (
     ProviderError,
     ProviderRequest,
@@ -27,7 +26,7 @@ from holdfast.providers.base import (
     TruncatedAnswer,
     UnreadableAnswer,
 )
-from holdfast.providers.streamed_answer import StreamedAnswer
+from holdfast.providers.streamed_answer import MAX_SOLUTION_BYTES, StreamedAnswer, size_bytes
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.base import canonical_json

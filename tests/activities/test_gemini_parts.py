@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES
-from holdfast.providers.gemini.parts import UNSIGNED
+from holdfast.providers.gemini.provider_data import UNSIGNED
+from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES
 from tests.activities.dialects.gemini import call, event
 from tests.activities.fakes import said
 from tests.activities.gemini_side import CALL, OWN, SIGNED, SIGNED_TOO, again, contents, read

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.catalog.endpoints import FORMATS
 from holdfast.providers.gemini.format import GeminiFormat
-from holdfast.providers.gemini.parts import UNSIGNED
+from holdfast.providers.gemini.provider_data import UNSIGNED
 from tests.activities.fakes import KEY, TOOLS, ask, said
 from tests.activities.gemini_side import BASE, CALL, OWN, PICTURE, at, contents, raw, sent
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.providers.transport.json_lines import JsonLinesDecoder
+from holdfast.providers.transport.event_decoders import JsonLinesDecoder
 
 STREAM = '\ufeff{"t":"†"}\r\n\n  {"t":2}  \n\r\n[3]\n{"t":"\u2028"}\n'.encode()
 DOCUMENTS = ['{"t":"†"}', '{"t":2}', "[3]", '{"t":"\u2028"}']

@@ -11,7 +11,6 @@ import ollama
 import pytest
 
 from holdfast.providers import model_errors
-from holdfast.providers.answer_limits import MAX_PROVIDER_DATA_BYTES
 from holdfast.providers.base import (
     ContextOverflow,
     ProviderRefused,
@@ -21,7 +20,7 @@ from holdfast.providers.base import (
     UnreadableAnswer,
 )
 from holdfast.providers.ollama.format import OllamaFormat
-from holdfast.providers.streamed_answer import StreamedAnswer
+from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES, StreamedAnswer
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.model_request import Ask

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from holdfast.activities.model.conversation_cache import CachedConversation
 from holdfast.providers.base import ProviderRequest, ToolNames
-from holdfast.providers.openai.request import body, encode
+from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.schemas.base import canonical_json
 from holdfast.schemas.message import ChatMessage
 from tests.activities.fakes import TOOLS, ask, said
@@ -27,7 +27,7 @@ def conversation(*messages: ChatMessage) -> CachedConversation:
     held = CachedConversation()
     for message in messages:
         item = canonical_json({"message": message.to_json()})
-        own = partial(encode, names=NAMES)
+        own = partial(OpenAIFormat().encode, names=NAMES)
         held.append(item.decode("utf-8", "surrogatepass"), own)
     return held
 
@@ -37,7 +37,7 @@ def sent(*messages: ChatMessage, host: str = OFFICIAL, **asked: Any) -> dict[str
     request = ProviderRequest(
         ask(**asked), conversation(*messages or [said("user", "Hi")]).fragments()
     )
-    made: dict[str, Any] = json.loads(body(request, host))
+    made: dict[str, Any] = json.loads(OpenAIFormat().body(request, host))
     checked = PARAMS.validate_json(json.dumps(made))
     assert set(checked) == set(made), "there are fields that the format does not have"
     # Pydantic reads the lists of these types lazily: reading them is what checks them.
@@ -86,7 +86,7 @@ def test_thoughts_go_back_with_the_answer_that_they_led_to() -> None:
     foreign: tuple[Any, ...] = (["x"], {}, None)
     answers += [said("assistant", "Done.", providerData=each) for each in foreign]
     request = ProviderRequest(ask(), conversation(*answers).fragments())
-    _, first, *others = json.loads(body(request, "localhost"))["messages"]
+    _, first, *others = json.loads(OpenAIFormat().body(request, "localhost"))["messages"]
     assert first["reasoning_content"] == "I should look."
     assert all("reasoning_content" not in each for each in others)
 
@@ -241,7 +241,9 @@ def test_the_messages_of_one_turn_begin_those_of_the_next_byte_for_byte() -> Non
     for count in range(1, len(turns) + 1):
         messages = [message for turn in turns[:count] for message in turn]
         now = b",".join(conversation(*messages).fragments())
-        whole = body(ProviderRequest(ask(), conversation(*messages).fragments()), OFFICIAL)
+        whole = OpenAIFormat().body(
+            ProviderRequest(ask(), conversation(*messages).fragments()), OFFICIAL
+        )
         assert now.startswith(before)
         assert now in whole
         before = now

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.providers.transport.sse import SseDecoder
+from holdfast.providers.transport.event_decoders import SseDecoder
 
 STREAM = (
     '\ufeff: a comment\r\n\r\nevent: message\ndata: {"t": "†"}\nid: 7\n\n'

@@ -7,7 +7,7 @@ import pytest
 from holdfast.activities.interceptors import results
 from holdfast.catalog import agent_reader, builtin_tools, catalog_files
 from holdfast.hosting.worker import MAX_ACTIVITIES
-from holdfast.providers import answer_limits, streamed_answer
+from holdfast.providers import streamed_answer
 from holdfast.providers.transport import http
 from holdfast.runtime.settings_files import file_problems, source
 from holdfast.schemas import base
@@ -82,7 +82,7 @@ LIMITS: dict[str, list[str]] = {
     "notes on what was ignored": [str(base_workflow.MAX_NOTES)],
     "decisions counted for one quorum": [str(question.MAX_COUNTED_DECISIONS)],
     "one answer of a model": [
-        kb(answer_limits.MAX_SOLUTION_BYTES),
+        kb(streamed_answer.MAX_SOLUTION_BYTES),
         f"{kb(streamed_answer.MAX_TEXT_BYTES)} text",
         f"{kb(streamed_answer.MAX_ARGUMENTS_BYTES)} the arguments of one call",
         f"{kb(http.MAX_ANSWER_BYTES)} read",

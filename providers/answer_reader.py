@@ -1,7 +1,7 @@
-"""Reading an answer of any format: what is JSON, what is an error, what is cut, what is foreign.
+"""Reading an answer of any format, as it arrives.
 
-A format's own reading says what one event means. Whatever does not have its form is passed over,
-as long as anything has: formats are what servers make of them.
+A format's own reader interprets one event. Events of another form are ignored, as long as any event
+was recognised: servers extend the formats in many ways.
 """
 
 import json
@@ -19,8 +19,9 @@ _MAX_QUOTED_CHARACTERS = 200
 class AnswerReader(ABC):
     """One answer, as it arrives.
 
-    `called` is what the format calls an answer; `mark` stands in every event of it, so that one
-    which is cut off can be told from a foreign text.
+    `format_name` is what the format calls an answer; `marker` is in every event of it, so that a
+    truncated event can be told from a foreign text. `is_finished`: the model has given the reason
+    why it stopped. `is_done`: nothing more will come.
     """
 
     format_name: str
@@ -36,47 +37,46 @@ class AnswerReader(ABC):
 
     @abstractmethod
     def read_event(self, value: dict[str, Any]) -> bool:
-        """Take in one event, or a whole answer; whether it is of the format."""
+        """Read one event, or a whole answer; return false if it is not of the format."""
 
     def read(self, data: str) -> None:
-        """The text of one event, or a whole answer; or of a list of events.
+        """Read the text of one event, of a whole answer, or of a list of events.
 
         Raises:
-            Refused: it is an error.
-            Unreadable: it is not JSON.
+            ProviderRefused, ContextOverflow: it is an error.
+            UnreadableAnswer: it is not JSON.
         """
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):
             raise UnreadableAnswer(self._quoted(data)) from None
-        for each in value if isinstance(value, list) and value else [value]:
-            self._take(each, data)
-
-    def _take(self, value: Any, data: str) -> None:
-        refusal = error_in_event(value)
-        if refusal is not None:
-            raise refusal
-        if isinstance(value, dict) and self.read_event(value):
-            self._recognised = True
-        else:
-            self._foreign = self._foreign or data
+        for event in value if isinstance(value, list) and value else [value]:
+            error = error_in_event(event)
+            if error is not None:
+                raise error
+            if isinstance(event, dict) and self.read_event(event):
+                self._recognised = True
+            else:
+                self._foreign = self._foreign or data
 
     def finish(self, rest: str, stray: str) -> None:
-        """No more comes. `rest` stood after the last whole event, and may be cut off; `stray` is
-        what stood where no event can."""
+        """Read `rest`, the text after the last whole event, which may be truncated.
+
+        `stray` is the text that was no part of any event.
+        """
         try:
             if rest:
                 self.read(rest)
         except UnreadableAnswer:
-            is_begun = rest.startswith(("{", "[")) and self.marker in rest
-            self._foreign = self._foreign or ("" if is_begun else rest)
+            is_truncated = rest.startswith(("{", "[")) and self.marker in rest
+            self._foreign = self._foreign or ("" if is_truncated else rest)
         self._foreign = self._foreign or stray
 
     def stop_reading(self, why: str) -> None:
-        """The answer is too large: what came so far is all of it.
+        """End an answer that is too large: what came so far is all of it.
 
         Raises:
-            Unreadable: nothing in it was of the format.
+            UnreadableAnswer: nothing in it was of the format.
         """
         if not self._recognised:
             raise UnreadableAnswer(f"no {self.format_name} stood in what it sent: {why}")
@@ -85,11 +85,11 @@ class AnswerReader(ABC):
         self.is_finished = self.is_done = True
 
     def solution(self) -> Solution:
-        """The whole answer.
+        """Return the whole answer.
 
         Raises:
-            CutOff: it is not whole.
-            Unreadable: nothing in it was of the format.
+            TruncatedAnswer: it has no end.
+            UnreadableAnswer: nothing in it was of the format.
         """
         if not self.is_finished and self._foreign and not self._recognised:
             raise UnreadableAnswer(self._quoted(self._foreign))
@@ -98,23 +98,33 @@ class AnswerReader(ABC):
         return self.answer.solution(self.stop_reason)
 
     def _quoted(self, data: str) -> str:
-        begin = shortened(data, _MAX_QUOTED_CHARACTERS)
-        return f"the answer is no {self.format_name}; it begins: {begin}"
+        beginning = shortened(data, _MAX_QUOTED_CHARACTERS)
+        return f"the answer is no {self.format_name}; it begins: {beginning}"
 
 
 def read_count(value: Any) -> int | None:
-    """A number of tokens, where it is one."""
+    """Return a number of tokens, if the value is one."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return value if is_count else None
 
 
 def arguments_text(arguments: Any) -> str:
-    """The text of a call's arguments, which some formats and servers give as an object."""
+    """Return the text of a call's arguments, which some formats and servers send as an object."""
     if isinstance(arguments, str):
         return arguments
     return json.dumps({} if arguments is None else arguments, ensure_ascii=False)
 
 
 def read_text(value: Any) -> str:
-    """A text, where it is one."""
+    """Return the text, if the value is one."""
     return value if isinstance(value, str) else ""
+
+
+def read_object(value: Any) -> dict[str, Any]:
+    """Return the object, if the value is one."""
+    return value if isinstance(value, dict) else {}
+
+
+def read_objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in a list, if the value is one."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
