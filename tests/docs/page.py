@@ -1,14 +1,13 @@
-"""A page of `docs/`, taken apart: what a reader would type, in the order in which it stands.
+"""Parse a page of `docs/` into the steps that its reader takes, in order.
 
-What a block is, its first line or its fence says:
+A block's first line or fence names its kind:
 
-- a first line `# desk/tools/refund.yaml` (or that name on the fence, for JSON) names the file that
-  the block is; a block named after a file of this repository is an excerpt of that file;
-- `sh` is typed into a shell; a block `text` behind it is what was printed, `…` standing for
+- a first line `# desk/tools/refund.yaml` (or that name on the fence, for JSON) names the file to
+  write; a block named after a file of this repository is an excerpt of that file;
+- `sh` is typed into a shell; a block `text` after it is the expected output, where `…` matches
   anything;
-- `json decision`: an example of the published schema `decision`;
-- a comment `<!-- the model` before a block holds what the model answers from there on, in YAML;
-  what an answer is `to` stands in the instructions of the conversations that it is for.
+- `json decision` is an example of the published schema `decision`;
+- `console` is shown and not run.
 """
 
 import re
@@ -16,19 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _STEP = re.compile(
-    r"^<!-- the model\n(?P<answers>.*?)^-->$"
-    r"|^```(?P<language>[a-z]+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$",
+    r"^```(?P<language>[a-z]+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 _FENCE = re.compile(r"^ *(?:```|~~~)", re.MULTILINE)
 _FILE = re.compile(r"\A(?:---\n)?(?:#|//) (\S+\.[a-z]+)\n")
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What the model says from here on: YAML, a list of `{to, text, calls}`."""
-
-    text: str
 
 
 @dataclass(frozen=True)
@@ -56,7 +47,7 @@ class Shell:
     prints: str | None
 
 
-Step = Answers | File | Example | Shell
+Step = File | Example | Shell
 
 
 def steps(page: Path) -> list[Step]:
@@ -68,18 +59,18 @@ def steps(page: Path) -> list[Step]:
     source = page.read_text(encoding="utf-8")
     matches = list(_STEP.finditer(source))
     fences = len(_FENCE.findall(source))
-    if fences != 2 * sum(match["language"] is not None for match in matches):
+    if fences != 2 * len(matches):
         raise ValueError(f"{page.name}: a block has no language, or is not closed")
     made: list[Step] = []
     for match in matches:
+        if match["language"] == "console":
+            continue
         line = source.count("\n", 0, match.start()) + 1
         made.append(_step(f"{page.name}:{line}", line, match, made))
     return [step for step in made if not isinstance(step, Shell) or step.commands]
 
 
 def _step(place: str, line: int, match: re.Match[str], before: list[Step]) -> Step:
-    if match["language"] is None:
-        return Answers(match["answers"])
     text, name = match["text"], match["name"]
     named = _FILE.match(text)
     if name is not None and "." not in name:

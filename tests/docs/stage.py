@@ -1,4 +1,4 @@
-"""Where a page is played: a folder, a shell, Temporal, and a model that says what is needed."""
+"""Play a page in a folder with a shell and Temporal."""
 
 import json
 import os
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from jsonschema import Draft202012Validator
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
@@ -20,16 +19,15 @@ from temporalio.service import RPCError, RPCStatusCode
 from holdfast.runtime.settings_files.yaml_text import read_yaml
 from holdfast.schemas import names
 from holdfast.schemas.publish import PUBLISHED
-from tests.docs.page import Answers, Example, File, Shell, Step
+from tests.docs.page import Example, File, Shell, Step
 from tests.docs.terminal import COMMAND_SECONDS, Terminal
 from tests.support.eventually import eventually
-from tests.support.model_server import Answer, ModelServer, serve
 from tests.support.worker_process import ROOT
 
 # What a worker says when it has taken up a changed catalog.
 _TAKEN_UP = "for new runs"
 # What a page may reach of the repository, as its reader does from the repository's folder.
-_REACHED = ("worker.py", "examples", "schemas", "Makefile")
+_REACHED = ("examples", "schemas", "Makefile")
 _CHECKED_BY = re.compile(r"^# yaml-language-server: \$schema=(\S+)$", re.MULTILINE)
 _WAITING = ("awaiting_approval", "awaiting_message")
 _STATUS = SearchAttributeKey.for_keyword(names.AGENT_STATUS)
@@ -40,13 +38,11 @@ _RUN = re.compile(r"--(?:workflow-)?id (\S+)|^([a-z][\w-]*)$", re.MULTILINE)
 class Stage:
     """A reader's folder and shell."""
 
-    def __init__(self, folder: Path, client: Client, model: ModelServer) -> None:
+    def __init__(self, folder: Path, client: Client) -> None:
         self._folder = folder
         self._client = client
-        self._answers: list[tuple[str, Answer]] = []
         self._runs: dict[str, None] = {}
         self._terminal = Terminal(folder)
-        model.answer = self._answer
         for name in _REACHED:
             (folder / name).symlink_to(ROOT / name)
 
@@ -57,9 +53,6 @@ class Stage:
             AssertionError: something else comes of it than the page says.
         """
         match step:
-            case Answers(text):
-                said = yaml.safe_load(text)
-                self._answers = [(each.pop("to", ""), _answer(each)) for each in said]
             case File(name, text):
                 await self._write(name, text)
             case Example(schema, text):
@@ -72,16 +65,9 @@ class Stage:
         """Stop what was started."""
         self._terminal.close()
 
-    def _answer(self, turn: int, body: dict[str, Any]) -> Answer:
-        """The answer of this turn: of those that are to such a conversation, or of the others."""
-        instructions = body["messages"][0]["content"]
-        own = [answer for to, answer in self._answers if to and to in instructions]
-        answers = own or [answer for to, answer in self._answers if not to]
-        return answers[min(turn, len(answers)) - 1]
-
     async def _write(self, name: str, text: str) -> None:
         if (ROOT / name).exists():
-            _check_excerpt(ROOT / name, text)
+            check_excerpt(ROOT / name, text)
             return
         path = self._folder / name.removeprefix("~/")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +81,7 @@ class Stage:
     async def _type(self, step: Shell) -> None:
         printed = ""
         for command in re.sub(r"\\\n\s*", "", step.commands).splitlines():
-            if command.startswith("python worker.py"):
+            if command.startswith("holdfast worker"):
                 await self._terminal.start(command)
             elif command.strip():
                 said = await self._terminal.type(command)
@@ -145,20 +131,20 @@ def stage(folder: Path, client: Client) -> Iterator[Stage]:
 
     The environment is the reader's meanwhile: `holdfast` is carried out in this process.
     """
-    with serve([]) as model, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(("TEMPORAL", "HOLDFAST"))]:
             patch.delenv(name)
-        for name, value in _reader(folder, client, model).items():
+        for name, value in _reader(folder, client).items():
             patch.setenv(name, value)
         patch.chdir(folder)
-        made = Stage(folder, client, model)
+        made = Stage(folder, client)
         try:
             yield made
         finally:
             made.close()
 
 
-def _reader(folder: Path, client: Client, model: ModelServer) -> dict[str, str]:
+def _reader(folder: Path, client: Client) -> dict[str, str]:
     return {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": str(folder),
@@ -166,7 +152,6 @@ def _reader(folder: Path, client: Client, model: ModelServer) -> dict[str, str]:
         "TEMPORAL_ADDRESS": client.service_client.config.target_host,
         "TEMPORAL_NAMESPACE": client.namespace,
         "OPENAI_API_KEY": "sk-of-the-docs",
-        "OPENAI_BASE_URL": model.url,
         "USER": "ada",
         "COLUMNS": "100",
     }
@@ -189,12 +174,6 @@ def _pattern(line: str) -> str:
     return ".*?".join(map(re.escape, line.split("…"))) + r"\n"
 
 
-def _answer(said: dict[str, Any]) -> Answer:
-    assert set(said) <= {"text", "calls"}
-    calls = [pair for call in said.get("calls", []) for pair in call.items()]
-    return Answer(said.get("text", ""), calls)
-
-
 def _written(text: str) -> Any:
     """The object that a file is, or whose front matter it is."""
     return read_yaml(text.removeprefix("---\n").partition("\n---\n")[0])[0]
@@ -204,7 +183,8 @@ def _check(value: Any, schema: Path) -> None:
     Draft202012Validator(json.loads(schema.read_text())).validate(value)
 
 
-def _check_excerpt(file: Path, text: str) -> None:
+def check_excerpt(file: Path, text: str) -> None:
+    """Check that a block has the lines of a file, `# …` standing for some of them."""
     whole = file.read_text(encoding="utf-8")
     body = re.sub(r"\A(#|//) \S+\n", "", text)
     for piece in re.split(r"(?m)^ *(?:#|//) …\n", body):
