@@ -116,7 +116,7 @@ async def test_the_receiver_of_the_docs_takes_what_is_signed_and_nothing_else(
 ) -> None:
     [text] = [
         step.text
-        for step in steps(ROOT / "docs" / "notifiers.md")
+        for step in steps(ROOT / "docs" / "notifications.md")
         if isinstance(step, File) and step.name == "receive.py"
     ]
     receiver: dict[str, Any] = {}

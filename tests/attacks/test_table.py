@@ -1,4 +1,4 @@
-"""The README's table of attacks: each line names a test that is there, and none is missing."""
+"""The table of attacks in SECURITY.md: each line names a test that is there, and none is missing."""
 
 import re
 
@@ -16,7 +16,7 @@ ROW = re.compile(
 
 
 def test_each_line_names_a_test_that_is_there() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     table = readme.partition("## What was tried against it")[2].partition("\n## ")[0]
     rows = ROW.findall(table)
 

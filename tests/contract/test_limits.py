@@ -1,4 +1,4 @@
-"""The table of limits in `docs/operating.md` says what the code does."""
+"""The table of `docs/limits.md` has the bounds of the code."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from holdfast.workflows.engine.execution import preparation
 from holdfast.workflows.engine.state import references
 from holdfast.workflows.publishing import notifier
 
-PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
+PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
 
 
 def kb(size_bytes: int) -> str:
@@ -45,19 +45,19 @@ LIMITS: dict[str, list[str]] = {
         f"{base.MAX_JSON_DEPTH} levels",
         f"{lenient_json.MAX_INTEGER_DIGITS:,} digits",
     ],
-    "what the references of one call stand for": [
+    "the values of one call's references": [
         kb(references.MAX_RESOLVED_BYTES),
         f"{preparation.MAX_PLACES_READ} places",
         f"{preparation.MAX_REFERENCES:,} references a call",
         f"{preparation.MAX_REFERENCES_IN_TURN:,} an answer",
     ],
-    "what an activity, a hook or a delegate is given": [
+    "the input of an activity, a hook or a delegate": [
         kb(activity_options.MAX_INPUT_BYTES),
         kb(scopes.MAX_TRANSCRIPT_BYTES),
     ],
     "a run's state, and each other kind of its data": [kb(run_state.MAX_STATE_BYTES)],
     "instances of a run": [str(data_messages.MAX_INSTANCES)],
-    "what a run takes along then": [kb(continue_as_new.MAX_CARRIED_BYTES)],
+    "what a run copies when it continues as new": [kb(continue_as_new.MAX_CARRIED_BYTES)],
     "an agent with its tools": [kb(agent_reader.MAX_AGENT_BYTES)],
     "one schema": [
         kb(schema_check.MAX_SCHEMA_BYTES),
@@ -66,20 +66,20 @@ LIMITS: dict[str, list[str]] = {
     ],
     "a [pattern](tools.md#patterns)": [
         f"{regex.MAX_PATTERN_CHARACTERS:,} characters",
-        f"{regex.MAX_GROUP_DEPTH} groups",
+        f"{regex.MAX_GROUP_DEPTH} nested groups",
         f"{regex.MAX_PATTERN_STEPS:,} steps",
         f"{schema_check.MAX_PATTERNS_STEPS:,} steps",
     ],
-    "checking values against schemas": [
+    "validating values against schemas": [
         f"{work_budget.MAX_CHECKS:,} steps",
         f"{work_budget.MAX_CHECKS_IN_TASK:,} in one workflow task",
     ],
-    "what people say": [
+    "messages and decisions": [
         f"{task_budget.MAX_INPUT_VALUES:,} values",
         f"{work_budget.MAX_CHECKS_OF_DECISIONS:,} steps",
     ],
-    "decisions that come before their question": [str(pending.MAX_EARLY_DECISIONS)],
-    "notes on what was ignored": [str(base_workflow.MAX_NOTES)],
+    "decisions before their request": [str(pending.MAX_EARLY_DECISIONS)],
+    "notes on ignored input": [str(base_workflow.MAX_NOTES)],
     "decisions counted for one quorum": [str(question.MAX_COUNTED_DECISIONS)],
     "one answer of a model": [
         kb(streamed_answer.MAX_SOLUTION_BYTES),
@@ -93,14 +93,14 @@ LIMITS: dict[str, list[str]] = {
         kb(memory.MAX_VALUE_BYTES),
         kb(memory.MAX_MEMORY_BYTES),
     ],
-    "channels in which people are told": [str(notify.MAX_CHANNELS)],
-    "what [people are told](notifiers.md)": [
+    "notification channels": [str(notify.MAX_CHANNELS)],
+    "[notifications](notifications.md)": [
         kb(notifications.ARGUMENTS_BYTES),
         f"{notifier.MAX_CONCURRENT_DELIVERIES} messages",
-        f"{notifier.MAX_PENDING_DELIVERIES:,} under way",
+        f"{notifier.MAX_PENDING_DELIVERIES:,} queued",
     ],
     "activities at a time": [str(MAX_ACTIVITIES)],
-    "a file of settings, a tool, an agent": [
+    "a settings file, a tool, an agent": [
         kb(source.MAX_FILE_BYTES),
         f"{file_problems.MAX_VALUES:,} values",
         f"{file_problems.MAX_DEPTH} levels",
@@ -111,7 +111,7 @@ LIMITS: dict[str, list[str]] = {
 
 def rows() -> dict[str, str]:
     """The rows of the table, by their first cell."""
-    [table] = PAGE.read_text(encoding="utf-8").split("| what | how much | beyond it |\n")[1:]
+    [table] = PAGE.read_text(encoding="utf-8").split("| what | limit | above it |\n")[1:]
     lines = table.split("\n\n")[0].splitlines()[1:]
     return {line.split(" | ")[0].removeprefix("| "): line for line in lines}
 
@@ -123,4 +123,4 @@ def test_a_limit_is_the_one_of_the_code(what: str) -> None:
 
 
 def test_every_limit_is_held() -> None:
-    assert rows().keys() - LIMITS.keys() == {"a run's history"}, "which has no bound"
+    assert rows().keys() - LIMITS.keys() == {"a run's history"}, "the one without a bound"

@@ -1,6 +1,6 @@
-"""The bounds that the pages of the inbox tell in passing are those of the code.
+"""The bounds that the pages of the inbox mention are those of the code.
 
-Those of runs and workers are a table of `docs/operating.md`: `tests/contract/test_limits.py`.
+Those of runs and workers are the table of `docs/limits.md`: `tests/contract/test_limits.py`.
 """
 
 import pytest
@@ -23,10 +23,17 @@ WORDS = {1.5: "a second and a half", 5: "five", 8: "eight", 10: "ten"}
 BOUNDS = {
     "inbox.md": [
         f"A session lasts {WORDS[sessions.SESSION_SECONDS / 3600]} hours",
-        f"only the {page_query.PAGE_RUNS} runs of a page are asked for their calls, "
+        f"a form has at most {request_body.MAX_FORM_BYTES // 10**6} MB and "
+        f"{request_body.MAX_FIELDS:,} fields",
+        f"after {WORDS[shared_secret.MAX_FAILURES]} wrong keys of a link",
+        f"a name has at most {person.MAX_NAME_CHARS} characters and a person "
+        f"{person.MAX_GROUPS} groups",
+    ],
+    "inbox-pages.md": [
+        f"only the {page_query.PAGE_RUNS} runs of a page are queried for their calls, "
         f"{WORDS[run_answers.AT_ONCE]} at a time",
         f"has not answered in {WORDS[routes.ANSWER_SECONDS]}",
-        f"asked first, up to {page_query.MAX_ASKED}, and",
+        f"queried first, up to {page_query.MAX_ASKED}, and",
         f"{bulk.MAX_CHOICES} are decided at a time",
         f"up to {WORDS[similar_calls.MAX_ALIKE]} calls of the same tool",
         f"not found in {WORDS[similar_calls.SECONDS]}",
@@ -39,13 +46,8 @@ BOUNDS = {
         f"of a text, {timeline.BODY_CHARS:,} characters; {delegate_tree.MAX_DELEGATES} delegates; "
         f"{live.MAX_INSTANCES} instances",
         f"An inbox has {changes.MAX_STREAMS} pages followed at a time",
-        f"a form has at most {request_body.MAX_FORM_BYTES // 10**6} MB and "
-        f"{request_body.MAX_FIELDS:,} fields",
-        f"{WORDS[shared_secret.MAX_FAILURES]} wrong keys of a link",
-        f"a name has at most {person.MAX_NAME_CHARS} characters and a person "
-        f"{person.MAX_GROUPS} groups",
     ],
-    "http.md": [
+    "http-api.md": [
         f"a body has at most {api_asked.MAX_BODY_BYTES:,} bytes",
         f"One process serves {event_stream.MAX_STREAMS} streams at a time",
         f"A comment comes every {streaming.KEEP_ALIVE_SECONDS:g} s",

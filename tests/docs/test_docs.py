@@ -94,7 +94,7 @@ def test_its_editor_settings_name_schemas_that_are_there() -> None:
 
 
 def test_it_was_checked_against_what_is_locked() -> None:
-    page = (ROOT / "docs" / "model-endpoints.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
     locks = [*(ROOT / "requirements").glob("*.lock"), ROOT / "tests/foreign/aimock/package.json"]
     locked = "\n".join(lock.read_text(encoding="utf-8") for lock in locks)
     said = page.partition("## What it was checked against")[2]

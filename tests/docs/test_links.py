@@ -9,7 +9,7 @@ import pytest
 from tests.support.worker_process import ROOT
 
 PAGES = [
-    *(ROOT / "README.md", ROOT / "SECURITY.md"),
+    *(ROOT / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *(*sorted(ROOT.glob("docs/*.md")), *ROOT.glob("examples/*/README.md")),
     *ROOT.glob("deploy/**/README.md"),
 ]
@@ -61,12 +61,25 @@ def test_a_link_that_leads_nowhere_is_found(link: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "link", ["tools.md", "tools.md#state", "#in-a-turn", "https://temporal.io"]
+    "link", ["tools.md", "tools.md#patterns", "#in-a-turn", "https://temporal.io"]
 )
 def test_a_link_that_leads_somewhere_is_not(link: str) -> None:
     assert broken(ROOT / "docs" / "agents.md", link) is None
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
-    links = _LINK.findall(prose(ROOT / "README.md"))
-    assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= set(links)
+    assert "docs/start-here.md" in _LINK.findall(prose(ROOT / "README.md"))
+    links = _LINK.findall(prose(ROOT / "docs/start-here.md"))
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"start-here.md"}
+    assert pages <= set(links)
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.stem)
+def test_a_page_is_short_and_names_its_reader(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert len(text) < 12_000
+    assert "This page is for " in text.split("\n## ")[0]
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8")) <= 8_000

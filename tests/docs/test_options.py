@@ -35,8 +35,8 @@ def options(parser: argparse.ArgumentParser) -> set[str]:
 @pytest.mark.parametrize(
     ("page", "settable"),
     [
-        ("operating.md", options(worker_parser()) | OF_WORKER),
-        ("operating.md", options(command("codec"))),
+        ("worker-options.md", options(worker_parser()) | OF_WORKER),
+        ("encryption.md", options(command("codec"))),
         ("operating.md", options(command("check"))),
         ("inbox.md", options(command("inbox"))),
     ],

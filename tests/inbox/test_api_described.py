@@ -127,7 +127,7 @@ def test_every_problem_is_known_and_described() -> None:
 
 
 def test_the_manual_lists_each_code_at_its_status() -> None:
-    manual = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    manual = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d{3})\S*.*? \| (.*) \|$", manual, re.M)
     told = {code: int(status) for status, text in rows for code in re.findall(r"`(\w+)`", text)}
 

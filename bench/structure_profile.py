@@ -1,0 +1,100 @@
+"""Run a program of a checkout, and list the functions of the checkout that it passes.
+
+`python -P bench/structure_profile.py TREE OUT PROGRAM [ARGUMENT]…` runs the command `worker` or
+`inbox`, which records from SIGUSR1 on and writes OUT at SIGUSR2, or `turn`, one turn with one tool
+call in the driver of the engine's tests. OUT is a list of `[file, function]`, relative to TREE.
+"""
+
+import importlib
+import json
+import os
+import runpy
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+# Where the turn starts and where it ends: methods of `Run`, by their older and newer names.
+FIRST = ("answered", "accept_answer", "handle_answer")
+LAST = ("closed", "turn_closed", "finish_turn", "close_turn")
+
+recorded: set[CodeType] = set()
+is_recording = False
+
+
+def profile(frame: FrameType, event: str, _: Any) -> None:
+    """Record the function that is called."""
+    if is_recording and event == "call":
+        recorded.add(frame.f_code)
+
+
+def profile_turn(frame: FrameType, event: str, _: Any) -> None:
+    """Record from the model's answer until the turn is closed."""
+    global is_recording
+    code = frame.f_code
+    is_run = code.co_filename.endswith("engine/run.py")
+    if is_run and event == "call" and code.co_name in FIRST and not recorded:
+        is_recording = True
+    profile(frame, event, _)
+    if is_run and event == "return" and code.co_name in LAST:
+        is_recording = False
+
+
+def start(*_: object) -> None:
+    """Record from now on."""
+    global is_recording
+    recorded.clear()
+    is_recording = True
+
+
+def write(tree: Path, out: Path) -> None:
+    """Write what was recorded."""
+    found = []
+    for code in recorded.copy():
+        path = Path(code.co_filename).resolve()
+        if path.is_relative_to(tree) and code.co_name != "<module>":
+            name = f"{code.co_qualname}:{code.co_firstlineno}"
+            found.append([str(path.relative_to(tree)), name])
+    partial = out.with_suffix(".part")
+    partial.write_text(json.dumps(sorted(found)), encoding="utf-8")
+    partial.rename(out)
+
+
+def play_turn(tree: Path) -> None:
+    """Play a run of two turns, of which the first has one call."""
+    [path] = [each for each in (tree / "tests").rglob("driver.py") if each.parent.name == "engine"]
+    driver = importlib.import_module(".".join(path.relative_to(tree).with_suffix("").parts))
+    answers = [driver.says("", driver.call("look")), driver.says("Done.")]
+    play = driver.Play(driver.tool("look"), model=answers)
+    sys.setprofile(profile_turn)
+    play.to_end()
+    sys.setprofile(None)
+
+
+def main() -> None:
+    """Run the program."""
+    tree, out, program = Path(sys.argv[1]).resolve(), Path(sys.argv[2]), sys.argv[3]
+    if program == "turn":
+        play_turn(tree)
+        write(tree, out)
+        return
+    signal.signal(signal.SIGUSR1, start)
+    signal.signal(signal.SIGUSR2, lambda *_: write(tree, out))
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    arguments = sys.argv[4:]
+    if (tree / "holdfast").is_dir():
+        sys.argv = ["holdfast", program, *arguments]
+        runpy.run_module("holdfast", run_name="__main__")
+    elif program == "worker":
+        sys.argv = ["worker.py", *arguments]
+        runpy.run_path(os.fspath(tree / "worker.py"), run_name="__main__")
+    else:
+        sys.argv = ["client.py", program, *arguments]
+        runpy.run_path(os.fspath(tree / "client.py"), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
