@@ -19,7 +19,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
-from subprocess import PIPE
 
 import httpx
 from temporalio.client import Client
@@ -120,13 +119,9 @@ def command(tree: Path, out: Path, *words: str) -> list[str]:
 
 def read(out: Path, only: tuple[str, ...]) -> str:
     """Read what was recorded: modules and functions."""
-    found = [each for each in json.loads(out.read_text(encoding="utf-8")) if keeps(each[0], only)]
+    every = json.loads(out.read_text(encoding="utf-8"))
+    found = [each for each in every if each[0].startswith(only) and each[0].endswith(".py")]
     return f"{len({file for file, _ in found})} modules, {len(found)} functions"
-
-
-def keeps(file: str, only: tuple[str, ...]) -> bool:
-    """Return whether a file of the checkout counts."""
-    return file.startswith(only) if only else not file.startswith(("tests/", "bench/", "examples/"))
 
 
 def turn(tree: Path, folder: Path) -> Figures:
@@ -247,7 +242,7 @@ async def decisions(tree: Path, folder: Path) -> Figures:
             action, fields = Form(page.raise_for_status().text).approving()
             sent = await browser.post(action or str(page.url), data=fields)
             sent.raise_for_status()
-        by_page = await recorded(inbox, folder / "inbox.json", ())
+        by_page = await recorded(inbox, folder / "inbox.json", tuple(packages(tree)))
         await client.get_workflow_handle("posted").result()
     return {
         "one run with a decision by signal": by_signal,
