@@ -5,7 +5,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from holdfast.cli.project_commands import TEMPLATE
-from tests.docs.page import File, steps
+from tests.docs.page import File, Shell, steps
 from tests.docs.stage import check_excerpt, stage
 from tests.docs.test_docs import namespace as namespace
 from tests.support.worker_process import ROOT
@@ -13,7 +13,7 @@ from tests.support.worker_process import ROOT
 
 async def test_the_readme_is_what_a_new_project_does(namespace: Client, tmp_path: Path) -> None:
     with stage(tmp_path, namespace) as played:
-        await played.type("holdfast init")
+        await played.play(Shell(0, "holdfast init", None))
         for step in steps(ROOT / "README.md"):
             if isinstance(step, File):
                 check_excerpt(TEMPLATE / step.name, step.text)

@@ -186,6 +186,6 @@ def _check(value: Any, schema: Path) -> None:
 def check_excerpt(file: Path, text: str) -> None:
     """Check that a block has the lines of a file, `# …` standing for some of them."""
     whole = file.read_text(encoding="utf-8")
-    body = re.sub(r"\A(#|//) \S+\n", "", text)
+    body = re.sub(r"\A(---\n)?(?:#|//) \S+\n", r"\1", text)
     for piece in re.split(r"(?m)^ *(?:#|//) …\n", body):
         assert piece.strip() in whole, f"{file.name} does not hold this any more:\n{piece}"

@@ -55,7 +55,12 @@ class Terminal:
         """
         self.close()
         command = re.sub(r" --dev(?= |$)", "", command)
-        self.worker = Worker(_open(command.replace("holdfast", f"exec {sys.executable} -m holdfast", 1), self._folder), command.split())
+        self.worker = Worker(
+            _open(
+                command.replace("holdfast", f"exec {sys.executable} -m holdfast", 1), self._folder
+            ),
+            command.split(),
+        )
         await self.worker.says(READY)
 
     def close(self) -> None:

@@ -13,6 +13,8 @@ PAGES = [
     *(*sorted(ROOT.glob("docs/*.md")), *ROOT.glob("examples/*/README.md")),
     *ROOT.glob("deploy/**/README.md"),
 ]
+# Their tables are written by programs.
+GENERATED = [ROOT / "docs/figures.md", ROOT / "docs/faults.md"]
 _BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
@@ -77,7 +79,8 @@ def test_every_page_is_reached_from_the_readme() -> None:
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.stem)
 def test_a_page_is_short_and_names_its_reader(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    assert len(text) < 12_000
+    counted = re.sub(r"^\|.*\n", "", text, flags=re.MULTILINE) if page in GENERATED else text
+    assert len(counted) < 12_000
     assert "This page is for " in text.split("\n## ")[0]
 
 

@@ -34,7 +34,7 @@ def command(start: str) -> list[str]:
 @pytest.fixture
 def holdfast_worker(client: Client) -> Iterator[None]:
     """Our worker, started as the README says, save that the session's server is used."""
-    words = command(".venv/bin/python worker.py")[2:]
+    words = command(".venv/bin/holdfast worker")[2:]
     words.remove("--dev")
     with WorkerProcess(client.service_client.config.target_host, *words):
         yield
