@@ -1,4 +1,4 @@
-"""The table of attacks in SECURITY.md: each line names a test that is there, and none is missing."""
+"""The table of attacks in SECURITY.md: each line names a test that exists, none is missing."""
 
 import re
 
