@@ -65,7 +65,7 @@ class Vault(Play):
         while not self.desk.list_open():
             step = self.next()
             if isinstance(step, RunCalls):
-                self.decided(self.run.calls.check_and_start(step.turn.number, step.turn.calls))
+                self.decided(self.run.calls.check_and_start(step.turn, step.turn.calls))
             else:
                 self.take(step)
         return self.desk.list_open()[0]

@@ -63,7 +63,7 @@ def waiting(*calls: WrittenCall, tools: tuple[Tool, ...] = (PAY,), **request: An
     play.take(play.run.next())
     step = play.run.next()
     assert isinstance(step, RunCalls)
-    play.decided(play.run.calls.check_and_start(step.turn.number, step.turn.calls))
+    play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     return play
 
 
@@ -512,5 +512,5 @@ def _carried(one: Tool) -> ToolCall:
     play.take(play.run.next())
     step = play.run.next()
     assert isinstance(step, RunCalls)
-    play.decided(play.run.calls.check_and_start(1, step.turn.calls))
+    play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     return step.turn.calls[0]

@@ -54,7 +54,7 @@ def open_question(play: Play) -> Any:
     while not play.desk.list_open():
         step = play.run.next()
         if isinstance(step, RunCalls):
-            play.decided(play.run.calls.check_and_start(step.turn.number, step.turn.calls))
+            play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
         else:
             play.take(step)
     return play.desk.list_open()[0]

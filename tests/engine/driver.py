@@ -36,7 +36,6 @@ from holdfast.workflows.engine.continue_as_new import (
     unpacked,
 )
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
-from holdfast.workflows.engine.execution.questions import doubt_after_reset
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run import Run
@@ -142,7 +141,7 @@ class Playing(Generic[WorkT]):
         if self.run.is_steered:
             self.run.planning.hold_back(calls)
         deciding = self.run.calls
-        self.decided(deciding.check_and_start(turn.number, calls))
+        self.decided(deciding.check_and_start(turn, calls))
         while open_ := [one for one in calls if self.can_go_on(one)]:
             self.see_on(turn, open_[self.pick(len(open_))])
         assert all(one.stage is CallStage.ENDED for one in calls), "a call waits for ever"
@@ -170,7 +169,7 @@ class Playing(Generic[WorkT]):
             case CallStage.QUEUED:
                 calls.start(turn.number, one)
             case CallStage.RUNNING:
-                outcome = doubt_after_reset(one, self.run.state) or self.outcome(one)
+                outcome = calls.doubt_after_reset(one) or self.outcome(one)
                 calls.apply_outcome(turn.number, one, outcome)
             case _:
                 question = calls.question_of(one)

@@ -247,7 +247,7 @@ def test_what_after_has_not_seen_is_withheld_where_the_run_is_cancelled(*, is_as
     play.take(play.run.next())
     turn: Any = play.run.next()
     calls = play.run.calls
-    play.decided(calls.check_and_start(1, turn.turn.calls))
+    play.decided(calls.check_and_start(turn.turn, turn.turn.calls))
     play.see_on(turn.turn, turn.turn.calls[0])
     if is_asked:
         assert advance(calls.finish(1, turn.turn.calls)) is not None

@@ -209,7 +209,7 @@ def test_a_call_that_waits_for_its_turn_among_those_that_run_is_held_back() -> N
     play.take(play.run.next())
     step: Any = play.run.next()
     play.agree_on(step.turn)
-    play.decided(play.run.calls.check_and_start(1, step.turn.calls))
+    play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     first = step.turn.calls[0]
     assert first.stage is CallStage.RUNNING
     play.hear("wait")

@@ -93,18 +93,18 @@ def test_meta_properties_are_set_apart_from_the_arguments() -> None:
     one = proposed(call("look", {"id": 7, "_reasoningForCall": "to see it", "_sideEffects": True}))
 
     assert one.arguments == {"id": 7}
-    assert one.reasoning == "to see it"
+    assert one.meta.reasoning == "to see it"
 
 
 @pytest.mark.parametrize("reasoning", [5, None, ["a"], {}])
 def test_a_reasoning_that_is_no_text_is_left_out(reasoning: Any) -> None:
-    assert proposed(call("look", {"id": 7, "_reasoningForCall": reasoning})).reasoning is None
+    assert proposed(call("look", {"id": 7, "_reasoningForCall": reasoning})).meta.reasoning is None
 
 
 def test_a_reasoning_is_bounded() -> None:
     one = proposed(call("look", {"id": 7, "_reasoningForCall": "x" * 10_000}))
 
-    assert len(one.reasoning or "") == 4_000
+    assert len(one.meta.reasoning or "") == 4_000
 
 
 def test_what_the_model_may_choose_of_the_meta_properties_is_checked() -> None:
@@ -118,7 +118,7 @@ def test_what_the_model_may_choose_of_the_meta_properties_is_checked() -> None:
     chosen = {"_outputMethod": "push", "_scopes": "state"}
 
     one = proposed(call("look", chosen), free)
-    assert (one.output_method, one.scopes) == ("push", ["state"])
+    assert (one.meta.output_method, one.meta.scopes) == ("push", ["state"])
 
     code, message = refusal(call("look", {"_scopes": ["context"]}), free)
     assert code == ErrorCode.INVALID_ARGUMENTS

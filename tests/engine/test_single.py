@@ -209,7 +209,7 @@ def test_a_cancelled_call_has_its_one_result_and_is_over() -> None:
     play = PlayCall(PAY, {"amount": 5})
     step = play.run.next()
     assert isinstance(step, RunCalls)
-    play.decided(play.run.calls.check_and_start(step.turn.number, step.turn.calls))
+    play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     play.run.cancel()
 
     assert (play.run.status, play.failure.code) == ("cancelled", "cancelled")

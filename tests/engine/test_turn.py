@@ -5,7 +5,6 @@ import itertools
 import pytest
 
 from holdfast.schemas.errors import CallError, ErrorCode
-from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.message import AskedCall
 from holdfast.workflows.engine.call.outcome import (
     Answered,
@@ -38,13 +37,7 @@ ERROR = CallError(code=ErrorCode.TOOL_ERROR, message="no")
 
 def a_call(stage: CallStage = P, name: str = "look", *, sequential: bool = False) -> ToolCall:
     asked = AskedCall(id="t1c1", provider_id="a", tool=name, arguments={})
-    return ToolCall(
-        "t1c1",
-        asked,
-        WrittenCall(tool=name),
-        tool(name, sequential=sequential),
-        stage=stage,
-    )
+    return ToolCall("t1c1", asked, tool(name, sequential=sequential), stage=stage)
 
 
 @pytest.mark.parametrize(("start", "end"), LEGAL)
@@ -85,7 +78,7 @@ def test_a_call_has_one_result(start: CallStage) -> None:
 
 def test_one_sequential_tool_makes_a_turn_so() -> None:
     unknown = a_call()
-    unknown.tool = None
+    unknown.found_tool = None
 
     assert Turn(1, [a_call(), unknown, a_call(sequential=True)]).is_sequential
     assert not Turn(1, [a_call(), unknown]).is_sequential

@@ -52,9 +52,10 @@ def activity_arguments(call: ToolCall, tool: Tool, state: RunState) -> list[Any]
         "id": call.id,
         "tool": tool.name,
         "arguments": call.arguments,
-        "reasoning": call.reasoning,
+        "reasoning": call.meta.reasoning,
     }
-    return [described, tool.to_json(), {scope: _scope(scope, call, state) for scope in call.scopes}]
+    scopes = {scope: _scope(scope, call, state) for scope in call.meta.scopes}
+    return [described, tool.to_json(), scopes]
 
 
 def activity_config(
@@ -159,8 +160,8 @@ def _bound(tool: Tool) -> ActivityBinding:
 def _scope(scope: str, call: ToolCall, state: RunState) -> Any:
     """Return a part of the run's context as the call sees it, with the results it waited for."""
     if scope == CONTEXT:
-        return heard(state.log.messages(), call.instance, state)
-    return (call.visible_data or state.data).seen(scope, call.instance)
+        return heard(state.log.messages(), call.meta.instance, state)
+    return (call.visible_data or state.data).seen(scope, call.meta.instance)
 
 
 def _retry(retry: Retry, *, once: bool) -> RetryPolicy:

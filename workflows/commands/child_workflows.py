@@ -61,7 +61,6 @@ async def execute_delegate(
         delegate = build_delegate(call, turn, work.state, agent, own_id, workflow.now())
     except CallRefused as refusal:
         return refuse(refusal.error.code, refusal.error.message)
-    assert call.tool is not None  # it has a delegate
     work.state.meter.held[call.id] = delegate.share
     work.delegates.add(delegate)
     showing.update()
@@ -135,7 +134,6 @@ def _reuse(call: ToolCall) -> WorkflowIDReusePolicy:
 
     A person's answer that it did not happen permits the id again.
     """
-    assert call.tool is not None  # it has a delegate
     policies = WorkflowIDReusePolicy
     first = call.tool.once and call.unknown_outcomes == 0
     return policies.REJECT_DUPLICATE if first else policies.ALLOW_DUPLICATE

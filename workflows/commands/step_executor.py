@@ -49,7 +49,6 @@ from holdfast.workflows.engine.call.outcome import (
     outcome_of_result,
 )
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
-from holdfast.workflows.engine.execution.questions import doubt_after_reset
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.publishing import summaries
@@ -135,7 +134,7 @@ class StepExecutor:
         if self._work.is_steered:
             self._work.planning.hold_back(calls)
         deciding = self._work.calls
-        await self._decide(deciding.check_and_start(turn.number, calls))
+        await self._decide(deciding.check_and_start(turn, calls))
         self._showing.update()
         slots = asyncio.Semaphore(self._work.state.rules.concurrency)
         open_ = [call for call in calls if call.stage is not CallStage.ENDED or call.has_dependents]
@@ -191,7 +190,7 @@ class StepExecutor:
         elif work.is_steered and call.unknown_outcomes == 0:
             work.planning.hold_back([call])
         else:
-            outcome = doubt_after_reset(call, work.state) or await self._execute(turn, call)
+            outcome = calls.doubt_after_reset(call) or await self._execute(turn, call)
             calls.apply_outcome(turn.number, call, outcome)
 
     async def _decide(self, deciding: HookRequests[None]) -> None:
@@ -228,7 +227,6 @@ class StepExecutor:
     async def _execute(self, turn: Turn, call: ToolCall) -> Outcome:
         """Execute a call as a child workflow, a request to the model, or an activity."""
         tool = call.tool
-        assert tool is not None  # it was opened
         if tool.delegate is not None:
             return await child_workflows.execute_delegate(
                 call, turn, self._work, self._showing, self
@@ -262,7 +260,6 @@ class StepExecutor:
 
     def _activity(self, call: ToolCall, arguments: list[Any]) -> Coroutine[Any, Any, Any]:
         tool = call.tool
-        assert tool is not None  # it was opened
         assert tool.activity is not None  # nothing else carries it out
         remaining = self._work.state.meter.remaining(workflow.now())
         line = summaries.call_summary(

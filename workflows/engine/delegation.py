@@ -104,7 +104,6 @@ def build_delegate(
         Refusal: there cannot be one, and why.
     """
     tool = call.tool
-    assert tool is not None  # it was opened
     assert tool.delegate is not None  # its carrying out is asked for
     own_id = names.delegate_id(workflow_id, call.id)
     if len(own_id.encode()) > MAX_ID_BYTES:

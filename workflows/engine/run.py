@@ -48,7 +48,6 @@ from holdfast.workflows.engine.model.answer import (
     NoOutput,
     ParsedAnswer,
     answer_of,
-    given_answer,
     output_in,
 )
 from holdfast.workflows.engine.model.tool_choice import ToolChoiceState
@@ -119,7 +118,6 @@ class Run(ExecutionBase):
         self._turns_before = state.meter.turns
         # Whether it goes on under another history, and this is what it has left.
         self.gone_on = False
-        self.calls.answered_here = lambda call: skills.answer(call) or given_answer(call)
 
     @classmethod
     def begun(

@@ -117,6 +117,10 @@ class RunState:
             reset=self.was_reset,
         )
 
+    def request_end(self, reason: str) -> None:
+        """Have the run end, for this reason, although calls of its turn are open."""
+        self.end_reason = reason
+
     def tools(self) -> list[Tool]:
         """The tools that may be called now."""
         return allowed(self.rules, self.skill)

@@ -17,7 +17,6 @@ the end of the run.
 from typing import Any
 
 from holdfast.schemas.agent import Agent, Rules, Skill
-from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.phrases import nearest, quoted
@@ -140,8 +139,7 @@ def whole(agent: Agent, skill: Skill, given: Any, own: str) -> ToolCall:
     )
     arguments = {"input": given} if is_text else given or {}
     asked = AskedCall(id=own, provider_id=own, tool=tool.name, arguments=arguments)
-    written = WrittenCall(tool=tool.name, arguments=arguments)
-    return ToolCall(own, asked, written, tool, is_literal=True)
+    return ToolCall(own, asked, tool, is_literal=True)
 
 
 def _parameters(agent: Agent, *, is_text: bool) -> dict[str, Any]:

@@ -35,7 +35,6 @@ def model_summary(pointer: ConversationPointer, model: ModelSettings) -> str:
 
 def answer_summary(turn: int, call: ToolCall) -> str:
     """Summarize a request by which a model answers a call."""
-    assert call.tool is not None  # it is executed
     return _line(turn, f"the model answers {call.tool.label or call.tool.name}", call.arguments)
 
 
@@ -49,7 +48,6 @@ def call_summary(turn: int, call: ToolCall, decided: str) -> str:
 
     The timeline shows the activity's name before it, so a tool without a label is not named again.
     """
-    assert call.tool is not None  # it is executed
     bound = call.tool.activity
     same = call.tool.label is None and bound is not None and call.tool.name == bound.type
     name = "" if same else call.tool.label or call.tool.name

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.agent import Budget
-from holdfast.schemas.internal.solution import Usage, WrittenCall
+from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.budget.meter import BudgetShare, Meter
@@ -28,7 +28,7 @@ def calls(*tools: Tool) -> list[ToolCall]:
     made = []
     for n, tool in enumerate(tools, start=1):
         asked = AskedCall(id=f"t1c{n}", provider_id=f"t1c{n}", tool=tool.name, arguments={})
-        call = ToolCall(asked.id, asked, WrittenCall(tool=tool.name), tool)
+        call = ToolCall(asked.id, asked, tool)
         call.move(CallStage.RUNNING)
         made.append(call)
     return made

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.schemas.reference import Path, parse_reference
 from holdfast.schemas.tool import Tool
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.execution.preparation import propose_calls
 from holdfast.workflows.engine.model.prompt import veil_of
 from holdfast.workflows.engine.model.state_context import (
     MAX_INSTANCES_CHARACTERS,
@@ -47,7 +47,7 @@ def write(
 ) -> None:
     """Write what a tool returned, as a call of it is closed."""
     [asked] = Play(by, model=[says("", call(by.name))]).run.state.rules.tools
-    made = ToolCall("t1c1", None, call(asked.name), asked)  # type: ignore[arg-type]  # not asked for
+    [made] = propose_calls(says("", call(asked.name)), 1, [asked], {})
     state.write([place(path, instance)], value, method, "t1c1", veil=veil_of(made, value))
 
 

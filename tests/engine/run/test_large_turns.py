@@ -12,9 +12,9 @@ import pytest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
-from holdfast.workflows.engine.call.tool_call import Turn
+from holdfast.workflows.engine.call.tool_call import MetaProperties, Turn
 from holdfast.workflows.engine.conversation import scopes
-from holdfast.workflows.engine.execution.dependency_graph import MAX_CIRCLE_TOLD
+from holdfast.workflows.engine.execution.dependency_graph import MAX_CYCLE_CALLS
 from holdfast.workflows.engine.execution.preparation import MAX_REFERENCES, MAX_REFERENCES_IN_TURN
 from holdfast.workflows.engine.model.composed import read_answer
 from tests.engine.driver import Play, agent, call, says, tool
@@ -31,9 +31,7 @@ def opened(*calls: WrittenCall, **more: Any) -> tuple[Play, Turn]:
     play.run.next()
     play.run.answered(says("", *calls))
     turn: Turn = play.run.next().turn  # type: ignore[union-attr]  # there are calls
-    quick(
-        lambda: play.decided(play.run.calls.check_and_start(turn.number, turn.calls)), MAX_SECONDS
-    )
+    quick(lambda: play.decided(play.run.calls.check_and_start(turn, turn.calls)), MAX_SECONDS)
     return play, turn
 
 
@@ -73,7 +71,7 @@ def test_of_a_long_circle_the_beginning_is_told() -> None:
     message = turn.calls[0].outcome.error.message  # type: ignore[union-attr]  # it is refused
 
     assert "t1c1 → t1c2 → " in message
-    assert f"t1c{MAX_CIRCLE_TOLD} → … → t1c1;" in message
+    assert f"t1c{MAX_CYCLE_CALLS} → … → t1c1;" in message
 
 
 def test_a_thousand_writes_to_a_large_state_are_kept_in_no_time() -> None:
@@ -120,7 +118,7 @@ def test_of_a_very_long_conversation_a_call_is_told_the_newest() -> None:
         play.log.append(MessageEntry(message=ChatMessage(role="user", content=f"{number}")))
     play.run.answered(says("", call("write")))
     [one] = play.run.next().turn.calls  # type: ignore[union-attr]  # there is one
-    one.scopes = [scopes.CONTEXT]
+    one.annotate(MetaProperties(scopes=[scopes.CONTEXT]))
     said = quick(lambda: [scopes.transcript(one, play.run.state) for _ in range(20)][-1])
 
     assert [said[1].content, said[-1].content] == ["9000", "9999"]

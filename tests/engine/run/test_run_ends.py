@@ -132,7 +132,7 @@ def cancelled_in(stage: str, **more: Any) -> Play:
     step = play.run.next()
     assert isinstance(step, RunCalls)
     if stage != "proposed":
-        play.decided(play.run.calls.check_and_start(1, step.turn.calls))
+        play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))
     if stage in ("once running", "once unsure"):
         play.see_on(step.turn, step.turn.calls[2])
     if stage == "once unsure":

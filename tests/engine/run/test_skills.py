@@ -461,7 +461,7 @@ def test_a_model_may_choose_it_and_is_asked_no_more() -> None:
 def test_a_run_by_an_activity_that_is_cancelled_is_told_to_its_end() -> None:
     play = desk(skills=[EXPORT])
     step = play.run.next()
-    play.decided(play.run.calls.check_and_start(0, step.turn.calls))  # type: ignore[union-attr]
+    play.decided(play.run.calls.check_and_start(step.turn, step.turn.calls))  # type: ignore[union-attr]
     play.run.cancel()
 
     assert play.told() == ["tool_call t1c1", "tool_start t1c1", "tool_end t1c1", "error"]

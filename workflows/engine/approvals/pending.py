@@ -11,7 +11,7 @@ from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.decision import Decided, Decision, Receipt
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
 from holdfast.schemas.phrases import quoted, some
-from holdfast.workflows.engine.approvals.question import DecisionRejected, Expired, Question
+from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
 from holdfast.workflows.engine.approvals.signed_decision import SignedDecision
 from holdfast.workflows.engine.state.truncation import shortened
 
@@ -135,7 +135,7 @@ class PendingApprovals(Lenient, frozen=False):
 
     def expire(self, question: Question) -> None:
         """End a wait that nobody ended."""
-        question.ruling = Expired()
+        question.expire()
         self._close(question, "expired")
 
     def withdraw(self, question: Question) -> None:

@@ -144,6 +144,14 @@ class Question:
         self.waited += alarm
         return self.next_alarm() <= timedelta()
 
+    def count_reminder(self) -> None:
+        """Count that people were asked again."""
+        self.reminders += 1
+
+    def expire(self) -> None:
+        """Give the question its ruling where nobody decided in time."""
+        self.ruling = Expired()
+
     def to_pending_approval(self) -> PendingApproval:
         """The question as people are shown it."""
         return PendingApproval(

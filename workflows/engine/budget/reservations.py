@@ -36,7 +36,7 @@ def share_of(meter: Meter, now: datetime, call: ToolCall, calls: Iterable[ToolCa
         NothingLeft: there is none.
     """
     claims = [one for one in calls if one is call or _claims(one, meter)]
-    delegates = sum(1 for one in claims if one.tool is not None and one.tool.delegate is not None)
+    delegates = sum(1 for one in claims if one.tool.delegate is not None)
     left = _left(meter, now, keep=1 + len(claims) - delegates)
     _check(left, meter)
     return BudgetShare(
@@ -69,8 +69,10 @@ def check_request(meter: Meter, now: datetime) -> None:
 
 def _claims(call: ToolCall, meter: Meter) -> bool:
     """Whether a call is still to draw on the budget, for all that is known."""
-    draws = call.tool is not None and (call.tool.delegate is not None or call.tool.latent)
-    return draws and call.stage is not CallStage.ENDED and call.id not in meter.held
+    tool = call.found_tool  # a later call of a sequential turn is not checked yet
+    if tool is None or call.stage is CallStage.ENDED or call.id in meter.held:
+        return False
+    return tool.delegate is not None or tool.latent
 
 
 def _left(meter: Meter, now: datetime, *, keep: int) -> BudgetShare:

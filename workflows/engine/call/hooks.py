@@ -74,7 +74,6 @@ class RunStopped(Exception):
 
 def hook_activities(call: ToolCall, rules: Rules, name: HookName) -> list[ActivityBinding]:
     """The hooks of a name that are asked about a call, in the order in which they are."""
-    assert call.tool is not None  # whose hooks they are
     if call.name == CHOOSE_SKILL:
         return []  # the engine itself carries it out
     both = [getattr(hooks, name) for hooks in (rules.hooks, call.tool.hooks)]
@@ -92,8 +91,7 @@ def run_hook(
         Refusal: it failed, which blocks the call.
         Stop: the run is to stop.
     """
-    n = call.hook_uses[name] = call.hook_uses.get(name, 0) + 1
-    match (yield Hook(name, call.id, n, activity, list(arguments))):
+    match (yield Hook(name, call.id, call.number_hook_use(name), activity, list(arguments))):
         case HookReturned(value):
             if (stored := Stored.of(value)) is not None:
                 raise invalid_hook_result(
@@ -131,7 +129,7 @@ def hook_view(call: ToolCall) -> dict[str, Any]:
         "id": call.id,
         "tool": call.name,
         "arguments": call.arguments,
-        "reasoning": call.reasoning,
+        "reasoning": call.meta.reasoning,
     }
 
 
@@ -159,14 +157,7 @@ def read_before(said: Any) -> Proceed | UseResult:
     )
 
 
-@dataclass(frozen=True)
-class Replaced:
-    """What `_after` says: the parts of a result that it replaces, by name."""
-
-    parts: dict[str, Any]
-
-
-def read_after(said: Any) -> Replaced:
+def read_after(said: Any) -> dict[str, Any]:
     """What an `_after` said: nothing, or some of `content`, `details`, `error` (a text, or null)
     and `terminate`, or `{"stop": reason}`.
 
@@ -176,11 +167,11 @@ def read_after(said: Any) -> Replaced:
     """
     match said:
         case None:
-            return Replaced({})
+            return {}
         case {"stop": str(reason)} if len(said) == 1:
             raise RunStopped(reason)
         case dict() if _is_result(said):
-            return Replaced(said)
+            return said
     may = "null, some of `content`, `details`, `error` and `terminate`, or `stop`"
     raise invalid_hook_result("after", f"it has to return {may}")
 

@@ -1,25 +1,25 @@
-"""One turn's calls, and where each of them stands.
+"""One tool call: its stages, and what each phase adds to it.
 
     proposed ─► pending ─► waiting ─► queued ─► running ─► ended
         │          │          │         │          │
         │          │          │         │          └─► unsure ─► running again, or ended
-        └──────────┴──────────┴─────────┴─► ended (refused before it was carried out)
+        └──────────┴──────────┴─────────┴─► ended (refused before it ran)
 
-A call is pending while another of its turn has to write what it refers to, waiting while people
-decide, and queued while another has to write first where it does; most are none of these. A call
-moves along these lines alone; another move is a mistake of ours and raises. Whatever ended first,
-ends are told in source order: when the whole turn is done, or, in a sequential turn, each before
-the next begins.
+A call is pending while it needs the result of another call of its turn, waiting while people
+decide, and queued while an earlier call has yet to write to the same place. Most calls are none of
+these. Only `ToolCall` itself changes a call. Results are logged in source order: when the whole
+turn has ended, or, in a sequential turn, before the next call starts.
 """
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Any
 
-from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.errors import CallError
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.reference import OutputPath, Path
 from holdfast.schemas.tool import OutputMethod, Tool
+from holdfast.validation.arguments import InvalidArguments
 from holdfast.workflows.engine.call.outcome import (
     Answered,
     Failed,
@@ -34,7 +34,7 @@ MAX_STANDING_CALLS = 256
 
 
 class CallStage(Enum):
-    """Where a call stands."""
+    """The stage of a call."""
 
     PROPOSED = "proposed"
     PENDING = "pending"
@@ -47,11 +47,8 @@ class CallStage(Enum):
 
 TRANSITIONS = {
     CallStage.PROPOSED: (
-        CallStage.PENDING,
-        CallStage.WAITING,
-        CallStage.QUEUED,
-        CallStage.RUNNING,
-        CallStage.ENDED,
+        *(CallStage.PENDING, CallStage.WAITING, CallStage.QUEUED),
+        *(CallStage.RUNNING, CallStage.ENDED),
     ),
     CallStage.PENDING: (CallStage.WAITING, CallStage.QUEUED, CallStage.RUNNING, CallStage.ENDED),
     CallStage.WAITING: (CallStage.QUEUED, CallStage.RUNNING, CallStage.ENDED),
@@ -63,96 +60,238 @@ TRANSITIONS = {
 
 
 class IllegalTransition(RuntimeError):
-    """A call was moved where it cannot go from where it stands."""
+    """A call was used in a way that its stage does not allow."""
+
+
+class ResultStage(IntEnum):
+    """How far the result of an ended call has come."""
+
+    ENDED = 0
+    REVIEWED = 1
+    """By the hooks `_after`."""
+    PUBLISHED = 2
+    """To the calls that depend on it."""
+    CLOSED = 3
+    """Written to the run's data and its log."""
+
+
+@dataclass(frozen=True)
+class MetaProperties:
+    """Properties of a call beside the arguments of its tool."""
+
+    reasoning: str | None = None
+    instance: str | None = None
+    output_path: OutputPath | None = None
+    output_method: OutputMethod = "set"
+    scopes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """The calls of the same turn that a call needs, and whether another call needs it.
+
+    `sources` write what its references name; `earlier_writers` write to the same places before it.
+    """
+
+    sources: list["ToolCall"] = field(default_factory=list, repr=False)
+    earlier_writers: list["ToolCall"] = field(default_factory=list, repr=False)
+    has_dependents: bool = False
 
 
 @dataclass(eq=False)
 class ToolCall:
-    """One use of a tool: as it was written, as it would be carried out, and how it ended.
+    """One use of a tool, from a model's proposal to its result.
 
-    `given` are its arguments with the `references` in them, so many (`literal`: as they are, with
-    no reference or meta-property in them), `arguments` what they stand for, `answer` what the model
-    itself gave as the result. They are known `late` where it had to wait for them. `sources` are
-    the calls of its turn whose writes it reads, `earlier` those that write where it does and
-    come first; `sees` is the data that it reads, once all these have ended. `awaited` says that
-    another call waits for this one, which is `handed_on` to it when its hooks have `reviewed` the
-    result. One that is `planned` was checked and told as a part of its turn's plan; it is `covered`
-    where the approval of the plan is its own as well.
+    `found_tool` is None where the run has no such tool; `unreadable` is why the arguments are no
+    JSON object. `raw_arguments` hold references, unless the call `is_literal`; `arguments` hold
+    their values. `model_result` is the result that the model itself proposed. A call is
+    `resolved_late` where its arguments were resolved after it was pending and no person has seen
+    them since; `covered_by_plan` where the approval of its plan approves it.
     """
 
     id: str
     proposal: AskedCall
-    written: WrittenCall
-    tool: Tool | None = None
+    found_tool: Tool | None = None
+    unreadable: InvalidArguments | None = None
+    is_literal: bool = False
+    meta: MetaProperties = field(default_factory=MetaProperties)
     raw_arguments: dict[str, Any] = field(default_factory=dict)
     reference_count: int = 0
-    is_literal: bool = False
-    arguments: dict[str, Any] = field(default_factory=dict)
     model_result: Any = MISSING
-    instance: str | None = None
-    reasoning: str | None = None
-    output_path: OutputPath | None = None
-    output_method: OutputMethod = "set"
-    scopes: list[str] = field(default_factory=list)
-    edited_by: str | None = None
-    sources: list["ToolCall"] = field(default_factory=list, repr=False)
-    earlier_writers: list["ToolCall"] = field(default_factory=list, repr=False)
+    dependencies: Dependencies = field(default_factory=Dependencies, repr=False)
+    arguments: dict[str, Any] = field(default_factory=dict)
     visible_data: Data | None = field(default=None, repr=False)
     hook_uses: dict[str, int] = field(default_factory=dict)
-    stage: CallStage = CallStage.PROPOSED
-    outcome: Final | None = None
+    edited_by: str | None = None
     is_counted: bool = False
-    resolved_late: bool = False
-    is_planned: bool = False
     covered_by_plan: bool = False
-    has_dependents: bool = False
-    is_reviewed: bool = False
-    result_published: bool = False
-    is_closed: bool = False
+    stage: CallStage = CallStage.PROPOSED
+    resolved_late: bool = False
     unknown_outcomes: int = 0
+    outcome: Final | None = None
+    result_stage: ResultStage = ResultStage.ENDED
+
+    @property
+    def name(self) -> str:
+        """The tool's name as the model wrote it."""
+        return self.proposal.tool
+
+    @property
+    def tool(self) -> Tool:
+        """The tool of a call that was not refused for the lack of one.
+
+        Raises:
+            IllegalTransition: The run has no such tool.
+        """
+        if self.found_tool is None:
+            raise IllegalTransition(f"call {self.id}: there is no tool {self.name}")
+        return self.found_tool
+
+    @property
+    def label(self) -> str:
+        """The tool's name for people."""
+        label = self.found_tool.label if self.found_tool is not None else None
+        return label or self.name
+
+    @property
+    def has_dependents(self) -> bool:
+        """Whether another call of its turn depends on it."""
+        return self.dependencies.has_dependents
+
+    @property
+    def result_published(self) -> bool:
+        """Whether calls that depend on it may read its result."""
+        if isinstance(self.outcome, Refused | Stopped):
+            return True
+        return self.result_stage >= ResultStage.PUBLISHED
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its result is in the log."""
+        return self.result_stage is ResultStage.CLOSED
+
+    @property
+    def is_decidable(self) -> bool:
+        """Whether every call has ended whose result it reads."""
+        return all(other.result_published for other in self.dependencies.sources)
+
+    @property
+    def is_startable(self) -> bool:
+        """Whether every call has ended that it depends on."""
+        earlier = self.dependencies.earlier_writers
+        return self.is_decidable and all(other.result_published for other in earlier)
+
+    @property
+    def open_dependencies(self) -> list["ToolCall"]:
+        """The calls that have to end before it can start."""
+        both = dict.fromkeys((*self.dependencies.sources, *self.dependencies.earlier_writers))
+        return [other for other in both if not other.result_published]
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """Every place that it may write to."""
+        output = self.meta.output_path
+        return () if output is None else (*output.result, *output.error)
+
+    @property
+    def writes(self) -> tuple[tuple[Path, ...], Any]:
+        """The places that its outcome is written to, and the value."""
+        output = self.meta.output_path
+        match self.outcome:
+            case Succeeded(value, _, _, None) | Answered(value) if output is not None:
+                return output.result, value
+            case Refused(error) | Failed(error, _) if output is not None:
+                return output.error, error.to_json()
+            case _:
+                return (), None
 
     def move(self, stage: CallStage) -> None:
         """Go on to another stage.
 
         Raises:
-            IllegalMove: there is no line to it.
+            IllegalTransition: The stage cannot follow the present one.
         """
         if stage not in TRANSITIONS[self.stage]:
             raise IllegalTransition(f"call {self.id}: {self.stage.value} -> {stage.value}")
         self.stage = stage
+        if stage in (CallStage.PENDING, CallStage.WAITING):
+            self.resolved_late = stage is CallStage.PENDING
+        elif stage is CallStage.UNSURE:
+            self.unknown_outcomes += 1
 
     def end(self, outcome: Final) -> None:
         """Give the call its one result."""
         self.move(CallStage.ENDED)
         self.outcome = outcome
-        self.result_published = isinstance(outcome, Refused | Stopped)
 
-    @property
-    def is_decidable(self) -> bool:
-        """Whether no other call has to end before it is decided on."""
-        return all(other.result_published for other in self.sources)
+    def annotate(self, meta: MetaProperties) -> None:
+        """Set the meta-properties."""
+        self.meta = meta
 
-    @property
-    def is_startable(self) -> bool:
-        """Whether no other call has to end before it is carried out."""
-        return self.is_decidable and all(other.result_published for other in self.earlier_writers)
+    def set_raw_arguments(self, arguments: dict[str, Any], reference_count: int) -> None:
+        """Set the arguments before their references are resolved, and count these."""
+        self.raw_arguments, self.reference_count = arguments, reference_count
 
-    @property
-    def open_dependencies(self) -> list["ToolCall"]:
-        """The calls that have to end before it is carried out."""
-        both = dict.fromkeys((*self.sources, *self.earlier_writers))
-        return [other for other in both if not other.result_published]
+    def set_model_result(self, result: Any) -> None:
+        """Set the result that the model proposed; `MISSING` where the arguments changed since."""
+        self.model_result = result
 
-    @property
-    def name(self) -> str:
-        """The tool's name, as it was written: the tool may not exist."""
-        return self.written.tool
+    def set_arguments(self, arguments: dict[str, Any], visible_data: Data) -> None:
+        """Set the arguments that the tool receives, and the data that they were resolved in."""
+        self.arguments, self.visible_data = arguments, visible_data
+
+    def replace_arguments(self, arguments: dict[str, Any]) -> None:
+        """Replace the resolved arguments; the model's result was one for its own."""
+        if arguments != self.arguments:
+            self.model_result = MISSING
+        self.arguments = arguments
+
+    def edit(self, arguments: dict[str, Any], edited_by: str | None) -> None:
+        """Replace the arguments by a person's; literal ones where the person saw no reference."""
+        self.is_literal = self.is_literal or self.stage is not CallStage.PENDING
+        self.raw_arguments = self.arguments = arguments
+        self.edited_by = edited_by
+
+    def depend_on(self, sources: list["ToolCall"], earlier_writers: list["ToolCall"]) -> None:
+        """Set the calls that it depends on."""
+        self.dependencies = Dependencies(sources, earlier_writers, self.dependencies.has_dependents)
+
+    def add_dependent(self) -> None:
+        """Note that another call depends on it."""
+        self.dependencies = Dependencies(
+            self.dependencies.sources, self.dependencies.earlier_writers, has_dependents=True
+        )
+
+    def number_hook_use(self, name: str) -> int:
+        """Count a use of a hook; its number, from 1."""
+        self.hook_uses[name] = self.hook_uses.get(name, 0) + 1
+        return self.hook_uses[name]
+
+    def cover(self, *, by_plan: bool) -> None:
+        """Set whether the approval of the plan approves the call."""
+        self.covered_by_plan = by_plan
+
+    def mark_counted(self, *, is_counted: bool) -> None:
+        """Set whether the call counts against the limits of its tool."""
+        self.is_counted = is_counted
+
+    def replace_outcome(self, outcome: Final) -> None:
+        """Replace the outcome of an ended call."""
+        self.outcome = outcome
+
+    def advance_result(self, stage: ResultStage) -> None:
+        """Note how far the result has come."""
+        self.result_stage = max(self.result_stage, stage)
+        if self.is_closed:
+            self.visible_data = None
 
 
 @dataclass
 class Turn:
-    """The calls of one answer, in source order. Where the turn is `lazy`, they are a plan: people
-    decide on all of them before any is begun."""
+    """The calls of one answer, in source order.
+
+    Where the turn `is_plan`, people decide on all its calls before any of them starts.
+    """
 
     number: int
     calls: list[ToolCall]
@@ -160,11 +299,12 @@ class Turn:
 
     @property
     def is_sequential(self) -> bool:
-        """Whether the calls are carried out one at a time: one such tool makes the turn so."""
-        return any(call.tool is not None and call.tool.sequential for call in self.calls)
+        """Whether the calls run one at a time: one sequential tool makes the turn so."""
+        tools = (call.found_tool for call in self.calls)
+        return any(tool is not None and tool.sequential for tool in tools)
 
     def describe_calls(self) -> list[dict[str, str]]:
-        """Where each call stands, for people: its result is told when all have ended."""
+        """List the stage of each call as JSON, at most `MAX_STANDING_CALLS`."""
         return [
             {"callId": call.id, "tool": call.name, "stage": call.stage.value}
             for call in self.calls[:MAX_STANDING_CALLS]
@@ -172,37 +312,20 @@ class Turn:
 
     @property
     def requests_stop(self) -> bool:
-        """Whether every call was carried out and every result asks for the run to stop."""
+        """Whether every call succeeded and every result asks for the run to stop."""
         return bool(self.calls) and all(
             isinstance(call.outcome, Succeeded) and call.outcome.terminate for call in self.calls
         )
 
     @property
     def stop_message(self) -> str | None:
-        """What the first activity that ended the run said, where one did."""
+        """The message of the first activity that stopped the run, if one did."""
         for call in self.calls:
             if isinstance(call.outcome, Stopped):
                 return call.outcome.message or f"{call.name} stopped the run"
         return None
 
 
-def writes_of(call: ToolCall, outcome: Final | None) -> tuple[tuple[Path, ...], Any]:
-    """The places that a call's end is written to, and what is written there."""
-    if call.output_path is None:
-        return (), None
-    match outcome:
-        case Succeeded(value, _, _, None) | Answered(value):
-            return call.output_path.result, value
-        case Refused(error) | Failed(error, _):
-            return call.output_path.error, error.to_json()
-        case _:
-            return (), None
-
-
-def error_of(outcome: Final) -> Any:
-    """The error of an outcome, where it is one."""
-    match outcome:
-        case Refused(error) | Failed(error, _):
-            return error
-        case Succeeded() | Answered() | Stopped():
-            return None
+def error_of(outcome: Final | None) -> CallError | None:
+    """The error of an outcome, if it is one."""
+    return outcome.error if isinstance(outcome, Refused | Failed) else None

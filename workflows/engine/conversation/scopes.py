@@ -26,8 +26,8 @@ MAX_TRANSCRIPT_MESSAGES = 1_000
 def values(call: ToolCall, data: Data) -> dict[str, Any]:
     """The values that a call may see, by kind: those of its scopes that exist."""
     seen = {
-        kind: data.seen(kind, call.instance)
-        for kind in dict.fromkeys(call.scopes)
+        kind: data.seen(kind, call.meta.instance)
+        for kind in dict.fromkeys(call.meta.scopes)
         if kind != CONTEXT
     }
     return {kind: value for kind, value in seen.items() if value is not None}
@@ -36,9 +36,9 @@ def values(call: ToolCall, data: Data) -> dict[str, Any]:
 def transcript(call: ToolCall, state: RunState) -> list[Message]:
     """The run's conversation up to the answer that the call stands in, the newest of it that have
     room; empty where the call's scopes do not name it."""
-    if CONTEXT not in call.scopes:
+    if CONTEXT not in call.meta.scopes:
         return []
-    before = heard(_before(call, state.log), call.instance, state)
+    before = heard(_before(call, state.log), call.meta.instance, state)
     room, told = MAX_TRANSCRIPT_BYTES, list[Message]()
     for left_out in range(len(before), 0, -1):
         message = ChatMessage.read(before[left_out - 1]["message"])

@@ -1,213 +1,212 @@
-"""The graph of one turn: which call waits for which, and what each of them reads.
+"""The dependency graph of one turn: which call needs which, and what each of them reads.
 
-A call that refers to what another call of its turn writes waits for it, wherever the two stand in
-the answer. Where several calls write one place, they go one after the other, in source order, and
-a reader between two of them sees the first: a later call is not waited for where it only writes
-again what an earlier one has written.
+A call whose references name what another call of its turn writes needs that call, wherever the two
+are in the answer. Calls that write to one place run one after the other, in source order, and a
+reader between two of them reads the first: a later call is not needed where it only writes again
+what an earlier one has written.
 
-What a call reads is the data as it was when the turn began and, over it, what the calls that it
-waits for have written, in source order. So it never matters which of the others ends first. Where
-every call that was to write a place has failed, nothing stands there, whatever stood there before:
-nobody acts on an old value in the place of the new one.
+A call reads the data as it was when the turn started and, over it, what the calls that it needs
+have written, in source order. So it never matters which of the others ends first. Where every call
+that was to write a place has failed, the place is empty, whatever was there before: no call acts on
+an old value in place of the new one.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from holdfast.schemas.reference import Path
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, writes_of
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, VisibleData
 from holdfast.workflows.engine.state.path_index import PathIndex
 from holdfast.workflows.engine.state.references import nothing_at, references
 
-MAX_CIRCLE_TOLD = 20
-# For each call those that it waits for.
-_Waits = dict[ToolCall, list[ToolCall]]
+MAX_CYCLE_CALLS = 20
+# For each call those that it needs.
+_Graph = dict[ToolCall, list[ToolCall]]
 
 
-def connect(calls: Sequence[ToolCall], *, sequential: bool = False) -> None:
-    """Find what each call waits for among the others; in a sequential turn, among those before."""
-    writers, again = PathIndex[int](), list[int]()
+def connect(calls: Sequence[ToolCall], *, is_sequential: bool = False) -> None:
+    """Set what each call depends on among the others; in a sequential turn, among those before."""
+    if len(calls) < 2:
+        return  # no call depends on itself
+    writers, repeats = PathIndex[int](), list[int]()
+    found: list[list[int]] = []
+    earlier: list[list[ToolCall]] = []
     for index, call in enumerate(calls):
-        places = _places(call)
-        call.earlier_writers = [calls[i] for i in sorted(writers.crossing(places))]
-        again.append(min(writers.meeting(places), default=index))
-        if sequential:
-            call.sources = [calls[i] for i in sorted(writers.meeting(_reads(call)))]
-        for place in places:
+        earlier.append([calls[i] for i in sorted(writers.crossing(call.places))])
+        repeats.append(min(writers.meeting(call.places), default=index))
+        if is_sequential:
+            found.append(sorted(writers.meeting(_reads(call))))
+        for place in call.places:
             writers.add(place, index)
-    for index, call in enumerate(() if sequential else calls):
-        found = sorted(writers.meeting(_reads(call)))
-        # A later call is waited for where it does not write again what one up to here has written.
-        call.sources = [calls[i] for i in found if i < index or (i > index and again[i] > index)]
-    for other in dict.fromkeys(other for call in calls for other in _awaited(call)):
-        other.has_dependents = True
+    if not is_sequential:
+        found = [sorted(writers.meeting(_reads(call))) for call in calls]
+    for index, call in enumerate(calls):
+        # A later call is needed where it does not only repeat a write of one up to here.
+        needed = [i for i in found[index] if i < index or (i > index and repeats[i] > index)]
+        call.depend_on([calls[i] for i in needed], earlier[index])
+    for call in calls:
+        for other in _needed(call):
+            other.add_dependent()
 
 
 def paths_read(call: ToolCall) -> Iterator[Path]:
     """Every place that a call's arguments refer to, as often as they do."""
     if call.is_literal:
         return
-    for reference in references(call.raw_arguments, call.instance):
+    for reference in references(call.raw_arguments, call.meta.instance):
         yield from reference.paths
 
 
-def find_cycles(calls: Sequence[ToolCall], *, references: bool) -> dict[ToolCall, str]:
-    """The open calls that wait for each other in a circle, each with the circle in words: by what
-    they refer to alone, or also since one writes after the other.
+def find_cycles(calls: Sequence[ToolCall], *, by_references: bool) -> dict[ToolCall, str]:
+    """Find the open calls in a cycle, each with the cycle in words.
 
-    What is left after taking away, again and again, calls that wait for none of those left and
-    calls that none of those left waits for, stands in a circle or between two of them.
+    The edges are the references alone, or also the order of writes to one place. A call is in a
+    cycle, or between two, where it stays when calls that need none of those left, and calls that
+    none of those left needs, are taken away repeatedly.
     """
     open_ = dict.fromkeys(call for call in calls if call.stage is not CallStage.ENDED)
-    waits = _among(open_, {call: call.sources if references else _awaited(call) for call in open_})
-    waits = _among(_entangled(waits), waits)
-    left = _entangled(_reversed(waits))
-    after = {
-        call: next(one for one in waits[call] if one in left) for call in waits if call in left
+    graph = {
+        call: [
+            other
+            for other in (call.dependencies.sources if by_references else _needed(call))
+            if other in open_
+        ]
+        for call in open_
     }
-    return {call: _circle(begin, after) for call, begin in _entries(after).items()}
+    graph = _reduced(graph)
+    if not graph:
+        return {}
+    cyclic = _reduced(_reversed(graph))
+    following = {
+        call: next(one for one in graph[call] if one in cyclic) for call in graph if call in cyclic
+    }
+    return {call: _cycle_text(entry, following) for call, entry in _entries(following).items()}
 
 
 def explain_unresolvable(
-    call: ToolCall, data: Data, gone: Callable[[ToolCall], bool] = lambda call: False
+    call: ToolCall, data: Data, is_gone: Callable[[ToolCall], bool] = lambda call: False
 ) -> str | None:
-    """Why a call that waits for others can never have all that it refers to, if so; of those that
-    are `gone`, nothing comes but their error."""
-    coming = PathIndex(
-        (place, source.id) for source in call.sources for place in _coming(source, gone)
-    )
-    lost = PathIndex(
-        (place, source.id)
-        for source in call.sources
-        if gone(source)
-        for place in _places(source)
-        if not coming.meets(place)
-    )
+    """Explain why a pending call can never have all values that it refers to, if so.
+
+    A call that `is_gone` writes nothing but its error.
+    """
+    sources = call.dependencies.sources
+    coming, lost = PathIndex[str](), PathIndex[str]()
+    for source in sources:
+        output = source.meta.output_path
+        may_write = source.places if not is_gone(source) else output.error if output else ()
+        for place in may_write:
+            coming.add(place, source.id)
+    for source in sources:
+        for place in source.places if is_gone(source) else ():
+            if not coming.meets(place):
+                lost.add(place, source.id)
     seen = VisibleData(data, lost)
-    for reference in references(call.raw_arguments, call.instance):
+    for reference in references(call.raw_arguments, call.meta.instance):
         paths = reference.paths
-        hopes = [coming.meets(path) or seen.read(path) is not MISSING for path in paths]
-        if not (all(hopes) if reference.choose == "all" else any(hopes)):
-            vain = [path for path, hope in zip(paths, hopes, strict=True) if not hope]
-            return nothing_at(vain, seen)
+        missing = [path for path in paths if not coming.meets(path) and seen.read(path) is MISSING]
+        if missing and (reference.choose == "all" or len(missing) == len(paths)):
+            return nothing_at(missing, seen)
     return None
 
 
 def visible_data(call: ToolCall, data: Data) -> VisibleData:
-    """What a call reads, now that those that it waits for have ended."""
-    seen, written = data, PathIndex[str]()
-    for source in call.sources:
-        seen, places = _with(seen, source)
+    """Build what a call reads, once the calls that it needs have ended."""
+    sources = call.dependencies.sources
+    if not sources:
+        return VisibleData(data)
+    seen, written, void = data, PathIndex[str](), PathIndex[str]()
+    for source in sources:
+        seen, places = _with_writes(seen, source)
         for place in places:
             written.add(place, source.id)
-    void = PathIndex(
-        (place, source.id)
-        for source in call.sources
-        for place in _places(source)
-        if not written.meets(place)
-    )
+    for source in sources:
+        for place in source.places:
+            if not written.meets(place):
+                void.add(place, source.id)
     return VisibleData(seen, void)
 
 
 def check_write(call: ToolCall, state: RunState) -> None:
-    """Make sure that what a call returned can be written, before others read it.
+    """Check that the outcome of a call can be written, before others read it.
 
     Raises:
-        CannotWrite: it cannot.
+        CannotWrite: It cannot.
     """
     seen = state.data
-    for earlier in call.earlier_writers:
-        seen, _ = _with(seen, earlier)
-    paths, value = writes_of(call, call.outcome)
-    state.trial_write(seen, paths, value, call.output_method)
+    for earlier in call.dependencies.earlier_writers:
+        seen, _ = _with_writes(seen, earlier)
+    paths, value = call.writes
+    state.trial_write(seen, paths, value, call.meta.output_method)
 
 
-def _with(seen: Data, call: ToolCall) -> tuple[Data, list[Path]]:
-    """The data with what a call has written, and where it has. What one that is closed has written
-    is there already."""
-    paths, value = writes_of(call, call.outcome)
+def _with_writes(data: Data, call: ToolCall) -> tuple[Data, Sequence[Path]]:
+    """The data with the writes of a call, and their places; those of a closed call are there."""
+    paths, value = call.writes
     if call.is_closed:
-        return seen, list(paths)
-    trial = seen.copy()
+        return data, paths
+    trial, method = data.copy(), call.meta.output_method
     try:
         for path in paths:
-            trial.set(path.kind, trial.written(path, call.output_method, value), path.instance)
+            trial.set(path.kind, trial.written(path, method, value), path.instance)
     except CannotWrite:
-        return seen, []
-    return trial, list(paths)
-
-
-def _places(call: ToolCall) -> tuple[Path, ...]:
-    """Every place that a call may write to."""
-    output = call.output_path
-    return () if output is None else (*output.result, *output.error)
-
-
-def _coming(call: ToolCall, gone: Callable[[ToolCall], bool]) -> tuple[Path, ...]:
-    """Every place that a call may still write to."""
-    if not gone(call):
-        return _places(call)
-    return () if call.output_path is None else call.output_path.error
+        return data, ()
+    return trial, paths
 
 
 def _reads(call: ToolCall) -> list[Path]:
-    """Every place that a call refers to; one that is refused reads nothing."""
+    """Every place that a call refers to; a refused call reads nothing."""
     return [] if call.stage is CallStage.ENDED else list(dict.fromkeys(paths_read(call)))
 
 
-def _awaited(call: ToolCall) -> list[ToolCall]:
-    return [*call.sources, *call.earlier_writers]
+def _needed(call: ToolCall) -> list[ToolCall]:
+    return [*call.dependencies.sources, *call.dependencies.earlier_writers]
 
 
-def _among(calls: Collection[ToolCall], waits: _Waits) -> _Waits:
-    """What is left of who waits for whom, among some of the calls."""
-    return {call: [other for other in waits[call] if other in calls] for call in calls}
-
-
-def _reversed(waits: _Waits) -> _Waits:
-    """For each call those that wait for it."""
-    waited: _Waits = {call: [] for call in waits}
-    for call, others in waits.items():
+def _reversed(graph: _Graph) -> _Graph:
+    """For each call those that need it."""
+    needed_by: _Graph = {call: [] for call in graph}
+    for call, others in graph.items():
         for other in others:
-            waited[other].append(call)
-    return waited
+            needed_by[other].append(call)
+    return needed_by
 
 
-def _entangled(waits: _Waits) -> dict[ToolCall, None]:
-    """The calls that stay after taking away, again and again, those that wait for none left."""
-    count = {call: len(others) for call, others in waits.items()}
-    waited = _reversed(waits)
+def _reduced(graph: _Graph) -> _Graph:
+    """The graph after taking away, repeatedly, the calls that need none of those left."""
+    count = {call: len(others) for call, others in graph.items()}
+    needed_by = _reversed(graph)
     free = [call for call, others in count.items() if not others]
     while free:
-        for call in waited[free.pop()]:
+        for call in needed_by[free.pop()]:
             count[call] -= 1
             if not count[call]:
                 free.append(call)
-    return {call: None for call, others in count.items() if others}
+    return {call: [other for other in graph[call] if count[other]] for call in graph if count[call]}
 
 
-def _entries(after: dict[ToolCall, ToolCall]) -> dict[ToolCall, ToolCall]:
-    """For each call the first of a circle that it comes to, going on from one to the next."""
+def _entries(following: dict[ToolCall, ToolCall]) -> dict[ToolCall, ToolCall]:
+    """For each call the first call of a cycle that following leads to."""
     entries: dict[ToolCall, ToolCall] = {}
-    for begin in after:
-        way, call = dict[ToolCall, None](), begin
-        while call not in way and call not in entries:
-            way[call] = None
-            call = after[call]
+    for begin in following:
+        path, call = dict[ToolCall, None](), begin
+        while call not in path and call not in entries:
+            path[call] = None
+            call = following[call]
         while call not in entries:
             entries[call] = call
-            call = after[call]
-        for passed in way:
+            call = following[call]
+        for passed in path:
             entries.setdefault(passed, entries[call])
-    return {call: entries[call] for call in after}
+    return {call: entries[call] for call in following}
 
 
-def _circle(begin: ToolCall, after: dict[ToolCall, ToolCall]) -> str:
-    """The calls of a circle, from one back to it."""
-    told, call = [begin.id], after[begin]
-    while call is not begin and len(told) < MAX_CIRCLE_TOLD:
-        told.append(call.id)
-        call = after[call]
-    told += [begin.id] if call is begin else ["…", begin.id]
-    return " → ".join(told)
+def _cycle_text(entry: ToolCall, following: dict[ToolCall, ToolCall]) -> str:
+    """The calls of a cycle, from one back to it."""
+    ids, call = [entry.id], following[entry]
+    while call is not entry and len(ids) < MAX_CYCLE_CALLS:
+        ids.append(call.id)
+        call = following[call]
+    ids += [entry.id] if call is entry else ["…", entry.id]
+    return " → ".join(ids)

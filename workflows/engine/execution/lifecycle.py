@@ -1,14 +1,13 @@
-"""What is decided about the calls of a turn, from the model's words to the one result of each.
+"""The lifecycle of the calls of a turn: from a proposal to one result each.
 
-The shell asks and acts in this order: `open` some calls; wait for people and `rule`, carry out what
-is running and `settle` it, `hand_on` what others wait for, take up with `ready` what waited and
-`begin` what is queued; then `finish` them. What is told is told in source order.
+The workflow acts and reports in this order: `check_and_start` some calls; wait for people and
+`apply_ruling`, run the tools and `apply_outcome`, `publish_result` to calls that need it, `resume`
+pending calls and `start` queued ones; then `finish` them. Log entries are in source order.
 """
 
-from collections.abc import Callable
-from typing import Any, assert_never
+from typing import assert_never
 
-from holdfast.schemas.decision import Decision, Receipt
+from holdfast.schemas.decision import Decision, Kind, Receipt
 from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
@@ -16,7 +15,9 @@ from holdfast.schemas.log_entry import (
     ToolCallEntry,
     ToolStartEntry,
 )
+from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.work_budget import bounded
+from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.policy import effective_policy, requires_approval
 from holdfast.workflows.engine.approvals.question import (
     AnsweredByPerson,
@@ -30,7 +31,6 @@ from holdfast.workflows.engine.approvals.question import (
 from holdfast.workflows.engine.call.hooks import CallRefused, HookRequests, RunStopped
 from holdfast.workflows.engine.call.outcome import (
     Answered,
-    Final,
     Outcome,
     Refused,
     Stopped,
@@ -40,31 +40,36 @@ from holdfast.workflows.engine.call.outcome import (
     outcome_of_result,
     refuse,
 )
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, error_of
-from holdfast.workflows.engine.execution.completion import close_call, run_after_hooks
+from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
+from holdfast.workflows.engine.execution.completion import (
+    close_call,
+    publish_result,
+    run_after_hooks,
+)
 from holdfast.workflows.engine.execution.dependency_graph import (
-    check_write,
     connect,
     explain_unresolvable,
     find_cycles,
     visible_data,
 )
-from holdfast.workflows.engine.execution.preconditions import (
+from holdfast.workflows.engine.execution.preparation import (
+    MAX_REFERENCES_IN_TURN,
     check_order,
     check_scopes,
     count_call,
-    uncount_call,
-)
-from holdfast.workflows.engine.execution.preparation import (
-    MAX_REFERENCES_IN_TURN,
+    fit_arguments,
     prepare,
     resolve_arguments,
     run_before_hooks,
+    uncount_call,
 )
-from holdfast.workflows.engine.execution.questions import approval_question, reconciliation_question
-from holdfast.workflows.engine.model.answer import given_answer
 from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.state.data import CannotWrite, same
+from holdfast.workflows.engine.state.data import MISSING, same
+
+_RECONCILE = (
+    "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
+    " carries it out again, `give_up` leaves it unknown."
+)
 
 
 class CallLifecycle:
@@ -72,56 +77,67 @@ class CallLifecycle:
 
     def __init__(self, state: RunState) -> None:
         self._state = state
-        # How a call ends that the engine or the model's answer itself has carried out.
-        self.answered_here: Callable[[ToolCall], Final | None] = given_answer
         self._questions: dict[str, Question] = {}
 
-    def check_and_start(self, turn: int, calls: list[ToolCall]) -> HookRequests[None]:
-        """Decide what becomes of the calls: refused, pending, waiting for people, or to be carried
-        out.
+    def check_and_start(self, turn: Turn, calls: list[ToolCall]) -> HookRequests[None]:
+        """Decide which of a turn's calls are refused, pending, waiting for people, or running.
 
-        They are told first, then those that wait, then those that start: each in source order.
-        What can never be carried out is refused before anything is. All that was done already
-        where they stand in a plan.
+        All calls are logged first, then the questions, then the starts. A call that can never run
+        is refused before any call starts. The calls of a plan are checked already.
         """
-        if not all(call.is_planned for call in calls):
-            yield from self.check(turn, calls)
+        if not turn.is_plan:
+            yield from self.check(turn.number, calls)
         if any(isinstance(call.outcome, Stopped) for call in calls):
             for call in calls:
                 if call.stage is not CallStage.ENDED:
-                    self._give_up(call, "the run ended before this call")
-        self._begin(turn, [call for call in calls if call.stage is CallStage.PROPOSED])
+                    self.cancel(call, "the run ended before this call")
+        proposed = [call for call in calls if call.stage is CallStage.PROPOSED]
+        self._ask_or_start(turn.number, proposed)
 
     def check(
-        self, turn: int, calls: list[ToolCall], *, sequential: bool = False
+        self, turn: int, calls: list[ToolCall], *, is_sequential: bool = False
     ) -> HookRequests[None]:
-        """Refuse what can never be carried out, and tell of all the calls.
+        """Refuse what can never run, and log all the calls.
 
-        Of a sequential turn that is checked as a whole, only the first call is decided on so far
-        that nothing but its start is left.
+        Of a sequential turn that is checked as a whole, only the arguments of the first call are
+        resolved.
         """
         room = MAX_REFERENCES_IN_TURN
         for call in calls:
-            yield from self._attempt(call, self._propose(call, room))
+            yield from self._end_if_refused(call, self._prepare(call, room))
             room -= call.reference_count
-        connect(calls, sequential=sequential)
-        self._refuse_circles(calls)
+        connect(calls, is_sequential=is_sequential)
+        # A call that only writes after one in a cycle of references is not in that cycle.
+        for by_references in (True, False):
+            for call, cycle in find_cycles(calls, by_references=by_references).items():
+                message = f"the references go in a circle: {cycle}; nothing of it is carried out"
+                call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
         for index, call in enumerate(calls):
-            now = call.is_decidable and not (sequential and index)
-            yield from self._decide(turn, call, now=now)
-        self._refuse_hopeless(calls)
+            if call.stage is CallStage.PROPOSED:
+                is_ready = call.is_decidable and not (is_sequential and index)
+                yield from self._end_if_refused(call, self._complete(call, is_ready=is_ready))
+            self._log_call(turn, call)
+        for call in calls:
+            if call.stage is CallStage.PENDING and not call.is_decidable:
+                why = explain_unresolvable(call, self._state.data)
+                if why is not None:
+                    call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, why))
+                    uncount_call(call, self._state)
 
     def resume(self, turn: int, call: ToolCall) -> HookRequests[None]:
-        """Decide on a pending call, now that the calls have ended that it waits for."""
-        yield from self._attempt(call, self._complete(call))
+        """Decide on a pending call, once the calls have ended that it needs."""
+        yield from self._end_if_refused(call, self._complete(call, is_ready=True))
         if call.stage is CallStage.PENDING:
-            self._begin(turn, [call])
+            self._ask_or_start(turn, [call])
         elif isinstance(call.outcome, Refused):
             uncount_call(call, self._state)
 
     def start(self, turn: int, call: ToolCall) -> None:
-        """Carry the call out, if its principal may: scopes are checked now, not before. It is
-        queued while others have to write first where it does."""
+        """Start a call, if the principal holds its scopes now.
+
+        It is queued while an earlier call has to write to the same place first. A call that the
+        engine or the model's own result answers ends at once.
+        """
         if not call.is_startable:
             call.move(CallStage.QUEUED)
             return
@@ -137,34 +153,34 @@ class CallLifecycle:
                 call_id=call.id,
                 tool=call.name,
                 arguments=call.arguments if call.resolved_late else None,
-                delegate=call.tool.delegate if call.tool is not None else None,
+                delegate=call.tool.delegate,
             )
         )
-        answer = self.answered_here(call)
+        answer = skills.answer(call) or proposed_result(call)
         if answer is not None:
             call.end(answer)
 
     def question_of(self, call: ToolCall) -> Question:
-        """What people are asked about a call that waits."""
+        """The question on a call that waits for people."""
         return self._questions[call.id]
 
     def ask_people(self, turn: int, question: Question) -> None:
-        """Put a question to people, and count what they have said already."""
+        """Put a question, and count the decisions that came before it."""
         early = self._state.pending.add(question)
-        self._confirmation(turn, question)
+        self._log_question(turn, question)
         for decision in early:
             self.count_or_log(decision)
 
     def remind(self, turn: int, question: Question) -> None:
-        """Ask people again."""
-        question.reminders += 1
-        self._confirmation(turn, question)
+        """Put a question again."""
+        question.count_reminder()
+        self._log_question(turn, question)
 
     def count_decision(self, decision: Decision) -> Receipt:
         """Count a decision.
 
         Raises:
-            Unacceptable: it does not count, and why.
+            DecisionRejected: It does not count.
         """
         state = self._state
         receipt, decided = state.pending.count(decision, state.clock())
@@ -179,207 +195,31 @@ class CallLifecycle:
         return receipt
 
     def count_or_log(self, decision: Decision) -> None:
-        """Count a decision that cannot be refused to whoever sent it: a wrong one is noted."""
+        """Count a decision whose sender gets no answer; log why it does not count."""
         try:
             self.count_decision(decision)
         except DecisionRejected as error:
             self.log_ignored(decision, str(error))
 
     def log_ignored(self, decision: Decision, why: str) -> None:
-        """Note a decision that does not count."""
+        """Log a decision that does not count."""
         self._state.log.append(DecisionEntry(call_id=decision.call_id, ignored=why))
 
     def apply_ruling(self, turn: int, call: ToolCall) -> None:
-        """Let a question's ruling take effect on its call."""
-        question = self._questions.pop(call.id)
+        """Apply the ruling on a call's question; without one, the run ends."""
+        question = self._questions[call.id]
         ruling = question.ruling
         if ruling is None:
-            self._state.pending.withdraw(question)
-            self._give_up(call, "the run ended before anybody decided")
-        elif call.stage is CallStage.UNSURE:
-            self._reconcile(turn, call, ruling)
-        else:
-            self._apply(turn, call, question, ruling)
-
-    def apply_outcome(self, turn: int, call: ToolCall, outcome: Outcome) -> None:
-        """Take in how carrying out a call ended; an unknown end is asked about."""
-        match outcome:
-            case Unknown(message) if self._state.asks_people:
-                call.move(CallStage.UNSURE)
-                call.unknown_outcomes += 1
-                self._ask(turn, call, reconciliation_question(call, self._state, message))
-            case Unknown(message):
-                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
-            case _:
-                call.end(outcome)
-
-    def publish_result(self, call: ToolCall) -> HookRequests[None]:
-        """Make an ended call's result fit to be read by the calls that wait for it."""
-        yield from run_after_hooks(call, self._state)
-        try:
-            check_write(call, self._state)
-        except CannotWrite as error:
-            assert call.outcome is not None  # it has ended
-            if error_of(call.outcome) is None:
-                value = getattr(call.outcome, "value", None)
-                call.outcome = fail(ErrorCode.INVALID_OUTPUT, str(error), value)
-        call.result_published = True
-
-    def cancel(self, call: ToolCall, why: str) -> None:
-        """End a call because its run ends."""
-        question = self._questions.pop(call.id, None)
-        if question is not None:
-            self._state.pending.withdraw(question)
-        self._give_up(call, why)
-
-    def skip(self, call: ToolCall, why: str) -> None:
-        """End a call that nothing was done of."""
-        call.end(refuse(ErrorCode.CANCELLED, why))
-        uncount_call(call, self._state)
-
-    def finish(self, turn: int, calls: list[ToolCall]) -> HookRequests[None]:
-        """Close calls that have all ended, each after its hooks."""
-        for call in calls:
-            yield from run_after_hooks(call, self._state)
-            self.close(turn, [call])
-
-    def close(self, turn: int, calls: list[ToolCall]) -> None:
-        """Tell how the calls ended, and write down their results."""
-        with bounded():
-            for call in calls:
-                close_call(turn, call, self._state)
-
-    def _attempt(self, call: ToolCall, deciding: HookRequests[None]) -> HookRequests[None]:
-        """Decide on a call, and end it where that is what was decided."""
-        try:
-            yield from deciding
-        except CallRefused as refusal:
-            call.end(refuse(refusal.error.code, refusal.error.message))
-        except RunStopped as stop:
-            call.end(Stopped(str(stop)))
-
-    def _propose(self, call: ToolCall, room: int) -> HookRequests[None]:
-        beyond = self._state.meter.refuse_call(call.name)
-        if beyond is not None:
-            raise CallRefused(ErrorCode.BLOCKED, beyond)
-        if room < 0:
-            message = f"the calls before it hold more than {MAX_REFERENCES_IN_TURN} references"
-            raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
-        yield from prepare(call, self._state)
-
-    def _decide(self, turn: int, call: ToolCall, *, now: bool) -> HookRequests[None]:
-        """Decide on a call now or as far as that can be said, and tell of it."""
-        if call.stage is CallStage.PROPOSED:
-            yield from self._attempt(call, self._complete(call) if now else self._wait(call))
-        if isinstance(call.outcome, Refused):
-            self._tell(turn, call, call.proposal.arguments)
-        else:
-            self._tell(
-                turn,
-                call,
-                call.raw_arguments if call.stage is CallStage.PENDING else call.arguments,
-            )
-
-    def _wait(self, call: ToolCall) -> HookRequests[None]:
-        count_call(call, self._state)
-        call.move(CallStage.PENDING)
-        call.resolved_late = True
-        yield from ()
-
-    def _complete(self, call: ToolCall) -> HookRequests[None]:
-        state = self._state
-        ended = [source for source in call.sources if isinstance(source.outcome, Succeeded)]
-        check_order(call, state, ended)
-        yield from resolve_arguments(call, state, visible_data(call, state.data))
-        if call.stage is not CallStage.PENDING:
-            count_call(call, state)
-        completed = call.arguments
-        outcome = yield from run_before_hooks(call, state)
-        if outcome is not None:
-            call.end(outcome)
-        # What was approved in a plan is not what hooks have made of it since.
-        changed = not same(call.arguments, completed) or "repair" in call.hook_uses
-        call.covered_by_plan = call.covered_by_plan and not changed
-
-    def _refuse_circles(self, calls: list[ToolCall]) -> None:
-        # One that only writes after another of a circle of references does not stand in it.
-        for references in (True, False):
-            for call, circle in find_cycles(calls, references=references).items():
-                message = f"the references go in a circle: {circle}; nothing of it is carried out"
-                call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, message))
-
-    def _refuse_hopeless(self, calls: list[ToolCall]) -> None:
-        """End the calls that wait for others in vain, before anything of them starts."""
-        for call in calls:
-            if call.stage is CallStage.PENDING and not call.is_decidable:
-                why = explain_unresolvable(call, self._state.data)
-                if why is not None:
-                    call.end(refuse(ErrorCode.UNRESOLVED_REFERENCE, why))
-                    uncount_call(call, self._state)
-
-    def _begin(self, turn: int, calls: list[ToolCall]) -> None:
-        """Ask people about the calls that need it, and start the others."""
-        for call in calls:
-            if self._needs_person(call):
-                self._ask_about(turn, call)
-        for call in calls:
-            if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
-                self.start(turn, call)
-
-    def _tell(self, turn: int, call: ToolCall, arguments: dict[str, Any]) -> None:
-        tool = call.tool
-        self._state.log.append(
-            ToolCallEntry(
-                turn=turn,
-                call_id=call.id,
-                tool=call.name,
-                label=tool.label if tool is not None else None,
-                arguments=arguments,
-                reasoning=call.reasoning,
-                waits_for=[other.id for other in call.open_dependencies],
-                instance=call.instance,
-            )
-        )
-
-    def _needs_person(self, call: ToolCall) -> bool:
-        assert call.tool is not None  # prepared
-        state = self._state
-        if call.covered_by_plan:
-            return False
-        if call.name in state.rules.approval.auto or state.pending.is_always_approved(call.name):
-            return False
-        return requires_approval(
-            call.tool, effective_policy(call.tool, state.rules), call.arguments
-        )
-
-    def _ask_about(self, turn: int, call: ToolCall) -> None:
-        if not self._state.asks_people:
-            call.end(refuse(ErrorCode.DENIED, "this run does not wait for anybody's approval"))
+            self.cancel(call, "the run ended before anybody decided")
             return
-        call.move(CallStage.WAITING)
-        call.resolved_late = False  # what it is called with stands in the question
-        self._ask(turn, call, approval_question(call, self._state))
-
-    def _ask(self, turn: int, call: ToolCall, question: Question) -> None:
-        self._questions[call.id] = question
-        self.ask_people(turn, question)
-
-    def _confirmation(self, turn: int, question: Question) -> None:
-        self._state.log.append(
-            ConfirmationRequiredEntry(
-                turn=turn,
-                call_id=question.call_id,
-                reminder=question.reminders,
-                approval=question.to_pending_approval(),
-            )
-        )
-
-    def _apply(self, turn: int, call: ToolCall, question: Question, ruling: Ruling) -> None:
+        del self._questions[call.id]
+        if call.stage is CallStage.UNSURE:
+            self._reconcile(turn, call, ruling)
+            return
         match ruling:
             case Approved(arguments, edited_by):
-                call.arguments = arguments
                 if edited_by is not None:
-                    call.raw_arguments, call.edited_by = arguments, edited_by
+                    call.edit(arguments, edited_by)
                 self.start(turn, call)
             case Denied(reason):
                 call.end(refuse(ErrorCode.DENIED, reason or "A person denied this call."))
@@ -390,6 +230,143 @@ class CallLifecycle:
             case _:
                 assert_never(ruling)
 
+    def apply_outcome(self, turn: int, call: ToolCall, outcome: Outcome) -> None:
+        """End a call that ran; ask people where its outcome is unknown."""
+        match outcome:
+            case Unknown(message) if self._state.asks_people:
+                call.move(CallStage.UNSURE)
+                text = _RECONCILE.format(message=message.rstrip("."))
+                self._ask_about(turn, call, "reconcile", text)
+            case Unknown(message):
+                call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
+            case _:
+                call.end(outcome)
+
+    def doubt_after_reset(self, call: ToolCall) -> Unknown | None:
+        """The unknown outcome of a call that may have run before its run was reset, if so.
+
+        A call that is idempotent by its key, or has run since, is not in doubt.
+        """
+        tool = call.tool
+        is_once = tool.once or tool.delegate is not None
+        if not (self._state.was_reset and is_once and call.unknown_outcomes == 0):
+            return None
+        return Unknown(f"`{tool.name}` may have been carried out before the run was reset")
+
+    def publish_result(self, call: ToolCall) -> HookRequests[None]:
+        """Let the calls that depend on an ended call read its result, after its hooks."""
+        return publish_result(call, self._state)
+
+    def cancel(self, call: ToolCall, why: str) -> None:
+        """End a call because its run ends; one that may have taken effect is not cancelled."""
+        question = self._questions.pop(call.id, None)
+        if question is not None:
+            self._state.pending.withdraw(question)
+        if call.stage not in (CallStage.RUNNING, CallStage.UNSURE):
+            self.skip(call, why)
+        elif call.tool.once:
+            message = f"{why}; whether the call took effect is unknown"
+            call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
+        else:
+            call.end(fail(ErrorCode.CANCELLED, why))
+
+    def skip(self, call: ToolCall, why: str) -> None:
+        """End a call that did not run."""
+        call.end(refuse(ErrorCode.CANCELLED, why))
+        uncount_call(call, self._state)
+
+    def finish(self, turn: int, calls: list[ToolCall]) -> HookRequests[None]:
+        """Close calls that have all ended, each after its hooks."""
+        for call in calls:
+            yield from run_after_hooks(call, self._state)
+            self.close(turn, [call])
+
+    def close(self, turn: int, calls: list[ToolCall]) -> None:
+        """Write the results of ended calls, and log their ends."""
+        with bounded():
+            for call in calls:
+                close_call(turn, call, self._state)
+
+    def _end_if_refused(self, call: ToolCall, requests: HookRequests[None]) -> HookRequests[None]:
+        try:
+            yield from requests
+        except CallRefused as refusal:
+            call.end(refuse(refusal.error.code, refusal.error.message))
+        except RunStopped as stop:
+            call.end(Stopped(str(stop)))
+
+    def _prepare(self, call: ToolCall, room: int) -> HookRequests[None]:
+        why = self._state.meter.refuse_call(call.name)
+        if why is not None:
+            raise CallRefused(ErrorCode.BLOCKED, why)
+        if room < 0:
+            message = f"the calls before it hold more than {MAX_REFERENCES_IN_TURN} references"
+            raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
+        yield from prepare(call, self._state)
+
+    def _complete(self, call: ToolCall, *, is_ready: bool) -> HookRequests[None]:
+        """Resolve the arguments of a call, or leave it pending."""
+        state = self._state
+        if not is_ready:
+            count_call(call, state)
+            call.move(CallStage.PENDING)
+            return
+        sources = call.dependencies.sources
+        check_order(call, state, [one for one in sources if isinstance(one.outcome, Succeeded)])
+        yield from resolve_arguments(call, state, visible_data(call, state.data))
+        if call.stage is not CallStage.PENDING:
+            count_call(call, state)
+        resolved = call.arguments
+        outcome = yield from run_before_hooks(call, state)
+        if outcome is not None:
+            call.end(outcome)
+        # The approval of a plan does not cover what hooks changed since.
+        is_changed = not same(call.arguments, resolved) or "repair" in call.hook_uses
+        call.cover(by_plan=call.covered_by_plan and not is_changed)
+
+    def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:
+        for call in calls:
+            if not self._requires_approval(call):
+                continue
+            if self._state.asks_people:
+                call.move(CallStage.WAITING)
+                text = f"Shall `{call.name}` be carried out with these arguments?"
+                self._ask_about(turn, call, "call", text)
+            else:
+                message = "this run does not wait for anybody's approval"
+                call.end(refuse(ErrorCode.DENIED, message))
+        for call in calls:
+            if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
+                self.start(turn, call)
+
+    def _requires_approval(self, call: ToolCall) -> bool:
+        rules, name = self._state.rules, call.name
+        if call.covered_by_plan or name in rules.approval.auto:
+            return False
+        if self._state.pending.is_always_approved(name):
+            return False
+        return requires_approval(call.tool, effective_policy(call.tool, rules), call.arguments)
+
+    def _ask_about(self, turn: int, call: ToolCall, kind: Kind, text: str) -> None:
+        state, tool = self._state, call.tool
+        question = Question(
+            call_id=call.id,
+            kind=kind,
+            tool=tool.name,
+            label=call.label,
+            arguments=call.arguments,
+            reasoning=call.meta.reasoning,
+            text=text,
+            policy=effective_policy(tool, state.rules),
+            requested_at=state.clock(),
+            check_arguments=lambda arguments: fit_arguments(tool, arguments),
+            principal=state.principal,
+            instance=call.meta.instance,
+            round=call.unknown_outcomes,
+        )
+        self._questions[call.id] = question
+        self.ask_people(turn, question)
+
     def _expire(self, turn: int, call: ToolCall, question: Question) -> None:
         self._state.log.append(DecisionEntry(call_id=call.id, outcome="expired"))
         if question.policy.on_timeout == "approve":
@@ -398,10 +375,9 @@ class CallLifecycle:
         message = f"nobody decided on `{call.name}` in time"
         call.end(refuse(ErrorCode.APPROVAL_TIMEOUT, message))
         if question.policy.on_timeout == "fail":
-            self._state.end_reason = message
+            self._state.request_end(message)
 
     def _reconcile(self, turn: int, call: ToolCall, ruling: Ruling) -> None:
-        assert call.tool is not None  # it was carried out
         match ruling:
             case Approved():
                 self.start(turn, call)
@@ -418,13 +394,46 @@ class CallLifecycle:
             case _:
                 assert_never(ruling)
 
-    def _give_up(self, call: ToolCall, why: str) -> None:
-        """A call that may have taken effect is not said to have been cancelled."""
-        begun = call.stage in (CallStage.RUNNING, CallStage.UNSURE)
-        if begun and call.tool is not None and call.tool.once:
-            message = f"{why}; whether the call took effect is unknown"
-            call.end(fail(ErrorCode.OUTCOME_UNKNOWN, message))
-        elif begun:
-            call.end(fail(ErrorCode.CANCELLED, why))
-        else:
-            self.skip(call, why)
+    def _log_call(self, turn: int, call: ToolCall) -> None:
+        arguments = call.raw_arguments if call.stage is CallStage.PENDING else call.arguments
+        if isinstance(call.outcome, Refused):
+            arguments = call.proposal.arguments
+        self._state.log.append(
+            ToolCallEntry(
+                turn=turn,
+                call_id=call.id,
+                tool=call.name,
+                label=call.found_tool.label if call.found_tool is not None else None,
+                arguments=arguments,
+                reasoning=call.meta.reasoning,
+                waits_for=[other.id for other in call.open_dependencies],
+                instance=call.meta.instance,
+            )
+        )
+
+    def _log_question(self, turn: int, question: Question) -> None:
+        self._state.log.append(
+            ConfirmationRequiredEntry(
+                turn=turn,
+                call_id=question.call_id,
+                reminder=question.reminders,
+                approval=question.to_pending_approval(),
+            )
+        )
+
+
+def proposed_result(call: ToolCall) -> Succeeded | None:
+    """The result that the model proposed for a call that only a model answers, if it fits.
+
+    It counts only for the very arguments that the model wrote, without references to other calls.
+    """
+    if not call.tool.latent or call.model_result in (MISSING, None):
+        return None
+    if call.dependencies.sources or call.edited_by is not None:
+        return None
+    try:
+        return Succeeded(
+            fit(call.model_result, True if call.tool.output is None else call.tool.output)
+        )
+    except InvalidArguments:
+        return None

@@ -1,18 +1,19 @@
-"""From a call as a model wrote it to a call that could be carried out, or to why it cannot.
+"""From a proposed call to the arguments that its tool receives, or to why it is refused.
 
-Nothing here acts. The order is fixed: is the tool allowed; what is said about the call apart from
-its arguments; what the hook `_prepare` makes of these (`prepare`); then, once all is there that it
-refers to, references, coercion and validation, with `_repair` to mend what does not fit
-(`complete`); and what the hook `_before` decides (`before`).
+The order is fixed: is the tool allowed; meta-properties; the hook `_prepare` (`prepare`); then,
+once every value exists that the call refers to, references, coercion and validation, with the hook
+`_repair` for what does not fit (`resolve_arguments`); then the hook `_before` (`run_before_hooks`).
+`_limits` and scopes are checked apart from these. Nothing here acts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, get_args
 
 from holdfast.schemas.base import json_size
 from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.internal.solution import Solution, WrittenCall
+from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.names import call_id
 from holdfast.schemas.reference import parse_output_path
@@ -32,7 +33,7 @@ from holdfast.workflows.engine.call.hooks import (
     run_hook,
 )
 from holdfast.workflows.engine.call.outcome import Final, Unknown, outcome_of_result
-from holdfast.workflows.engine.call.tool_call import ToolCall
+from holdfast.workflows.engine.call.tool_call import MetaProperties, ToolCall
 from holdfast.workflows.engine.execution.dependency_graph import paths_read
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, VisibleData
@@ -41,22 +42,22 @@ from holdfast.workflows.engine.state.references import Unresolved, resolve
 
 MAX_ARGUMENT_BYTES = 1_000_000
 MAX_TOOL_NAME_CHARACTERS = 128
+MAX_REASONING_CHARACTERS = 4_000
 MAX_REPAIRS = 8
 MAX_PLACES_READ = 500
 MAX_REFERENCES = 5_000
 MAX_REFERENCES_IN_TURN = 20_000
-_METHODS: tuple[OutputMethod, ...] = get_args(OutputMethod)
 
 
 def propose_calls(
     solution: Solution, turn: int, tools: Sequence[Tool], seen: dict[str, None]
 ) -> list[ToolCall]:
-    """The calls of an answer, with ids by position, and the tools of those that have one.
+    """Build the calls of an answer, with ids by position.
 
-    A provider's id is kept for the provider's sake where it is new in the run; `seen` holds those
-    that are not, and grows.
+    A provider's id is kept where it is new in the run, since the provider matches results by it.
+    `seen` holds the ids so far, and grows.
     """
-    calls = []
+    known, calls = {tool.name: tool for tool in reversed(tools)}, []
     for index, written in enumerate(solution.calls, start=1):
         own = call_id(turn, index)
         given = written.provider_id
@@ -64,41 +65,67 @@ def propose_calls(
         while provider_id in seen:
             provider_id += "x"
         seen[provider_id] = None
-        tool = next((tool for tool in tools if tool.name == written.tool), None)
-        written = written.model_copy(update={"tool": written.tool[:MAX_TOOL_NAME_CHARACTERS]})
-        calls.append(ToolCall(own, _asked(own, provider_id, written), written, tool))
+        arguments: dict[str, Any] = {}
+        text = unreadable = None
+        try:
+            arguments = read_arguments(written.arguments)
+        except InvalidArguments as error:
+            text, unreadable = written.arguments, error
+        if written.oversize_bytes is not None:
+            unreadable = InvalidArguments(
+                f"{written.oversize_bytes} bytes were written; write far less"
+            )
+        proposal = AskedCall(
+            id=own,
+            provider_id=provider_id,
+            tool=written.tool[:MAX_TOOL_NAME_CHARACTERS],
+            arguments=arguments,
+            written=text if isinstance(text, str) else None,
+        )
+        calls.append(ToolCall(own, proposal, known.get(written.tool), unreadable))
     return calls
 
 
 def prepare(call: ToolCall, state: RunState) -> HookRequests[None]:
-    """Fill in what is known of the call before what it refers to is there.
+    """Set what is known of a call before its references are resolved.
 
     Raises:
-        Refusal: it cannot be carried out.
-        Stop: a hook stops the run.
+        CallRefused: It cannot run.
+        RunStopped: A hook stops the run.
     """
-    tool = _allowed(call, state)
+    if call.found_tool is None:
+        allowed = ", ".join(tool.name for tool in state.tools())
+        agent = f"agent '{state.rules.name}'"
+        whose = f"skill '{state.skill}'" if state.skill is not None else agent
+        raise CallRefused(
+            ErrorCode.TOOL_NOT_ALLOWED,
+            f"Tool '{call.name}' is not allowed for {whose}. Allowed: [{allowed}]",
+        )
+    arguments = dict(call.proposal.arguments)
     try:
-        written = _read(call.written)
+        if call.unreadable is not None:
+            raise call.unreadable
         if not call.is_literal:
-            _set_apart(call, tool, written, state)
+            _read_meta_properties(call, arguments, state)
     except InvalidArguments as error:
         raise _invalid(error) from None
     for activity in hook_activities(call, state.rules, "prepare"):
-        prepared = _object((yield from run_hook(call, "prepare", activity, written)), "prepare")
-        written = _changed(call, written, prepared)
-    call.raw_arguments = written
-    check_references(call)
+        prepared = _object((yield from run_hook(call, "prepare", activity, arguments)), "prepare")
+        if prepared != arguments:
+            call.set_model_result(MISSING)
+        arguments = prepared
+    check_references(call, arguments)
 
 
-def check_references(call: ToolCall) -> None:
-    """See that a call does not refer to too much.
+def check_references(call: ToolCall, arguments: dict[str, Any]) -> None:
+    """Set the arguments of a call unless they hold too many references.
 
     Raises:
-        Refusal: it does.
+        CallRefused: They do.
     """
+    call.set_raw_arguments(arguments, 0)
     reads = list(islice(paths_read(call), MAX_REFERENCES + 1))
-    call.reference_count = len(reads)
+    call.set_raw_arguments(arguments, len(reads))
     if len(reads) > MAX_REFERENCES:
         message = f"the arguments hold more than {MAX_REFERENCES} references"
         raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, message)
@@ -108,52 +135,65 @@ def check_references(call: ToolCall) -> None:
 
 
 def resolve_arguments(call: ToolCall, state: RunState, seen: VisibleData) -> HookRequests[None]:
-    """Fill in the arguments that the call would be carried out with.
+    """Set the arguments that the tool would receive.
 
     Raises:
-        Refusal: it cannot be.
-        Stop: a hook stops the run.
+        CallRefused: There are none that fit.
+        RunStopped: A hook stops the run.
     """
-    call.visible_data = seen.data
+    arguments = call.raw_arguments
     try:
-        resolved = (
-            call.raw_arguments
-            if call.is_literal
-            else resolve(call.raw_arguments, seen, call.instance)
-        )
+        if not call.is_literal:
+            arguments = resolve(arguments, seen, call.meta.instance)
     except Unresolved as error:
         raise CallRefused(ErrorCode.UNRESOLVED_REFERENCE, str(error)) from None
-    call.arguments = yield from _fitted(call, state, resolved)
+    hooks = hook_activities(call, state.rules, "repair")
+    for n in range(MAX_REPAIRS + 1):
+        try:
+            call.set_arguments(fit_arguments(call.tool, arguments), seen.data)
+            return
+        except InvalidArguments as error:
+            if not hooks or n == MAX_REPAIRS:
+                raise _invalid(error) from None
+            problems = error.problems
+        activity = hooks[n % len(hooks)]
+        repaired = _object(
+            (yield from run_hook(call, "repair", activity, arguments, problems)), "repair"
+        )
+        if repaired != arguments:
+            call.set_model_result(MISSING)
+        arguments = repaired
 
 
 def run_before_hooks(call: ToolCall, state: RunState) -> HookRequests[Final | None]:
-    """Ask the hooks `_before`; how the call ends by what they say, where it does.
+    """Run the hooks `_before`; the outcome of the call where one of them gives it.
 
     Raises:
-        Refusal: one of them blocks the call.
-        Stop: one of them stops the run.
+        CallRefused: One of them blocks the call.
+        RunStopped: One of them stops the run.
     """
-    assert call.tool is not None  # prepared
     for activity in hook_activities(call, state.rules, "before"):
-        said = yield from run_hook(call, "before", activity, hook_view(call))
-        match read_before(said):
+        match read_before((yield from run_hook(call, "before", activity, hook_view(call)))):
             case Proceed(None):
                 continue
             case Proceed(dict(arguments)):
-                changed = _hooks_arguments(call.tool, arguments)
-                call.arguments = _changed(call, call.arguments, changed)
+                try:
+                    call.replace_arguments(fit_arguments(call.tool, arguments))
+                except InvalidArguments as error:
+                    why = f"its arguments do not fit: {error}"
+                    raise invalid_hook_result("before", why) from None
             case UseResult(result):
                 outcome = outcome_of_result(call.tool, result)
-                assert not isinstance(outcome, Unknown)  # nothing was carried out
+                assert not isinstance(outcome, Unknown)  # the tool did not run
                 return outcome
     return None
 
 
 def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as the tool takes them.
+    """Coerce arguments to the tool's schema.
 
     Raises:
-        InvalidArguments: they do not fit its schema, or are too large to be sent.
+        InvalidArguments: They do not fit, or are too large.
     """
     fitted: dict[str, Any] = fit(arguments, tool.parameters)
     size = json_size(fitted)
@@ -166,117 +206,107 @@ def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     return fitted
 
 
-def _asked(own: str, provider_id: str, written: WrittenCall) -> AskedCall:
+def count_call(call: ToolCall, state: RunState) -> None:
+    """Count a call against `_limits.perRun` of its tool.
+
+    Raises:
+        CallRefused: The limit is reached.
+    """
+    most, made = call.tool.limits.per_run, state.started.get(call.name, 0)
+    if most is not None and made >= most:
+        raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` may be called {most} times in a run")
+    state.started[call.name] = made + 1
+    call.mark_counted(is_counted=True)
+
+
+def uncount_call(call: ToolCall, state: RunState) -> None:
+    """Take back the count of a call that did not start."""
+    if call.is_counted:
+        state.started[call.name] -= 1
+        call.mark_counted(is_counted=False)
+
+
+def check_order(call: ToolCall, state: RunState, others: Iterable[ToolCall]) -> None:
+    """Check `_limits.after`: the tools that have to succeed first, in the run or these calls.
+
+    Raises:
+        CallRefused: One of them has not.
+    """
+    required = call.tool.limits.after
+    if not required:
+        return
+    succeeded = {*state.succeeded, *(other.name for other in others)}
+    missing = [name for name in required if name not in succeeded]
+    if missing:
+        raise CallRefused(
+            ErrorCode.BLOCKED, f"`{call.name}` may be called after {', '.join(missing)} only"
+        )
+
+
+def check_scopes(call: ToolCall, state: RunState) -> None:
+    """Check that the principal holds the scopes that the tool requires.
+
+    Raises:
+        CallRefused: It does not.
+    """
+    required = call.tool.requires
+    if not required:
+        return
+    held = state.scopes()
+    missing = [scope for scope in required if scope not in held]
+    if missing:
+        message = f"`{call.name}` needs the scope {', '.join(missing)}, which is not held here"
+        raise CallRefused(ErrorCode.TOKEN_SCOPE_INSUFFICIENT, message)
+
+
+def _object(value: Any, hook: HookName) -> dict[str, Any]:
     try:
-        arguments, text = read_arguments(written.arguments), None
-    except InvalidArguments:
-        arguments, text = {}, written.arguments
-    return AskedCall(
-        id=own,
-        provider_id=provider_id,
-        tool=written.tool,
-        arguments=arguments,
-        written=text if isinstance(text, str) else None,
-    )
-
-
-def _allowed(call: ToolCall, state: RunState) -> Tool:
-    if call.tool is not None:
-        return call.tool
-    allowed = ", ".join(tool.name for tool in state.tools())
-    whose = f"skill '{state.skill}'" if state.skill is not None else f"agent '{state.rules.name}'"
-    raise CallRefused(
-        ErrorCode.TOOL_NOT_ALLOWED,
-        f"Tool '{call.name}' is not allowed for {whose}. Allowed: [{allowed}]",
-    )
-
-
-def _fitted(
-    call: ToolCall, state: RunState, arguments: dict[str, Any]
-) -> HookRequests[dict[str, Any]]:
-    """The arguments as the tool takes them, mended by the hooks `_repair` where there are any."""
-    assert call.tool is not None  # prepared
-    hooks = hook_activities(call, state.rules, "repair")
-    for n in range(MAX_REPAIRS + 1):
-        try:
-            return fit_arguments(call.tool, arguments)
-        except InvalidArguments as error:
-            if not hooks or n == MAX_REPAIRS:
-                raise _invalid(error) from None
-            problems = error.problems
-        mended = yield from run_hook(call, "repair", hooks[n % len(hooks)], arguments, problems)
-        arguments = _changed(call, arguments, _object(mended, "repair"))
-    raise AssertionError("the last round returns or raises")
-
-
-def _hooks_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return fit_arguments(tool, arguments)
-    except InvalidArguments as error:
-        raise invalid_hook_result("before", f"its arguments do not fit: {error}") from None
-
-
-def _changed(call: ToolCall, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that a hook gave: what the model has answered was no answer to others."""
-    if new != old:
-        call.model_result = MISSING
-    return new
-
-
-def _object(said: Any, name: HookName) -> dict[str, Any]:
-    """The arguments that a hook gave."""
-    try:
-        if isinstance(said, dict):
-            return dict(ensure_json(said))
+        if isinstance(value, dict):
+            return dict(ensure_json(value))
     except ValueError as error:
-        raise invalid_hook_result(name, str(error)) from None
-    raise invalid_hook_result(name, "it has to return an object, the arguments")
+        raise invalid_hook_result(hook, str(error)) from None
+    raise invalid_hook_result(hook, "it has to return an object, the arguments")
 
 
 def _invalid(error: InvalidArguments) -> CallRefused:
     return CallRefused(ErrorCode.INVALID_ARGUMENTS, f"invalid_arguments: {error}")
 
 
-def _read(written: WrittenCall) -> dict[str, Any]:
-    if written.oversize_bytes is not None:
-        raise InvalidArguments(f"{written.oversize_bytes} bytes were written; write far less")
-    return dict(read_arguments(written.arguments))
+def _read_meta_properties(call: ToolCall, arguments: dict[str, Any], state: RunState) -> None:
+    """Move the meta-properties from the arguments to the call.
 
-
-def _set_apart(call: ToolCall, tool: Tool, written: dict[str, Any], state: RunState) -> None:
-    """Take the meta-properties out of the arguments; those that the model may not choose go."""
-    said = {key: written.pop(key) for key in [key for key in written if key.startswith("_")]}
+    Those that the model may not choose are dropped. What is set before an error is logged with it.
+    """
+    tool = call.tool
+    said = {key: arguments.pop(key) for key in list(arguments) if key.startswith("_")}
     reasoning = said.get(REASONING)
-    call.reasoning = reasoning[:4_000] if isinstance(reasoning, str) else None
-    chosen = {key: _chosen(tool, key, value) for key, value in said.items() if key in tool.chosen}
-    call.output_method = _method(chosen.get("_outputMethod", tool.output_method))
-    call.scopes = _scopes(chosen.get("_scopes", tool.scopes))
-    call.instance = instance_of(said.get("_instance"), tool, state.data)
+    if isinstance(reasoning, str):
+        call.annotate(MetaProperties(reasoning=reasoning[:MAX_REASONING_CHARACTERS]))
+    chosen = {key: said[key] for key in said if key in tool.chosen}
+    for key, value in chosen.items():
+        try:
+            chosen[key] = fit(value, tool.chosen[key])
+        except InvalidArguments as error:
+            raise InvalidArguments(f"{key}: {error}") from None
+    method = chosen.get("_outputMethod", tool.output_method)
+    if method not in get_args(OutputMethod):
+        raise InvalidArguments(f"_outputMethod: one of {', '.join(get_args(OutputMethod))}")
+    scopes = chosen.get("_scopes", tool.scopes)
+    if not (isinstance(scopes, list) and all(isinstance(item, str) for item in scopes)):
+        raise InvalidArguments("_scopes: a list of names")
+    meta = replace(
+        call.meta,
+        instance=instance_of(said.get("_instance"), tool, state.data),
+        output_method=method,
+        scopes=scopes,
+    )
+    call.annotate(meta)
     if tool.latent:
-        call.model_result = said.get("_output", MISSING)
+        call.set_model_result(said.get("_output", MISSING))
     path = chosen.get("_outputPath", tool.output_path)
     if path is not None:
         try:
-            call.output_path = parse_output_path(str(path)).within(call.instance)
+            parsed = parse_output_path(str(path)).within(meta.instance)
         except ValueError as error:
             raise InvalidArguments(f"_outputPath: {error}") from None
-
-
-def _chosen(tool: Tool, key: str, value: Any) -> Any:
-    try:
-        return fit(value, tool.chosen[key])
-    except InvalidArguments as error:
-        raise InvalidArguments(f"{key}: {error}") from None
-
-
-def _method(value: Any) -> OutputMethod:
-    for method in _METHODS:
-        if value == method:
-            return method
-    raise InvalidArguments(f"_outputMethod: one of {', '.join(_METHODS)}")
-
-
-def _scopes(value: Any) -> list[str]:
-    if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-        raise InvalidArguments("_scopes: a list of names")
-    return value
+        call.annotate(replace(meta, output_path=parsed))

@@ -10,8 +10,6 @@ from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import errors
-from holdfast.workflows.engine.call.outcome import Final, Succeeded
-from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.model.composed import NoAnswer, read_answer
 from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
 from holdfast.workflows.engine.state.references import Unresolved, resolve
@@ -98,20 +96,6 @@ def output_of(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
         raise NoOutput(
             f"invalid_output: {error}. Answer with JSON alone that fits the schema."
         ) from None
-
-
-def given_answer(call: ToolCall) -> Final | None:
-    """What the model itself gave as the result of a call that nothing else carries out, if it is
-    good, and if these are the arguments that it knew."""
-    if call.tool is None or not call.tool.latent or call.model_result in (MISSING, None):
-        return None
-    if call.sources or call.edited_by is not None:
-        return None
-    schema = True if call.tool.output is None else call.tool.output
-    try:
-        return Succeeded(fit(call.model_result, schema))
-    except InvalidArguments:
-        return None
 
 
 def _as_text(value: Any) -> str:

@@ -46,7 +46,6 @@ class Latent:
     """The answering of one call."""
 
     def __init__(self, call: ToolCall, agent: Agent, state: RunState) -> None:
-        assert call.tool is not None  # it was opened
         self._call_id = call.id
         self._tool = call.tool
         self._log = Log(state.clock)

@@ -151,7 +151,7 @@ def as_text(value: Any) -> str:
 def as_said(call: ToolCall, message: Message) -> Message:
     """A message that came of a call. One from outside has no voice of its own: its texts are data,
     and of data it cannot say what they are."""
-    if call.tool is None or not call.tool.untrusted:
+    if not call.tool.untrusted:
         return message
     content = message.content
     if isinstance(content, str):
@@ -162,8 +162,6 @@ def as_said(call: ToolCall, message: Message) -> Message:
 def veil_of(call: ToolCall, value: Any) -> Redaction | None:
     """How what a call writes is shown in the state: no more of it than in its result, and as what
     it was there. None: as it is."""
-    if call.tool is None:
-        return None
     most = {"full": None, "none": -1, "preview": PREVIEW_CHARACTERS, None: MAX_SHOWN_CHARACTERS}
     room = most[call.tool.show]
     hidden = room is not None and len(as_text(value)) > room
@@ -212,12 +210,12 @@ def _content(call: ToolCall, outcome: Final, path: str | None) -> tuple[Content,
 
 def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
     place = f" Its whole value is kept at {path}." if path else ""
-    if call.tool is not None and call.tool.show == "none":
+    if call.tool.show == "none":
         return f"Done.{place}"
     if (stored := Stored.of(value)) is not None:
         return _beginning(call, stored)
     content: Content = content_parts(value) or as_text(value)
-    if call.tool is not None and call.tool.untrusted:
+    if call.tool.untrusted:
         content = _from_outside(call, content, value)
     if not isinstance(content, str):
         return content
@@ -230,7 +228,7 @@ def _shown(call: ToolCall, value: Any, path: str | None) -> Content:
 def _beginning(call: ToolCall, stored: Stored) -> str:
     """What the model reads of a result that no run can hold."""
     text = stored.beginning
-    if call.tool is not None and call.tool.untrusted:
+    if call.tool.untrusted:
         text = as_text(from_outside(call.name, text))
     said = f"{stored.size_bytes} bytes, too many to be read here; this is how they begin."
     return f"{said}\n{text}"

@@ -22,14 +22,17 @@ from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.workflows.engine.call.hooks import CallRefused, hook_activities
 from holdfast.workflows.engine.call.outcome import Refused
-from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
+from holdfast.workflows.engine.call.tool_call import CallStage, Dependencies, ToolCall, Turn
 from holdfast.workflows.engine.execution.dependency_graph import (
     connect,
     explain_unresolvable,
     find_cycles,
 )
-from holdfast.workflows.engine.execution.preconditions import check_order
-from holdfast.workflows.engine.execution.preparation import check_references, fit_arguments
+from holdfast.workflows.engine.execution.preparation import (
+    check_order,
+    check_references,
+    fit_arguments,
+)
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import same
 from holdfast.workflows.engine.state.references import references
@@ -59,21 +62,23 @@ def plan_json(calls: Sequence[ToolCall], *, sequential: bool) -> dict[str, Any]:
         PlannedCall(
             id=call.id,
             tool=call.name,
-            label=(call.tool and call.tool.label) or call.name,
+            label=call.label,
             arguments=known_arguments(call),
-            reasoning=call.reasoning,
+            reasoning=call.meta.reasoning,
             waits_for=_waits_for(call, calls, sequential=sequential),
-            writes=None if call.output_path is None else format_output_path(call.output_path),
-            instance=call.instance,
-            delegate=None if call.tool is None else call.tool.delegate,
+            writes=format_output_path(call.meta.output_path),
+            instance=call.meta.instance,
+            delegate=call.tool.delegate,
         )
         for call in calls
     ]
     return Plan(calls=planned).to_json()
 
 
-def format_output_path(output: OutputPath) -> str:
+def format_output_path(output: OutputPath | None) -> str | None:
     """Where a result is written, and behind `||` its error."""
+    if output is None:
+        return None
     result = " && ".join(map(str, output.result))
     return " || ".join([result, *map(str, output.error)])
 
@@ -85,7 +90,6 @@ def check_known_arguments(call: ToolCall, state: RunState) -> None:
     Raises:
         InvalidArguments: they do not.
     """
-    assert call.tool is not None  # prepared
     if hook_activities(call, state.rules, "repair"):
         return
     parameters = call.tool.parameters
@@ -109,7 +113,10 @@ def find_unrunnable(
         if call.stage is CallStage.PENDING and not lost(call)
         if (
             refusal := _vain(
-                call, calls[:index] if turn.is_sequential else call.sources, state, lost
+                call,
+                calls[:index] if turn.is_sequential else call.dependencies.sources,
+                state,
+                lost,
             )
         )
     }:
@@ -154,11 +161,11 @@ class PlanEdit:
 
     def _tried(self) -> list[ToolCall]:
         """Copies of the calls with the arguments that they would have."""
-        copies = [replace(call, sources=[], earlier_writers=[]) for call in self._turn.calls]
+        copies = [replace(call, dependencies=Dependencies()) for call in self._turn.calls]
         for copy in copies:
             if copy.id in self._given:
-                put(copy, self._given[copy.id])
-        connect(copies, sequential=self._turn.is_sequential)
+                copy.edit(self._given[copy.id], None)
+        connect(copies, is_sequential=self._turn.is_sequential)
         return copies
 
     def _staying(self) -> list[ToolCall]:
@@ -173,19 +180,13 @@ class PlanEdit:
         for call in self._staying():
             if call.stage is CallStage.PENDING:
                 _check_edited(call, self._state)
-        for call, circle in find_cycles(self._staying(), references=False).items():
+        for call, circle in find_cycles(self._staying(), by_references=False).items():
             raise InvalidArguments(f"{call.id}: the references go in a circle: {circle}")
         found = find_unrunnable(self._turn, self._trial, self._state, self._is_gone)
         if found:
             lost = "; ".join(f"{call.id}: {refusal}" for call, refusal in found.items())
             also = ", ".join(call.id for call in found)
             raise InvalidArguments(f"{lost}. Strike {also} out as well, or change the arguments")
-
-
-def put(call: ToolCall, arguments: dict[str, Any]) -> None:
-    """Give a call that has not begun other arguments."""
-    call.is_literal = call.is_literal or call.stage is not CallStage.PENDING
-    call.raw_arguments = call.arguments = arguments
 
 
 def _plan(edited: dict[str, Any]) -> Plan:
@@ -220,7 +221,6 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
         return now.arguments
     if call.stage is CallStage.PENDING:
         return entry.arguments
-    assert call.tool is not None  # it stands in a plan
     try:
         return fit_arguments(call.tool, entry.arguments)
     except InvalidArguments as error:
@@ -229,7 +229,7 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
 
 def _check_edited(call: ToolCall, state: RunState) -> None:
     try:
-        check_references(call)
+        check_references(call, call.raw_arguments)
         check_known_arguments(call, state)
     except (CallRefused, InvalidArguments) as error:
         raise InvalidArguments(f"{call.id}: {error}") from None
@@ -256,5 +256,5 @@ def _without(parameters: dict[str, Any], unknown: Sequence[str]) -> dict[str, An
 def _waits_for(call: ToolCall, calls: Sequence[ToolCall], *, sequential: bool) -> list[str]:
     """The calls among these that have to end before."""
     before = calls[calls.index(call) - 1 : calls.index(call)] if sequential else []
-    waited = {*call.sources, *call.earlier_writers, *before}
+    waited = {*call.dependencies.sources, *call.dependencies.earlier_writers, *before}
     return [other.id for other in calls if other in waited]

@@ -48,7 +48,7 @@ from holdfast.workflows.engine.call.outcome import Answered, Refused, Succeeded,
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn, error_of
 from holdfast.workflows.engine.execution.dependency_graph import connect
 from holdfast.workflows.engine.execution.lifecycle import CallLifecycle
-from holdfast.workflows.engine.execution.preconditions import check_scopes, uncount_call
+from holdfast.workflows.engine.execution.preparation import check_scopes, uncount_call
 from holdfast.workflows.engine.plans.plan import (
     PlanEdit,
     check_known_arguments,
@@ -56,7 +56,6 @@ from holdfast.workflows.engine.plans.plan import (
     has_references,
     known_arguments,
     plan_json,
-    put,
     unstarted,
 )
 from holdfast.workflows.engine.plans.remainder import (
@@ -96,9 +95,8 @@ class Planning:
 
     def check(self, turn: Turn) -> HookRequests[None]:
         """Refuse what can never be carried out, and tell of all the calls."""
-        yield from self._calls.check(turn.number, turn.calls, sequential=turn.is_sequential)
+        yield from self._calls.check(turn.number, turn.calls, is_sequential=turn.is_sequential)
         for call in turn.calls:
-            call.is_planned = True
             if call.stage in (CallStage.PROPOSED, CallStage.PENDING):
                 self._check(call)
         for call, refusal in find_unrunnable(turn, turn.calls, self._state, _is_refused).items():
@@ -190,7 +188,7 @@ class Planning:
                 return False
             taken[old] = call
         for old, call in taken.items():
-            call.covered_by_plan = old.covered_by_plan
+            call.cover(by_plan=old.covered_by_plan)
         self._held = {call: key for call, key in self._held.items() if call not in taken}
         self._approved = {taken.get(call, call): None for call in self._approved}
         return True
@@ -222,7 +220,6 @@ class Planning:
         """The policy that a call would be asked about under; the agent's own, where nobody would be
         asked."""
         state, tool = self._state, call.tool
-        assert tool is not None  # it stands in a plan
         policy = effective_policy(tool, state.rules)
         asks = (
             may_require_approval(tool, policy)
@@ -240,34 +237,32 @@ class Planning:
             if arguments is None:
                 self._refuse([call], ErrorCode.DENIED, STRUCK)
             elif not same(arguments, known_arguments(call)):
-                put(call, arguments)
-                call.edited_by = edited_by
-        connect(turn.calls, sequential=turn.is_sequential)
+                call.edit(arguments, edited_by)
+        connect(turn.calls, is_sequential=turn.is_sequential)
 
     def _approve(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._approved = dict.fromkeys(calls)
         by, state = question.agreeing_decisions(), self._state
         for call in unstarted(calls):
-            assert call.tool is not None  # it stands in a plan
             policy = effective_policy(call.tool, state.rules)
             unsigned = (
                 policy.signed
                 and call.stage is CallStage.PENDING
                 and has_references(call.raw_arguments)
             )
-            call.covered_by_plan = not unsigned and satisfies(policy, by, state.principal)
+            call.cover(by_plan=not unsigned and satisfies(policy, by, state.principal))
 
     def _expire(self, calls: Sequence[ToolCall], question: Question) -> None:
         self._state.log.append(DecisionEntry(call_id=question.call_id, outcome="expired"))
         if question.policy.on_timeout == "approve":
             self._approved = dict.fromkeys(calls)
             for call in calls:
-                call.covered_by_plan = True
+                call.cover(by_plan=True)
             return
         message = "nobody decided on the plan in time"
         self._refuse(calls, ErrorCode.APPROVAL_TIMEOUT, message)
         if question.policy.on_timeout == "fail":
-            self._state.end_reason = message
+            self._state.request_end(message)
 
     def _refuse(self, calls: Sequence[ToolCall], code: ErrorCode, message: str) -> None:
         for call in calls:

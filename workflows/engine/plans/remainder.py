@@ -12,7 +12,6 @@ from typing import Any
 
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
-from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.reference import Path
 from holdfast.validation.arguments import InvalidArguments
@@ -38,7 +37,9 @@ def identity_keys(
     keys = dict(others or {})
     open_ = dict.fromkeys(calls)
     while open_:
-        for call in [call for call in open_ if not any(each in open_ for each in call.sources)]:
+        for call in [
+            call for call in open_ if not any(each in open_ for each in call.dependencies.sources)
+        ]:
             keys[call] = _key(call, data, keys)
             del open_[call]
     return keys
@@ -62,15 +63,14 @@ def snapshot_step(call: ToolCall, keys: Keys) -> StepSnapshot:
 def restore_step(step: StepSnapshot) -> ToolCall:
     """The call as far as it is still asked for: what it came to, and what was approved."""
     asked = AskedCall(id=step.id, provider_id=step.id, tool=step.tool, arguments={})
-    call = ToolCall(step.id, asked, WrittenCall(tool=step.tool))
-    call.raw_arguments, call.covered_by_plan = step.given, step.covered
+    call = ToolCall(step.id, asked, raw_arguments=step.given, covered_by_plan=step.covered)
     call.end(Succeeded(None) if step.error is None else Refused(step.error))
     return call
 
 
 def _key(call: ToolCall, data: Data, keys: Keys) -> str | None:
     """What a call is known by; `keys` has those calls that are not begun and that it waits for."""
-    waits = [keys[source] for source in call.sources if source in keys]
+    waits = [keys[source] for source in call.dependencies.sources if source in keys]
     arguments = _meant(call, data, keys) if call.stage is CallStage.PENDING else call.arguments
     if arguments is None or None in waits:
         return None
@@ -78,24 +78,23 @@ def _key(call: ToolCall, data: Data, keys: Keys) -> str | None:
         "tool": call.name,
         "arguments": arguments,
         "waits": waits,
-        "instance": call.instance,
-        "writes": None if call.output_path is None else format_output_path(call.output_path),
-        "method": call.output_method,
-        "scopes": call.scopes,
+        "instance": call.meta.instance,
+        "writes": format_output_path(call.meta.output_path),
+        "method": call.meta.output_method,
+        "scopes": call.meta.scopes,
     }
     return sha256(canonical_json(meant))
 
 
 def _meant(call: ToolCall, data: Data, keys: Keys) -> dict[str, Any] | None:
     """The arguments of a call that waits, with what is known put in for references."""
-    assert call.tool is not None  # it stands in a plan
-    awaited = [source for source in call.sources if source in keys]
+    awaited = [source for source in call.dependencies.sources if source in keys]
     seen = _Seen(visible_data(call, data), [(source, str(keys[source])) for source in awaited])
     try:
         resolved = (
             call.raw_arguments
             if call.is_literal
-            else resolve(call.raw_arguments, seen, call.instance)
+            else resolve(call.raw_arguments, seen, call.meta.instance)
         )
         return resolved if awaited else fit_arguments(call.tool, resolved)
     except (Unresolved, InvalidArguments):
@@ -123,6 +122,4 @@ class _Seen:
 
 
 def _writes(call: ToolCall, path: Path) -> bool:
-    output = call.output_path
-    places = () if output is None else (*output.result, *output.error)
-    return any(place.overlaps(path) for place in places)
+    return any(place.overlaps(path) for place in call.places)
