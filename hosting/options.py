@@ -1,4 +1,7 @@
-"""How a worker is to be: from its command line, and from the environment."""
+"""The options of `holdfast worker`, from its command line and from the environment.
+
+An option wins over its variable. A misspelt option or variable is an error.
+"""
 
 import argparse
 import os
@@ -7,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from holdfast.hosting.deployment import DeploymentVersion, build_id, deployment_name, version_of
 from holdfast.hosting.dev_server import DevServer
-from holdfast.hosting.probes import ProbeAddress, read_probe_address
+from holdfast.hosting.probes import MAX_PORT, ProbeAddress, read_probe_address
 from holdfast.hosting.process_exit import StartError, wrong_setup
 from holdfast.runtime.storage.locations import (
     StoreLocation,
@@ -24,17 +27,24 @@ from holdfast.schemas.phrases import closest, misfit, nearest, quoted
 
 _HELP = "see `holdfast worker --help`"
 _PREFIX = "HOLDFAST_"
-# What can stand in the environment as well, as HOLDFAST_CATALOG, HOLDFAST_TASK_QUEUE, …
-_VARIABLES = (
-    *("catalog", "endpoints", "task-queue", "notify", "notifiers"),
-    *("store", "encryption", "keys"),
+_OPTIONS_WITH_VARIABLES = (
+    *("catalog", "tools", "catalog-only", "endpoints", "task-queue", "notify", "notifiers"),
+    *("store", "encryption", "keys", "principal-tokens"),
     *("heartbeat-timeout", "generate-timeout", "graceful-timeout"),
     *("continue-after", "cached-runs", "knowledge-urls", "knowledge-networks"),
     *("deployment", "build", "health"),
 )
-# Of these, a variable holds several, with white space between: by the option for one of them.
-_LISTS = {"knowledge-urls": "knowledge-url", "knowledge-networks": "knowledge-network"}
+VARIABLES = {_PREFIX + name.upper().replace("-", "_"): name for name in _OPTIONS_WITH_VARIABLES}
+"""The option for each environment variable that a worker reads."""
+# A variable holds several values, with white space between; by the option for one of them.
+_LISTS = {
+    "tools": "tools",
+    "knowledge-urls": "knowledge-url",
+    "knowledge-networks": "knowledge-network",
+}
+_FLAGS = {"catalog-only", "principal-tokens"}
 _NEARLY = 0.85
+T = TypeVar("T")
 # A turn takes some twelve events, and Temporal ends a run at 51,200.
 MIN_EVENTS, MAX_EVENTS = 20, 20_000
 MAX_CACHED_RUNS = 100_000
@@ -42,13 +52,23 @@ MAX_CACHED_RUNS = 100_000
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """How a worker is to be. `graceful_timeout` is how long activities may go on once it stops;
-    `continue_after` is the number of events after which a run goes on under a new history;
-    `knowledge_urls` is what addresses begin with that knowledge may be fetched from, and
-    `knowledge_networks` where their names may lead besides public addresses; `keys` is the
-    file or the address of the keys that tokens are checked with; `notifiers` is the file of the
-    channels in which people are told of waiting calls; with `principal_tokens`, a run has to say by
-    a token on whose behalf it acts; with `catalog_only`, to name an agent or a tool."""
+    """The settings of a worker.
+
+    Attributes:
+        catalog: the folder with `tools/` and `agents/`.
+        tools: Python modules with activities, by dotted name or path.
+        knowledge_urls: the prefixes of addresses that knowledge may be fetched from.
+        knowledge_networks: the networks, besides public ones, that these names may resolve to.
+        notify: the activity that is called with each pending approval.
+        notifiers: the file of the channels that pending approvals are sent to.
+        keys: the file or the address of the keys that tokens are verified with.
+        principal_tokens: a run has to name its principal by a token.
+        catalog_only: a run has to name an agent or a tool of the catalog.
+        graceful_timeout: how long activities may go on once the worker stops.
+        continue_after: the number of events after which a run continues as new.
+        health: the address at which probes are answered.
+        between_looks: the time between two looks at the catalog's files; a change takes two.
+    """
 
     catalog: Path | None = None
     tools: Sequence[str] = ()
@@ -63,26 +83,23 @@ class WorkerSettings:
     keys: str | None = None
     principal_tokens: bool = False
     catalog_only: bool = False
-    # A third of it is how often a worker is heard of. Two seconds are missed by one that has far
-    # more to do than two cores can: each time costs a request to a model.
+    # Heartbeats come three times as often. An overloaded worker misses two seconds: each time costs
+    # a request to a model.
     heartbeat_timeout: timedelta = timedelta(seconds=3)
     generate_timeout: timedelta = timedelta(hours=1)
     graceful_timeout: timedelta = timedelta(seconds=10)
     continue_after: int | None = None
     version: DeploymentVersion | None = None
-    # Where probes are answered.
     health: ProbeAddress | None = None
-    # A run that waits holds about 140 KB. These are more than are ever at work at once; one that
-    # was put out is read again when somebody looks at it, which costs some milliseconds.
+    # A waiting run holds about 140 KB. Few runs work at once; an evicted one is replayed when it is
+    # queried, which costs some milliseconds.
     max_cached_workflows: int = 500
-    # How often the catalog is looked at. A change is taken up two looks later.
     between_looks: timedelta = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Everything is to be loaded, and nothing else. `timeout` is how long that may take; of the
-    agent `composed`, the schema of its answers is wanted."""
+    """The options of a check: its time limit, and the agent whose answer schema is printed."""
 
     json: bool = False
     composed: str | None = None
@@ -90,7 +107,7 @@ class CheckOptions:
 
 
 class Options(NamedTuple):
-    """What the worker is asked for: `dev` is the embedded server, `check` a check and no work."""
+    """The parsed command line: `dev` is the embedded server, `check` a check instead of work."""
 
     settings: WorkerSettings
     dev: DevServer | None
@@ -98,7 +115,7 @@ class Options(NamedTuple):
 
 
 def read_options(arguments: Sequence[str]) -> Options:
-    """What the command line and the environment ask for.
+    """Read the command line and the environment.
 
     Raises:
         StartError: an option or a variable is wrong.
@@ -134,41 +151,44 @@ def project_files(folder: Path) -> dict[str, Any] | None:
 
 
 def _from_environment() -> dict[str, Any]:
-    variables = {_PREFIX + name.upper().replace("-", "_"): name for name in _VARIABLES}
     for variable in sorted(os.environ):
-        if variable.startswith(_PREFIX) and variable not in variables:
-            _refuse_slip(variable, variables)
-    given: dict[str, Any] = {}
-    for variable, name in variables.items():
-        value = os.environ.get(variable)
-        if value:
-            given |= _of_variable(variable, name, value)
-    return given
+        if variable.startswith(_PREFIX) and variable not in VARIABLES:
+            _reject_misspelling(variable)
+    values: dict[str, Any] = {}
+    for variable, name in VARIABLES.items():
+        if value := os.environ.get(variable):
+            values |= _from_variable(variable, name, value)
+    return values
 
 
-def _refuse_slip(variable: str, variables: dict[str, str]) -> None:
-    """Who has written it meant an option; what others put in the environment is left alone."""
-    close = closest(variable.removeprefix(_PREFIX), _VARIABLES, _NEARLY)
+def _reject_misspelling(variable: str) -> None:
+    """Raise if a variable is meant for an option; those of other programs are left alone."""
+    name = variable.removeprefix(_PREFIX)
+    close = closest(name, [each.removeprefix(_PREFIX) for each in VARIABLES], _NEARLY)
     if close:
-        meant = [each for each, name in variables.items() if name == close[0]]
-        raise wrong_setup(f"the variable {variable} is not read", f"did you mean {meant[0]}?")
-    option = "--" + variable.removeprefix(_PREFIX).lower().replace("_", "-")
+        fix = f"did you mean {_PREFIX}{close[0]}?"
+        raise wrong_setup(f"the variable {variable} is not read", fix)
+    option = "--" + name.lower().replace("_", "-")
     if option in _known_options():
         raise wrong_setup(f"the variable {variable} is not read", f"use `{option}`")
 
 
-def _of_variable(variable: str, name: str, value: str) -> dict[str, Any]:
+def _from_variable(variable: str, name: str, value: str) -> dict[str, Any]:
+    if name in _FLAGS:
+        if value.lower() not in ("true", "false"):
+            raise wrong_setup(f"{variable}: {misfit(value)}", "set it to `true` or `false`")
+        return {name.replace("-", "_"): value.lower() == "true"}
     option = _LISTS.get(name, name)
     values = value.split() if name in _LISTS else [value]
     try:
         return _parsed([f"--{option}={each}" for each in values])
     except StartError as error:
-        told = [line.replace(f"`--{option}`", variable) for line in error.lines]
-        raise StartError(told) from None
+        lines = [line.replace(f"`--{option}`", variable) for line in error.lines]
+        raise StartError(lines) from None
 
 
 def _parsed(arguments: Sequence[str]) -> dict[str, Any]:
-    given, unknown = _parser().parse_known_args(arguments)
+    given, unknown = worker_parser().parse_known_args(arguments)
     if unknown:
         option = unknown[0].partition("=")[0]
         raise wrong_setup(f"there is no option {quoted(option)}", _near_option(option))
@@ -181,26 +201,27 @@ def _near_option(option: str) -> str:
 
 
 def _known_options() -> Iterator[str]:
-    return (each for each in _parser()._option_string_actions if each.startswith("--"))
+    return (each for each in worker_parser()._option_string_actions if each.startswith("--"))
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line: the option, what is wrong, and what to do."""
+    """An argument parser whose errors are one line: the option, what is wrong, what to do."""
 
     def error(self, message: str) -> NoReturn:
-        said = re.sub(r"^argument (--[\w-]+): ", r"`\1`: ", message)
-        said = said.replace("expected one argument", "its value is missing")
-        wrong, _, todo = said.partition("; ")
+        text = re.sub(r"^argument (--[\w-]+): ", r"`\1`: ", message)
+        text = text.replace("expected one argument", "its value is missing")
+        wrong, _, todo = text.partition("; ")
         raise wrong_setup(wrong, todo or _HELP)
 
 
-def _parser() -> _Parser:
+def worker_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line of `holdfast worker`."""
     parser = _Parser(
         prog="holdfast worker",
         argument_default=argparse.SUPPRESS,
         description="Runs agents on Temporal. Where that is, is read from TEMPORAL_ADDRESS, "
-        "TEMPORAL_NAMESPACE, … and temporal.toml. Options can stand in the environment, too: "
-        "HOLDFAST_CATALOG, HOLDFAST_TASK_QUEUE, … In a folder with agents/, tools.py and "
+        "TEMPORAL_NAMESPACE, … and temporal.toml. The environment can set an option, too: "
+        f"{', '.join(VARIABLES)}. In a folder with agents/, tools.py and "
         "endpoints.yaml (`holdfast init` writes one), these are the defaults of --catalog, --tools "
         "and --endpoints.",
     )
@@ -215,7 +236,7 @@ def _parser() -> _Parser:
     return parser
 
 
-def _add_catalog(parser: _Parser) -> None:
+def _add_catalog(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--catalog", metavar="DIR", type=_path, help="a folder with tools/ and agents/")
     module = "a Python module of tools; repeatable"
@@ -224,7 +245,7 @@ def _add_catalog(parser: _Parser) -> None:
     add("--task-queue", metavar="NAME", type=_text, help=f"default: {names.TASK_QUEUE}")
 
 
-def _add_knowledge(parser: _Parser) -> None:
+def _add_knowledge(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--knowledge-url",
@@ -244,19 +265,19 @@ def _add_knowledge(parser: _Parser) -> None:
     )
 
 
-def _add_notifiers(parser: _Parser) -> None:
+def _add_notifiers(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--notify", metavar="ACTIVITY", type=_text, help="tells people of a waiting call")
     channels = "the channels in which people are told of waiting calls (notify.yaml)"
     add("--notifiers", metavar="FILE", type=_path, help=channels)
 
 
-def _add_safekeeping(parser: _Parser) -> None:
+def _add_safekeeping(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--store",
         metavar="PLACE",
-        type=_place,
+        type=_read_by(parse_store_location),
         help="keeps what is too large for Temporal: a folder, s3://BUCKET/PREFIX, or none "
         "(default: none; with --dev, a folder beside its database)",
     )
@@ -270,53 +291,67 @@ def _add_safekeeping(parser: _Parser) -> None:
     add("--catalog-only", action="store_true", help=named)
 
 
-def _add_bounds(parser: _Parser) -> None:
+def _add_bounds(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     for name in ("heartbeat", "generate", "graceful"):
         default = format_duration(getattr(WorkerSettings, f"{name}_timeout"))
-        add(f"--{name}-timeout", metavar="TIME", type=_duration, help=f"default: {default}")
+        add(
+            f"--{name}-timeout",
+            metavar="TIME",
+            type=_read_by(parse_duration),
+            help=f"default: {default}",
+        )
     history = f"the most of a run's history, {_span(MIN_EVENTS, MAX_EVENTS)}"
+    events = _number(MIN_EVENTS, MAX_EVENTS, f"write a number {_span(MIN_EVENTS, MAX_EVENTS)}")
+    few = f"write a number {_span(0, MAX_CACHED_RUNS)}; with 0, none is kept"
+    cached = _number(0, MAX_CACHED_RUNS, few)
     suggested = "default: when Temporal suggests a new one"
-    add("--continue-after", metavar="EVENTS", type=_events, help=f"{history}; {suggested}")
+    add("--continue-after", metavar="EVENTS", type=events, help=f"{history}; {suggested}")
     add(
         "--cached-runs",
         dest="max_cached_workflows",
         metavar="N",
-        type=_cached,
+        type=cached,
         help=f"the most open runs in memory, {_span(0, MAX_CACHED_RUNS)}; "
         f"default: {WorkerSettings.max_cached_workflows}",
     )
 
 
-def _add_rollout(parser: _Parser) -> None:
+def _add_rollout(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     deployment = "with --build: what it is a build of, so that runs stay with the build they are on"
-    add("--deployment", metavar="NAME", type=_deployment, help=deployment)
-    add("--build", metavar="ID", type=_build, help="which build it is")
+    add("--deployment", metavar="NAME", type=_read_by(deployment_name), help=deployment)
+    add("--build", metavar="ID", type=_read_by(build_id), help="which build it is")
     probes = "answers probes, /live and /ready, on this machine or at that address; default: none"
-    add("--health", metavar="[ADDRESS:]PORT", type=_where, help=probes)
+    add("--health", metavar="[ADDRESS:]PORT", type=_read_by(read_probe_address), help=probes)
 
 
-def _add_check(parser: _Parser) -> None:
+def _add_check(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("a check").add_argument
     add("--check", action="store_true", help="load everything, say what is wrong, and end")
     add("--json", action="store_true", help="as a JSON array")
     composed = "print the schema of its answers in composed calling"
     add("--composed", metavar="AGENT[:SKILL]", type=_text, help=composed)
     default = format_duration(CheckOptions.timeout)
-    add("--timeout", metavar="TIME", type=_duration, help=f"for all of it; default: {default}")
+    add(
+        "--timeout",
+        metavar="TIME",
+        type=_read_by(parse_duration),
+        help=f"for all of it; default: {default}",
+    )
 
 
-def _add_dev_server(parser: _Parser) -> None:
+def _add_dev_server(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("an embedded server").add_argument
+    port = _number(0, MAX_PORT, "a port is a number up to 65535; 0 is any free one")
     add("--dev", action="store_true", help="start Temporal and its UI beside the worker")
     add("--dev-db", dest="db", metavar="FILE", type=_path, help=f"default: {DevServer.db}")
-    add("--dev-port", dest="port", metavar="N", type=_port, help=f"default: {DevServer.port}")
+    add("--dev-port", dest="port", metavar="N", type=port, help=f"default: {DevServer.port}")
     add(
         "--dev-ui-port",
         dest="ui_port",
         metavar="N",
-        type=_port,
+        type=port,
         help=f"default: {DevServer.ui_port}",
     )
 
@@ -331,62 +366,26 @@ def _path(text: str) -> Path:
     return Path(_text(text))
 
 
-def _place(text: str) -> StoreLocation | None:
-    try:
-        return parse_store_location(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
+def _read_by(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a reader whose `ValueError`, which tells what to write, becomes argparse's error."""
+
+    def reader(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
+
+    return reader
 
 
-def _where(text: str) -> ProbeAddress:
-    try:
-        return read_probe_address(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
+def _number(least: int, most: int, fix: str) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if text.isdecimal() and least <= int(text) <= most:
+            return int(text)
+        raise ValueError(fix)
 
-
-def _duration(text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
-
-
-def _events(text: str) -> int:
-    if text.isdecimal() and MIN_EVENTS <= int(text) <= MAX_EVENTS:
-        return int(text)
-    reason = f"{misfit(text)}; write a number {_span(MIN_EVENTS, MAX_EVENTS)}"
-    raise argparse.ArgumentTypeError(reason)
-
-
-def _cached(text: str) -> int:
-    if text.isdecimal() and int(text) <= MAX_CACHED_RUNS:
-        return int(text)
-    reason = f"{misfit(text)}; write a number {_span(0, MAX_CACHED_RUNS)}; with 0, none is kept"
-    raise argparse.ArgumentTypeError(reason)
-
-
-def _deployment(text: str) -> str:
-    return _named(deployment_name, text)
-
-
-def _build(text: str) -> str:
-    return _named(build_id, text)
-
-
-def _named(read: Callable[[str], str], text: str) -> str:
-    try:
-        return read(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
+    return _read_by(read)
 
 
 def _span(least: int, most: int) -> str:
     return f"from {least} to {most}"
-
-
-def _port(text: str) -> int:
-    if text.isdecimal() and int(text) < 65536:
-        return int(text)
-    reason = f"{misfit(text)}; a port is a number up to 65535; 0 is any free one"
-    raise argparse.ArgumentTypeError(reason)

@@ -58,7 +58,7 @@ async def open_bucket(bucket: str, prefix: str) -> AsyncIterator[BucketStore]:
         from temporalio.contrib.aws.s3driver.aioboto3 import new_aioboto3_client
     except ImportError as error:
         wrong = f"{shown} needs the package {error.name}, which is not installed"
-        raise StoreError(wrong, 'pip install "temporalio[aioboto3]" (the extra `s3`)') from None
+        raise StoreError(wrong, 'pip install "holdfast[s3]"') from None
     try:
         connecting = aioboto3.Session().client("s3")
     except Exception as error:

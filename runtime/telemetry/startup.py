@@ -5,9 +5,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
-from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
@@ -44,6 +41,11 @@ def start_telemetry(
     """
     if not settings.is_enabled:
         return None
+    # Only the extra `otlp` installs these; `read_telemetry` has checked that they are there.
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
     _seldom()
     about = Resource.create({} if _is_named(environ) else {SERVICE_NAME: service})
     reader = None

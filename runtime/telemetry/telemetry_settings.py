@@ -7,6 +7,7 @@ The SDK's exporters read most of these variables themselves. What they would pas
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib.util import find_spec
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +18,8 @@ SIGNALS: Final = ("TRACES", "METRICS", "LOGS")
 DEFAULT_ENDPOINT: Final = "http://localhost:4318"
 DEFAULT_INTERVAL: Final = timedelta(minutes=1)
 _PROTOCOL: Final = "http/protobuf"
+_EXPORTER: Final = "opentelemetry.exporter.otlp.proto.http"
+_EXPORTER_PACKAGE: Final = "opentelemetry-exporter-otlp-proto-http"
 _DISABLED, _ENDPOINT, _HEADERS = (
     "OTEL_SDK_DISABLED",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -73,6 +76,8 @@ def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
     for signal in SIGNALS:
         if on[signal]:
             _check(environ, signal)
+    if any(on.values()):
+        _check_exporter()
     if on["TRACES"]:
         _check_sampler(environ)
     return TelemetrySettings(
@@ -122,6 +127,17 @@ def _check(environ: Mapping[str, str], signal: str) -> None:
             wrong = f"the variable {name} names a protocol that is not spoken"
             todo = f"set it to `{_PROTOCOL}`, which collectors take at port 4318"
             raise TelemetrySettingsError(wrong, todo)
+
+
+def _check_exporter() -> None:
+    """See that the extra with the exporter is installed."""
+    try:
+        missing = find_spec(_EXPORTER) is None
+    except ModuleNotFoundError:
+        missing = True
+    if missing:
+        wrong = f"telemetry needs the package {_EXPORTER_PACKAGE}, which is not installed"
+        raise TelemetrySettingsError(wrong, 'pip install "holdfast[otlp]"')
 
 
 def _check_sampler(environ: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ import yaml
 from holdfast.cli.inbox_command import DEFAULT_PORT, SECRET_VARIABLE, SETTINGS_VARIABLE
 from holdfast.cli.main import _parser as client_parser
 from holdfast.cli.serving import STOP_TIMEOUT_SECONDS
-from holdfast.hosting.options import _PREFIX, _VARIABLES, _parsed
+from holdfast.hosting.options import VARIABLES, read_options
 from holdfast.runtime.connection_errors import _VARIABLES as OF_TEMPORAL
 from holdfast.runtime.telemetry.telemetry import FLUSH_SECONDS
 from holdfast.web.api.api_request import MAX_BODY_BYTES
@@ -29,7 +29,7 @@ USER = 10001
 # What is under way is answered, and what was measured is sent.
 INBOX_STOPS = timedelta(seconds=STOP_TIMEOUT_SECONDS + FLUSH_SECONDS)
 
-OF_WORKER = {_PREFIX + name.upper().replace("-", "_") for name in _VARIABLES}
+OF_WORKER = set(VARIABLES)
 # What `holdfast inbox` reads beside what every command does.
 OF_INBOX = {SETTINGS_VARIABLE, SECRET_VARIABLE, "HOLDFAST_ENCRYPTION", "HOLDFAST_STORE"}
 OF_BOTH = {*OF_TEMPORAL, *vars(of_telemetry)}
@@ -99,8 +99,8 @@ def check_proxy(body: str, buffering: str, silence: timedelta) -> None:
 
 def check_command(command: Sequence[str]) -> None:
     """See whether what a container starts is a command of ours that takes these options."""
-    if command[0] == "holdfast":
+    assert command[0] == "holdfast", command
+    if command[1] == "worker":
+        read_options(command[2:])
+    else:
         client_parser().parse(list(command[1:]))
-        return
-    assert list(command[:3]) == ["python3", "-m", "worker"], command
-    _parsed(command[3:])

@@ -115,7 +115,7 @@ async def test_its_health_check_asks_the_worker(monkeypatch: pytest.MonkeyPatch)
         async def well() -> None:
             return None
 
-        monkeypatch.setattr(health, "unready", well)
+        monkeypatch.setattr(health, "unready_reason", well)
         assert await asked(f"127.0.0.1:{port}") == (0, "200 the worker takes work\n")
 
 

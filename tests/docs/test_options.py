@@ -6,7 +6,7 @@ import re
 import pytest
 
 from holdfast.cli.main import _parser as client_parser
-from holdfast.hosting.options import _parser as worker_parser
+from holdfast.hosting.options import worker_parser
 from tests.deploy.reading import OF_WORKER
 from tests.support.worker_process import ROOT
 

@@ -364,20 +364,32 @@ def test_options_stand_in_the_environment_too(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HOLDFAST_KNOWLEDGE_NETWORKS", "10.0.0.0/8 fd00::/8")
     monkeypatch.setenv("HOLDFAST_STORE", "s3://runs/kept")
     monkeypatch.setenv("HOLDFAST_ENCRYPTION", "keys/encryption.yaml")
-    given, dev, check = read_options(
-        ["--heartbeat-timeout", "2s", "--tools", "a", "--tools", "b.py"]
-    )
+    monkeypatch.setenv("HOLDFAST_TOOLS", "a b.py")
+    monkeypatch.setenv("HOLDFAST_CATALOG_ONLY", "true")
+    monkeypatch.setenv("HOLDFAST_PRINCIPAL_TOKENS", "FALSE")
+    given, dev, check = read_options(["--heartbeat-timeout", "2s"])
     assert (dev, check) == (None, None)
     assert given == WorkerSettings(
         task_queue="from-the-environment",
         heartbeat_timeout=timedelta(seconds=2),
         max_cached_workflows=50,
         tools=["a", "b.py"],
+        catalog_only=True,
         knowledge_urls=["https://a.org/docs", "https://b.org"],
         knowledge_networks=["10.0.0.0/8", "fd00::/8"],
         store=BucketLocation("runs", "kept"),
         encryption=Path("keys/encryption.yaml"),
     )
+
+
+def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_TOOLS", "a b.py")
+    monkeypatch.setenv("HOLDFAST_CATALOG_ONLY", "false")
+    given = read_options(["--tools", "c", "--catalog-only"]).settings
+    assert (given.tools, given.catalog_only) == (["c"], True)
+    monkeypatch.setenv("HOLDFAST_CATALOG_ONLY", "yes")
+    with pytest.raises(StartError, match="HOLDFAST_CATALOG_ONLY.*; set it to `true` or `false`"):
+        read_options([])
 
 
 def test_the_embedded_server_comes_with_a_store_beside_its_file(tmp_path: Path) -> None:

@@ -72,14 +72,14 @@ MODULES = [
     module(
         "a module with a meta-property that is no JSON",
         shop_with('{"_requires": {"orders"}}'),
-        "10: the `json_schema_extra` of `BlockOrder` is no JSON: Object of type set is not "
+        "10: the `json_schema_extra` of `Order` is no JSON: Object of type set is not "
         "JSON serializable; use texts, numbers, lists and dictionaries",
     ),
     module(
         "a module with a parameter that JSON lacks",
         "from collections.abc import Callable\n"
         + SHOP.replace("    order_id: str", "    order_id: Callable[[], str]", 1),
-        "10: `BlockOrder` has no JSON Schema: Cannot generate a JsonSchema for "
+        "10: `Order` has no JSON Schema: Cannot generate a JsonSchema for "
         "core_schema.CallableSchema; use types that JSON has",
     ),
     module(

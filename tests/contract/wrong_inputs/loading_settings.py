@@ -218,9 +218,9 @@ SETTINGS = [
         "a variable that does not exist",
         {},
         [
-            "holdfast: the variable HOLDFAST_TOOLS is not read; use `--tools`",
+            "holdfast: the variable HOLDFAST_CHECK is not read; use `--check`",
         ],
-        environment={"HOLDFAST_TOOLS": "shop.py"},
+        environment={"HOLDFAST_CHECK": "shop.py"},
     ),
     Wrong(
         "a variable with a wrong duration",

@@ -64,6 +64,6 @@ async def test_what_others_have_written_over_is_not_taken() -> None:
 
 async def test_what_is_needed_for_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aioboto3", None)
-    with pytest.raises(StoreError, match='which is not installed; pip install "temporalio'):
+    with pytest.raises(StoreError, match='which is not installed; pip install "holdfast'):
         async with open_store_at(BucketLocation("runs"), writing=True):
             pass
