@@ -388,7 +388,7 @@ def test_options_win_over_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     given = read_options(["--tools", "c", "--catalog-only"]).settings
     assert (given.tools, given.catalog_only) == (["c"], True)
     monkeypatch.setenv("HOLDFAST_CATALOG_ONLY", "yes")
-    with pytest.raises(StartError, match="HOLDFAST_CATALOG_ONLY.*; set it to `true` or `false`"):
+    with pytest.raises(StartError, match=r"HOLDFAST_CATALOG_ONLY.*; set it to `true` or `false`"):
         read_options([])
 
 
