@@ -44,7 +44,7 @@ _NO_ENDPOINTS = (
 
 
 def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Agent:
-    """Make the agent that a run keeps of an agent as it is written.
+    """Make the agent that a run stores from an agent as it is written.
 
     Args:
         written: the agent as an object.
@@ -77,7 +77,7 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
 
 
 def _size_bytes(agent: Agent) -> int:
-    """How large the agent is where runs keep it: a tool is as large as it is in each of its skills.
+    """Return the size of the agent in a run's log, where a tool is stored in each of its skills.
 
     Each tool is measured once, and no agent is put together that is too large by its tools alone.
     """
@@ -137,7 +137,6 @@ def _skill_faults(definition: AgentDefinition, world: DefinitionRegistry) -> Ite
 
 
 def _work_faults(skill: SkillDefinition, world: DefinitionRegistry) -> Iterator[ValueProblem]:
-    """What is wrong with the activity that does the whole work of a skill."""
     if skill.activity is None:
         return
     yield from (fault.under("activity") for fault in activity_problems(skill.activity, world))

@@ -22,7 +22,7 @@ from holdfast.validation.problems import ValueProblem, Where
 
 @dataclass
 class ToolPart:
-    """The agent itself, or the skill that stands at `where`, beside the agent's own part.
+    """The tools of the agent itself, or of the skill at `where` beside the agent's own.
 
     `places` are where its tools stand, one for one; `lost` are those of tools that do not load.
     """
@@ -35,18 +35,18 @@ class ToolPart:
     lost: list[Where] = field(default_factory=list)
 
     def take(self, tool: Tool, *place: str | int) -> None:
-        """Add the tool that is written there."""
+        """Add a tool, and the place where it is written."""
         self.tools.append(tool)
         self.places.append((*self.where, *place))
 
     def lack(self, refused: InvalidValueError, *place: str | int) -> None:
-        """Remember why what is written there could not be added."""
+        """Add the problems of a tool that does not load."""
         self.faults.extend(fault.under(*self.where, *place) for fault in refused.faults)
         self.lost.append((*self.where, *place))
 
 
 def read_tool_parts(written: dict[str, Any], world: DefinitionRegistry) -> list[ToolPart]:
-    """The tools of an agent as it is written, its own first, then those of each of its skills."""
+    """Read the tools of an agent as it is written: its own first, then those of each skill."""
     own = ToolPart()
     parts = [own]
     _read_tools(own, written, world)
@@ -73,7 +73,7 @@ def add_knowledge(
 
 
 def part_problems(parts: list[ToolPart]) -> Iterator[ValueProblem]:
-    """What is missing from the parts, and what a run would have twice."""
+    """Yield the problems of the parts, and the names that a run would have twice."""
     for part in parts:
         yield from part.faults
         seen = set() if part.beside is None else {tool.name for tool in part.beside.tools}
@@ -85,7 +85,7 @@ def part_problems(parts: list[ToolPart]) -> Iterator[ValueProblem]:
 
 
 def name_problems(definition: AgentDefinition, parts: list[ToolPart]) -> Iterator[ValueProblem]:
-    """Tools that are named, and that the agent lacks. Where some are lost, nobody knows."""
+    """Yield references to tools that the agent lacks; none if some tools did not load."""
     if not any(part.lost for part in parts):
         known = [tool.name for part in parts for tool in part.tools]
         yield from _agents_name_faults(definition, known)
@@ -115,7 +115,7 @@ def _agents_name_faults(definition: AgentDefinition, known: list[str]) -> Iterat
 
 
 def _after_faults(part: ToolPart, known: list[str]) -> Iterator[ValueProblem]:
-    """What a tool waits for in vain. An agent's own may wait for one of a skill."""
+    """Yield `after` references to missing tools; an agent's own tool may name one of a skill."""
     who = "agent" if part.beside is None else "skill"
     for tool, where in zip(part.tools, part.places, strict=True):
         for other in tool.limits.after:

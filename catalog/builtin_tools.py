@@ -73,7 +73,7 @@ MAX_KNOWLEDGE_BYTES = 256_000
 
 
 def knowledge_tool(written: Knowledge, world: DefinitionRegistry) -> Tool:
-    """The tool that gives this knowledge to the model that calls it.
+    """Make the tool that returns this knowledge to the model.
 
     A file and a text are given by a local activity: its input is not recorded, so that a text
     stands in history once for the agent and once for each call, and a file is read by the worker
@@ -127,7 +127,7 @@ def _file_faults(file: str, world: DefinitionRegistry) -> Iterator[ValueProblem]
 
 
 def read_knowledge(folder: Path, file: str) -> str:
-    """The text of a file of the catalog in `folder`.
+    """Read a text file of the catalog in `folder`.
 
     Raises:
         UnreadableError: it is outside of it, is too large, or cannot be read as text.
@@ -157,7 +157,7 @@ def _within(folder: Path, file: str) -> Path:
 
 
 def memory_tools(agent: str, world: DefinitionRegistry) -> list[Tool]:
-    """The tools by which an agent reads, searches and writes its own memory.
+    """Make the tools by which an agent reads, searches and writes its own memory.
 
     No person is asked: what is written concerns nobody but the agent. What is read was written by
     a model, of who knows what: it is not to be trusted.

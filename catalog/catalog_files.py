@@ -26,7 +26,7 @@ MAX_FILES = 10_000
 
 
 class UnlistableFolderError(Exception):
-    """A folder that is there, but whose files cannot be listed."""
+    """An existing folder whose files cannot be listed."""
 
     def __init__(self, reason: str, mend: str) -> None:
         super().__init__(reason, mend)
@@ -34,7 +34,7 @@ class UnlistableFolderError(Exception):
 
 
 def list_files(folder: Path, suffixes: tuple[str, ...]) -> Signature | None:
-    """The files in the folder and in those below it, in order; None if there is no such folder.
+    """List the files in a folder and below it in order, or return None without such a folder.
 
     Hidden ones are left out, and so is what is no file. What a link leads to is looked at; one
     that leads nowhere is a file that cannot be read.
@@ -49,7 +49,7 @@ def list_files(folder: Path, suffixes: tuple[str, ...]) -> Signature | None:
 
 
 def folder_signature(folder: Path | None) -> Signature:
-    """How a catalog folder looks now; of no folder, nothing. Raises no `OSError`."""
+    """Return the signature of a catalog folder's files; empty without a folder."""
     if folder is None:
         return {}
     found = _folders(folder)
@@ -78,7 +78,7 @@ def _seen(folder: Path, suffixes: tuple[str, ...]) -> Signature | None:
 
 
 def _folders(folder: Path) -> Signature:
-    """The names of a catalog's folders: one that is not read may be meant to be."""
+    """Return the names of a catalog's folders: one that is not read may be a misspelling."""
     try:
         with os.scandir(folder) as entries:
             return {
@@ -106,7 +106,7 @@ def _is_read(entry: os.DirEntry[str], suffixes: tuple[str, ...]) -> bool:
 
 
 def unread_file_problems(folder: Path) -> Iterator[FileProblem]:
-    """What a catalog folder holds that is not read, and was meant to be."""
+    """Yield a problem for each file that is not read because its name is slightly wrong."""
     try:
         yield from _mislaid(folder)
     except OSError as error:
@@ -161,7 +161,7 @@ def _paths(folder: Path) -> Iterator[Path]:
 
 
 def _meant(path: Path, suffixes: tuple[str, ...]) -> str | None:
-    """The name under which the file would be read; None where that is not what it is for."""
+    """Return the name under which the file would be read, or None if it is another kind of file."""
     suffix, stem = path.suffix.lower(), Path(path.stem)
     if suffix in (".txt", ".text") and stem.suffix.lower() in suffixes:
         return stem.name

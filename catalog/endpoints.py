@@ -60,7 +60,7 @@ Said = TypeVar("Said", bound=BaseModel)
 
 
 class EndpointsError(Exception):
-    """Endpoints that do not load: one line for each problem, with file, line and mend."""
+    """Endpoints that do not load, with every problem by file and line."""
 
     def __init__(self, problems: list[FileProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -69,31 +69,31 @@ class EndpointsError(Exception):
 
 @dataclass(frozen=True)
 class ServedEndpoint:
-    """An endpoint, and the provider that asks it."""
+    """An endpoint and its provider."""
 
     target: EndpointTarget
     provider: Provider
 
 
 class ModelEndpoints:
-    """The endpoints that a worker has, by name."""
+    """The endpoints of a worker, by name."""
 
     def __init__(self, served: Mapping[str, ServedEndpoint]) -> None:
         self._served = dict(served)
 
     @property
     def names(self) -> list[str]:
-        """The names of the endpoints, in order."""
+        """Return the names of the endpoints, sorted."""
         return sorted(self._served)
 
     def request_limits(self) -> dict[str, int | None]:
-        """Of each endpoint, in order, how many requests it takes a minute; None: any number."""
+        """Return each endpoint's limit of requests a minute, or None."""
         return {
             name: self._served[name].target.endpoint.max_requests_per_minute for name in self.names
         }
 
     def find(self, name: str) -> ServedEndpoint:
-        """The endpoint `name`.
+        """Return an endpoint by name.
 
         Raises:
             ApplicationError: the worker has none of that name; not retried.
@@ -104,12 +104,12 @@ class ModelEndpoints:
         raise model_error(f"this worker has no endpoint `{name}`; it has {known}")
 
     def secrets(self) -> Iterator[str]:
-        """What the requests to them keep secret."""
+        """Yield the secrets in requests to the endpoints."""
         for served in self._served.values():
             yield from served.target.secrets()
 
     def warnings(self) -> list[str]:
-        """What the operator should know when the worker starts: the keys that are not there."""
+        """Return warnings for the operator about keys that are not set."""
         return [
             f"endpoint `{name}`: the environment variable {missing} is not set; requests to it fail"
             for name, served in sorted(self._served.items())
@@ -118,7 +118,7 @@ class ModelEndpoints:
 
 
 def http_client() -> httpx.AsyncClient:
-    """The one HTTP client of a worker. It tries nothing again, follows nothing, keeps no cookies.
+    """Return a worker's HTTP client: it retries nothing, follows nothing, stores no cookies.
 
     Connections are kept for the next turns: a new one, with its keys agreed upon, costs more than
     all else that is done for a request.
@@ -135,7 +135,7 @@ def http_client() -> httpx.AsyncClient:
 def load_models(
     file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient
 ) -> ModelEndpoints:
-    """The endpoints of `file`; without one, those that the environment speaks of.
+    """Load the endpoints of `file`, or else those that the environment has keys for.
 
     Raises:
         EndpointsError: the file, or a script that it names, does not load.
@@ -159,7 +159,7 @@ def load_models(
 
 
 def _by_name(source: Source) -> Source:
-    """The source, without what tells an editor how it looks.
+    """Return the source without `$schema`.
 
     Raises:
         EndpointsError: it holds no endpoints by name.
@@ -175,7 +175,7 @@ def _by_name(source: Source) -> Source:
 
 
 def load_script(file: Path) -> ScriptProvider:
-    """A script from its file.
+    """Load a script from its file.
 
     Raises:
         EndpointsError: it does not load.
@@ -208,7 +208,7 @@ def _usual_with_key(
 
 
 def _usual_gemini(environ: Mapping[str, str]) -> dict[str, object] | None:
-    """By the variables of Google's own client, of which the first wins there too."""
+    """Read the variables of Google's own client, of which the first wins there too."""
     key = next((name for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY") if environ.get(name)), None)
     if key is None:
         return None
@@ -242,14 +242,14 @@ def _checked(source: Source, model: type[Said]) -> Said:
 
 
 def _discreet(fault: ValueProblem) -> ValueProblem:
-    """The fault without the value, where that may be a key."""
+    """Remove the value from a problem if it may be a key."""
     if _SECRET.isdisjoint(fault.where) or fault.reason.startswith("unknown field"):
         return fault
     return replace(fault, reason="the value does not fit")
 
 
 def _wrong(name: str, endpoint: Endpoint) -> list[ValueProblem]:
-    """What pydantic does not find. Values are not quoted: one of them may be a key."""
+    """List problems that pydantic does not find, without values: one of them may be a key."""
     faults = []
     variable = endpoint.api_key_env
     if variable is not None and not _VARIABLE.match(variable):

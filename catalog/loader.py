@@ -37,7 +37,7 @@ from holdfast.validation.problems import ValueProblem
 
 
 class CatalogError(Exception):
-    """A catalog that does not load: `problems` are all that was found, each one line."""
+    """A catalog that does not load, with every problem that was found."""
 
     def __init__(self, problems: Sequence[FileProblem]) -> None:
         self.problems = list(problems)
@@ -46,7 +46,7 @@ class CatalogError(Exception):
 
 @dataclass(frozen=True)
 class Catalog:
-    """Tools and agents by name, and what the Python modules had when they were imported."""
+    """Tools and agents by name, and the activities of the Python modules."""
 
     definitions: DefinitionRegistry
     agents: dict[str, Agent] = field(default_factory=dict)
@@ -54,17 +54,16 @@ class Catalog:
 
     @property
     def activities(self) -> list[Callable[..., Any]]:
-        """The activities of the Python modules, to be registered."""
+        """Return the activities of the Python modules, to register."""
         return [each.run for each in self.python_activities]
 
     @property
     def unbound_activities(self) -> list[PythonActivity]:
-        """The activities that are no tools, and that no tool, hook or skill names."""
+        """Return the activities that are no tools, and that no tool, hook or skill names."""
         bound = {binding.type for binding in self._bindings() if binding is not None}
         return [each for each in self.python_activities if each.name not in bound]
 
     def _bindings(self) -> Iterator[ActivityBinding | None]:
-        """What tools, hooks and skills name."""
         agents = self.agents.values()
         skills = [skill for agent in agents for skill in agent.skills]
         tools = [
@@ -80,7 +79,7 @@ class Catalog:
 
 @dataclass
 class CurrentCatalog:
-    """Where the catalog in force stands. Another takes its place whole, in one assignment."""
+    """A reference to the current catalog, which a reload replaces in one assignment."""
 
     catalog: Catalog
 
@@ -120,7 +119,7 @@ def load_catalog(
 
 
 def reload_catalog(catalog: Catalog, folder: Path) -> Catalog:
-    """Load a folder anew, over the Python modules that the catalog was loaded with.
+    """Load a folder again, with the Python modules of an earlier load.
 
     These are not imported again: their activities are registered, and two of one would be at odds.
 
@@ -133,8 +132,6 @@ def reload_catalog(catalog: Catalog, folder: Path) -> Catalog:
 
 
 class _Loading:
-    """What has been loaded so far, and what went wrong."""
-
     def __init__(self, world: DefinitionRegistry) -> None:
         self._tools: dict[str, Tool] = {}
         self._broken: set[str] = set()
@@ -145,7 +142,7 @@ class _Loading:
         self._places: dict[tuple[str, str], Source] = {}
 
     def catalog(self, folder: Path | None) -> Catalog:
-        """What came of it, with the folder's tools and agents."""
+        """Return the catalog, with the folder's tools and agents."""
         if folder is not None:
             self._folder(folder)
         if self.problems:
@@ -156,7 +153,6 @@ class _Loading:
     def modules(
         self, modules: Sequence[str], read_definition: DefinitionReader
     ) -> Iterator[PythonActivity]:
-        """Import the modules."""
         for name in dict.fromkeys(modules):
             try:
                 yield from read_module(name, read_definition)
@@ -164,7 +160,7 @@ class _Loading:
                 self.problems.append(error.problem)
 
     def imported(self, activities: Iterable[PythonActivity]) -> None:
-        """Take on the modules' activities, all of them before any tool is read."""
+        """Add the modules' activities, all of them before any tool is read."""
         for found in activities:
             self._add_activity(found)
         self.world = replace(
@@ -175,7 +171,7 @@ class _Loading:
                 self._add_tool(found.source, found.name)
 
     def _folder(self, folder: Path) -> None:
-        """Read the folder. Agents name tools, and tools name agents, of which the names suffice."""
+        """Read the folder; agents name tools, and tools name agents, of which the names suffice."""
         problems = len(self.problems)
         tools = self._files(folder / TOOLS, TOOL_SUFFIXES)
         agents = self._files(folder / AGENTS, AGENT_SUFFIXES)
@@ -270,7 +266,7 @@ def _read(path: Path) -> Source | FileProblem:
 
 
 def _agent_names(read: Iterable[Source | FileProblem]) -> frozenset[str] | None:
-    """The names of the agents; None where one of them cannot be read."""
+    """Return the names of the agents, or None if one of them cannot be read."""
     names = set()
     for each in read:
         if isinstance(each, FileProblem):

@@ -51,7 +51,7 @@ def import_module(name: str) -> ModuleType:
 
 
 def _search(folder: Path) -> None:
-    """What stands beside a module can be imported by it; it shadows nothing of the worker."""
+    """Append the folder to `sys.path`: it shadows nothing of the worker."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 
@@ -95,7 +95,7 @@ def _import_problem(name: str, error: BaseException) -> FileProblem:
 def stuck_import_problem(
     stack: Iterable[traceback.FrameSummary], timeout: timedelta
 ) -> FileProblem:
-    """Where an import is that has taken longer than it may."""
+    """Return the problem of an import that exceeds its time limit, with the line it is at."""
     theirs = user_frame(stack)
     reason = f"loading has not ended in {format_duration(timeout)}"
     if theirs is None:
@@ -105,7 +105,7 @@ def stuck_import_problem(
 
 
 def user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSummary | None:
-    """The line of the user's module that is being carried out: the first after our own."""
+    """Return the frame of the user's module: the first after our own."""
     imported = dropwhile(lambda frame: frame.filename != __file__, frames)
     theirs = (
         frame
@@ -116,7 +116,7 @@ def user_frame(frames: Iterable[traceback.FrameSummary]) -> traceback.FrameSumma
 
 
 def _message(error: BaseException) -> str:
-    """One line of it, without the place where that is told anyway."""
+    """Return one line of the error, without the place, which is reported separately."""
     try:
         text = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:

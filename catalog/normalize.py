@@ -21,7 +21,7 @@ _OUR_SCHEMAS = ("tool.schema.json", "urn:holdfast:tool")
 
 @dataclass
 class NormalizedTool:
-    """A tool whose meta-properties all stand at the top, as values."""
+    """A tool with every meta-property at the top, as a value."""
 
     schema: dict[str, Any]
     fixed: dict[str, Any] = field(default_factory=dict)
@@ -31,14 +31,14 @@ class NormalizedTool:
     faults: list[ValueProblem] = field(default_factory=list)
 
     def at_source(self, fault: ValueProblem) -> ValueProblem:
-        """The fault, by the place where the value was written."""
+        """Return the problem at the place where the value is written."""
         if fault.where and fault.where[0] in self.moved:
             return replace(fault, where=(*self.moved[str(fault.where[0])], *fault.where[1:]))
         return fault
 
 
 def normalize_tool(written: Any) -> NormalizedTool:
-    """Fold a tool as it is written.
+    """Move the meta-properties of a tool to the top.
 
     Raises:
         RefusedError: it is no object. All else that is wrong stands in the result's `faults`.
@@ -111,5 +111,5 @@ def _without_meta(
 
 
 def _names_ours(key: str, value: Any) -> bool:
-    """Whether an editor is told here what a tool looks like; it is no dialect."""
+    """Return whether the key is a `$schema` for editors, and no dialect of JSON Schema."""
     return key == "$schema" and isinstance(value, str) and value.endswith(_OUR_SCHEMAS)

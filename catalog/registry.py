@@ -45,7 +45,7 @@ class DefinitionRegistry:
 
 
 def activity_problems(written: ActivityRef, world: DefinitionRegistry) -> Iterator[ValueProblem]:
-    """What keeps an activity from carrying out calls, or the work of a skill."""
+    """Yield the reasons why an activity cannot run calls, or the work of a skill."""
     yield from _presence_faults(written, world)
     binding = binding_of(written)
     if binding.local and binding.task_queue is not None:
@@ -56,14 +56,14 @@ def activity_problems(written: ActivityRef, world: DefinitionRegistry) -> Iterat
 def hook_problems(
     definition: ToolDefinition | AgentDefinition, world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
-    """What keeps its hooks from being asked."""
+    """Yield the reasons why hooks cannot run."""
     for name, written in _hooks(definition):
         for fault in (*_presence_faults(written, world), *_use_faults(written)):
             yield fault.under(f"_{name}")
 
 
 def hook_bindings(definition: ToolDefinition | AgentDefinition) -> Hooks:
-    """Its hooks, with their options."""
+    """Return the hooks with their options."""
     return Hooks(**{name: binding_of(written) for name, written in _hooks(definition)})
 
 
@@ -75,7 +75,7 @@ def _hooks(definition: ToolDefinition | AgentDefinition) -> Iterator[tuple[str, 
 
 
 def _use_faults(written: ActivityRef) -> Iterator[ValueProblem]:
-    """What is for activities that carry calls out, and says nothing of one that is a hook."""
+    """Yield options that a hook's activity does not have."""
     said = written.model_fields_set if isinstance(written, ActivityBinding) else ()
     for key in NOT_FOR_HOOKS:
         if key in said:

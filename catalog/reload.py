@@ -36,7 +36,7 @@ logger = logging.getLogger("holdfast")
 
 
 class ChangeDetector:
-    """How files look, one look after the other: which change is over."""
+    """Compare the signatures of files between looks, to find changes that are complete."""
 
     def __init__(self, known: Signature) -> None:
         self.known: Signature | None = known
@@ -44,14 +44,14 @@ class ChangeDetector:
         self._seen = known
 
     def is_settled_change(self, now: Signature) -> bool:
-        """Whether this is not what is known, and was there at the look before as well."""
+        """Return whether the signature differs from the known one, and is the same as last time."""
         is_still, self._seen = now == self._seen, now
         self.restless_looks = 0 if is_still else self.restless_looks + 1
         return is_still and now != self.known
 
 
 class CatalogReloader:
-    """The catalog on the shelf, kept like the folder that it was loaded from.
+    """Reload the current catalog when the files of its folder change.
 
     `before` is how the folder looked before it was loaded, so that no change is missed; `once` are
     the files that are read when the worker starts, and never again.
@@ -67,7 +67,7 @@ class CatalogReloader:
         self._told: list[str] = []
 
     async def run(self, threads: Executor, between: timedelta) -> None:
-        """Look again and again until the task is cancelled; never on the loop's own thread."""
+        """Check again and again until the task is cancelled, never on the event loop's thread."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(between.total_seconds())
@@ -77,7 +77,7 @@ class CatalogReloader:
                 logger.exception("the catalog could not be read; %s", STAYS)
 
     def check_once(self) -> None:
-        """Look once at everything, and take up or tell what has changed and is still."""
+        """Look at all files once, and reload or report what changed and is complete."""
         self._look_at_what_is_read_once()
         now = folder_signature(self._folder)
         if self._in_folder.is_settled_change(now):
@@ -138,7 +138,7 @@ class CatalogReloader:
 
 
 def describe_changes(old: Catalog, new: Catalog) -> str:
-    """What is new, changed and gone, by name: `` new: tool `pay`; gone: agent `desk` ``, or ""."""
+    """Describe changes by name: `` new: tool `pay`; gone: agent `desk` ``, or ""."""
     kinds: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         "tool": (old.definitions.tools, new.definitions.tools),
         "agent": (old.agents, new.agents),

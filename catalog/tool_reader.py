@@ -37,7 +37,7 @@ _NOT_PARAMETERS = ("$schema", "$id", "description")
 
 
 def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> Tool:
-    """Make the tool that a run keeps of a tool as it is written.
+    """Make the tool that a run stores from a tool as it is written.
 
     Args:
         written: the JSON Schema with its meta-properties.
@@ -60,7 +60,7 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> T
 
 
 def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> Tool:
-    """The tool that is meant: one of the catalog, by its name, or one that is written out.
+    """Return a tool of the catalog by its name, or one that is written out.
 
     Raises:
         RefusedError: there is no such tool, or it does not load.
@@ -79,7 +79,6 @@ def resolve_tool_entry(entry: Any, world: DefinitionRegistry) -> Tool:
 
 
 def _instead(name: str, world: DefinitionRegistry) -> str:
-    """What to do about a tool that is not there."""
     bound = {tool.activity.type for tool in world.tools.values() if tool.activity is not None}
     if name in world.activities and name not in bound:
         return "the activity takes no pydantic model: give it one, or a file in `tools/`"
@@ -114,13 +113,13 @@ def _faults(
 
 
 def reserved_name_problems(name: str) -> Iterator[ValueProblem]:
-    """That a tool has the name of one that the engine itself offers."""
+    """Yield a problem if a tool has the name of one of the engine's own."""
     if name == names.CHOOSE_SKILL:
         yield ValueProblem((), f"the tool name `{name}` is the engine's own", "give it another")
 
 
 def approval_problems(policy: ApprovalPolicy) -> Iterator[ValueProblem]:
-    """What is wrong with the schema that says when an approval is asked for."""
+    """Yield the problems of the schema that decides when an approval is needed."""
     if policy.when is not None:
         yield from (fault.under("when") for fault in schema_problems(policy.when))
 
@@ -136,7 +135,7 @@ def _path_faults(path: str) -> Iterator[ValueProblem]:
 def _carrier_faults(
     definition: ToolDefinition, world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
-    """What is wrong with who carries it out: an activity, an agent, or else the model itself."""
+    """Yield the problems of the activity, the agent, or the model that runs the tool."""
     if definition.activity is not None:
         yield from _activity_faults(definition, definition.activity, world)
     if definition.delegate is not None:
@@ -157,7 +156,7 @@ def _activity_faults(
 
 
 def _two_carriers(fixed: Mapping[str, Any]) -> Iterator[ValueProblem]:
-    """That it names two; told also where one of them does not read."""
+    """Yield a problem if the tool names two executors, even if one of them does not load."""
     if fixed.get("_delegate") is not None and fixed.get("_activity") is not None:
         reason = "`_delegate` and `_activity` each say what carries the tool out"
         yield ValueProblem(("_delegate",), reason, "keep one of them")
@@ -185,7 +184,7 @@ def _latent_faults(
 
 
 def _activity(definition: ToolDefinition, world: DefinitionRegistry) -> ActivityBinding | None:
-    """What carries it out, if an activity does: one that it names, or one of its own name."""
+    """Return the activity that runs the tool: one that it names, or one of its own name."""
     if definition.delegate is not None:
         return None
     if definition.activity is not None:

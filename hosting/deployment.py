@@ -25,18 +25,17 @@ _SET_CURRENT: Final = "temporal worker deployment set-current-version"
 
 
 class DeploymentVersion(NamedTuple):
-    """A build of a deployment."""
+    """A build of a deployment, as the worker's log names it."""
 
     deployment: str
     build: str
 
     def __str__(self) -> str:
-        """As the worker's log names it."""
         return f"build {self.build} of deployment {self.deployment}"
 
 
 def name(dividers: str = "") -> Callable[[str], str]:
-    """What reads a name that Temporal takes, with none of these in it.
+    """Return a reader of names that Temporal accepts, without these dividers.
 
     Raises:
         ValueError: it does not take it; the message says what it takes.
@@ -59,7 +58,7 @@ deployment_name, build_id = name(_DIVIDERS), name()
 
 
 def version_of(deployment: str | None, build: str | None) -> DeploymentVersion | None:
-    """The version that is named, if one is.
+    """Return the version that both options name, or None without them.
 
     Raises:
         StartError: half of it is.
@@ -74,7 +73,7 @@ def version_of(deployment: str | None, build: str | None) -> DeploymentVersion |
 
 
 def deployment_config(version: DeploymentVersion | None) -> WorkerDeploymentConfig | None:
-    """What every worker of this process tells Temporal: its runs stay where they are."""
+    """Return the deployment of every worker of this process; its runs stay on their build."""
     if version is None:
         return None
     return WorkerDeploymentConfig(
@@ -85,8 +84,7 @@ def deployment_config(version: DeploymentVersion | None) -> WorkerDeploymentConf
 
 
 async def routing_advice(client: Client, version: DeploymentVersion) -> str | None:
-    """What to do so that the worker is given runs, where it is not; None where it is, or where
-    nobody may know."""
+    """Return the command that routes new runs to this build, or None if it is not needed."""
     asked = DescribeWorkerDeploymentRequest(
         namespace=client.namespace, deployment_name=version.deployment
     )

@@ -38,8 +38,7 @@ CONFIG_OPTIONS = tuple(
 
 @dataclass(frozen=True)
 class DevServer:
-    """What the embedded server is to be. A port of 0 is any free one; `encryption` names the keys
-    of what its UI is to show."""
+    """The settings of the embedded server; port 0 is any free port."""
 
     db: Path = DEV_DATABASE
     port: int = 7233
@@ -52,14 +51,14 @@ _started: set[int] = set()
 
 
 def terminate_dev_servers() -> None:
-    """Ask the servers of this process to stop, for a process that cannot wait for them."""
+    """Send SIGTERM to the servers of this process, without waiting."""
     for pid in _started:
         os.killpg(pid, signal.SIGTERM)
 
 
 @asynccontextmanager
 async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
-    """Have a server running, and give its address.
+    """Run a server and yield its address.
 
     One that answers on the port already is used as it is, and left running. Otherwise one is
     started, and stopped at the end: politely, then by force. It ends with this process, also where
@@ -92,13 +91,13 @@ async def run_dev_server(wanted: DevServer) -> AsyncIterator[str]:
 
 
 def _how_to_read(keys: Path, ui_port: int) -> str:
-    """The UI cannot be given a codec endpoint that asks who is there: a browser is told of it."""
+    """Return the command for a codec endpoint: only a browser can send its secret."""
     words = ("holdfast", "codec", "--encryption", str(keys), "--origin", f"http://{HOST}:{ui_port}")
     return f"what its UI shows is encrypted; to read it there: {shlex.join(words)}"
 
 
 def temporal_binary() -> Path:
-    """The program `temporal`: beside this Python, or on the PATH.
+    """Return the program `temporal`: beside this Python, or on the PATH.
 
     Raises:
         StartError: it is not installed.

@@ -13,7 +13,7 @@ from types import FrameType
 
 
 def main() -> int:
-    """Run the program that the arguments name; its exit code."""
+    """Run the program of the arguments and return its exit code."""
     process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 
     def stop(*_: int | FrameType | None) -> None:

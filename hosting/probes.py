@@ -35,14 +35,14 @@ ASK_TIMEOUT_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class ProbeAddress:
-    """Where probes are answered: an address of this machine and a port, of which 0 is any."""
+    """An address of this machine at which probes are answered; port 0 is any free port."""
 
     host: str
     port: int
 
 
 def read_probe_address(text: str) -> ProbeAddress:
-    """Where probes are answered, of `PORT` (this machine alone) or `ADDRESS:PORT`.
+    """Read `PORT` (this machine alone) or `ADDRESS:PORT`.
 
     Raises:
         ValueError: it is neither; the message says what to write.
@@ -58,22 +58,22 @@ def read_probe_address(text: str) -> ProbeAddress:
 
 
 class WorkerHealth:
-    """How the worker of this process is; it is starting until it is told of one."""
+    """The state of this process's worker: starting, running or stopping."""
 
     def __init__(self) -> None:
         self._taken_up: tuple[WorkerGroup, Client] | None = None
         self._stopping = False
 
     def started(self, workers: WorkerGroup, client: Client) -> None:
-        """It takes work, from Temporal as this client finds it."""
+        """Record that the workers run, with a client to ask Temporal."""
         self._taken_up = workers, client
 
     def stopping(self) -> None:
-        """It takes no more."""
+        """Record that the worker takes no more work."""
         self._stopping = True
 
     async def unready_reason(self) -> str | None:
-        """Why it takes no work; None where it does."""
+        """Return the reason why the worker takes no work, or None if it does."""
         if self._stopping:
             return "the worker is stopping"
         if self._taken_up is None:
@@ -85,7 +85,7 @@ class WorkerHealth:
 
 
 async def _unreached(client: Client) -> str | None:
-    """Why Temporal gives the worker nothing; who may not ask about the namespace is answered."""
+    """Return why Temporal serves the worker nothing; a denied permission is an answer, too."""
     asked = DescribeNamespaceRequest(namespace=client.namespace)
     timeout = timedelta(seconds=ASK_TIMEOUT_SECONDS)
     try:
@@ -98,7 +98,7 @@ async def _unreached(client: Client) -> str | None:
 
 @asynccontextmanager
 async def serve_probes(where: ProbeAddress | None, health: WorkerHealth) -> AsyncIterator[None]:
-    """Answer probes, where somebody wants to know.
+    """Answer probes at an address, if there is one, while the context is open.
 
     Raises:
         StartError: the port cannot be had.
@@ -112,7 +112,7 @@ async def serve_probes(where: ProbeAddress | None, health: WorkerHealth) -> Asyn
 
 
 class Probes:
-    """What answers probes about a worker."""
+    """A server that answers probes about a worker."""
 
     def __init__(self, health: WorkerHealth) -> None:
         self._health = health
@@ -120,7 +120,7 @@ class Probes:
         self._server: asyncio.Server | None = None
 
     async def listen(self, where: ProbeAddress) -> int:
-        """Answer there from now on; the port.
+        """Answer probes at an address, and return the port.
 
         Raises:
             StartError: it cannot be had.

@@ -23,7 +23,7 @@ CUT_OFF: Final = 1
 async def run_until_stopped(
     work: Coroutine[Any, Any, None], graceful: timedelta, abandon: Callable[[], None]
 ) -> None:
-    """Do the work until it ends or a signal cancels it.
+    """Run the work until it ends or a signal cancels it.
 
     A tool can ignore that it is cancelled, and hold up the process for ever. So after `graceful`
     and `PATIENCE`, or at a second signal, `abandon` is called and the process ends, with code 1.
@@ -53,7 +53,7 @@ async def run_until_stopped(
 
 
 def exit_process(code: int) -> NoReturn:
-    """End the process, all said and done, without Python's own clearing up.
+    """End the process without Python's own clean-up.
 
     The SDK's core has threads of its own; one that is still busy with the last answer of the
     server aborts, now and then, a Python that is being cleared up.
@@ -65,7 +65,7 @@ def exit_process(code: int) -> NoReturn:
 
 
 class StartError(Exception):
-    """A worker that cannot start. Each line says what is wrong and what to do."""
+    """A worker that cannot start; each line says what is wrong and what to do."""
 
     def __init__(self, lines: list[str], code: int = WRONG_SETUP) -> None:
         super().__init__("\n".join(lines))
@@ -74,10 +74,10 @@ class StartError(Exception):
 
 
 def wrong_setup(wrong: str, todo: str) -> StartError:
-    """Something in the settings has to be mended first."""
+    """Return the error for a setting that has to be fixed."""
     return StartError([f"holdfast: {wrong}; {todo}"])
 
 
 def unreachable_server(wrong: str, todo: str) -> StartError:
-    """Temporal does not answer."""
+    """Return the error for a Temporal server that does not answer."""
     return StartError([f"holdfast: {wrong}; {todo}"], UNREACHABLE)

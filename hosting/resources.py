@@ -37,7 +37,7 @@ from holdfast.schemas.phrases import nearest
 
 @dataclass(frozen=True)
 class WorkerResources:
-    """What a worker works with, read and checked: its catalog, kept current, and its models.
+    """Everything a worker needs, read and checked.
 
     `web` is what knowledge is fetched with, `http` all else; `secrets` are what never leaves it,
     `telling` is what a collector is told of it, and `telemetry` what tells it so.
@@ -57,7 +57,7 @@ class WorkerResources:
 
 
 class ResourcesError(StartError):
-    """Something that the settings name does not load; with every problem, by file and line."""
+    """Settings that do not load, with every problem by file and line."""
 
     def __init__(self, problems: Sequence[FileProblem]) -> None:
         super().__init__([str(problem) for problem in problems])
@@ -98,12 +98,6 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
 def _catalog(
     settings: WorkerSettings, endpoints: Collection[str] | None
 ) -> tuple[CurrentCatalog, CatalogReloader]:
-    """The catalog, and what keeps it current.
-
-    Raises:
-        CatalogError: it does not load.
-        LoadError: knowledge may be fetched from what is no address.
-    """
     # In full: a module, or a tool at work, may go to another folder.
     folder = None if settings.catalog is None else settings.catalog.absolute()
     files = [str(each.absolute()) for each in (settings.endpoints, settings.notifiers) if each]
@@ -129,7 +123,6 @@ def _check_notify(notify: str | None, activities: Collection[str]) -> None:
 
 
 def _clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
-    """What is asked over HTTP: models and key sets, and knowledge."""
     try:
         networks = [read_network(text) for text in settings.knowledge_networks]
     except AddressError as error:
@@ -146,7 +139,6 @@ def _clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.AsyncCl
 
 
 def _prefixes(settings: WorkerSettings) -> list[AddressPrefix]:
-    """The addresses that knowledge may be fetched from."""
     try:
         return [AddressPrefix.read(text) for text in settings.knowledge_urls]
     except AddressError as error:
@@ -200,7 +192,7 @@ def _telling() -> tuple[TelemetrySettings, list[FileProblem]]:
 
 
 def summarize_resources(resources: WorkerResources) -> str:
-    """What a worker has, in a line."""
+    """Return the numbers of tools and agents and the endpoints, in a line."""
     catalog = resources.current_catalog.catalog
     tools, agents = len(catalog.definitions.tools), len(catalog.agents)
     endpoints = [

@@ -55,7 +55,7 @@ logger = logging.getLogger("holdfast")
 
 
 class PlainFailureConverter(DefaultFailureConverter):
-    """Leaves the stack out of what was raised on purpose; a bug keeps its own.
+    """Leave the stack trace out of errors that are raised on purpose; a bug keeps its own.
 
     People read a refusal in Temporal's UI. Where in our code it was raised is nothing to them.
     """
@@ -63,7 +63,7 @@ class PlainFailureConverter(DefaultFailureConverter):
     def to_failure(
         self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
     ) -> None:
-        """Write down an exception; the SDK calls this, for causes too."""
+        """Convert an exception; the SDK calls this, for causes too."""
         super().to_failure(exception, payload_converter, failure)
         # What came from elsewhere is handed on as it came.
         is_own = isinstance(exception, ApplicationError) and exception.failure is None
@@ -72,12 +72,12 @@ class PlainFailureConverter(DefaultFailureConverter):
 
 
 class EncodedFailureConverter(PlainFailureConverter):
-    """Puts messages and stacks where they are encrypted as payloads are; types stay readable."""
+    """Move messages and stack traces to where payloads are encrypted; types stay readable."""
 
     def to_failure(
         self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
     ) -> None:
-        """Write down an exception; the SDK calls this, for causes too."""
+        """Convert an exception; the SDK calls this, for causes too."""
         super().to_failure(exception, payload_converter, failure)
         _encode(failure, payload_converter)
         # Of what came from elsewhere, the causes are as they came.
@@ -97,7 +97,7 @@ def _encode(failure: Failure, payload_converter: PayloadConverter) -> None:
 
 
 class SharedPayloadConverter(CompositePayloadConverter):
-    """Pydantic's converter, whose parts are made once.
+    """Convert as Pydantic's converter does, with parts that are made once.
 
     The SDK makes a converter for every run, and two for each of its tasks.
     """
@@ -117,7 +117,7 @@ data_converter = DataConverter(
 
 
 def connect_settings() -> ClientConnectConfig:
-    """Where Temporal is, as every Temporal program reads it, and how one is let in.
+    """Read the address of Temporal and the credentials as every Temporal program does.
 
     Raises:
         StartError: the settings cannot be read.
@@ -145,7 +145,7 @@ def _start_error(trouble: ConnectionProblem) -> StartError:
 
 
 async def open_store(place: StoreLocation | None, stack: AsyncExitStack) -> Store | None:
-    """The store at a place, for as long as the stack stands.
+    """Open the store at a location until the stack closes.
 
     Raises:
         StartError: it cannot be used.
@@ -159,13 +159,13 @@ async def open_store(place: StoreLocation | None, stack: AsyncExitStack) -> Stor
 
 
 def with_store(converter: DataConverter, store: Store | None) -> DataConverter:
-    """The data converter, which sends references to the store in the place of what is for it."""
+    """Return the data converter with a store, to which large values go as references."""
     kept = None if store is None else external_storage(store)
     return replace(converter, external_storage=kept)
 
 
 def with_encryption(converter: DataConverter, ring: KeyRing | None) -> DataConverter:
-    """The data converter, which encrypts with these keys, where there are some."""
+    """Return the data converter with encryption, if there are keys."""
     if ring is None:
         return converter
     return replace(
@@ -181,8 +181,7 @@ async def connect(
     ring: KeyRing | None = None,
     metrics: TelemetryConfig | None = None,
 ) -> Client:
-    """A client for the server and the namespace that the settings name, with this store and these
-    keys; `metrics`: where what the SDK measures is told.
+    """Return a client for the settings' server and namespace; `metrics` is for the SDK's core.
 
     Raises:
         StartError: that is no address, no server answers there, or it does not have the namespace.
@@ -220,7 +219,7 @@ async def _check_namespace(client: Client) -> None:
 
 
 async def usable_search_attributes(client: Client) -> list[str]:
-    """Which of `names.SEARCH_ATTRIBUTES` the namespace has, once the missing are registered.
+    """Return those of `names.SEARCH_ATTRIBUTES` that the namespace has, registering missing ones.
 
     Where they may not be registered, or there is no room for them, a warning says so: runs go on
     without.

@@ -75,7 +75,7 @@ logger = logging.getLogger("holdfast")
 async def build_worker(
     client: Client, settings: WorkerSettings, resources: WorkerResources | None = None
 ) -> WorkerGroup:
-    """A worker that is ready to run, with those that make the requests to its endpoints.
+    """Build a worker that is ready to run, with one worker for the requests to each endpoint.
 
     Args:
         client: its data converter is to be that of `hosting.temporal`.
@@ -123,7 +123,6 @@ async def build_worker(
 
 
 async def _facts(client: Client, settings: WorkerSettings, house: WorkerResources) -> WorkerFacts:
-    """What runs are to know of the worker that resolves their agents."""
     return WorkerFacts(
         search_attributes=await usable_search_attributes(client),
         notify=settings.notify,
@@ -145,7 +144,6 @@ async def _facts(client: Client, settings: WorkerSettings, house: WorkerResource
 def _generate(
     client: Client, settings: WorkerSettings, house: WorkerResources, handing: PagePrefetch
 ) -> GenerateActivity:
-    """What asks models, for this worker and for those of single endpoints."""
     return GenerateActivity(
         house.models,
         PageQueries(RunQueries(client)),
@@ -165,7 +163,7 @@ def _asking(
     endpoint: str,
     limit: int | None,
 ) -> Worker:
-    """What makes the requests to an endpoint that takes so many a minute, of all workers together.
+    """Build the worker that makes the requests to one endpoint, with a rate that all workers share.
 
     One without a limit may have had it: the runs that began then go on where they are.
     """
@@ -187,16 +185,14 @@ def _asking(
 
 
 def _memory(settings: WorkerSettings) -> type:
-    """A memory outlives every build, so it goes where the current one is."""
+    """Return the memory workflow: a memory outlives every build, so it moves to the current one."""
     return MemoryWorkflow if settings.version is None else MovingMemoryWorkflow
 
 
 def _interceptors(
     client: Client, house: WorkerResources, handing: PagePrefetch, settings: WorkerSettings
 ) -> list[Interceptor]:
-    """What stands around workflows and activities, the outermost first: an activity is alive while
-    its result is kept, too. `generate` sends heartbeats of its own.
-    """
+    """Return the interceptors, the outermost first: heartbeats go on while a result is stored."""
     own = [name for name in names.RESERVED_ACTIVITIES if name != names.GENERATE]
     carried = frozenset(
         [*own, *(each.name for each in house.current_catalog.catalog.python_activities)]
@@ -220,7 +216,6 @@ def _interceptors(
 def _own_activities(
     client: Client, house: WorkerResources, facts: WorkerFacts
 ) -> list[Callable[..., Any]]:
-    """What the worker itself does for runs, beside asking models and the tools of its catalog."""
     told = house.telemetry
     tracing = None if told is None else partial(current_tracing, told)
     resolver = DefinitionResolver(house.current_catalog, facts, tracing)
@@ -241,7 +236,7 @@ def _own_activities(
 async def _living(
     house: WorkerResources, threads: ThreadPoolExecutor, settings: WorkerSettings
 ) -> AsyncIterator[None]:
-    """What goes on beside the worker for as long as it runs, and is closed after it."""
+    """Reload the catalog while the worker runs, and close the worker's resources after it."""
     looking = asyncio.create_task(house.reloader.run(threads, settings.between_looks))
     try:
         yield
@@ -291,7 +286,7 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command `holdfast worker`; its exit code says whether setup or Temporal is at fault."""
+    """Run the command `holdfast worker` and return its exit code."""
     secrets = Secrets(environment_secrets(os.environ))
     try:
         settings, dev, how = read_options(sys.argv[1:] if arguments is None else arguments)

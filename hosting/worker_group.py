@@ -10,7 +10,7 @@ from temporalio.worker import Worker
 
 
 class WorkerGroup:
-    """A main worker, others beside it, and what goes on around all of them.
+    """A main worker, other workers beside it, and a context around all of them.
 
     `around` is entered before the first is started, and left once the last has stopped: their
     activities can rely on it to their very end.
@@ -26,7 +26,7 @@ class WorkerGroup:
 
     @property
     def is_running(self) -> bool:
-        """Whether every one of them takes work."""
+        """Return whether every worker takes work."""
         return all(worker.is_running for worker in self._all)
 
     @property
@@ -34,7 +34,7 @@ class WorkerGroup:
         return [self.main, *self.others]
 
     async def __aenter__(self) -> Self:
-        """Start them."""
+        """Start every worker."""
         async with AsyncExitStack() as starting:
             await starting.enter_async_context(self._around)
             for worker in self._all:
@@ -48,6 +48,6 @@ class WorkerGroup:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> bool | None:
-        """Stop them at once: the time that activities may go on for is the same for all."""
+        """Stop the workers together: their activities have the same time to finish."""
         await asyncio.gather(*(worker.shutdown() for worker in self._all))
         return await self._stack.__aexit__(kind, error, at)

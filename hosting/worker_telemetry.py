@@ -41,7 +41,7 @@ SERVICE: Final = "holdfast-worker"
 
 @asynccontextmanager
 async def open_telemetry(house: WorkerResources) -> AsyncIterator[WorkerResources]:
-    """The house with what tells the collector of it, for as long as this stands."""
+    """Start telemetry for as long as the context is open, and yield the resources with it."""
     house.secrets.learn(telemetry_secrets(os.environ))
     telemetry = start_telemetry(house.telemetry_settings, SERVICE, os.environ, house.secrets)
     try:
@@ -52,8 +52,7 @@ async def open_telemetry(house: WorkerResources) -> AsyncIterator[WorkerResource
 
 
 def core_metrics(house: WorkerResources) -> TelemetryConfig | None:
-    """How the core of Temporal's SDK tells what it measures, under the name of the worker; None
-    where nothing is measured."""
+    """Return the metrics settings of the SDK's core, or None if metrics are off."""
     settings, telemetry = house.telemetry_settings, house.telemetry
     if telemetry is None or not settings.metrics:
         return None
@@ -70,7 +69,7 @@ def core_metrics(house: WorkerResources) -> TelemetryConfig | None:
 
 
 def log_to_stderr(clean: Callable[[str], str] = str) -> None:
-    """Have warnings and worse written to standard error, and what the worker itself tells.
+    """Log warnings of all modules, and information of Holdfast's own, to standard error.
 
     Args:
         clean: takes out of a text what nobody is to read.
@@ -84,7 +83,7 @@ def log_to_stderr(clean: Callable[[str], str] = str) -> None:
 
 
 def core_runtime(metrics: TelemetryConfig | None = None) -> Runtime:
-    """The SDK's core with its log in Python's: by itself it would write on standard output."""
+    """Return the SDK's core with its log in Python's: by default it writes to standard output."""
     forwarding = LogForwardingConfig(logger=logging.getLogger("temporalio.core"))
     levels = TelemetryFilter(core_level="WARN", other_level="ERROR")
     logging_ = LoggingConfig(levels, forwarding)
@@ -92,19 +91,16 @@ def core_runtime(metrics: TelemetryConfig | None = None) -> Runtime:
 
 
 class _Discreet(logging.Formatter):
-    """What is written, stacks included, once it is clean."""
-
     def __init__(self, clean: Callable[[str], str]) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s%(place)s")
         self._clean = clean
 
     def format(self, record: logging.LogRecord) -> str:
-        """The lines of one record; logging calls this."""
         return self._clean(super().format(record))
 
 
 class _Brief(logging.Filter):
-    """What an activity raises on purpose is a line; only what nobody planned has a stack."""
+    """Log an error that is raised on purpose in one line; only an unplanned error has a stack."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None

@@ -19,20 +19,20 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class AddressError(ValueError):
-    """An address that cannot be, or must not be fetched from: `reason`, and what to do."""
+    """An address that is invalid or not allowed: `reason`, and what to do."""
 
     def __init__(self, reason: str, mend: str) -> None:
         super().__init__(f"{reason}; {mend}")
         self.reason, self.mend = reason, mend
 
     def as_value_problem(self) -> ValueProblem:
-        """It, as a fault of who wrote the address."""
+        """Return the error as a problem of the value."""
         return ValueProblem((), self.reason, self.mend)
 
 
 @dataclass(frozen=True)
 class AddressPrefix:
-    """Addresses that are allowed: of one scheme, host and port, at a path and below it."""
+    """The allowed addresses of one scheme, host and port, at a path and below it."""
 
     text: str
     origin: tuple[str, str, int]
@@ -40,7 +40,7 @@ class AddressPrefix:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read what an operator wrote.
+        """Read a prefix as an operator writes it.
 
         Raises:
             AddressError: it is no beginning of an address.
@@ -52,12 +52,12 @@ class AddressPrefix:
         return cls(text, _origin(url), steps if steps[-1] else steps[:-1])
 
     def covers(self, url: httpx.URL) -> bool:
-        """Whether the address is among these."""
+        """Return whether the address begins with this prefix."""
         return _origin(url) == self.origin and _steps(url)[: len(self.steps)] == self.steps
 
 
 def allowed_address(text: str, prefixes: Collection[AddressPrefix]) -> httpx.URL:
-    """The address, which may be fetched from.
+    """Return the address if a prefix allows it.
 
     Raises:
         AddressError: it is none, or nobody has allowed it.
@@ -70,7 +70,7 @@ def allowed_address(text: str, prefixes: Collection[AddressPrefix]) -> httpx.URL
 
 
 def parse_address(text: str) -> httpx.URL:
-    """The address, if it is one that can be compared.
+    """Parse an address that can be compared with prefixes.
 
     Raises:
         AddressError: it is not.
@@ -96,7 +96,7 @@ def parse_address(text: str) -> httpx.URL:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the host is this machine."""
+    """Return whether the host is this machine."""
     if host == "localhost":
         return True
     try:
@@ -106,7 +106,7 @@ def is_loopback(host: str) -> bool:
 
 
 def display_address(url: httpx.URL) -> str:
-    """The address without what may be nobody's business."""
+    """Return the address without credentials, query and fragment."""
     return str(url.copy_with(userinfo=b"", query=None, fragment=None))
 
 
@@ -115,5 +115,5 @@ def _origin(url: httpx.URL) -> tuple[str, str, int]:
 
 
 def _steps(url: httpx.URL) -> tuple[str, ...]:
-    """The path's steps as they are requested; of `/docs/`, `docs` and an empty one."""
+    """Return the path's steps as they are requested; of `/docs/`, `docs` and an empty one."""
     return tuple(url.raw_path.partition(b"?")[0].decode("ascii").split("/")[1:])

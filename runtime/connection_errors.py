@@ -26,7 +26,7 @@ _VARIABLES: Final = (
 
 
 class ConnectionProblem(NamedTuple):
-    """What is wrong and what to do; `in_settings` says that no server was asked."""
+    """What is wrong and what to do; `in_settings` is true if no server was asked."""
 
     wrong: str
     todo: str
@@ -62,7 +62,7 @@ _IN_SETTINGS: Final = (
 def settings_problem(
     error: Exception, environ: Mapping[str, str], profiles: Callable[[], Iterable[str]]
 ) -> ConnectionProblem:
-    """Why the settings cannot be read; `profiles` reads the names of those that there are."""
+    """Explain why the settings cannot be read; `profiles` returns the existing profiles."""
     if isinstance(error, OSError):
         wrong = (
             f"{error.filename}, which Temporal's settings name, cannot be read: {error.strerror}"
@@ -80,7 +80,7 @@ def settings_problem(
 
 
 def address_problem(address: str) -> ConnectionProblem | None:
-    """Why an address is none, if it is none."""
+    """Explain why an address is invalid, or return None."""
     if "://" in address:
         meant = address.partition("://")[2].partition("/")[0]
         return _no_address(address, "it has a scheme", meant)
@@ -93,7 +93,7 @@ def address_problem(address: str) -> ConnectionProblem | None:
 
 
 def connection_problem(address: str, error: BaseException, todo: str) -> ConnectionProblem:
-    """Why no connection came about; `todo` is for where nothing answers at all."""
+    """Explain why a connection failed; `todo` is for where nothing answers at all."""
     text = " ".join(str(error).split()).removeprefix("Failed client connect: ")
     wrong = f"no Temporal server answers at {address}"
     if not text or "ConnectionRefused" in text:
@@ -111,7 +111,7 @@ def connection_problem(address: str, error: BaseException, todo: str) -> Connect
 def settings_warnings(
     environ: Mapping[str, str], exists: Callable[[str], bool], read_strictly: Callable[[], object]
 ) -> Iterator[str]:
-    """What is passed over in the settings, as it is by every Temporal program.
+    """Yield warnings about settings that Temporal programs ignore.
 
     `exists` says whether there is a file; `read_strictly` raises where `temporal.toml` has a field
     that is not known.
@@ -135,7 +135,7 @@ def _no_address(address: str, reason: str, meant: str) -> ConnectionProblem:
 
 
 def _toml(error: Exception, environ: Mapping[str, str]) -> str:
-    """A complaint about a TOML file: with its name, and without the picture of the line."""
+    """Return the message about a TOML file with its name, without the excerpt."""
     text = str(error).removeprefix("Configuration loading error: ").strip()
     found = re.match(r"TOML parse error at line (\d+), column \d+\n.*\n(.+)", text, re.DOTALL)
     file = environ.get(CONFIG_FILE) or "temporal.toml"

@@ -45,7 +45,7 @@ _USER_OF_ADDRESS = re.compile(r"(?<=://)[^/\s@'\"<>]+@")
 
 
 class Secrets:
-    """The secrets of one worker, each by all the ways in which it may be written."""
+    """The secrets of one worker, each in every form in which it may be written."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values: dict[str, None] = {}
@@ -55,7 +55,7 @@ class Secrets:
         self.learn(values)
 
     def learn(self, values: Iterable[str]) -> None:
-        """Keep these to itself as well, those that are short or plain left out."""
+        """Add values, except for short and plain ones."""
         known = {part: None for value in values for part in _parts(value)}
         kept = [*self._values, *(part for part in known if part not in self._values)][:MAX_SECRETS]
         self._values = dict.fromkeys(kept)
@@ -67,23 +67,22 @@ class Secrets:
         self._by_beginning = beginnings
 
     def clean(self, text: str) -> str:
-        """The text without them."""
+        """Return the text without the secrets."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, REPLACED)
         return text
 
     def clean_for_operator(self, text: str) -> str:
-        """A text for whoever runs the worker, without them, and with nobody's password in an
-        address."""
+        """Return the text without the secrets, and without passwords in addresses."""
         return _USER_OF_ADDRESS.sub(f"{REPLACED}@", self.clean(text))
 
     def occur_in(self, data: bytes) -> bool:
-        """Whether one of them stands in what was written, as JSON or as it is."""
+        """Return whether a secret occurs in the data, as JSON or as it is."""
         return any(form in data for form in self._written)
 
     def clean_value(self, value: Any) -> Any:
-        """The JSON value without them, in its keys, too."""
+        """Return the JSON value without the secrets, in its keys too."""
         match value:
             case str():
                 return self.clean(value)
@@ -95,13 +94,13 @@ class Secrets:
                 return value
 
     def clean_bytes(self, data: bytes) -> bytes:
-        """The bytes without them."""
+        """Return the bytes without the secrets."""
         for form in self._written:
             data = data.replace(form, REPLACED.encode())
         return data
 
     def partial_suffix_length(self, text: str) -> int:
-        """How many of the text's last characters may be the beginning of one of them."""
+        """Return how many of the last characters may be the beginning of a secret."""
         longest = len(self._forms[0]) if self._forms else 0
         for start in range(max(0, len(text) - longest + 1), len(text)):
             forms = self._by_beginning.get(text[start], ())
@@ -111,14 +110,14 @@ class Secrets:
 
 
 class StreamRedactor:
-    """A text that comes in pieces, without the secrets: one may be spread over several."""
+    """Redact a text that comes in pieces: a secret may be spread over several."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._held = ""
 
     def redact_next(self, piece: str) -> str:
-        """What can be shown now: all but what may turn out to be the beginning of a secret."""
+        """Return the text that can be shown now, without what may be the beginning of a secret."""
         text = self._secrets.clean(self._held + piece)
         end = len(text) - self._secrets.partial_suffix_length(text)
         self._held = text[end:]
@@ -126,8 +125,7 @@ class StreamRedactor:
 
 
 def environment_secrets(environ: Mapping[str, str]) -> Iterator[str]:
-    """The values of the variables that are called as secrets are, and the passwords in addresses
-    that stand in any."""
+    """Yield the values of variables with secret names, and passwords in addresses."""
     for name, value in environ.items():
         if _ADDRESS.fullmatch(value):
             yield from address_secrets(value)
@@ -136,7 +134,7 @@ def environment_secrets(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what goes by the name, of a variable, a header or a parameter, is likely a secret."""
+    """Return whether a variable, header or parameter of this name is likely a secret."""
     words = [word for word in re.split(r"[^A-Za-z0-9]+", name.upper()) if word]
     if not words or _OPEN_WORD.fullmatch(words[-1]):
         return False
@@ -144,8 +142,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def address_secrets(text: str) -> Iterator[str]:
-    """The user's part of an address, as it stands there and as it is sent, and the parameters that
-    are called as secrets are."""
+    """Yield the credentials of an address, and query parameters with secret names."""
     try:
         address = urlsplit(text)
         user, password = address.username or "", address.password or ""
@@ -162,7 +159,7 @@ def address_secrets(text: str) -> Iterator[str]:
 
 
 def header_secrets(name: str, value: str) -> Iterator[str]:
-    """What is secret in a header: `Bearer KEY` holds KEY, and `Basic …` a password."""
+    """Yield the secrets of a header: `Bearer KEY` holds KEY, and `Basic …` a password."""
     if not is_secret_name(name):
         return
     said = value.rpartition(" ")[2]
@@ -176,7 +173,7 @@ def header_secrets(name: str, value: str) -> Iterator[str]:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """The value, if it can be told from other texts; of several lines, each long one that can."""
+    """Yield the value if it is distinctive; of several lines, each distinctive long one."""
     value = value.strip()
     if _is_telling(value):
         yield value
@@ -207,8 +204,7 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _in_base64(data: bytes) -> Iterator[str]:
-    """How the bytes look in base64, wherever in a longer text they stand: without the characters
-    that also tell of what stands beside them."""
+    """Yield the base64 at each offset, without characters that depend on neighbours."""
     for before in range(3):
         shifted = base64.b64encode(bytes(before) + data).decode().rstrip("=")
         first = -(-before * 8 // 6)

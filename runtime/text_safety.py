@@ -26,33 +26,33 @@ _ARGUMENTS_CHARS = 200
 
 
 def clean(text: str) -> str:
-    """The text with nothing in it that a terminal obeys; line breaks and tabs stay."""
+    """Remove everything that a terminal obeys; line breaks and tabs stay."""
     text = re.sub(r"\r\n?", "\n", _ESCAPES.sub("", text))
     return INVISIBLE.sub("", text)
 
 
 def shorten(text: str, limit_chars: int) -> str:
-    """At most `limit_chars` characters, the last one `…` where something was left out."""
+    """Return at most `limit_chars` characters, the last one `…` if the text was longer."""
     return text if len(text) <= limit_chars else f"{text[: limit_chars - 1]}…"
 
 
 def as_sentence(text: str) -> str:
-    """What is wrong and what to do, as a sentence of its own."""
+    """Return the text as a sentence of its own."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def one_line(text: str, limit_chars: int) -> str:
-    """The text in one line, clean and short."""
+    """Return the text in one line, clean and short."""
     return shorten(" ".join(clean(text[: 8 * limit_chars]).split()), limit_chars)
 
 
 def message_after_code(code: str, message: str) -> str:
-    """An error's message as it stands beside its code: some messages begin with theirs."""
+    """Return an error's message without its code, which stands before it."""
     return clean(message).strip().removeprefix(f"{code}: ")
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON that is safe to print: what a terminal would obey stands there as `\\uXXXX`."""
+    """Return JSON that is safe to print: characters that a terminal obeys become `\\uXXXX`."""
     written = json.dumps(value, ensure_ascii=False, indent=indent)
     return INVISIBLE.sub(_escaped, written)
 
@@ -63,13 +63,12 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def as_text(value: Any) -> str:
-    """A value as a person reads it: a text as it is, anything else as indented JSON."""
+    """Return a text as it is, and any other value as indented JSON."""
     return clean(value) if isinstance(value, str) else as_json(value, indent=2)
 
 
 def format_argument(value: Any) -> str:
-    """An argument as a person checks it: a text is quoted where it could be taken for another type,
-    begins or ends with white space, or holds what could not be seen."""
+    """Return an argument for a person to check; an ambiguous text is quoted."""
     if isinstance(value, str):
         unclear = _ambiguous(value) or INVISIBLE.search(value.replace("\r\n", "\n"))
         return as_json(value) if unclear else clean(value)
@@ -90,7 +89,7 @@ def _ambiguous(text: str) -> bool:
 
 
 def arguments_line(arguments: Any) -> str:
-    """A call's arguments in one short line: `order_id="A-1001" amount=120`."""
+    """Return a call's arguments in one short line: `order_id="A-1001" amount=120`."""
     if not isinstance(arguments, Mapping):
         return "" if arguments is None else shorten(as_json(arguments), _ARGUMENTS_CHARS)
     pairs = (
@@ -101,17 +100,17 @@ def arguments_line(arguments: Any) -> str:
 
 
 def holdfast_command(*words: str) -> str:
-    """A `holdfast` command that can be copied into a shell."""
+    """Return a `holdfast` command to copy into a shell."""
     return shell_command("holdfast", *words)
 
 
 def shell_command(*words: str) -> str:
-    """A command that can be copied into a shell, whoever has named what stands in it."""
+    """Return a command to copy into a shell, quoted and clean."""
     return shlex.join(clean(word) for word in words)
 
 
 def local_time(at: Any) -> datetime | None:
-    """A time of a run's log, in the local zone; `None` where it is no time."""
+    """Return a time of a run's log in the local zone, or None if it is no time."""
     try:
         return datetime.fromisoformat(str(at)).astimezone()
     except ValueError:
@@ -119,19 +118,19 @@ def local_time(at: Any) -> datetime | None:
 
 
 def format_clock(at: Any) -> str:
-    """The local time of day, `14:03:07`."""
+    """Return the local time of day, `14:03:07`."""
     time = local_time(at)
     return time.strftime("%H:%M:%S") if time else "        "
 
 
 def format_date(at: Any) -> str:
-    """The local date and time, `2026-03-01 14:03`."""
+    """Return the local date and time, `2026-03-01 14:03`."""
     time = local_time(at)
     return time.strftime("%Y-%m-%d %H:%M") if time else "-"
 
 
 def format_age(at: Any) -> str:
-    """How long ago a moment was, or how far off it is: `3 min`, `2 h`, `5 d`."""
+    """Return the distance of a time from now: `3 min`, `2 h`, `5 d`."""
     time = local_time(at)
     if time is None:
         return "-"

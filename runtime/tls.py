@@ -8,7 +8,7 @@ import httpx
 
 @cache
 def trusted_certificates() -> ssl.SSLContext:
-    """httpx's own choice: `SSL_CERT_FILE` or `SSL_CERT_DIR`, else the certificates of `certifi`.
+    """Return httpx's default context: `SSL_CERT_FILE`, `SSL_CERT_DIR`, or `certifi`.
 
     They are read once, for every client: that takes longer than all else a worker loads.
     """

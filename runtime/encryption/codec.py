@@ -40,7 +40,7 @@ MAX_ON_LOOP_BYTES = 16 * 1024
 
 
 class DecryptError(Exception):
-    """A payload that cannot be decrypted: what is the matter, and what to do."""
+    """A payload that cannot be decrypted: what is wrong, and what to do."""
 
     def __init__(self, wrong: str, todo: str) -> None:
         super().__init__(f"{wrong}; {todo}")
@@ -49,17 +49,17 @@ class DecryptError(Exception):
 
 
 class KeylessCodec(PayloadCodec):
-    """In the place of a codec, where there are no keys: it says so when they would be needed.
+    """Pass payloads through where there are no keys, and raise if one is encrypted.
 
     Without it, what is encrypted would be taken for a value that cannot be read.
     """
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Leave the payloads as they are; the SDK calls this."""
+        """Return the payloads as they are; the SDK calls this."""
         return list(payloads)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Give the payloads as they are, unless one is encrypted; the SDK calls this.
+        """Return the payloads as they are, unless one is encrypted; the SDK calls this.
 
         Raises:
             DecryptError: one is.
@@ -73,7 +73,7 @@ class KeylessCodec(PayloadCodec):
 
 
 class EncryptionCodec(PayloadCodec):
-    """Encrypts with the newest key of a ring, and decrypts with whichever it was."""
+    """Encrypt with the newest key of a ring, and decrypt with any of them."""
 
     def __init__(self, ring: KeyRing) -> None:
         self._ring = ring
@@ -117,7 +117,7 @@ class EncryptionCodec(PayloadCodec):
 
 
 def is_encrypted(payload: Payload) -> bool:
-    """Whether a payload says that it is encrypted."""
+    """Return whether a payload is marked as encrypted."""
     return payload.metadata.get(ENCODING) == ENCRYPTED
 
 
@@ -128,7 +128,7 @@ async def _in_time(work: Callable[[Payload], Payload], payload: Payload) -> Payl
 
 
 def _marks(payload: Payload) -> dict[str, bytes]:
-    """What a store has to know of a payload: that it is for it, or what a run hands on to itself.
+    """Return the metadata that a store needs: that it is for it, or a run's own bytes.
 
     Equal ones are to give equal bytes then, or the pages of a log would be kept anew whenever a run
     continues as new.
@@ -140,7 +140,7 @@ def _marks(payload: Payload) -> dict[str, bytes]:
 
 
 def _smaller(payload: Payload) -> Payload:
-    """The payload compressed, where that helps; what a run hands on to itself is already.
+    """Return the payload compressed where that helps; a run's own bytes are compressed already.
 
     One that says of itself that it is compressed is so once more: it would be taken for ours.
     """

@@ -28,11 +28,11 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{43}=?")
 
 
 class UnsealError(Exception):
-    """What was to be opened was not sealed with this key, or is damaged."""
+    """Data that was not sealed with this key, or is damaged."""
 
 
 class AesKey:
-    """A key by its id. Nothing shows what it is."""
+    """A key by its id; no representation shows it."""
 
     def __init__(self, id: str, secret: bytes) -> None:
         self.id = id
@@ -65,7 +65,7 @@ class AesKey:
 
 
 def read_key(text: str) -> bytes | None:
-    """The bytes of a key as people write it: base64 (of either alphabet), or hexadecimal."""
+    """Read a key in base64 (of either alphabet) or hexadecimal, or return None."""
     written = text.strip()
     if _HEX.fullmatch(written):
         return bytes.fromhex(written)

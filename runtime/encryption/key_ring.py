@@ -23,7 +23,7 @@ _ELSEWHERE = "name the variable (`env`) or the file (`file`) that holds the key"
 
 
 class KeyRingError(Exception):
-    """Keys that cannot be used: one line for each problem, with file, line and mend."""
+    """Keys that cannot be used, with every problem by file and line."""
 
     def __init__(self, problems: Sequence[FileProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -42,16 +42,16 @@ class KeyRing:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of the keys, the newest first."""
+        """Return the ids of the keys, the newest first."""
         return list(self._by_id)
 
     def find(self, id: str) -> AesKey | None:
-        """The key of this id, if it is here."""
+        """Return the key of this id, or None."""
         return self._by_id.get(id)
 
     @classmethod
     def load(cls, file: Path, environ: Mapping[str, str]) -> "KeyRing":
-        """The keys that a file names.
+        """Load the keys that a file names.
 
         Raises:
             RingError: the file does not load, or a key is not there.
@@ -106,7 +106,7 @@ def _checked(source: Source) -> Encryption:
 
 
 def _discreet(fault: ValueProblem) -> ValueProblem:
-    """The fault without the value, which may be a key."""
+    """Remove the value from a problem: it may be a key."""
     if fault.reason.startswith("unknown field") and fault.where[:1] == ("keys",):
         return replace(fault, mend=_ELSEWHERE)
     if fault.reason.endswith("does not fit"):

@@ -27,12 +27,12 @@ _TEXTS = ("iss", "sub", "jti")
 
 
 class InvalidTokenError(Exception):
-    """A token that does not count: why, and what to do, in words that repeat nothing of it."""
+    """A token that is rejected: the reason and what to do, without any part of the token."""
 
 
 @dataclass(frozen=True)
 class SignedToken:
-    """A token: its text, what its header says of its key, and its claims, which may be anybody's.
+    """A token: its text, its header's key, and its claims, which nothing has verified yet.
 
     `payload` is what the claims are read from, and what was signed along with the header.
     """
@@ -45,7 +45,7 @@ class SignedToken:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read a token that nobody has checked.
+        """Read a token without verifying it.
 
         Raises:
             BadToken: it is none, or none that is taken here.
@@ -69,7 +69,7 @@ class SignedToken:
 
 
 def _decoded(part: str) -> bytes:
-    """The bytes of a part; there is one way to write them."""
+    """Decode a part; only its one canonical spelling is accepted."""
     try:
         data = base64url_decode(part)
     except ValueError:
@@ -100,7 +100,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _of_header(header: Mapping[str, Any]) -> tuple[str, str | None]:
-    """The algorithm and the id of the key. All else that a header may say of keys is not read."""
+    """Return the algorithm and the id of the key; nothing else of a header about keys is read."""
     algorithm, key_id = header.get("alg"), header.get("kid")
     if algorithm not in ALGORITHMS:
         raise InvalidTokenError("the token's `alg` is not taken: sign with EdDSA or RS256")
@@ -119,7 +119,7 @@ def _of_header(header: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 def _check_types(claims: Mapping[str, Any]) -> None:
-    """See that what every JWT may say is of its type: some libraries read a text as a number."""
+    """Check the types of registered claims: some libraries read a text as a number."""
     for name in _DATES:
         if name in claims and not _is_date(claims[name]):
             raise InvalidTokenError(f"the token's `{name}` is no time: write seconds since 1970")

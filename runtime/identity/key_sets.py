@@ -40,7 +40,7 @@ logger = logging.getLogger("holdfast")
 
 
 class KeySetError(Exception):
-    """Keys that cannot be read: each thing that is wrong, with its place and mend."""
+    """Keys that cannot be read, with every problem by place."""
 
     def __init__(self, problems: list[FileProblem]) -> None:
         super().__init__(". ".join(str(problem) for problem in problems))
@@ -48,11 +48,11 @@ class KeySetError(Exception):
 
 
 class KeysUnavailableError(Exception):
-    """A set whose keys cannot be had now."""
+    """A key set that cannot be read now."""
 
 
 class LiveKeySet(ABC):
-    """The keys of one set, as they are now; `settings` say what its tokens have to say."""
+    """The current keys of one set; `settings` say what its tokens must claim."""
 
     def __init__(self, name: str, settings: KeySet, clock: Clock) -> None:
         self.name, self.settings = name, settings
@@ -63,7 +63,7 @@ class LiveKeySet(ABC):
         self._renewing = asyncio.Lock()
 
     async def current(self, key_id: str | None) -> tuple[PublicKey, ...]:
-        """The keys, among which is the one with this id if the set has it.
+        """Return the keys, with the one of this id if the set has it.
 
         Raises:
             MissingKeys: they cannot be had now.
@@ -80,8 +80,7 @@ class LiveKeySet(ABC):
 
     @abstractmethod
     async def _renewed(self, is_lacking: bool) -> tuple[PublicKey, ...] | None:
-        """The keys read again, if it is time to: a token names one that `is_lacking`, or they may
-        have changed.
+        """Read the keys again if they may have changed, or if a token's key `is_lacking`.
 
         Raises:
             KeysError: they cannot be read.
@@ -102,12 +101,12 @@ class LiveKeySet(ABC):
         self._keys, self._good_at, self._problem = keys, self._clock(), ""
 
     def _age_seconds(self) -> float | None:
-        """How long ago the keys were known to be good; None: never."""
+        """Return the time since the keys were last good; None if never."""
         return None if self._good_at is None else self._clock() - self._good_at
 
 
 class FileKeySet(LiveKeySet):
-    """Keys from a file, which is read at once: what is wrong with it stops the worker at start."""
+    """Keys from a file, which is read at once: a problem in it stops the worker at start."""
 
     def __init__(
         self, name: str, settings: KeySet, file: Path, clock: Clock = time.monotonic
@@ -133,7 +132,7 @@ class FileKeySet(LiveKeySet):
 
 
 class UrlKeySet(LiveKeySet):
-    """Keys from an address, which is asked when a token has come."""
+    """Keys from an address, which is requested when a token arrives."""
 
     def __init__(
         self,
@@ -158,7 +157,7 @@ class UrlKeySet(LiveKeySet):
         return self._keys_of(await self._text())
 
     def _keys_of(self, text: str) -> tuple[PublicKey, ...]:
-        """The keys for us: of others that stand beside them, a provider's set may be full."""
+        """Return the usable keys; a provider's set may hold others beside them."""
         where = display_address(self._url)
         try:
             value, lines = read_json(text)
@@ -209,7 +208,7 @@ class UrlKeySet(LiveKeySet):
 
 
 def read_key_file(file: Path) -> tuple[PublicKey, ...]:
-    """The keys of a file: a JWK set, or PEM. Each of them has to be of use.
+    """Read a JWK set or PEM file, of which every key must be usable.
 
     Raises:
         KeysError: it is neither, or something in it is no public key that is read here.

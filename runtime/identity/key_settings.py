@@ -27,7 +27,7 @@ UNNAMED = "keys"
 def load_key_sets(
     place: str | None, http: httpx.AsyncClient, *, for_principals: bool = False
 ) -> Sequence[LiveKeySet]:
-    """The key sets at `place`; without one, none. One is to be for principals where they need one.
+    """Load the key sets at `place`; if principals need one, one must be for principals.
 
     Raises:
         KeysError: something in it does not load, or none is for principals.
@@ -51,7 +51,7 @@ def _load(place: str, http: httpx.AsyncClient) -> Sequence[LiveKeySet]:
 
 
 def _source(file: Path) -> Source | None:
-    """What the file says; None if it is itself a set of keys.
+    """Read the file; None if it is itself a set of keys.
 
     Raises:
         KeysError: it cannot be read.
@@ -113,7 +113,7 @@ def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> Liv
 def _from_url(
     name: str, settings: KeySet, source: Source | None, http: httpx.AsyncClient
 ) -> LiveKeySet:
-    """The set that is served there; without a source, the option itself has named it."""
+    """Return the set that is served there; without a source, the option itself names it."""
     try:
         url = parse_address(settings.url or "")
         if url.scheme == "http" and not is_loopback(url.host):

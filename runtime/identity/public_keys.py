@@ -36,8 +36,7 @@ _BEGINNING = re.compile(r"^-----BEGIN ", re.M)
 
 
 class PublicKeyError(ValueError):
-    """Why something is no key: what is wrong, and what to do. What `is_odd` is only of no use here,
-    as the key of another kind is that stands in a provider's set beside those for us."""
+    """A value that is no key, or, if `is_unusable`, a valid key of a kind not used here."""
 
     def __init__(
         self, reason: str, mend: str, *, is_unusable: bool = False, field: str = ""
@@ -48,7 +47,7 @@ class PublicKeyError(ValueError):
 
 @dataclass(frozen=True)
 class PublicKey:
-    """A public key. Without an id it is tried on every token of its algorithm."""
+    """A public key; without an id it is tried on every token of its algorithm."""
 
     id: str | None
     algorithm: Algorithm
@@ -57,8 +56,7 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class ParsedKeySet:
-    """What stands in a set: its keys, and what is wrong with it. Of a key that `is_odd`, the set
-    may still be used without it."""
+    """The keys of a set and its problems; the set can be used without its `unusable` keys."""
 
     keys: tuple[PublicKey, ...]
     faults: tuple[ValueProblem, ...] = ()
@@ -66,7 +64,7 @@ class ParsedKeySet:
 
 
 def parse_key_set(source: Source) -> ParsedKeySet:
-    """The keys of a JWK set."""
+    """Parse a JWK set."""
     listed = source.value.get("keys") if isinstance(source.value, dict) else None
     if not isinstance(listed, list):
         mend = 'write `{"keys": [...]}`, or name a file that is one'
@@ -93,12 +91,12 @@ def parse_key_set(source: Source) -> ParsedKeySet:
 
 
 def is_pem(text: str) -> bool:
-    """Whether the text holds PEM, and not JSON or YAML."""
+    """Return whether the text holds PEM, and not JSON or YAML."""
     return _BEGINNING.search(text) is not None
 
 
 def parse_pem_keys(text: str) -> tuple[PublicKey, ...]:
-    """The keys of a PEM text, one after the other; they have no ids.
+    """Parse the keys of a PEM text; they have no ids.
 
     Raises:
         UnreadableError: something in it is no public key that is read here.
@@ -128,7 +126,7 @@ def _pem_key(block: re.Match[str], text: str) -> PublicKey:
 
 
 def _key(said: Any) -> PublicKey:
-    """A key of a JWK set.
+    """Parse a key of a JWK set.
 
     Raises:
         KeyFault: it is none that can be used here.
@@ -158,7 +156,7 @@ def _key(said: Any) -> PublicKey:
 
 
 def _check_kind(said: Mapping[str, Any]) -> None:
-    """See that the key is of a kind that is read, and for signatures."""
+    """Check that the key is of a supported kind, and for signatures."""
     kind = said.get("kty")
     if kind is None:
         raise PublicKeyError("`kty` is missing", f"add it: {_TAKEN}")

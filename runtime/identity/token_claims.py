@@ -23,8 +23,7 @@ _OF_DECISIONS = ("digest", "workflowId", "callId", "decision", "resultDigest", "
 
 
 def decision_claims(token: SignedToken) -> DecisionClaims:
-    """What a checked token says of a decision. It is known by what was signed, and not by the
-    signature or the header: of the same words, there may be others.
+    """Return the claims of a verified token about a decision, identified by the signed payload.
 
     Raises:
         BadToken: it says less, or something else.
@@ -39,7 +38,7 @@ def decision_claims(token: SignedToken) -> DecisionClaims:
 
 
 def principal_claims(token: SignedToken) -> dict[str, Any]:
-    """What a checked token says of a principal, as JSON.
+    """Return the claims of a verified token about a principal, as JSON.
 
     Raises:
         BadToken: it says less, or something else.
@@ -70,7 +69,7 @@ def _scopes(claims: Mapping[str, Any]) -> Any:
 
 
 def _read(model: type[Claims], said: Mapping[str, Any], spelt: Mapping[str, str]) -> Claims:
-    """The claims; `spelt` is how the token has them that have another name here."""
+    """Return the claims; `spelt` maps names in the token to names here."""
     try:
         return model.model_validate(said, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:

@@ -20,7 +20,7 @@ MAX_DEPTH = 100
 
 
 class InvalidValueError(Exception):
-    """A value that does not load, with every fault that was found in it."""
+    """A value that does not load, with every problem that was found in it."""
 
     def __init__(self, faults: Iterable[ValueProblem]) -> None:
         self.faults = list(faults)
@@ -28,7 +28,7 @@ class InvalidValueError(Exception):
 
 
 class UnreadableError(Exception):
-    """A text that is not what it should be; `line`, from 1, is where that shows.
+    """A text that is not of its format; `line`, from 1, is where that shows.
 
     It is None where there is no text at all.
     """
@@ -40,7 +40,7 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class FileProblem:
-    """A fault in a file. `line` counts from 1; None is the file as a whole.
+    """A problem in a file; `line` counts from 1, and None is the file as a whole.
 
     `field` is the place within what the file says: `tools[0]._activity.type`; empty for all of it.
     """
@@ -58,6 +58,5 @@ class FileProblem:
         return " ".join(f"{place}: {field}{said}".split())
 
     def _names_field(self) -> bool:
-        """Whether the reason says the field's name itself."""
         named = (self.field, self.field.rpartition(".")[2])
         return not self.field or any(f"`{name}`" in self.reason for name in named)

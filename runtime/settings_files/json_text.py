@@ -35,8 +35,6 @@ def read_json(text: str) -> tuple[Any, Lines]:
 
 
 class _Scan:
-    """One pass over a text that is known to be JSON."""
-
     def __init__(self, text: str) -> None:
         self.lines: Lines = {(): 1}
         self._where: list[str | int] = []

@@ -42,7 +42,7 @@ MAX_NAMES_SEEN = 10_000
 
 @dataclass(frozen=True)
 class Source:
-    """A value and where it was read: `lines` has the line, from 1, of each place in it."""
+    """A value and its file; `lines` has the line, from 1, of each place in it."""
 
     file: str
     value: Any
@@ -50,32 +50,32 @@ class Source:
     base_path: Where = ()
 
     def child(self, *steps: str | int) -> "Source":
-        """A value within this one."""
+        """Return a value within this one."""
         value = self.value
         for step in steps:
             value = value[step]
         return Source(self.file, value, self.lines, (*self.base_path, *steps))
 
     def line(self, where: Where = ()) -> int:
-        """The line of a place, or of the closest one around it."""
+        """Return the line of a place, or of the closest one around it."""
         full = (*self.base_path, *where)
         return next(
             (self.lines[full[:n]] for n in range(len(full), -1, -1) if full[:n] in self.lines), 1
         )
 
     def problem(self, fault: ValueProblem) -> FileProblem:
-        """The fault, told by the line where it stands."""
+        """Return the problem with its file and line."""
         field = spelled((*self.base_path, *fault.where))
         return FileProblem(self.file, self.line(fault.where), fault.reason, fault.mend, field)
 
     def problems(self, faults: Iterable[ValueProblem]) -> list[FileProblem]:
-        """The faults from the first line to the last."""
+        """Return the problems in the order of their lines."""
         in_order = sorted(faults, key=lambda fault: self.line(fault.where))
         return [self.problem(fault) for fault in in_order]
 
 
 def read_source(path: Path) -> Source:
-    """Read a file by what its name ends in: `.json`, `.yaml`, `.yml` or `.md`.
+    """Read a `.json`, `.yaml`, `.yml` or `.md` file.
 
     Raises:
         UnreadableError: the file cannot be read, is too large, or is not what its name says.
@@ -97,7 +97,7 @@ def read_source(path: Path) -> Source:
 
 
 def read_text(path: Path, most_bytes: int) -> str:
-    """The text of a file, each of its lines ended in one way.
+    """Read the text of a file, with `\n` at the end of each line.
 
     Raises:
         UnreadableError: the file cannot be read, is too large, or is no UTF-8.
@@ -132,7 +132,7 @@ def _bytes(path: Path, most_bytes: int) -> bytes:
 
 
 def path_suggestion(path: Path) -> str:
-    """What to do about a path where nothing is: the names beside it that are like its own."""
+    """Suggest a similar name that exists beside a missing path."""
     try:
         names = (each.name for each in islice(path.parent.iterdir(), MAX_NAMES_SEEN))
         beside = [name for name in names if name != path.name]
@@ -175,7 +175,7 @@ def _read_markdown(text: str) -> tuple[Any, Lines]:
 
 
 def file_signature(files: Iterable[str]) -> Signature:
-    """How these files look now. Raises no `OSError`."""
+    """Return the signature of these files; raises no `OSError`."""
     return {file: file_stamp(Path(file)) for file in files}
 
 

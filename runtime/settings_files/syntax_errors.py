@@ -50,7 +50,7 @@ _YAML = (
 
 
 def json_mistake(text: str, error: json.JSONDecodeError) -> UnreadableError:
-    """What is wrong with a text that is no JSON, with its line and column."""
+    """Explain a JSON syntax error, with its line and column."""
     place, reason, mend = _json_mistake(text, error)
     line = text.count("\n", 0, place) + 1
     column = place - text.rfind("\n", 0, place)
@@ -58,7 +58,7 @@ def json_mistake(text: str, error: json.JSONDecodeError) -> UnreadableError:
 
 
 def yaml_mistake(text: str, error: yaml.YAMLError, first_line: int) -> UnreadableError:
-    """What is wrong with a text that is no YAML; `first_line` is its own in its file."""
+    """Explain a YAML syntax error; `first_line` is the text's own line in its file."""
     line, opened = _yaml_lines(text, error)
     problem = str(getattr(error, "problem", None) or error).partition("\n")[0]
     for pattern, reason, mend in _YAML:
@@ -99,7 +99,7 @@ def _said(message: str) -> tuple[str, str]:
 
 
 def _yaml_lines(text: str, error: yaml.YAMLError) -> tuple[int, int]:
-    """Where it shows, and where what is not closed was opened; both from 0."""
+    """Return the line of the error, and of what is not closed; both from 0."""
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position)
         return line, line

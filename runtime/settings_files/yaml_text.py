@@ -61,15 +61,13 @@ def read_yaml(text: str, first_line: int = 1) -> tuple[Any, Lines]:
 
 
 class _Builder:
-    """Makes plain values of the parser's nodes and notes their lines."""
-
     def __init__(self, first_line: int) -> None:
         self.lines: Lines = {}
         self._first_line = first_line
         self._values = 0
 
     def build(self, node: yaml.Node, where: Where) -> Any:
-        """The value of a node. An alias is unfolded, so the number of values is bounded."""
+        """Build the value of a node; an alias is unfolded, so the number of values is bounded."""
         line = self._line_of(node)
         self._values += 1
         if self._values > MAX_VALUES or len(where) > MAX_DEPTH:
@@ -124,5 +122,4 @@ class _Builder:
 
 
 def _tag(node: yaml.Node) -> str:
-    """The tag as people write it."""
     return str(node.tag).replace(_PREFIX, "!!")

@@ -18,7 +18,7 @@ _SHARD_CHARS = 2
 
 
 class BucketStore(Store):
-    """Keeps each thing in an object of its own, under the prefix."""
+    """Store each value in an object under the prefix."""
 
     def __init__(self, client: S3StorageDriverClient, bucket: str, prefix: str) -> None:
         super().__init__(f"the store s3://{bucket}" + (f"/{prefix}" if prefix else ""))
@@ -47,7 +47,7 @@ class BucketStore(Store):
 
 @asynccontextmanager
 async def open_bucket(bucket: str, prefix: str) -> AsyncIterator[BucketStore]:
-    """The store in a bucket that is there.
+    """Open the store in an existing bucket.
 
     Raises:
         StoreError: it is not, or what is needed to ask it is not installed.

@@ -17,14 +17,14 @@ _SHARD_CHARS = 2
 
 
 class FolderStore(Store):
-    """Keeps each thing in a file of its own."""
+    """Store each value in a file."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(f"the store {root}")
         self._root = root
 
     def open(self) -> None:
-        """Make sure that the folder is there and can be written to.
+        """Create the folder if needed, and check that it can be written to.
 
         Raises:
             StoreError: it cannot.
@@ -38,7 +38,7 @@ class FolderStore(Store):
             raise self._unwritable(error) from error
 
     def check_writable(self) -> None:
-        """See whether the folder can be opened, and leave none behind that was not there.
+        """Check that the folder can be opened, without leaving one behind.
 
         Raises:
             StoreError: it cannot.
@@ -107,7 +107,7 @@ def _is_there(place: Path, size_bytes: int) -> bool:
 
 
 def _settle(folder: Path) -> None:
-    """Have the disk know the names in a folder, too."""
+    """Flush the names in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

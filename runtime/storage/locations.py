@@ -24,14 +24,14 @@ _KINDS = "name a folder, or s3://BUCKET/PREFIX"
 
 @dataclass(frozen=True)
 class FolderLocation:
-    """A folder, by its whole path."""
+    """A folder, by its absolute path."""
 
     path: Path
 
 
 @dataclass(frozen=True)
 class BucketLocation:
-    """A bucket, and what the keys in it begin with."""
+    """A bucket, and the prefix of its keys."""
 
     name: str
     prefix: str = ""
@@ -41,7 +41,7 @@ StoreLocation = FolderLocation | BucketLocation
 
 
 def parse_store_location(text: str) -> StoreLocation | None:
-    """Where a store is, by what was written; None where that is `none`.
+    """Parse the location of a store; None for `none`.
 
     Raises:
         ValueError: that is no place, and what one is like.
@@ -68,8 +68,7 @@ def _bucket(text: str) -> BucketLocation:
 
 @asynccontextmanager
 async def open_store_at(place: StoreLocation, *, writing: bool) -> AsyncIterator[Store]:
-    """The store at a place: a folder that can be written to, where that is wanted, or a bucket that
-    answers.
+    """Open a store, and check that its folder can be written to, if needed, or its bucket answers.
 
     Raises:
         StoreError: it cannot.
@@ -86,7 +85,7 @@ async def open_store_at(place: StoreLocation, *, writing: bool) -> AsyncIterator
 
 
 def check_store_location(place: StoreLocation | None) -> None:
-    """See whether a start could open the store, and leave no trace of it. A bucket is not asked.
+    """Check that a start could open the store, without a trace; a bucket is not asked.
 
     Raises:
         StoreError: it could not.
@@ -96,13 +95,12 @@ def check_store_location(place: StoreLocation | None) -> None:
 
 
 def dev_store_location(database: Path) -> FolderLocation:
-    """Where the embedded server's worker has its store, where it was told of none."""
+    """Return the default store of the embedded server's worker."""
     return FolderLocation(database.with_suffix(".store").absolute())
 
 
 def reader_store_location(environ: Mapping[str, str]) -> StoreLocation | None:
-    """The store that a command reads from: the one that is named, or that of a worker which was
-    started with `--dev` in the same folder. None where `none` is named, or there is none.
+    """Return the store that a command reads from: the named one, or that of a local `--dev` worker.
 
     Raises:
         StoreError: what is named is none.

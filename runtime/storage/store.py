@@ -38,7 +38,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class StoreError(Exception):
-    """A store that cannot be used, or does not have what is wanted; and what to do."""
+    """A store that cannot be used or lacks a value; and what to do."""
 
     def __init__(self, wrong: str, todo: str) -> None:
         super().__init__(f"{wrong}; {todo}")
@@ -47,13 +47,13 @@ class StoreError(Exception):
 
 
 class Store(ABC):
-    """Where bytes are kept under their digest. `shown` is its name, for people."""
+    """Bytes by their SHA-256; `display_name` is for people."""
 
     def __init__(self, display_name: str) -> None:
         self.shown = display_name
 
     async def keep(self, data: bytes) -> str:
-        """Have the bytes kept, and give their digest; keeping them twice is keeping them once.
+        """Store the bytes and return their digest; storing them twice has no further effect.
 
         Raises:
             StoreError: they cannot be kept.
@@ -63,7 +63,7 @@ class Store(ABC):
         return digest
 
     async def fetch(self, digest: str) -> bytes:
-        """The bytes of this digest, which they are checked against.
+        """Return the bytes of a digest, verified against it.
 
         Raises:
             StoreError: there are none, or they are others.
@@ -84,7 +84,7 @@ class Store(ABC):
 
 
 class StoreDriver(StorageDriver):
-    """A store as Temporal's SDK uses it.
+    """Use a store in Temporal's SDK.
 
     Its references do not say which store it is: one can be moved, to a bucket too.
     """
@@ -93,11 +93,11 @@ class StoreDriver(StorageDriver):
         self._store = store
 
     def name(self) -> str:
-        """What references go by; the SDK calls this."""
+        """Return the driver's name in references; the SDK calls this."""
         return names.STORE
 
     def type(self) -> str:
-        """What kind of store it is; the SDK calls this."""
+        """Return the kind of store; the SDK calls this."""
         return names.STORE
 
     async def store(
@@ -105,7 +105,7 @@ class StoreDriver(StorageDriver):
         context: StorageDriverStoreContext,
         payloads: Sequence[Payload],
     ) -> list[StorageDriverClaim]:
-        """Keep the payloads; the SDK calls this."""
+        """Store payloads; the SDK calls this."""
         digests = [await self.keep(payload) for payload in payloads]
         return [StorageDriverClaim({"sha256": digest}) for digest in digests]
 
@@ -118,16 +118,16 @@ class StoreDriver(StorageDriver):
         return [await self.fetch(claim.claim_data.get("sha256", "")) for claim in claims]
 
     async def keep(self, payload: Payload) -> str:
-        """Keep one payload, and give its digest; raises as `Store.keep`."""
+        """Store one payload and return its digest; raises as `Store.keep`."""
         return await self._store.keep(payload.SerializeToString(deterministic=True))
 
     async def fetch(self, digest: str) -> Payload:
-        """The payload of this digest; raises as `Store.fetch`."""
+        """Return the payload of a digest; raises as `Store.fetch`."""
         return Payload.FromString(await self._store.fetch(digest))
 
 
 def external_storage(store: Store) -> ExternalStorage:
-    """The store as a part of a worker's data converter."""
+    """Return the store as a part of a worker's data converter."""
     driver = StoreDriver(store)
     return ExternalStorage(
         drivers=[driver],
@@ -137,7 +137,7 @@ def external_storage(store: Store) -> ExternalStorage:
 
 
 def is_for_store(context: StorageDriverSelectContext, payload: Payload) -> bool:
-    """Whether a payload is sent as a reference.
+    """Return whether a payload is sent as a reference.
 
     Only what the worker of a run itself reads again is: results that were marked for it, and bytes.
     All that is said to others is JSON; bytes are what a run hands on to itself.
@@ -150,7 +150,7 @@ def is_for_store(context: StorageDriverSelectContext, payload: Payload) -> bool:
 
 
 def payload_writer(converter: DataConverter) -> Callable[[Payload], Awaitable[str]] | None:
-    """What keeps a payload in the converter's store and gives its digest; None without a store."""
+    """Return a function that stores a payload and returns its digest; None without a store."""
     driver = _driver(converter)
     if driver is None:
         return None
@@ -164,7 +164,7 @@ def payload_writer(converter: DataConverter) -> Callable[[Payload], Awaitable[st
 
 
 async def read_stored_value(store: Store, digest: str, converter: DataConverter) -> Any:
-    """The value that was kept under a digest.
+    """Read the value of a digest.
 
     Raises:
         StoreError: it cannot be had.

@@ -66,7 +66,7 @@ class Metrics:
         *,
         turn: bool,
     ) -> None:
-        """A model has answered; `turn`: a run goes on by it."""
+        """Record a model's answer; `turn` is true if a run goes on with it."""
         labels = self._bounded(labels)
         self._duration.record(seconds, labels)
         if first_seconds is not None:
@@ -80,13 +80,13 @@ class Metrics:
             self._turns.add(1, labels)
 
     def record_failure(self, labels: Labels, seconds: float, error: str) -> None:
-        """A model has not answered."""
+        """Record a failed request to a model."""
         labels = self._bounded({**labels, "error.type": error})
         self._duration.record(seconds, labels)
         self._errors.add(1, {"error.type": labels["error.type"], "holdfast.of": "model"})
 
     def record_span_end(self, span: SpanRecord, seconds: float) -> None:
-        """A run, a call or a wait is over."""
+        """Record the end of a run, a call or an approval."""
         said = span.attributes
         error = {} if span.error is None else {"error.type": span.error}
         match span.kind:
@@ -105,7 +105,7 @@ class Metrics:
         return {name: self._known(name, value) for name, value in labels.items()}
 
     def _known(self, name: str, value: Any) -> Any:
-        """The value, unless the label has taken too many others."""
+        """Return the value, or a common one if the label has too many values."""
         values = self._values.setdefault(name, set())
         if str(value) not in values:
             if len(values) >= MAX_VALUES_OF_LABEL:

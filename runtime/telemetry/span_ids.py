@@ -23,26 +23,26 @@ _known: ContextVar[tuple[int, int] | None] = ContextVar("holdfast-known-ids", de
 
 
 class PresetIdGenerator(RandomIdGenerator):
-    """Ids by chance, save where they are known."""
+    """Generate random ids, except where `preset_ids` has set them."""
 
     def generate_trace_id(self) -> int:
-        """The trace of a span without a parent; the SDK calls this."""
+        """Return the trace id of a span without a parent; the SDK calls this."""
         known = _known.get()
         return super().generate_trace_id() if known is None else known[0]
 
     def generate_span_id(self) -> int:
-        """The id of a span; the SDK calls this."""
+        """Return the id of a span; the SDK calls this."""
         known = _known.get()
         return super().generate_span_id() if known is None else known[1]
 
     def is_trace_id_random(self) -> bool:
-        """What follows from a digest is spread as evenly, and is no chance."""
+        """Return False for an id derived from a digest."""
         return _known.get() is None
 
 
 @contextmanager
 def preset_ids(trace_id: str, span_id: str) -> Iterator[None]:
-    """Have the span that is made here known by these."""
+    """Give these ids to the span that is made in this context."""
     token = _known.set((int(trace_id, 16), int(span_id, 16)))
     try:
         yield
@@ -51,7 +51,7 @@ def preset_ids(trace_id: str, span_id: str) -> Iterator[None]:
 
 
 def context_below(place: Place) -> Context:
-    """The context of what hangs under a span that somebody else makes."""
+    """Return the context for spans under a span of another process."""
     state = TraceState.from_header([place.more.get("tracestate", "")])
     context = SpanContext(
         trace_id=int(place.trace_id, 16),
@@ -64,7 +64,7 @@ def context_below(place: Place) -> Context:
 
 
 def place_from_headers(headers: Mapping[str, Payload]) -> Place | None:
-    """The place in a trace that an activity was sent; None where it was sent none."""
+    """Return the place in a trace that an activity's headers name, or None."""
     if HEADER not in headers:
         return None
     try:

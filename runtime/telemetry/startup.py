@@ -31,7 +31,7 @@ _SEVERITIES: Final = (
 def start_telemetry(
     settings: TelemetrySettings, service: str, environ: Mapping[str, str], secrets: Secrets
 ) -> Telemetry | None:
-    """What tells the collector of this process; None where nothing is told.
+    """Start the telemetry of this process; None if it is off.
 
     Args:
         settings: what is told.
@@ -68,7 +68,6 @@ def start_telemetry(
 
 
 def _seldom() -> None:
-    """Have what the sending logs told seldom."""
     sending = logging.getLogger(_SENDING)
     if not any(isinstance(each, RateLimitedHandler) for each in sending.handlers):
         sending.addHandler(RateLimitedHandler())
@@ -76,21 +75,21 @@ def _seldom() -> None:
 
 
 class RateLimitedHandler(logging.Handler):
-    """Hands lines on as if they had been logged at the root: each, by its words, now and then."""
+    """Log each message of the exporters at the root logger, at most once in a while."""
 
     def __init__(self) -> None:
         super().__init__()
         self._told: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand a line on, or keep it back; logging calls this."""
+        """Log a record, unless its message was logged recently; logging calls this."""
         if record.created - self._told.get(str(record.msg), 0.0) >= BETWEEN_TROUBLES_SECONDS:
             self._told[str(record.msg)] = record.created
             logging.getLogger().handle(record)
 
 
 class OtlpLogHandler(logging.Handler):
-    """Tells the collector every line that is logged, and where: without secrets."""
+    """Send every log record to the collector, without secrets, with its run."""
 
     def __init__(self, logger: Logger, secrets: Secrets) -> None:
         super().__init__()
@@ -100,7 +99,7 @@ class OtlpLogHandler(logging.Handler):
         self.addFilter(_of_others)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand a line on; logging calls this."""
+        """Send a record; logging calls this."""
         number, text = next(
             ((number, text) for level, number, text in _SEVERITIES if record.levelno >= level),
             (SeverityNumber.DEBUG, "DEBUG"),
@@ -119,7 +118,7 @@ class OtlpLogHandler(logging.Handler):
 
 
 def _of_others(record: logging.LogRecord) -> bool:
-    """What the sending itself logs is not sent: it would go round and round."""
+    """Return False for records of the exporters: sending them would never end."""
     return not record.name.startswith(_SENDING)
 
 

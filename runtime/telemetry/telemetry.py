@@ -40,7 +40,7 @@ class _Stops(Protocol):
 
 
 class Telemetry:
-    """What one process tells.
+    """The traces and metrics of one process.
 
     Args:
         processor: where its spans go; without one, there are none.
@@ -76,14 +76,13 @@ class Telemetry:
 
     @property
     def identity(self) -> dict[str, str]:
-        """What this process is, and which one of several: for what tells of it by another way."""
+        """Return the attributes that identify this process."""
         known = (SERVICE_NAMESPACE, SERVICE_NAME, SERVICE_INSTANCE_ID)
         said = self._about.attributes
         return {name: str(said[name]) for name in known if name in said}
 
     def flags(self, trace_id: str, place: Place | None) -> str:
-        """Whether the spans of a run are wanted, as the sampler says: of a trace of its own, or of
-        the one in which whoever started it has a `place`."""
+        """Return the sampler's decision for a run's own trace or for its starter's."""
         if not self._traced:
             return UNSAMPLED
         parent = None if place is None else context_below(place)
@@ -98,13 +97,13 @@ class Telemetry:
         attributes: Mapping[str, Any],
         kind: SpanKind = SpanKind.INTERNAL,
     ) -> Span:
-        """A span under a place in a trace."""
+        """Start a span under a place in a trace."""
         return self._tracer.start_span(
             self._secrets.clean(name), context_below(place), kind, self.clean(attributes)
         )
 
     def record_span(self, span: SpanRecord, told: SpanBatch) -> None:
-        """A span that is over."""
+        """Record a span that has ended."""
         self.metrics.record_span_end(
             span, (_nanoseconds(span.end) - _nanoseconds(span.start)) / 1e9
         )
@@ -129,15 +128,15 @@ class Telemetry:
         made.end(_nanoseconds(span.end))
 
     def clean(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """Attributes without the secrets of this process."""
+        """Return attributes without the secrets of this process."""
         return {name: self._secrets.clean_value(value) for name, value in attributes.items()}
 
     def shut_down_with(self, also: _Stops) -> None:
-        """Have something else stop with it."""
+        """Shut another provider down with this one."""
         self._stops.append(also)
 
     def close(self) -> None:
-        """Send what is still there, for as long as there is time; never raises."""
+        """Send what is queued, within the time limit; never raises."""
         threads = [
             threading.Thread(target=_quietly, args=[one.shutdown], daemon=True)
             for one in self._stops

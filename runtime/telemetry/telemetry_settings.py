@@ -37,7 +37,7 @@ _MAX_INTERVAL_MS: Final = 86_400_000
 
 
 class TelemetrySettingsError(Exception):
-    """A variable that cannot be meant so: what is wrong, and what to do."""
+    """A variable that is invalid: what is wrong, and what to do."""
 
     def __init__(self, wrong: str, todo: str) -> None:
         super().__init__(f"{wrong}; {todo}")
@@ -47,8 +47,7 @@ class TelemetrySettingsError(Exception):
 
 @dataclass(frozen=True)
 class TelemetrySettings:
-    """Which signals are sent, and whether spans tell content. `metrics_url`, `headers` and
-    `interval` are for what does not read the environment itself: the core of Temporal's SDK."""
+    """The signals to send; the last three fields are for the core of Temporal's SDK."""
 
     traces: bool = False
     metrics: bool = False
@@ -60,12 +59,12 @@ class TelemetrySettings:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether anything is sent."""
+        """Return whether anything is sent."""
         return self.traces or self.metrics or self.logs
 
 
 def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
-    """What the environment asks for: nothing, where it names no collector.
+    """Read the settings from the environment; all are off if it names no collector.
 
     Raises:
         TelemetryError: a variable is wrong.
@@ -92,7 +91,7 @@ def read_telemetry(environ: Mapping[str, str]) -> TelemetrySettings:
 
 
 def telemetry_secrets(environ: Mapping[str, str]) -> Iterator[str]:
-    """What is sent to the collector and to nobody else."""
+    """Yield the secrets in the addresses and headers of the collector."""
     for signal in ("", *SIGNALS):
         between = f"_{signal}" if signal else ""
         for name, value in _pairs(_said(environ, f"OTEL_EXPORTER_OTLP{between}_HEADERS")):
@@ -105,7 +104,7 @@ def _said(environ: Mapping[str, str], name: str) -> str:
 
 
 def _wanted(environ: Mapping[str, str], signal: str) -> bool:
-    """Whether a signal is sent: where a collector is named, or asked for; logs, only if so."""
+    """Return whether a signal is sent: logs only if asked for, others if a collector is named."""
     name = f"OTEL_{signal}_EXPORTER"
     exporter = _said(environ, name).lower()
     if exporter not in ("", "otlp", "none"):
@@ -130,7 +129,6 @@ def _check(environ: Mapping[str, str], signal: str) -> None:
 
 
 def _check_exporter() -> None:
-    """See that the extra with the exporter is installed."""
     try:
         missing = find_spec(_EXPORTER) is None
     except ModuleNotFoundError:
@@ -141,7 +139,7 @@ def _check_exporter() -> None:
 
 
 def _check_sampler(environ: Mapping[str, str]) -> None:
-    """See that a part of the runs is a part: what the SDK cannot read, it takes for all of them."""
+    """Check the sampler: what the SDK cannot read, it takes for sampling every run."""
     said, share = _said(environ, _SAMPLER).lower(), _said(environ, _SHARE)
     if said and said not in _SAMPLERS:
         wrong = f"the variable {_SAMPLER} names a sampler that is not there"

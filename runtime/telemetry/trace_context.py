@@ -26,17 +26,17 @@ _span: ContextVar[trace.Span] = ContextVar("holdfast-span")
 
 
 def enter_activity(told: dict[str, Any]) -> None:
-    """What the running activity's own input says of where it is."""
+    """Set the turn and call of the running activity, from its input."""
     _told.set(told)
 
 
 def enter_span(span: trace.Span) -> None:
-    """The running activity is this span, also for what is logged of it when it is over."""
+    """Set the span of the running activity, for its log records too."""
     _span.set(span)
 
 
 def current_place() -> dict[str, str]:
-    """Where this thread is; nothing where it is at work for no run."""
+    """Return the run, turn, call and span of this thread; empty outside of a run."""
     found = _here()
     current = trace.get_current_span()
     context = current.get_span_context()
@@ -66,10 +66,10 @@ def _place(run: str, turn: int, call: str) -> dict[str, str]:
 
 
 class TraceContextFilter(logging.Filter):
-    """Tells each line where it was logged: `place` as text, `at` by name."""
+    """Add to each log record where it was logged: `place` as text, `at` by name."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Look around; logging calls this, where the line is logged."""
+        """Add the place to a record; logging calls this."""
         record.at = at = current_place()
         text = " ".join(f"{name}={value}" for name, value in at.items())
         record.place = f" [{text}]" if text else ""
