@@ -9,8 +9,8 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
 
-from tests.engine.test_delegates import asks as request_of
-from tests.engine.test_delegates import helper
+from tests.engine.execution.test_delegation import asks as request_of
+from tests.engine.execution.test_delegation import helper
 from tests.support import tools
 from tests.support.house import SIDE_BY_SIDE, OpenHouse
 from tests.support.model_server import Answer, call

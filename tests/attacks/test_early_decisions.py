@@ -10,8 +10,8 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import Decision
 from holdfast.workflows.engine.approvals.pending import MAX_EARLY_DECISIONS
 from tests.attacks.vault import PAYS, Vault, pay
+from tests.engine.approvals.test_signed_decision import decision, token
 from tests.engine.driver import call, tool
-from tests.engine.test_signing import decision, token
 
 
 def digest(amount: float, name: str = "pay") -> str:

@@ -7,8 +7,8 @@ import pytest
 from holdfast.schemas.tool import ActivityBinding, Hooks, Tool
 from holdfast.workflows.engine.approvals.question import Question
 from tests.attacks.vault import PAYS, Vault, pay
+from tests.engine.approvals.test_signed_decision import decision, token
 from tests.engine.driver import call, tool
-from tests.engine.test_signing import decision, token
 
 PLAN = "t1-plan"
 LOOK = tool("look")

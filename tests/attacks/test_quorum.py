@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.attacks.vault import PAYS, Vault, pay
-from tests.engine.test_signing import decision, token
+from tests.engine.approvals.test_signed_decision import decision, token
 
 TWO = {"quorum": 2}
 ANN = {"decision": "approve", "by": "ann"}

@@ -9,8 +9,8 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.outcome import Unknown
 from tests.attacks.vault import AMOUNT, PAYS, Vault, pay
+from tests.engine.approvals.test_signed_decision import decision, token
 from tests.engine.driver import call, tool
-from tests.engine.test_signing import decision, token
 
 REMEMBER = {"decision": "approve", "remember": True, "by": "ann"}
 ALSO = {**REMEMBER, "by": "bob"}

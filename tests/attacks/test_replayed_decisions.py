@@ -8,7 +8,7 @@ from holdfast.schemas.base import canonical_json, sha256
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.outcome import Unknown
 from tests.attacks.vault import PAYS, Vault, pay
-from tests.engine.test_signing import decision, token
+from tests.engine.approvals.test_signed_decision import decision, token
 
 DIGEST = sha256(canonical_json({"arguments": {"amount": 5}, "tool": "pay"}))
 APPROVES = {"callId": "t1c1", "decision": "approve", "by": "ann", "digest": DIGEST}

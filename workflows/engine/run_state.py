@@ -117,6 +117,10 @@ class RunState:
             reset=self.was_reset,
         )
 
+    def take_skill(self, skill: str) -> None:
+        """Put a skill in force."""
+        self.skill = skill
+
     def request_end(self, reason: str) -> None:
         """Have the run end, for this reason, although calls of its turn are open."""
         self.end_reason = reason

@@ -52,7 +52,7 @@ def begin(request: RunRequest, agent: Agent, state: RunState) -> None:
 
 def take_up(state: RunState, skill: str) -> None:
     """Put a skill in force."""
-    state.skill = skill
+    state.take_skill(skill)
     state.log.append(SkillEntry(skill=skill))
 
 

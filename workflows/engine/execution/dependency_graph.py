@@ -65,6 +65,8 @@ def find_cycles(calls: Sequence[ToolCall], *, by_references: bool) -> dict[ToolC
     cycle, or between two, where it stays when calls that need none of those left, and calls that
     none of those left needs, are taken away repeatedly.
     """
+    if len(calls) < 2:
+        return {}
     open_ = dict.fromkeys(call for call in calls if call.stage is not CallStage.ENDED)
     graph = {
         call: [

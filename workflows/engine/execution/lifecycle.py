@@ -321,8 +321,9 @@ class CallLifecycle:
         if outcome is not None:
             call.end(outcome)
         # The approval of a plan does not cover what hooks changed since.
-        is_changed = not same(call.arguments, resolved) or "repair" in call.hook_uses
-        call.cover(by_plan=call.covered_by_plan and not is_changed)
+        if call.covered_by_plan:
+            is_changed = not same(call.arguments, resolved) or "repair" in call.hook_uses
+            call.cover(by_plan=not is_changed)
 
     def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:
         for call in calls:

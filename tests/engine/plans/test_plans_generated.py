@@ -10,8 +10,8 @@ from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.message import Delivered
 from holdfast.workflows.engine.call.outcome import fail
 from tests.engine.driver import Play, says, tool
-from tests.engine.test_flow_generated import STATES, TURNS, WRITER, Planned, some
-from tests.engine.test_plan import asked, started
+from tests.engine.execution.test_graph_generated import STATES, TURNS, WRITER, Planned, some
+from tests.engine.plans.test_plan import asked, started
 
 BROKEN = fail(ErrorCode.TOOL_ERROR, "no")
 

@@ -12,7 +12,7 @@ from holdfast.schemas.tool import ApprovalPolicy, Tool
 from holdfast.workflows.engine.approvals.policy import satisfies
 from holdfast.workflows.engine.approvals.question import Question
 from tests.engine.driver import Play, call, tool
-from tests.engine.test_plan import LOOK, PAY, PLAN, QUOTE, asked, edit, lazy, refund, started
+from tests.engine.plans.test_plan import LOOK, PAY, PLAN, QUOTE, asked, edit, lazy, refund, started
 
 
 def refused(play: Play) -> str:

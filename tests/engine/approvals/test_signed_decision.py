@@ -20,7 +20,7 @@ from holdfast.workflows.engine.approvals.signed_decision import (
 from holdfast.workflows.engine.call.outcome import Unknown
 from tests.engine.asking import DIGEST, asks, open_question, refusal
 from tests.engine.driver import Play, call, tool
-from tests.engine.test_plan import PLAN, asked, lazy, started
+from tests.engine.plans.test_plan import PLAN, asked, lazy, started
 
 RUN = "run-1"
 SIGNED = {"signed": True}

@@ -8,7 +8,7 @@ from holdfast.schemas.errors import ErrorCode
 from holdfast.workflows.engine.call.outcome import Unknown, fail
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from tests.engine.driver import Play, call, says, tool
-from tests.engine.test_plan import LOOK, PAY, QUOTE, asked, edit, lazy, started
+from tests.engine.plans.test_plan import LOOK, PAY, QUOTE, asked, edit, lazy, started
 
 CHAIN = (
     call("quote", {"item": 7}),
