@@ -3,7 +3,8 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-faults test-fuzz test-model test-slow test-typescript lint types bench histories schemas lock clean
+.PHONY: help setup demo test coverage test-faults test-fuzz test-model test-slow test-typescript lint types
+.PHONY: bench structure histories schemas dist lock clean
 
 PYTHON ?= python3
 # script, local, or any endpoint and model, such as openai:NAME
@@ -35,53 +36,62 @@ TYPESCRIPT := examples/typescript_tool
 # A model server that others wrote, for Node.
 AIMOCK := tests/foreign/aimock
 
-help: ## what can be made
+help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
-setup: $(VENV)/.run ## .venv, from which everything is started
+setup: $(VENV)/.run ## install Holdfast into .venv
 	@:
 
-demo: $(VENV)/.run $(if $(filter local,$(MODEL)),$(VENV)/.model) ## an agent at work that asks before it acts (MODEL=script, local, openai:NAME, …)
+demo: $(VENV)/.run $(if $(filter local,$(MODEL)),$(VENV)/.model) ## run the support desk, which asks for your approvals (MODEL=script, local, openai:NAME, …)
 	@$(BIN)/python -m examples.support_desk.demo --model "$(MODEL)"
 
 # The recipe runs pytest, and pytest alone, last: its closing line ends the output.
-test: lint types $(VENV)/.test ## the linter, the type checker and the whole suite
+test: lint types $(VENV)/.test ## run the linter, the type checker and the whole suite
 	@$(if $(CHROMIUM),:,echo "tests: no /usr/bin/chromium here, so the browser tests are left out (apt-get install chromium)")
 	@$(BIN)/python -m pytest $(SHARED) -m "$(MARKS)" $(ARGS)
 
-test-faults: $(VENV)/.test ## faults at every point of runs (ARGS="--for 1h --seed 6": by chance)
+coverage: $(VENV)/.test ## run the suite and report which lines of the product it covers
+	@$(BIN)/python -m pytest $(SHARED) -m "$(MARKS)" --cov --cov-report=term $(ARGS)
+
+test-faults: $(VENV)/.test ## inject a fault at every point of nine runs (ARGS="--for 1h --seed 6": at random)
 	@$(BIN)/python -m tests.faults $(ARGS)
 
-test-model: $(VENV)/.test $(VENV)/.model ## the tests that talk to a real local model
+test-model: $(VENV)/.test $(VENV)/.model ## run the tests that use a real local model
 	@$(BIN)/python -m pytest -m model $(ARGS)
 
-test-slow: $(VENV)/.test ## the tests that take minutes
+test-slow: $(VENV)/.test ## run the tests that take minutes
 	@$(BIN)/python -m pytest -m "slow and not model" $(ARGS)
 
-test-fuzz: $(VENV)/.test ## every parser, on thousands of spoilt texts (ARGS="-k patterns")
+test-fuzz: $(VENV)/.test ## fuzz every parser (ARGS="-k patterns")
 	@$(BIN)/python -m pytest tests/fuzz --hypothesis-profile=long --timeout=3600 $(SHARED) $(ARGS)
 
-test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(AIMOCK)/node_modules/.made ## a tool and a client in TypeScript (Node 20 or newer)
+test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(AIMOCK)/node_modules/.made ## test the TypeScript example (Node 20 or newer)
 	@$(BIN)/python -m pytest -m typescript $(ARGS)
 
-lint: $(VENV)/.test ## ruff's rules and format, and the words and names of the product
+lint: $(VENV)/.test ## check rules, format, words and names
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/python -m tests.contract.style
 
-types: $(VENV)/.test ## mypy, strict
+types: $(VENV)/.test ## check types
 	@$(BIN)/mypy
 
-bench: $(VENV)/.run ## the figures of the README (ARGS=peers: a part of them)
+bench: $(VENV)/.run ## measure the figures (ARGS=peers: one part)
 	@$(BIN)/python -m bench $(ARGS)
 
-histories: $(VENV)/.test ## record the histories that are missing (ARGS="approved …": those anew)
+structure: $(VENV)/.run ## measure the code: its size, and what runs on three paths (ARGS="COMMIT . --write")
+	@$(BIN)/python -m bench.structure $(ARGS)
+
+histories: $(VENV)/.test ## record missing histories (ARGS="approved …": record these again)
 	@$(BIN)/python -m tests.replay.record $(ARGS)
 
-schemas: $(VENV)/.run ## publish the JSON schemas of what a person writes
+schemas: $(VENV)/.run ## write schemas/*.schema.json
 	@$(BIN)/python -m holdfast.schemas.publish
 
-clean: ## remove what was made here
+dist: $(VENV)/.run ## build the wheel and the source archive, reproducibly, into dist/
+	@$(BIN)/python .ci/dist.py
+
+clean: ## remove everything that make created
 	@rm -rf $(VENV) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@rm -rf bench/.venv
 	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(AIMOCK)/node_modules

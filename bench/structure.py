@@ -277,7 +277,10 @@ async def figures(name: str) -> Figures:
 def table(columns: dict[str, Figures]) -> str:
     """Return the table, in Markdown."""
     heads = list(columns)
-    rows = [["", *heads], ["---", *("---:" for _ in heads)]]
+    rows = [
+        ["", *("this version" if head == "." else f"`{head}`" for head in heads)],
+        ["---", *("---:" for _ in heads)],
+    ]
     rows += [
         [what, *(columns[head][what] for head in heads)] for what in next(iter(columns.values()))
     ]
