@@ -23,8 +23,8 @@ from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.public_keys import PublicKey
 from holdfast.runtime.identity.token_claims import decision_claims, principal_claims
 from holdfast.schemas import names
+from holdfast.schemas.decision import TokenCheck
 from holdfast.schemas.settings.keys import USES, KeySet, Use
-from holdfast.schemas.token import TokenCheck
 
 # Of a token that does not name its key.
 MAX_KEYS_TRIED = 100

@@ -24,8 +24,8 @@ from holdfast.providers.model_errors import RETRIED_STATUS, retry_delay
 from holdfast.runtime.addresses import AddressError, AddressPrefix, allowed_address, display_address
 from holdfast.runtime.settings_files.file_problems import UnreadableError
 from holdfast.schemas import names
-from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.names import ErrorCode
+from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import KnowledgeSource
 
 # Less than the half minute that an attempt has.
@@ -73,11 +73,11 @@ class FetchKnowledgeActivity:
 
     def _file(self, file: str) -> str:
         if self._folder is None:
-            raise _error(f"the file {quoted(file)} cannot be read here")
+            raise _error(f"the file {quote_value(file)} cannot be read here")
         try:
             return read_knowledge(self._folder, file)
         except UnreadableError as error:
-            raise _error(f"the file {quoted(file)} cannot be read: {error.reason}") from None
+            raise _error(f"the file {quote_value(file)} cannot be read: {error.reason}") from None
 
     async def _url(self, text: str) -> str:
         try:
@@ -117,7 +117,7 @@ def _check_status(response: httpx.Response) -> None:
         return
     if response.is_redirect:
         to = response.next_request
-        moved = f" to {quoted(display_address(to.url))}" if to is not None else ""
+        moved = f" to {quote_value(display_address(to.url))}" if to is not None else ""
         raise _error(f"{where} has moved{moved}; redirects are not followed: name that address")
     again = status in RETRIED_STATUS or status >= 500
     delay = retry_delay(response.headers, datetime.now(UTC)) if again else None
@@ -131,17 +131,17 @@ def _charset_of(response: httpx.Response) -> str:
     said = Message()
     said["content-type"] = response.headers.get("content-type", "application/octet-stream")
     if not _TEXT.fullmatch(said.get_content_type()):
-        raise _error(f"{where} is no text but {quoted(said.get_content_type())}")
+        raise _error(f"{where} is no text but {quote_value(said.get_content_type())}")
     coding = response.headers.get("content-encoding", "identity")
     if coding != "identity":
-        raise _error(f"{where} was sent as {quoted(coding)}, though it was asked for as it is")
+        raise _error(f"{where} was sent as {quote_value(coding)}, though it was asked for as it is")
     charset = said.get_content_charset("utf-8")
     try:
         name = codecs.lookup(charset).name
     except LookupError:
         name = ""
     if not _CHARSETS.fullmatch(name):
-        raise _error(f"{where} is in an encoding that is not read: {quoted(charset)}")
+        raise _error(f"{where} is in an encoding that is not read: {quote_value(charset)}")
     return name
 
 

@@ -26,7 +26,6 @@ from holdfast.activities.model.conversation_reader import RunNotOpen, RunUnrespo
 from holdfast.activities.model.run_queries import RunQueries
 from holdfast.schemas import names
 from holdfast.schemas.base import Strict
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal import memory
 from holdfast.schemas.internal.memory import (
     EMPTY,
@@ -36,6 +35,7 @@ from holdfast.schemas.internal.memory import (
     MemoryState,
     MemoryWrite,
 )
+from holdfast.schemas.names import ErrorCode
 from holdfast.validation.problems import problems_of, summarize_problems
 
 AskedT = TypeVar("AskedT", bound=Strict)

@@ -16,7 +16,7 @@ from holdfast.schemas import names
 from holdfast.schemas.agent import Agent, AgentSnapshot, ToolSnapshot, WorkerFacts
 from holdfast.schemas.base import Strict
 from holdfast.schemas.internal.tracing import Tracing
-from holdfast.schemas.phrases import nearest
+from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.run import CallRequest, RunRequest
 from holdfast.schemas.tool import ANONYMOUS
 from holdfast.validation.problems import ValueProblem, problems_of, summarize_problems
@@ -116,7 +116,7 @@ class DefinitionResolver:
         agents = self._shelf.catalog.agents
         agent = agents.get(name)
         if agent is None:
-            mend = nearest(name, agents, "this worker has no agents: see `--catalog`")
+            mend = suggest_names(name, agents, "this worker has no agents: see `--catalog`")
             raise InvalidValueError([ValueProblem(("agent",), f"there is no agent `{name}`", mend)])
         return agent
 

@@ -22,7 +22,7 @@ import httpx
 
 from holdfast.runtime.addresses import AddressError
 from holdfast.runtime.tls import trusted_certificates
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.phrases import quote_value
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -45,7 +45,7 @@ def read_network(text: str) -> Network:
         return ipaddress.ip_network(text)
     except ValueError:
         mend = "write an address and how many of its bits count, like 10.0.0.0/8"
-        raise AddressError(f"{quoted(text)} is no network", mend) from None
+        raise AddressError(f"{quote_value(text)} is no network", mend) from None
 
 
 def is_public(address: Address) -> bool:

@@ -31,9 +31,9 @@ from holdfast.schemas.agent import (
     SkillDefinition,
 )
 from holdfast.schemas.base import Lenient, json_size
-from holdfast.schemas.phrases import nearest
+from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, binding_of
-from holdfast.validation.problems import ValueProblem, Where, name_fault, problems_of
+from holdfast.validation.problems import ValueProblem, Where, name_problem, problems_of
 from holdfast.validation.schema_check import schema_problems
 
 MAX_AGENT_BYTES = 1_000_000
@@ -57,7 +57,7 @@ def resolve_definition(written: Any, name: str, world: DefinitionRegistry) -> Ag
         raise InvalidValueError(
             [ValueProblem((), "this is no agent", "write an object with `model` in it")]
         )
-    unfit = None if "name" in written else name_fault(name, "name")
+    unfit = None if "name" in written else name_problem(name, "name")
     named = {"name": name, **written} if unfit is None else written
     outside = [] if unfit is None else [unfit]
     parts = read_tool_parts(written, world)
@@ -114,7 +114,7 @@ def _faults(
 ) -> Iterator[ValueProblem]:
     endpoint = definition.model.endpoint
     if world.endpoints is not None and endpoint not in world.endpoints:
-        mend = nearest(endpoint, world.endpoints, _NO_ENDPOINTS)
+        mend = suggest_names(endpoint, world.endpoints, _NO_ENDPOINTS)
         yield ValueProblem(("model", "endpoint"), f"there is no endpoint `{endpoint}`", mend)
     for key in ("input", "output", "state"):
         schema = getattr(definition, key)

@@ -14,8 +14,8 @@ from holdfast.catalog.builtin_tools import knowledge_tool, memory_tools
 from holdfast.catalog.registry import DefinitionRegistry
 from holdfast.catalog.tool_reader import reserved_name_problems, resolve_tool_entry
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
-from holdfast.schemas.agent import AgentDefinition, Forced, SkillDefinition
-from holdfast.schemas.phrases import nearest
+from holdfast.schemas.agent import AgentDefinition, ForcedTool, SkillDefinition
+from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import Tool
 from holdfast.validation.problems import ValueProblem, Where
 
@@ -105,13 +105,15 @@ def _read_tools(part: ToolPart, written: dict[str, Any], world: DefinitionRegist
 
 def _agents_name_faults(definition: AgentDefinition, known: list[str]) -> Iterator[ValueProblem]:
     choice = definition.tool_choice
-    if isinstance(choice, Forced) and choice.name not in known:
-        mend = nearest(choice.name, known, "the agent has no tools")
+    if isinstance(choice, ForcedTool) and choice.name not in known:
+        mend = suggest_names(choice.name, known, "the agent has no tools")
         yield ValueProblem(("toolChoice", "name"), f"the agent has no tool `{choice.name}`", mend)
     for name in definition.approval.auto:
         if name not in known:
             reason = f"`approval.auto` names `{name}`, which is not among the agent's tools"
-            yield ValueProblem(("approval", "auto"), reason, nearest(name, known, "it has none"))
+            yield ValueProblem(
+                ("approval", "auto"), reason, suggest_names(name, known, "it has none")
+            )
 
 
 def _after_faults(part: ToolPart, known: list[str]) -> Iterator[ValueProblem]:
@@ -121,4 +123,4 @@ def _after_faults(part: ToolPart, known: list[str]) -> Iterator[ValueProblem]:
         for other in tool.limits.after:
             if other not in known:
                 reason = f"`{tool.name}` is only carried out after `{other}`, which the {who} lacks"
-                yield ValueProblem(where, reason, nearest(other, known))
+                yield ValueProblem(where, reason, suggest_names(other, known))

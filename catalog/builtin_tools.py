@@ -18,7 +18,7 @@ from holdfast.schemas.internal.memory import (
     MAX_VALUE_BYTES,
     MemoryOwner,
 )
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ActivityBinding, KnowledgeSource, Tool
 from holdfast.validation.problems import ValueProblem
 
@@ -135,23 +135,25 @@ def read_knowledge(folder: Path, file: str) -> str:
     path = _within(folder, file)
     # To open a pipe would be to wait for whoever writes into it.
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise UnreadableError(None, f"{quoted(file)} is no file", "name a file")
+        raise UnreadableError(None, f"{quote_value(file)} is no file", "name a file")
     text = read_text(path, MAX_KNOWLEDGE_BYTES)
     if not text.strip():
-        raise UnreadableError(None, f"the file {quoted(file)} is empty", "write something in it")
+        raise UnreadableError(
+            None, f"the file {quote_value(file)} is empty", "write something in it"
+        )
     return text
 
 
 def _within(folder: Path, file: str) -> Path:
     if PurePosixPath(file).is_absolute() or PureWindowsPath(file).anchor:
-        reason = f"the path {quoted(file)} is absolute"
+        reason = f"the path {quote_value(file)} is absolute"
         raise UnreadableError(None, reason, "write it as seen from the catalog's folder")
     try:
         path = (folder / file).resolve()
     except (OSError, ValueError, RuntimeError) as error:
-        raise UnreadableError(None, f"{quoted(file)} is no path", "name a file") from error
+        raise UnreadableError(None, f"{quote_value(file)} is no path", "name a file") from error
     if not path.is_relative_to(folder.resolve()):
-        reason = f"{quoted(file)} is outside of the catalog's folder"
+        reason = f"{quote_value(file)} is outside of the catalog's folder"
         raise UnreadableError(None, reason, "put the file itself into the folder")
     return path
 

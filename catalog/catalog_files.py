@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.settings_files.source import Signature, file_stamp, path_suggestion
-from holdfast.schemas.phrases import closest
+from holdfast.schemas.phrases import closest_names
 
 _NEARLY = 0.85
 # Lists of records, which are no slip. What editors put beside a file ends in no such word.
@@ -123,7 +123,7 @@ def _mislaid(folder: Path) -> Iterator[FileProblem]:
         yield FileProblem(str(folder), None, "this is the inside of a catalog", mend)
     names = sorted(each.name for each in folder.iterdir() if each.is_dir())
     for name in (TOOLS, AGENTS):
-        for close in closest(name, set(names) - {TOOLS, AGENTS}, _NEARLY):
+        for close in closest_names(name, set(names) - {TOOLS, AGENTS}, _NEARLY):
             if name not in names:
                 reason = "a folder of this name is not read"
                 yield FileProblem(str(folder / close), None, reason, f"call it `{name}`")
@@ -168,5 +168,5 @@ def _meant(path: Path, suffixes: tuple[str, ...]) -> str | None:
     if suffix in suffixes or suffix in _OTHERS or not _WORD.match(suffix):
         return None
     slip = _SLIPS.get(suffix)
-    near = [slip] if slip in suffixes else closest(suffix, suffixes, _NEARLY)
+    near = [slip] if slip in suffixes else closest_names(suffix, suffixes, _NEARLY)
     return f"{stem}{near[0]}" if near else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
-from holdfast.schemas.phrases import nearest
+from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import CHOSEN_BY_MODEL, META_PROPERTIES
 from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.schema_check import schema_problems
@@ -89,7 +89,7 @@ def _chosen_faults(schema: Any) -> list[ValueProblem]:
 def _unknown_meta(keys: Mapping[str, Any], where: Where) -> Iterator[ValueProblem]:
     for key in keys:
         if key.startswith("_") and key not in META_PROPERTIES:
-            mend = nearest(key, META_PROPERTIES)
+            mend = suggest_names(key, META_PROPERTIES)
             yield ValueProblem((*where, key), f"unknown meta-property `{key}`", mend)
 
 

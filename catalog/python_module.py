@@ -19,7 +19,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from holdfast.catalog.module_import import ImportFailedError, import_module
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.names import ErrorCode
 
 
 class ActivityDefinition(Protocol):

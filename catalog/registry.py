@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.runtime.addresses import AddressPrefix
 from holdfast.schemas import names
 from holdfast.schemas.agent import AgentDefinition
-from holdfast.schemas.phrases import nearest
+from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.tool import (
     NOT_FOR_HOOKS,
     ActivityBinding,
@@ -91,6 +91,6 @@ def _presence_faults(written: ActivityRef, world: DefinitionRegistry) -> Iterato
         reason = f"the activity name `{binding.type}` is the worker's own"
         yield ValueProblem(where, reason, "name another")
     elif binding.type not in world.activities and not world.is_incomplete:
-        near = nearest(binding.type, world.activities, "`--tools` gives it some")
+        near = suggest_names(binding.type, world.activities, "`--tools` gives it some")
         mend = f"{near} (an activity of another worker needs its `taskQueue`)"
         yield ValueProblem(where, f"this worker has no activity `{binding.type}`", mend)

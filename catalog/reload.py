@@ -22,7 +22,7 @@ from holdfast.catalog.catalog_files import folder_signature
 from holdfast.catalog.loader import Catalog, CatalogError, CurrentCatalog, reload_catalog
 from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.settings_files.source import Signature, file_signature
-from holdfast.schemas.phrases import some
+from holdfast.schemas.phrases import first_names
 
 MAX_PROBLEMS_TOLD = 100
 MAX_NAMES_TOLD = 10
@@ -148,7 +148,7 @@ def describe_changes(old: Catalog, new: Catalog) -> str:
         for name, how in _changes(was, now):
             found[how].append(f"{kind} `{name}`")
     return "; ".join(
-        f"{how}: {some(names, MAX_NAMES_TOLD)}" for how, names in found.items() if names
+        f"{how}: {first_names(names, MAX_NAMES_TOLD)}" for how, names in found.items() if names
     )
 
 

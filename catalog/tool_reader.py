@@ -17,7 +17,7 @@ from holdfast.catalog.registry import (
 )
 from holdfast.runtime.settings_files.file_problems import InvalidValueError
 from holdfast.schemas import names
-from holdfast.schemas.phrases import nearest
+from holdfast.schemas.phrases import suggest_names
 from holdfast.schemas.reference import parse_output_path
 from holdfast.schemas.tool import (
     ANONYMOUS,
@@ -29,7 +29,7 @@ from holdfast.schemas.tool import (
     ToolDefinition,
     binding_of,
 )
-from holdfast.validation.problems import ValueProblem, name_fault, problems_of
+from holdfast.validation.problems import ValueProblem, name_problem, problems_of
 from holdfast.validation.schema_check import schema_problems
 
 # Keywords that are no part of the parameters' schema: the description is offered beside it.
@@ -48,7 +48,7 @@ def resolve_tool(written: Any, name: str | None, world: DefinitionRegistry) -> T
     """
     folded = normalize_tool(written)
     if name is not None and "_tool" not in folded.fixed:
-        unfit = name_fault(name, "_tool")
+        unfit = name_problem(name, "_tool")
         folded.faults.extend([] if unfit is None else [unfit])
         folded.fixed["_tool"] = name if unfit is None else "unnamed"
     folded.faults.extend(map(folded.at_source, _two_carriers(folded.fixed)))
@@ -82,7 +82,7 @@ def _instead(name: str, world: DefinitionRegistry) -> str:
     bound = {tool.activity.type for tool in world.tools.values() if tool.activity is not None}
     if name in world.activities and name not in bound:
         return "the activity takes no pydantic model: give it one, or a file in `tools/`"
-    return nearest(name, world.tools, "the catalog has no tools")
+    return suggest_names(name, world.tools, "the catalog has no tools")
 
 
 def _validated(folded: NormalizedTool) -> ToolDefinition:
@@ -164,14 +164,14 @@ def _two_carriers(fixed: Mapping[str, Any]) -> Iterator[ValueProblem]:
 
 def _delegate_faults(agent: str, world: DefinitionRegistry) -> Iterator[ValueProblem]:
     if world.agents is not None and agent not in (ANONYMOUS, *world.agents):
-        mend = nearest(agent, (ANONYMOUS, *world.agents))
+        mend = suggest_names(agent, (ANONYMOUS, *world.agents))
         yield ValueProblem(("_delegate",), f"there is no agent `{agent}`", mend)
 
 
 def _latent_faults(
     definition: ToolDefinition, name: str, world: DefinitionRegistry
 ) -> Iterator[ValueProblem]:
-    near = nearest(name, world.activities, "`--tools` gives it some")
+    near = suggest_names(name, world.activities, "`--tools` gives it some")
     if definition.output is None:
         reason = f"this worker has no activity `{name}`, which would carry out the tool"
         ways = f"name one with `_activity` ({near}), an agent with `_delegate`"

@@ -33,7 +33,7 @@ from holdfast.runtime.storage.locations import (
 )
 from holdfast.runtime.storage.store import Store, StoreDriver, StoreError
 from holdfast.schemas import names
-from holdfast.schemas.phrases import misfit
+from holdfast.schemas.phrases import misfit_reason
 from holdfast.web.codec.codec_access import CodecAccess, CodecGuard
 from holdfast.web.http.origins import own_origins
 
@@ -82,7 +82,7 @@ def store_location(text: str) -> StoreLocation | None:
     try:
         return parse_store_location(text)
     except ValueError as error:
-        raise ArgumentTypeError(f"{misfit(text)}; {error}") from error
+        raise ArgumentTypeError(f"{misfit_reason(text)}; {error}") from error
 
 
 async def codec(

@@ -24,7 +24,7 @@ from holdfast.runtime.narration.phrases import decision_phrase
 from holdfast.runtime.text_safety import clean, holdfast_command
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.phrases import quote_value
 
 _REFUSALS = {
     names.NO_SUCH_CALL: (NO_SUCH, "holdfast approvals shows what waits"),
@@ -111,7 +111,7 @@ async def _waiting(remote: RunHandle, meant: Decision) -> PendingApproval:
     for one in await remote.pending_approvals():
         if one.call_id == meant.call_id:
             return one
-    wrong = f"no call {quoted(meant.call_id)} of run {remote.id} waits for a decision"
+    wrong = f"no call {quote_value(meant.call_id)} of run {remote.id} waits for a decision"
     raise CommandError(wrong, "holdfast approvals shows what waits", NO_SUCH)
 
 

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from holdfast.client.command_errors import wrong_command
-from holdfast.schemas.phrases import misfit
+from holdfast.schemas.phrases import misfit_reason
 from holdfast.web.codec.shared_secret import MIN_SECRET_CHARS, check_secret
 from holdfast.web.http.origins import is_loopback, read_origin
 
@@ -24,7 +24,7 @@ def origin(text: str) -> str:
     try:
         return read_origin(text)
     except ValueError as error:
-        raise ArgumentTypeError(f"{misfit(text)}; {error}") from error
+        raise ArgumentTypeError(f"{misfit_reason(text)}; {error}") from error
 
 
 def address(text: str) -> str:
@@ -32,7 +32,7 @@ def address(text: str) -> str:
     try:
         return str(ip_address(text))
     except ValueError:
-        reason = f"{misfit(text)}; write an address of this machine, such as {DEFAULT_HOST}"
+        reason = f"{misfit_reason(text)}; write an address of this machine, such as {DEFAULT_HOST}"
         raise ArgumentTypeError(reason) from None
 
 
@@ -40,7 +40,9 @@ def port(text: str) -> int:
     """A port, of which 0 is any free one: an argparse `type`."""
     if text.isdecimal() and int(text) < 65536:
         return int(text)
-    raise ArgumentTypeError(f"{misfit(text)}; a port is a number up to 65535; 0 is any free one")
+    raise ArgumentTypeError(
+        f"{misfit_reason(text)}; a port is a number up to 65535; 0 is any free one"
+    )
 
 
 def check_private(host: str, url: str | None, named_by: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from holdfast.schemas.base import parse_duration
-from holdfast.schemas.phrases import misfit
+from holdfast.schemas.phrases import misfit_reason
 
 MAX_FILE_BYTES = 2_000_000
 _AN_OBJECT = 'write a JSON object, such as {"order_id": "A-1"}, or @FILE'
@@ -23,7 +23,7 @@ _A_LIST_IN_THE_FILE = 'write one JSON list of messages in the file: [{"content":
 def name(given: str) -> str:
     """A name, which says something."""
     if not given.strip():
-        raise ArgumentTypeError(f"{misfit(given.strip())}; write a name")
+        raise ArgumentTypeError(f"{misfit_reason(given.strip())}; write a name")
     return given
 
 
@@ -49,7 +49,7 @@ def json_object(given: str) -> dict[str, Any]:
     todo = _IN_THE_FILE if given.startswith("@") else _AN_OBJECT
     value = _json(given, todo)
     if not isinstance(value, dict):
-        raise ArgumentTypeError(f"{misfit(value)}; {todo}")
+        raise ArgumentTypeError(f"{misfit_reason(value)}; {todo}")
     return value
 
 
@@ -58,7 +58,7 @@ def json_objects(given: str) -> list[dict[str, Any]]:
     todo = _A_LIST_IN_THE_FILE if given.startswith("@") else _A_LIST
     value = _json(given, todo)
     if not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
-        raise ArgumentTypeError(f"{misfit(value)}; {todo}")
+        raise ArgumentTypeError(f"{misfit_reason(value)}; {todo}")
     return value
 
 
@@ -111,7 +111,7 @@ def groups(given: str) -> list[str]:
 def number(given: str) -> int:
     """How many, at least one."""
     if not given.isdecimal() or int(given) < 1:
-        raise ArgumentTypeError(f"{misfit(given)}; write a whole number from 1 on")
+        raise ArgumentTypeError(f"{misfit_reason(given)}; write a whole number from 1 on")
     return int(given)
 
 
@@ -120,7 +120,7 @@ def duration(given: str) -> timedelta:
     try:
         return parse_duration(given)
     except ValueError as error:
-        raise ArgumentTypeError(f"{misfit(given)}; {error}") from error
+        raise ArgumentTypeError(f"{misfit_reason(given)}; {error}") from error
 
 
 def _json(given: str, todo: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from holdfast.client.command_errors import WRONG_COMMAND, wrong_command
-from holdfast.schemas.phrases import closest, nearest, quoted
+from holdfast.schemas.phrases import closest_names, quote_value, suggest_names
 
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)\Z", re.DOTALL)
 
@@ -30,10 +30,10 @@ class Parser(argparse.ArgumentParser):
         """End the program, because of a word that has no place."""
         if not word.startswith("-"):
             todo = "put a text of several words in quotes"
-            self._end(f"{quoted(word)} is one word too many", todo)
-        close = closest(word.partition("=")[0], self._option_string_actions)
-        todo = nearest(word, close) if close else self._help
-        self._end(f"there is no option {quoted(word)}", todo)
+            self._end(f"{quote_value(word)} is one word too many", todo)
+        close = closest_names(word.partition("=")[0], self._option_string_actions)
+        todo = suggest_names(word, close) if close else self._help
+        self._end(f"there is no option {quote_value(word)}", todo)
 
     def error(self, message: str) -> NoReturn:
         """End the program, because of what argparse has found."""
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         choice = _CHOICE.match(said)
         if choice is not None:
             word, known = choice.group(1), re.split(", ", choice.group(2).replace("'", ""))
-            self._end(f"{place}{quoted(word)} does not fit", _meant(word, known))
+            self._end(f"{place}{quote_value(word)} does not fit", _meant(word, known))
         wrong, _, todo = said.partition("; ")
         self._end(f"{place}{wrong}", todo or self._help)
 
@@ -58,5 +58,5 @@ class Parser(argparse.ArgumentParser):
 
 def _meant(word: str, known: Sequence[str]) -> str:
     """The choices that come near, or else all of them."""
-    close = closest(word, known)
-    return nearest(word, close) if close else f"write one of {', '.join(known)}"
+    close = closest_names(word, known)
+    return suggest_names(word, close) if close else f"write one of {', '.join(known)}"

@@ -44,10 +44,9 @@ from holdfast.runtime.text_safety import (
     one_line,
 )
 from holdfast.schemas import names
-from holdfast.schemas.decision import PendingApproval
+from holdfast.schemas.decision import PendingApproval, brief_arguments
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.log_entry import read_record
-from holdfast.schemas.plan import in_brief
 
 # Each is asked for by itself.
 _MAX_INSTANCES = 20
@@ -150,7 +149,7 @@ def _print_waiting(waiting: list[tuple[str, PendingApproval]]) -> None:
             one.call_id,
             call_name(one),
             format_age(one.requested_at),
-            arguments_line(in_brief(one.kind, one.arguments)),
+            arguments_line(brief_arguments(one.kind, one.arguments)),
         )
         for run, one in waiting
     ]

@@ -92,8 +92,8 @@ def invalid_input(
     """What was given is no `what`: the first thing that is wrong, its place, and what to do, which
     is `todo` where that thing does not say it itself."""
     fault = problems_of(error, value, model)[0]
-    wrong = f"that is no {what}: {replace(fault, mend='')}"
-    return wrong_command(wrong, fault.mend or todo)
+    wrong = f"that is no {what}: {replace(fault, fix='')}"
+    return wrong_command(wrong, fault.fix or todo)
 
 
 def rpc_problem(error: RPCError, run_id: str | None = None) -> CommandError:

@@ -18,9 +18,16 @@ from holdfast.runtime.text_safety import (
     shorten,
 )
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decided, Kind, PendingApproval, Verdict
+from holdfast.schemas.decision import (
+    Decided,
+    Kind,
+    PendingApproval,
+    Verdict,
+    example_edit,
+    no_such_call,
+    shown_calls,
+)
 from holdfast.schemas.internal.delegate import DelegatePending
-from holdfast.schemas.plan import calls_shown, example_edit, no_call
 
 MAX_CALLS: Final = 100
 _LABEL_CHARS = 60
@@ -203,7 +210,7 @@ def _bounded(text: str) -> str:
 
 def plan_rows(waiting: PendingApproval) -> list[tuple[str, str]]:
     """The calls by number and name, each with what it would do."""
-    calls = list(calls_shown(waiting.arguments))
+    calls = list(shown_calls(waiting.arguments))
     told = [
         (f"{number}. {plan_call_name(call)}", "\n".join(_lines(call)))
         for number, call in enumerate(calls[:MAX_CALLS], start=1)
@@ -253,13 +260,13 @@ def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str,
     """
     if waiting.kind != "plan":
         raise CannotStrikeError(f"{clean(waiting.call_id)} is no plan", "approve or deny it")
-    ids = [call["id"] for call in calls_shown(waiting.arguments)]
+    ids = [call["id"] for call in shown_calls(waiting.arguments)]
     if not _is_whole(waiting):
         wrong = "the plan is too large to be shown whole"
         raise CannotStrikeError(wrong, "say `edit` with all of its `calls` that are to stay")
     for one in struck:
         if one not in ids:
-            raise CannotStrikeError(*no_call(clean(one), map(clean, ids)))
+            raise CannotStrikeError(*no_such_call(clean(one), map(clean, ids)))
     left = [{"id": one} for one in ids if one not in struck]
     if not left:
         raise CannotStrikeError("no call would be left", "say `deny`")

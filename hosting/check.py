@@ -30,10 +30,10 @@ from holdfast.runtime.secrets import Secrets
 from holdfast.runtime.settings_files.file_problems import FileProblem
 from holdfast.runtime.storage.locations import check_store_location
 from holdfast.runtime.storage.store import StoreError
-from holdfast.schemas.phrases import nearest
+from holdfast.schemas.phrases import suggest_names
 from holdfast.validation.problems import ValueProblem
 from holdfast.workflows.engine.model.composed import composed_schema
-from holdfast.workflows.engine.skills import allowed
+from holdfast.workflows.engine.skills import allowed_tools
 
 FAILED: Final = 1
 # Duplicates of standard output and error, and nothing in a process that a module forks: whoever
@@ -100,17 +100,17 @@ def _composed_schema(resources: WorkerResources, target: str) -> str:
     name, _, skill = target.partition(":")
     agents = resources.current_catalog.catalog.agents
     if name not in agents:
-        fix = nearest(name, agents, "name a catalog with agents: `--catalog DIR`")
+        fix = suggest_names(name, agents, "name a catalog with agents: `--catalog DIR`")
         raise ResourcesError([FileProblem("--composed", None, f"there is no agent `{name}`", fix)])
     agent = agents[name]
     skills = [one.name for one in agent.skills]
     if skill and skill not in skills:
-        fix = nearest(skill, skills, f"write `{name}` alone")
+        fix = suggest_names(skill, skills, f"write `{name}` alone")
         reason = f"`{name}` has no skill `{skill}`"
         raise ResourcesError([FileProblem("--composed", None, reason, fix)])
     # Of several skills, an agent is asked for one first.
     chosen = skill or (skills[0] if len(skills) == 1 else None)
-    schema = composed_schema(agent, allowed(agent, chosen))
+    schema = composed_schema(agent, allowed_tools(agent, chosen))
     return json.dumps(schema, indent=2, ensure_ascii=False)
 
 

@@ -23,7 +23,7 @@ from holdfast.runtime.storage.locations import (
 )
 from holdfast.schemas import names
 from holdfast.schemas.base import format_duration, parse_duration
-from holdfast.schemas.phrases import closest, misfit, nearest, quoted
+from holdfast.schemas.phrases import closest_names, misfit_reason, quote_value, suggest_names
 
 _HELP = "see `holdfast worker --help`"
 _PREFIX = "HOLDFAST_"
@@ -164,7 +164,7 @@ def _from_environment() -> dict[str, Any]:
 def _reject_misspelling(variable: str) -> None:
     """Raise if a variable is meant for an option; those of other programs are left alone."""
     name = variable.removeprefix(_PREFIX)
-    close = closest(name, [each.removeprefix(_PREFIX) for each in VARIABLES], _NEARLY)
+    close = closest_names(name, [each.removeprefix(_PREFIX) for each in VARIABLES], _NEARLY)
     if close:
         fix = f"did you mean {_PREFIX}{close[0]}?"
         raise wrong_setup(f"the variable {variable} is not read", fix)
@@ -176,7 +176,7 @@ def _reject_misspelling(variable: str) -> None:
 def _from_variable(variable: str, name: str, value: str) -> dict[str, Any]:
     if name in _FLAGS:
         if value.lower() not in ("true", "false"):
-            raise wrong_setup(f"{variable}: {misfit(value)}", "set it to `true` or `false`")
+            raise wrong_setup(f"{variable}: {misfit_reason(value)}", "set it to `true` or `false`")
         return {name.replace("-", "_"): value.lower() == "true"}
     option = _LISTS.get(name, name)
     values = value.split() if name in _LISTS else [value]
@@ -191,13 +191,13 @@ def _parsed(arguments: Sequence[str]) -> dict[str, Any]:
     given, unknown = worker_parser().parse_known_args(arguments)
     if unknown:
         option = unknown[0].partition("=")[0]
-        raise wrong_setup(f"there is no option {quoted(option)}", _near_option(option))
+        raise wrong_setup(f"there is no option {quote_value(option)}", _near_option(option))
     return vars(given)
 
 
 def _near_option(option: str) -> str:
-    close = closest(option, _known_options())
-    return nearest(option, close) if close else _HELP
+    close = closest_names(option, _known_options())
+    return suggest_names(option, close) if close else _HELP
 
 
 def _known_options() -> Iterator[str]:
@@ -359,7 +359,7 @@ def _add_dev_server(parser: argparse.ArgumentParser) -> None:
 def _text(text: str) -> str:
     if text.strip():
         return text
-    raise argparse.ArgumentTypeError(f"{misfit('')}; write a name")
+    raise argparse.ArgumentTypeError(f"{misfit_reason('')}; write a name")
 
 
 def _path(text: str) -> Path:
@@ -373,7 +373,7 @@ def _read_by(read: Callable[[str], T]) -> Callable[[str], T]:
         try:
             return read(text)
         except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{misfit(text)}; {error}") from error
+            raise argparse.ArgumentTypeError(f"{misfit_reason(text)}; {error}") from error
 
     return reader
 

@@ -32,7 +32,7 @@ from holdfast.runtime.telemetry.telemetry_settings import (
     TelemetrySettingsError,
     read_telemetry,
 )
-from holdfast.schemas.phrases import nearest
+from holdfast.schemas.phrases import suggest_names
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _catalog(
 
 def _check_notify(notify: str | None, activities: Collection[str]) -> None:
     if notify is not None and notify not in activities:
-        todo = nearest(notify, activities, "`--tools` gives it some")
+        todo = suggest_names(notify, activities, "`--tools` gives it some")
         reason = f"this worker has no activity `{notify}`"
         raise ResourcesError([FileProblem("--notify", None, reason, todo)])
 

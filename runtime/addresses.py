@@ -11,7 +11,7 @@ from typing import Self
 
 import httpx
 
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.phrases import quote_value
 from holdfast.validation.problems import ValueProblem
 
 MAX_ADDRESS_CHARACTERS = 2_000
@@ -47,7 +47,7 @@ class AddressPrefix:
         """
         url = parse_address(text)
         if url.query or url.fragment:
-            raise AddressError(f"{quoted(text)} is more than a path", "leave out `?` and `#`")
+            raise AddressError(f"{quote_value(text)} is more than a path", "leave out `?` and `#`")
         steps = _steps(url)
         return cls(text, _origin(url), steps if steps[-1] else steps[:-1])
 
@@ -66,7 +66,7 @@ def allowed_address(text: str, prefixes: Collection[AddressPrefix]) -> httpx.URL
     if any(prefix.covers(url) for prefix in prefixes):
         return url
     mend = "have the worker started with a `--knowledge-url` that it begins with"
-    raise AddressError(f"the worker does not allow {quoted(display_address(url))}", mend)
+    raise AddressError(f"the worker does not allow {quote_value(display_address(url))}", mend)
 
 
 def parse_address(text: str) -> httpx.URL:
@@ -81,9 +81,9 @@ def parse_address(text: str) -> httpx.URL:
     try:
         url = httpx.URL(text)
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise AddressError(f"{quoted(text)} is no address", "write https://…") from error
+        raise AddressError(f"{quote_value(text)} is no address", "write https://…") from error
     if url.scheme not in _PORTS or not url.host:
-        raise AddressError(f"{quoted(text)} is no web address", "write https://…")
+        raise AddressError(f"{quote_value(text)} is no web address", "write https://…")
     if url.userinfo:
         # Not shown: it may hold a password.
         mend = "leave out what stands before the `@`"
@@ -91,7 +91,9 @@ def parse_address(text: str) -> httpx.URL:
     # Some servers take `..;x` for `..`.
     steps = {step.partition(";")[0] for step in url.path.split("/")}
     if "\\" in url.path or steps & {".", ".."}:
-        raise AddressError(f"{quoted(text)} leads in a roundabout way", "write its path plainly")
+        raise AddressError(
+            f"{quote_value(text)} leads in a roundabout way", "write its path plainly"
+        )
     return url
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from holdfast.schemas.phrases import closest, nearest, quoted
+from holdfast.schemas.phrases import closest_names, quote_value, suggest_names
 
 CONFIG_FILE: Final = "TEMPORAL_CONFIG_FILE"
 _MEND_SETTINGS: Final = "mend temporal.toml or the TEMPORAL_ variables"
@@ -71,9 +71,9 @@ def settings_problem(
     profile = re.match(r"Profile '(.*)' not found", str(error))
     if profile is not None:
         nothing = f"there is none: check {CONFIG_FILE}"
-        mend = nearest(profile.group(1), profiles(), nothing)
+        mend = suggest_names(profile.group(1), profiles(), nothing)
         return ConnectionProblem(
-            f"TEMPORAL_PROFILE: no profile {quoted(profile.group(1))}", mend, True
+            f"TEMPORAL_PROFILE: no profile {quote_value(profile.group(1))}", mend, True
         )
     wrong = f"Temporal's settings cannot be read: {_toml(error, environ)}"
     return ConnectionProblem(wrong, _MEND_SETTINGS, True)
@@ -120,9 +120,9 @@ def settings_warnings(
     if file and not exists(file):
         yield f"{CONFIG_FILE}: there is no file {file}; its settings are not there"
     for name in environ:
-        meant = closest(name, _VARIABLES, _NEARLY) if name.startswith("TEMPORAL_") else []
+        meant = closest_names(name, _VARIABLES, _NEARLY) if name.startswith("TEMPORAL_") else []
         if meant and name not in _VARIABLES and not name.startswith("TEMPORAL_GRPC_META_"):
-            yield f"the variable {name} is not read; {nearest(name, meant)}"
+            yield f"the variable {name} is not read; {suggest_names(name, meant)}"
     try:
         read_strictly()
     except (OSError, RuntimeError, ValueError) as error:
@@ -130,7 +130,7 @@ def settings_warnings(
 
 
 def _no_address(address: str, reason: str, meant: str) -> ConnectionProblem:
-    wrong = f"TEMPORAL_ADDRESS: {quoted(address)} is no address: {reason}"
+    wrong = f"TEMPORAL_ADDRESS: {quote_value(address)} is no address: {reason}"
     return ConnectionProblem(wrong, f"write HOST:PORT, such as {meant}", True)
 
 

@@ -22,7 +22,7 @@ from holdfast.schemas.tool import (
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
-class Forced(Strict):
+class ForcedTool(Strict):
     """A tool choice that names the tool to call."""
 
     name: str
@@ -31,7 +31,7 @@ class Forced(Strict):
 
 Calling = Literal["native", "composed"]
 Plan = Literal["eager", "lazy"]
-ToolChoice = Literal["auto", "none", "required"] | Forced
+ToolChoice = Literal["auto", "none", "required"] | ForcedTool
 OnLimit = Literal["finalize", "fail", "ask"]
 BudgetName = Literal[
     "maxIterations",
@@ -232,7 +232,7 @@ class Skill(Lenient):
     activity: ActivityBinding | None = None
 
 
-class Rules(Lenient):
+class AgentRules(Lenient):
     """What calls are carried out under: the tools there are, and what their users have to keep to.
 
     `name` says whose rules they are: an agent's, or those of a single call's tool.
@@ -249,7 +249,7 @@ class Rules(Lenient):
     principal_scopes: list[str] | None = None
 
 
-class Agent(Rules):
+class Agent(AgentRules):
     """An agent as a run keeps it: tools resolved, defaults filled in."""
 
     description: str = ""

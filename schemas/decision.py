@@ -1,11 +1,21 @@
 """Approvals: what a person is asked, and what they answer."""
 
-from typing import Annotated, Any, Literal
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from holdfast.schemas.base import Json, Lenient, Strict
-from holdfast.schemas.token import MAX_TOKEN_CHARACTERS
+from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value
+
+MAX_TOKEN_CHARACTERS = 16_384
+_NO_TOKEN = (
+    "`token` is no signed decision: it is to be a JWT with `sub`, `groups`, `digest`, `workflowId`"
+    " and `exp`"
+)
+Purpose = Literal["decision", "principal"]
 
 Kind = Literal["call", "reconcile", "plan", "budget"]
 Verdict = Literal["approve", "deny", "edit", "respond", "happened", "did_not_happen", "give_up"]
@@ -146,3 +156,157 @@ class Receipt(Lenient):
     def to_json(self) -> dict[str, Any]:
         """Every field, whether or not it is at its default."""
         return self.model_dump(mode="json", by_alias=True)
+
+
+class TokenCheck(Lenient):
+    """What `check_token` is asked: whether this is a good token, for this purpose."""
+
+    token: str
+    """The JWT."""
+    purpose: Purpose
+    """What it is to be good for."""
+    since: str | None = None
+    """Where it says when it was issued (`iat`), that is not to be before this time."""
+
+
+class DecisionClaims(Lenient):
+    """What a token says of a decision.
+
+    Without `decision` it is for an approval or a denial of the very call that `digest` is of. What
+    goes beyond has to be signed too: for `edit`, `digest` is of the tool with the arguments as they
+    are sent; for `respond` and `happened`, `resultDigest` is of the result; and `remember`.
+    """
+
+    sub: Annotated[str, Field(min_length=1, max_length=200)]
+    """Who decides."""
+    groups: Annotated[list[str], Field(max_length=100)] = []
+    """The groups that they decide for."""
+    digest: str
+    """Of what would be carried out."""
+    workflow_id: str
+    """The run."""
+    exp: float
+    """Until when it counts, in seconds since 1970."""
+    iat: float | None = None
+    """When it was issued: not before the call was asked about."""
+    call_id: str | None = None
+    """The call; unset, the first that it is used on."""
+    decision: str | None = None
+    """What was decided."""
+    result_digest: str | None = None
+    """SHA-256 of the result, as canonical JSON."""
+    remember: bool = False
+    """Whether it holds for every further call of the tool."""
+    id: str = ""
+    """By which it is known: the SHA-256 of what was signed. Not a claim; the check adds it."""
+
+    @classmethod
+    def unchecked(cls, token: str) -> Self:
+        """What a token says, whoever has signed it: to tell soon of what can be no good.
+
+        Raises:
+            ValueError: it is no such token.
+        """
+        try:
+            part = token.split(".")[1]
+            return cls.read(json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))))
+        except (IndexError, ValueError, RecursionError):
+            raise ValueError(_NO_TOKEN) from None
+
+
+class PrincipalClaims(Lenient):
+    """What a token says of a principal."""
+
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+    """Who it is: `sub`."""
+    scopes: list[str] = []
+    """What they may do: `scopes`, or `scope`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+class PlannedCall(Strict):
+    """One call of a plan.
+
+    Where a plan is edited, `id` is enough for a call that stays as it is. Only `arguments` may be
+    others than those that are shown.
+    """
+
+    id: Annotated[str, Field(min_length=1, max_length=200)]
+    """The call."""
+    tool: str | None = None
+    """The tool that would be carried out."""
+    label: str | None = None
+    """Its name for people."""
+    arguments: dict[str, Json] | None = None
+    """What it would be carried out with; a reference to what is not there yet stands as it is."""
+    reasoning: str | None = None
+    """Why the model makes the call."""
+    waits_for: list[str] | None = None
+    """The calls that have to end before."""
+    writes: str | None = None
+    """Where its result is written, and behind `||` its error."""
+    instance: str | None = None
+    """Whose data it reads and writes, in a run with instances."""
+    delegate: str | None = None
+    """The agent whose run carries it out, where one does; left out of what is shown where none
+    does."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, whether or not it is at its default: people's screens read this. Only
+        `delegate` is left out where there is none."""
+        alone = {"delegate"} if self.delegate is None else set()
+        return self.model_dump(mode="json", by_alias=True, exclude=alone)
+
+
+class Plan(Strict):
+    """The `arguments` of what waits as a plan, and those with which it is edited: a call that is
+    left out then is struck out of the plan."""
+
+    calls: list[PlannedCall]
+    """The calls, in the order in which the model made them."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field of every call."""
+        return {"calls": [call.to_json() for call in self.calls]}
+
+
+def shown_calls(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The calls of a plan as it is shown, which may be in part."""
+    calls = arguments.get("calls")
+    for call in calls if isinstance(calls, list) else []:
+        if isinstance(call, Mapping) and isinstance(call.get("id"), str):
+            yield call
+
+
+def brief_arguments(kind: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What a question is about, where there is one line for it: of a plan, the tool of each
+    call."""
+    if kind != "plan":
+        return arguments
+    return {call["id"]: call.get("tool") for call in shown_calls(arguments)}
+
+
+def example_edit(arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """An edit of a plan, and what it would do; both empty where no call of it is shown."""
+    ids = [call["id"] for call in shown_calls(arguments)]
+    if not ids:
+        return "", ""
+    *stays, other = ids[:2]
+    entries = [json.dumps({"id": one}) for one in stays]
+    entries.append(f'{{"id": {json.dumps(other)}, "arguments": {{…}}}}')
+    said = [
+        *(f"{one} stays as it is" for one in stays),
+        f"{other} has other arguments",
+        *(["any other call is struck out"] if len(ids) > 2 else []),
+    ]
+    return f'{{"calls": [{", ".join(entries)}]}}', ", ".join(said)
+
+
+def no_such_call(name: str, ids: Iterable[str]) -> tuple[str, str]:
+    """That a plan has no call of this name, and which it has: ids are too much alike to guess which
+    one is meant."""
+    has = first_names([f"`{one}`" for one in ids], MAX_NAMES_TOLD)
+    return f"{quote_value(name)} is no call of this plan", f"it has {has}"

@@ -12,9 +12,9 @@ from pydantic import JsonValue, ValidationError
 
 from holdfast.schemas.base import Lenient, canonical_json
 from holdfast.schemas.decision import Decided, PendingApproval
-from holdfast.schemas.errors import CallError
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.names import CallError
 from holdfast.schemas.tool import OutputMethod
 
 

@@ -6,8 +6,11 @@ It may be added to and is never changed.
 
 import hashlib
 import re
+from enum import StrEnum
 from typing import Final
 from urllib.parse import quote
+
+from holdfast.schemas.base import Lenient
 
 TASK_QUEUE: Final = "holdfast"
 
@@ -204,3 +207,28 @@ def _id_part(text: str) -> str:
     if len(plain) <= _MAX_ID_PART_CHARS:
         return plain
     return f"{plain[:_MAX_ID_PART_CHARS]}~{hashlib.sha256(data).hexdigest()}"
+
+
+class ErrorCode(StrEnum):
+    """Why a call has no result of its own."""
+
+    TOOL_NOT_ALLOWED = "tool_not_allowed"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    INVALID_OUTPUT = "invalid_output"
+    UNRESOLVED_REFERENCE = "unresolved_reference"
+    DENIED = "denied"
+    APPROVAL_TIMEOUT = "approval_timeout"
+    TIMEOUT = "timeout"
+    TOOL_ERROR = "tool_error"
+    OUTCOME_UNKNOWN = "outcome_unknown"
+    TOKEN_SCOPE_INSUFFICIENT = "token_scope_insufficient"
+    BLOCKED = "blocked"
+    DELEGATE_FAILED = "delegate_failed"
+    CANCELLED = "cancelled"
+
+
+class CallError(Lenient):
+    """The error of one call: its code, and a message for the model."""
+
+    code: ErrorCode
+    message: str

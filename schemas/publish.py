@@ -18,10 +18,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from holdfast.schemas import log_entry
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.base import format_duration
-from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.schemas.decision import Decision, PendingApproval, Plan, Receipt
 from holdfast.schemas.json_schema import DEFINITION, DRAFT, IS_JSON_SCHEMA, JSON_SCHEMA, KEYWORDS
 from holdfast.schemas.message import Delivered
-from holdfast.schemas.plan import Plan
 from holdfast.schemas.run import CallRequest, PageRequest, RunRequest, RunResult
 from holdfast.schemas.settings.encryption import Encryption
 from holdfast.schemas.settings.endpoints import Endpoints

@@ -6,9 +6,9 @@ from pydantic import Discriminator, Field, JsonValue, Tag
 
 from holdfast.schemas.agent import AgentDefinition, Budget, ToolChoice
 from holdfast.schemas.base import Duration, Json, Lenient, Strict
+from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import Message
-from holdfast.schemas.token import MAX_TOKEN_CHARACTERS
 from holdfast.schemas.tool import ToolDefinition
 
 RunStatus = Literal[

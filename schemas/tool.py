@@ -12,7 +12,7 @@ from holdfast.schemas.base import Duration, Lenient, Strict
 from holdfast.schemas.internal.memory import MemoryOwner
 from holdfast.schemas.json_schema import IS_JSON_SCHEMA
 from holdfast.schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
-from holdfast.schemas.phrases import INSTANCE_PATTERN, NAME_PATTERN, nearest
+from holdfast.schemas.phrases import INSTANCE_PATTERN, NAME_PATTERN, suggest_names
 
 Schema = Annotated[dict[str, Any], WithJsonSchema(IS_JSON_SCHEMA)]
 # For editors; the rest is told when the tool is loaded.
@@ -224,7 +224,7 @@ class ToolDefinition(Strict):
     def _known_meta_properties(self) -> "ToolDefinition":
         for name in self.model_extra or {}:
             if name.startswith("_"):
-                mend = nearest(name, META_PROPERTIES)
+                mend = suggest_names(name, META_PROPERTIES)
                 raise ValueError(f"unknown meta-property `{name}`; {mend}")
         return self
 

@@ -12,7 +12,13 @@ from jsonschema import Draft202012Validator, FormatChecker, validators
 from jsonschema.exceptions import ValidationError
 
 from holdfast.validation.unevaluated import unevaluated_items, unevaluated_properties
-from holdfast.validation.work_budget import MAX_NESTED_CHECKS, CannotCheck, allowance, found, spend
+from holdfast.validation.work_budget import (
+    MAX_NESTED_CHECKS,
+    CannotCheck,
+    current_budget,
+    pattern_matches,
+    spend,
+)
 
 # Quick to check, and the same everywhere.
 FORMATS = ("date", "uuid", "ipv4", "ipv6")
@@ -43,7 +49,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
         parts = len(rule) // _PARTS_A_CHECK if isinstance(rule, dict | list) else 0
         items = len(instance) if through and isinstance(instance, dict | list) else 0
         spend(1 + parts + items)
-        current = allowance()
+        current = current_budget()
         current.nested += 1
         if current.nested > MAX_NESTED_CHECKS:
             raise CannotCheck("too deep to be checked")
@@ -69,7 +75,7 @@ def _reference(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
 
 def _crawled(registry: Any) -> Any:
     """The schema with all its anchors found, which takes long: once."""
-    known = allowance().crawled
+    known = current_budget().crawled
     if id(registry) not in known:
         spend(_CRAWL_CHECKS)
         crawled = registry.crawl()
@@ -79,7 +85,7 @@ def _crawled(registry: Any) -> Any:
 
 
 def _pattern(validator: Any, rule: Any, instance: Any, schema: Any) -> Errors:
-    if isinstance(instance, str) and not found(rule, instance):
+    if isinstance(instance, str) and not pattern_matches(rule, instance):
         yield ValidationError(f"{instance!r} does not match {rule!r}")
 
 
@@ -88,7 +94,7 @@ def _pattern_properties(validator: Any, rule: Any, instance: Any, schema: Any) -
         return
     for each, inner in rule.items():
         for key, value in instance.items():
-            if found(each, key):
+            if pattern_matches(each, key):
                 yield from validator.descend(value, inner, path=key, schema_path=each)
 
 
@@ -98,7 +104,7 @@ def _additional_properties(validator: Any, rule: Any, instance: Any, schema: Any
     known = schema.get("properties", {})
     patterns = schema.get("patternProperties", {})
     others = [key for key in instance if key not in known]
-    extras = [key for key in others if not any(found(each, key) for each in patterns)]
+    extras = [key for key in others if not any(pattern_matches(each, key) for each in patterns)]
     if isinstance(rule, dict):
         for key in extras:
             yield from validator.descend(instance[key], rule, path=key)

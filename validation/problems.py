@@ -4,6 +4,7 @@ A `ValueProblem` names its place within the value. Whoever knows where the value
 and a line, a command's option, a run's input) puts that before it.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,16 +15,51 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from holdfast.schemas.phrases import (
+    INSTANCE_PATTERN,
+    INSTANCE_WORDS,
     NAME_PATTERN,
     NAME_WORDS,
-    closest,
-    example,
-    is_wrong_type,
-    misfit,
-    nearest,
-    quoted,
-    wanted,
+    closest_names,
+    misfit_reason,
+    quote_value,
+    suggest_names,
 )
+
+# By the type of pydantic's error. Those in braces are filled in from its context.
+_WANTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "`true` or `false`",
+    "bool_parsing": "`true` or `false`",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "greater_than_equal": "{ge} or more",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "{le} or less",
+    "less_than": "less than {lt}",
+    "string_too_short": "one that is not",
+    "string_too_long": "at most {max_length} characters",
+    "union_tag_invalid": "{discriminator} as one of {expected_tags}",
+    "union_tag_not_found": "{discriminator} beside it",
+    "too_short": "at least {min_length}",
+    "too_long": "at most {max_length} items",
+}
+_WRONG_TYPE = re.compile(r"(_type|_parsing|_from_float|literal_error)\Z")
+_PATTERN_WORDS = {NAME_PATTERN: NAME_WORDS, INSTANCE_PATTERN: INSTANCE_WORDS}
+# Texts that would be right without their quotes.
+_UNQUOTED = {
+    "int_type": re.compile(r"-?[0-9]{1,15}").fullmatch,
+    "float_type": re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?").fullmatch,
+    "bool_type": re.compile(r"true|false").fullmatch,
+}
+_PLAIN = re.compile(r"[\w.:/@-]{1,40}\Z")
 
 Where = tuple[str | int, ...]
 """A place in a value: keys and indexes."""
@@ -39,18 +75,18 @@ class ValueProblem:
 
     where: Where
     reason: str
-    mend: str
+    fix: str
 
     def under(self, *steps: str | int) -> "ValueProblem":
         """The fault as whoever holds the value at `steps` sees it."""
         return replace(self, where=(*steps, *self.where))
 
     def __str__(self) -> str:
-        said = f"{self.reason}; {self.mend}" if self.mend else self.reason
-        return f"`{spelled(self.where)}`: {said}" if self.where else said
+        said = f"{self.reason}; {self.fix}" if self.fix else self.reason
+        return f"`{format_place(self.where)}`: {said}" if self.where else said
 
 
-def spelled(where: Where) -> str:
+def format_place(where: Where) -> str:
     """A place as a person writes it: `tools[0]._activity.type`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in where)
     return "".join(steps).removeprefix(".")
@@ -63,12 +99,12 @@ def summarize_problems(faults: Sequence[ValueProblem]) -> str:
     return f"{said}. And {more} more" if more > 0 else said
 
 
-def name_fault(name: str, key: str) -> ValueProblem | None:
+def name_problem(name: str, key: str) -> ValueProblem | None:
     """Why a file's name cannot be the name of what is in it, if it cannot; `key` says another."""
     if re.match(NAME_PATTERN, name):
         return None
     mend = f"give the file another, or say one with `{key}`: {NAME_WORDS}"
-    return ValueProblem((), f"the file's name {quoted(name)} is no good name", mend)
+    return ValueProblem((), f"the file's name {quote_value(name)} is no good name", mend)
 
 
 def problems_of(error: ValidationError, value: Any, model: type[BaseModel]) -> list[ValueProblem]:
@@ -95,7 +131,7 @@ def _is_misspelt(missing: ValueProblem, faults: list[ValueProblem]) -> bool:
     """Whether what is missing is there, misspelt, and told as that."""
     return missing.reason.endswith("is missing") and any(
         other.where[:-1] == missing.where
-        and other.mend == f"did you mean {missing.reason.partition(' ')[0]}?"
+        and other.fix == f"did you mean {missing.reason.partition(' ')[0]}?"
         for other in faults
     )
 
@@ -178,9 +214,9 @@ def _has(value: Any, step: str | int) -> bool:
 def _said(errors: list[ErrorDetails], known: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The reason and the mend of what is wrong at one place."""
     if len(errors) > 1 and all(is_wrong_type(error) for error in errors):
-        wants = list(dict.fromkeys(map(wanted, errors)))
+        wants = list(dict.fromkeys(map(expected_value, errors)))
         near = _meant(errors)
-        yield misfit(errors[0]["input"]), near or f"write {', or '.join(wants)}"
+        yield misfit_reason(errors[0]["input"]), near or f"write {', or '.join(wants)}"
         return
     for error in errors:
         yield _reason(error, known)
@@ -193,17 +229,17 @@ def _reason(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str]:
             # Another branch of a union may know it.
             known = [name for name in known if name != last]
             alike = [name for name in known if name.startswith("_") == last.startswith("_")]
-            return f"unknown field {quoted(last)}", nearest(last, alike)
+            return f"unknown field {quote_value(last)}", suggest_names(last, alike)
         case "missing":
             return f"`{last}` is missing", "add it"
         case "value_error":
             reason, _, mend = error["msg"].removeprefix("Value error, ").partition("; ")
             if mend or isinstance(error["input"], dict | list):
                 return reason, mend
-            return misfit(error["input"]), reason
+            return misfit_reason(error["input"]), reason
         case _:
-            mend = _meant([error]) or f"write {wanted(error)}{example(error)}"
-            return misfit(error["input"]), mend
+            mend = _meant([error]) or f"write {expected_value(error)}{corrected_value(error)}"
+            return misfit_reason(error["input"]), mend
 
 
 def _meant(errors: list[ErrorDetails]) -> str:
@@ -215,5 +251,41 @@ def _meant(errors: list[ErrorDetails]) -> str:
         for word in re.findall(r"'([^']+)'", str((error.get("ctx") or {})["expected"]))
     ]
     value = errors[0]["input"]
-    close = closest(value, words) if isinstance(value, str) and len(words) > 1 else []
-    return nearest(value, close) if close else ""
+    close = closest_names(value, words) if isinstance(value, str) and len(words) > 1 else []
+    return suggest_names(value, close) if close else ""
+
+
+def is_wrong_type(error: ErrorDetails) -> bool:
+    """Whether the value is of another kind altogether, and not merely out of bounds."""
+    return _WRONG_TYPE.search(error["type"]) is not None
+
+
+def expected_value(error: ErrorDetails) -> str:
+    """What should stand there: `a list`, `1 or more`, `` `always` or `never` ``."""
+    context = error.get("ctx") or {}
+    if error["type"] == "literal_error":
+        return str(context["expected"]).replace("'", "`")
+    if error["type"] == "string_pattern_mismatch":
+        pattern = context["pattern"]
+        return _PATTERN_WORDS.get(pattern, f"a text that matches {pattern}")
+    words = _WANTED.get(error["type"])
+    if words is None:
+        return re.sub(r"^(Input|String|Value|List) should (be |have )?", "", error["msg"])
+    said = words.format(**{key: _number(value) for key, value in context.items()})
+    return said.replace("'", "`")
+
+
+def corrected_value(error: ErrorDetails) -> str:
+    """How the value was meant, where that can be told: `, like [finance]` for `finance`."""
+    value = error["input"]
+    if error["type"] in _UNQUOTED and isinstance(value, str) and _UNQUOTED[error["type"]](value):
+        return ", without quotes"
+    if error["type"] == "list_type" and isinstance(value, str) and _PLAIN.match(value):
+        return f", like [{value}]"
+    if error["type"] == "string_type" and isinstance(value, int | float):
+        return f', in quotes: "{json.dumps(value)}"'
+    return ""
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

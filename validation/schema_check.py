@@ -17,7 +17,7 @@ from referencing.jsonschema import DRAFT202012
 
 from holdfast.schemas.base import json_size
 from holdfast.schemas.json_schema import DRAFT
-from holdfast.schemas.phrases import nearest
+from holdfast.schemas.phrases import suggest_names
 from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused, pattern, steps_of
 from holdfast.validation.schema_keywords import keyword_faults, value_fault
@@ -154,7 +154,7 @@ def _lookup_faults(
                 (*where, keyword), f"`{reference[:200]}` is outside of this schema", mend
             )
         elif target(reference) is None:
-            mend = nearest(reference, known, "write it under this schema's own `$defs`")
+            mend = suggest_names(reference, known, "write it under this schema's own `$defs`")
             yield ValueProblem(
                 (*where, keyword), f"`{reference[:200]}` is nowhere in this schema", mend
             )

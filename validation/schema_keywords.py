@@ -11,7 +11,7 @@ from typing import Any
 from jsonschema.exceptions import ValidationError
 
 from holdfast.schemas.json_schema import EXTENSIONS, KEYWORDS, TYPES
-from holdfast.schemas.phrases import closest, misfit, nearest, quoted
+from holdfast.schemas.phrases import closest_names, misfit_reason, quote_value, suggest_names
 from holdfast.schemas.tool import META_PROPERTIES, OTHERS_PARAMETERS
 from holdfast.validation.problems import ValueProblem, Where
 from holdfast.validation.regex import PatternRefused
@@ -66,7 +66,7 @@ def keyword_faults(schema: Any) -> Iterator[ValueProblem]:
             if _is_known(key):
                 continue
             words += 1
-            close = closest(key, _CANDIDATES, _NEARLY) if words <= MAX_WORDS_COMPARED else []
+            close = closest_names(key, _CANDIDATES, _NEARLY) if words <= MAX_WORDS_COMPARED else []
             if close:
                 yield _unknown((*where, key), close)
         yield from _required_faults(where, each)
@@ -75,7 +75,7 @@ def keyword_faults(schema: Any) -> Iterator[ValueProblem]:
 def tool_keyword_problems(written: Mapping[str, Any]) -> Iterator[ValueProblem]:
     """Keys at the top of a tool that would say nothing: `sideEffects` for `_sideEffects`."""
     for key in written:
-        close = [] if _is_known(key) else closest(key, _AT_TOP, _NEARLY)
+        close = [] if _is_known(key) else closest_names(key, _AT_TOP, _NEARLY)
         if key == "name":
             yield ValueProblem((key,), "unknown keyword `name`", "a tool's name is its `_tool`")
         elif key in OTHERS_PARAMETERS:
@@ -94,9 +94,11 @@ def value_fault(error: ValidationError) -> ValueProblem:
         return ValueProblem(where, _no_type(value), _type_meant(value))
     match error.validator:
         case "type":
-            return ValueProblem(where, misfit(value), _kind_meant(where, wants))
+            return ValueProblem(where, misfit_reason(value), _kind_meant(where, wants))
         case "format" if isinstance(refused := error.cause, PatternRefused):
-            reason = f"{quoted(value)} is no regular expression to check with: {refused.reason}"
+            reason = (
+                f"{quote_value(value)} is no regular expression to check with: {refused.reason}"
+            )
             return ValueProblem(where, reason, refused.mend)
         case "uniqueItems":
             return ValueProblem(where, "it holds an item twice", "keep one of them")
@@ -104,7 +106,7 @@ def value_fault(error: ValidationError) -> ValueProblem:
             return ValueProblem(where, "the list is empty", "write a schema in it, or leave it out")
         case "minimum" | "exclusiveMinimum":
             least = "more than 0" if error.validator == "exclusiveMinimum" else "0 or more"
-            return ValueProblem(where, misfit(value), f"write {least}")
+            return ValueProblem(where, misfit_reason(value), f"write {least}")
         case _:
             reason = f"this is no valid JSON Schema: {error.message[:300]}"
             return ValueProblem(where, reason, "write it as draft 2020-12 has it")
@@ -113,7 +115,7 @@ def value_fault(error: ValidationError) -> ValueProblem:
 def _unknown(where: Where, close: list[str]) -> ValueProblem:
     meant = " or ".join(f"`{name}`" for name in close)
     mend = f"did you mean {meant}? One of your own begins with `x-`"
-    return ValueProblem(where, f"unknown keyword {quoted(where[-1])}", mend)
+    return ValueProblem(where, f"unknown keyword {quote_value(where[-1])}", mend)
 
 
 def _is_known(key: str) -> bool:
@@ -128,10 +130,10 @@ def _required_faults(where: Where, schema: Mapping[str, Any]) -> Iterator[ValueP
     for n, name in enumerate(required[:MAX_NAMES_COMPARED]):
         if name in properties:
             continue
-        close = closest(str(name), islice(properties, MAX_NAMES_COMPARED), _NEARLY)
+        close = closest_names(str(name), islice(properties, MAX_NAMES_COMPARED), _NEARLY)
         if close:
-            reason = f"{quoted(name)} is required, and there is no such property"
-            yield ValueProblem((*where, "required", n), reason, nearest(str(name), close))
+            reason = f"{quote_value(name)} is required, and there is no such property"
+            yield ValueProblem((*where, "required", n), reason, suggest_names(str(name), close))
 
 
 def _schemas(schema: Any, where: Where) -> Iterator[tuple[Where, Mapping[str, Any]]]:
@@ -153,7 +155,7 @@ def _items(schemas: Any) -> list[tuple[str | int, Any]]:
 
 
 def _no_type(value: Any) -> str:
-    return f"{quoted(value)} is no type" if isinstance(value, str) else misfit(value)
+    return f"{quote_value(value)} is no type" if isinstance(value, str) else misfit_reason(value)
 
 
 def _type_meant(value: Any) -> str:
@@ -162,8 +164,8 @@ def _type_meant(value: Any) -> str:
     other = _OTHER_TYPES.get(value.casefold()) if isinstance(value, str) else None
     if other is not None:
         return f"write `{other}`"
-    close = closest(value, TYPES) if isinstance(value, str) else []
-    return nearest(value, close) if close else "the types are " + ", ".join(TYPES)
+    close = closest_names(value, TYPES) if isinstance(value, str) else []
+    return suggest_names(value, close) if close else "the types are " + ", ".join(TYPES)
 
 
 def _kind_meant(where: Where, kinds: str | list[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from jsonschema.exceptions import ValidationError
 
-from holdfast.validation.work_budget import found, spend
+from holdfast.validation.work_budget import pattern_matches, spend
 
 _REFERENCES = ("$ref", "$dynamicRef")
 _IN_PLACE = ("allOf", "oneOf", "anyOf")
@@ -91,7 +91,7 @@ def _keys(validator: Any, instance: dict[str, Any], schema: dict[str, Any]) -> I
     properties = schema.get("properties", {})
     patterns = schema.get("patternProperties", {})
     yield from (key for key in instance if key in properties)
-    yield from (key for key in instance if any(found(each, key) for each in patterns))
+    yield from (key for key in instance if any(pattern_matches(each, key) for each in patterns))
     for keyword in ("additionalProperties", "unevaluatedProperties"):
         if keyword in schema:
             others = schema[keyword]

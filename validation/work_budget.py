@@ -88,13 +88,13 @@ def bounded() -> Iterator[None]:
         _current.reset(token)
 
 
-def draw_on(purse: Callable[[], SharedWorkBudget]) -> None:
+def use_shared_budget(purse: Callable[[], SharedWorkBudget]) -> None:
     """Have all that this task of asyncio does from now on, and what it begins, draw on what this
     gives."""
     _purse.set(purse)
 
 
-def allowance() -> WorkBudget:
+def current_budget() -> WorkBudget:
     """The allowance of what is done now."""
     current = _current.get()
     assert current is not None  # whoever checks has opened one
@@ -107,15 +107,15 @@ def spend(checks: int) -> None:
     Raises:
         CannotCheck: it is used up.
     """
-    allowance().spend(checks)
+    current_budget().spend(checks)
 
 
-def found(written: str, text: str) -> bool:
+def pattern_matches(written: str, text: str) -> bool:
     """Whether a pattern is found in a text.
 
     Raises:
         CannotCheck: the pattern is not searched for, or too much was done already.
     """
-    one = allowance().pattern(written)
+    one = current_budget().pattern(written)
     spend(1 + one.steps * len(text) // _STEPS_SEARCHED_A_CHECK)
     return one.is_in(text)

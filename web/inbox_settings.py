@@ -85,7 +85,7 @@ def _discreet(fault: ValueProblem) -> ValueProblem:
     """The fault without the value, where somebody may have written the secret itself."""
     if fault.where[-1:] != ("clientSecretEnv",):
         return fault
-    return replace(fault, reason="this names no environment variable", mend=_NAME_IT)
+    return replace(fault, reason="this names no environment variable", fix=_NAME_IT)
 
 
 def _faults(said: InboxSettings, environ: Mapping[str, str]) -> Iterator[ValueProblem]:

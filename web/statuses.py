@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from holdfast.runtime.text_safety import clean
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.names import ErrorCode
 
 # The tone of a badge: at work, waiting for somebody, as it should have ended, or otherwise.
 STATUSES: Final[Mapping[str, tuple[str, str]]] = {

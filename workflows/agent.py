@@ -15,9 +15,9 @@ from temporalio.common import RawValue
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import AgentSnapshot, WorkerFacts
-    from holdfast.schemas.errors import ErrorCode
     from holdfast.schemas.internal.model_request import ConversationPageRequest
     from holdfast.schemas.message import Delivered
+    from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.run import RunRequest
 
 from holdfast.workflows.authorization import authorize
@@ -102,7 +102,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         if self._previous_run is not None:
             previous, self._previous_run = self._previous_run, None
             self._origin = RunOrigin(previous.snapshot.request, previous.snapshot.snapshot)
-            return previous.resumed(), self._origin.snapshot.worker
+            return previous.resume(), self._origin.snapshot.worker
         if self._request.request is None:
             fail(names.INVALID_REQUEST, self._request.problem)
         resolved = await self._resolve(names.RESOLVE_AGENT, self._request.raw, "agent")
@@ -111,7 +111,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         request = await authorize(self._request.request, snapshot.worker)
         self._origin = RunOrigin(request, snapshot)
         try:
-            run = Run.begun(request, snapshot.agent, self._mailbox, self._pending, workflow.now)
+            run = Run.start(request, snapshot.agent, self._mailbox, self._pending, workflow.now)
         except InvalidRequest as error:
             fail(error.code, str(error))
         return run, snapshot.worker
@@ -141,7 +141,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
             case AskPeople(question):
                 started.publisher.update()  # the question was asked when the step was chosen
                 await executor.wait_for_ruling(question)
-                run.extended()
+                run.budget_decided()
             case AwaitMessage(idle):
                 line = "Waits for the next message (see User Metadata)"
                 if not await wait_in_time(self._has_message, idle, line):
@@ -160,7 +160,7 @@ class AgentWorkflow(BaseWorkflow[Run]):
         run, facts = started.work, started.facts
         if not should_continue_as_new(run, facts):
             return
-        if history_length(facts).pressing:
+        if history_length(facts).is_pressing:
             self._releases_senders = True
             await workflow.wait_condition(workflow.all_handlers_finished)
             self._releases_senders = False

@@ -26,10 +26,10 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import parse_duration
     from holdfast.schemas.decision import Decision
-    from holdfast.schemas.errors import ErrorCode
     from holdfast.schemas.internal.delegate import DelegateNews
     from holdfast.schemas.log_entry import NoticeEntry
-    from holdfast.schemas.phrases import nearest, quoted
+    from holdfast.schemas.names import ErrorCode
+    from holdfast.schemas.phrases import quote_value, suggest_names
     from holdfast.schemas.run import PageRequest
 
 from holdfast.workflows.commands import failures, token_verification
@@ -40,7 +40,7 @@ from holdfast.workflows.engine.approvals.question import DecisionRejected
 from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.spans import SpansProgress
 from holdfast.workflows.engine.state.data import Data
-from holdfast.workflows.engine.state.instances import known
+from holdfast.workflows.engine.state.instances import check_instance
 from holdfast.workflows.engine.steps import Fail, Finish, Step
 from holdfast.workflows.engine.tool_view import NoSuchTool
 from holdfast.workflows.handler_input import (
@@ -244,8 +244,10 @@ class BaseWorkflow(ABC, Generic[WorkT]):
     @workflow.signal(dynamic=True, description="Any other name: it is noted, and ignored")
     def unknown(self, signal: str, _: Sequence[RawValue]) -> None:
         """Note a signal of an unknown name, since its sender gets no answer."""
-        hint = nearest(signal, self.signals)
-        self._note(f"the signal {quoted(signal)} was ignored: there is none of this name; {hint}")
+        hint = suggest_names(signal, self.signals)
+        self._note(
+            f"the signal {quote_value(signal)} was ignored: there is none of this name; {hint}"
+        )
 
     @workflow.update(
         name=names.DECIDE,
@@ -333,8 +335,8 @@ class BaseWorkflow(ABC, Generic[WorkT]):
             Data() if self._work is None else self._work.state.data,
         )
         if name is not None:
-            known(name, data)
-        return data.seen("state", name) or {}
+            check_instance(name, data)
+        return data.visible_value("state", name) or {}
 
     @workflow.query(name=names.TOOL, description="A tool of the run, by its name")
     @raw_payload_handler

@@ -13,13 +13,13 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.engine.continue_as_new import (
     HistoryLength,
     WorkflowSnapshot,
-    carried_from,
     is_due,
-    moves,
-    parcel,
-    resumed,
-    stay,
-    unpacked,
+    read_start_arguments,
+    resume,
+    should_move,
+    snapshot_of,
+    start_arguments,
+    stay_in_history,
 )
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.handler_input import ParsedRequest, parse_request, restart_problem
@@ -38,9 +38,9 @@ class PreviousRun:
     snapshot: WorkflowSnapshot
     pages: list[bytes]
 
-    def resumed(self) -> Run:
+    def resume(self) -> Run:
         """Return the run with its state, and with the input that it received since."""
-        return resumed(self.snapshot, self.pages, workflow.now)
+        return resume(self.snapshot, self.pages, workflow.now)
 
 
 def read_start(
@@ -54,7 +54,7 @@ def read_start(
     if workflow.info().continued_run_id is None or not more or restart_problem():
         return parse_request(request, more, RunRequest, _EXAMPLE), None
     try:
-        previous = PreviousRun(*unpacked([request, *more]))
+        previous = PreviousRun(*read_start_arguments([request, *more]))
     except ValueError as error:
         return ParsedRequest(problem=str(error)), None
     return ParsedRequest(request=previous.snapshot.request), previous
@@ -66,8 +66,8 @@ def history_length(facts: WorkerFacts) -> HistoryLength:
     return HistoryLength(
         events=info.get_current_history_length(),
         size_bytes=info.get_current_history_size(),
-        suggested=info.is_continue_as_new_suggested(),
-        elsewhere=info.is_target_worker_deployment_version_changed(),
+        is_suggested=info.is_continue_as_new_suggested(),
+        build_changed=info.is_target_worker_deployment_version_changed(),
         bound_events=facts.continue_after,
     )
 
@@ -75,7 +75,9 @@ def history_length(facts: WorkerFacts) -> HistoryLength:
 def should_continue_as_new(run: Run, facts: WorkerFacts) -> bool:
     """Report whether the run is between two turns and its history long or its build another."""
     now = history_length(facts)
-    return run.at_rest and (moves(now, run) or is_due(now, run.state.log, stored=facts.store))
+    return run.is_between_turns and (
+        should_move(now, run) or is_due(now, run.state.log, stored=facts.store)
+    )
 
 
 def continue_as_new(
@@ -88,13 +90,13 @@ def continue_as_new(
     Raises:
         ContinueAsNewError: the run continues.
     """
-    carried = carried_from(run, request, snapshot, notes=notes, spans=trace.progress)
+    carried = snapshot_of(run, request, snapshot, notes=notes, spans=trace.progress)
     stored = snapshot.worker.store
-    values = parcel(carried, run.state.log, stored=stored, forgettable=run.forgettable)
+    values = start_arguments(carried, run.state.log, stored=stored, forgettable=run.forgettable)
     if values is not None:
         # A copy, since the update below is for this history and not for the next run.
         attributes = TypedSearchAttributes(list(workflow.info().typed_search_attributes))
-        run.gone_on = True
+        run.continued_as_new = True
         left = search_attributes.continued_updates(snapshot.worker.search_attributes)
         if left:
             workflow.upsert_search_attributes(left)
@@ -102,8 +104,8 @@ def continue_as_new(
             args=values,
             search_attributes=attributes,
             initial_versioning_behavior=_BUILD
-            if history_length(snapshot.worker).elsewhere
+            if history_length(snapshot.worker).build_changed
             else None,
         )
     else:
-        stay(run, history_length(snapshot.worker))
+        stay_in_history(run, history_length(snapshot.worker))

@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
 
     from holdfast.schemas import names
     from holdfast.schemas.base import Strict
-    from holdfast.schemas.phrases import misfit
+    from holdfast.schemas.phrases import misfit_reason
     from holdfast.schemas.run import Spent
     from holdfast.validation.problems import problems_of, summarize_problems
 
@@ -128,7 +128,7 @@ def parse_model(value: Any, model: type[ModelT], example: str) -> ModelT:
         InvalidInputError: it does not fit the model.
     """
     if not isinstance(value, dict):
-        raise InvalidInputError(f"{misfit(value)}; write one JSON object: {example}")
+        raise InvalidInputError(f"{misfit_reason(value)}; write one JSON object: {example}")
     try:
         return model.model_validate(value)
     except ValidationError as error:

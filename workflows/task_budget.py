@@ -15,7 +15,7 @@ from holdfast.validation.work_budget import (
     MAX_CHECKS_IN_TASK,
     MAX_CHECKS_OF_DECISIONS,
     SharedWorkBudget,
-    draw_on,
+    use_shared_budget,
 )
 from holdfast.workflows.handler_input import InvalidInputError
 
@@ -71,12 +71,12 @@ class TaskBudget:
 
     def use_for_run(self) -> None:
         """Charge what follows to the run."""
-        draw_on(self._run)
+        use_shared_budget(self._run)
 
     def use_for_input(self) -> None:
         """Charge what follows to input from people."""
-        draw_on(self._input)
+        use_shared_budget(self._input)
 
     def use_for_validation(self) -> None:
         """Charge what follows to a validator."""
-        draw_on(self._validation)
+        use_shared_budget(self._validation)

@@ -37,8 +37,8 @@ from holdfast.activities.interceptors.secret_redaction import (
 )
 from holdfast.runtime.secrets import Secrets
 from holdfast.schemas import names
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.stored_value import BEGINNING_CHARACTERS, Stored
+from holdfast.schemas.names import ErrorCode
 
 MAX_RESULT_BYTES = 2_000_000
 # With a store: what is larger goes there, up to the most that it takes. Sixteen results of less

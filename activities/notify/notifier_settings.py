@@ -22,7 +22,7 @@ from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, signi
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
-from holdfast.schemas.phrases import NAME_PATTERN, NAME_WORDS, quoted
+from holdfast.schemas.phrases import NAME_PATTERN, NAME_WORDS, quote_value
 from holdfast.schemas.settings.notify import Channel, Mail, Notifiers
 from holdfast.validation.problems import ValueProblem, problems_of
 
@@ -53,7 +53,7 @@ def load_notifiers(
     faults = [*_wrong_inbox(settings.inbox)]
     for name, channel in settings.channels.items():
         if not re.match(NAME_PATTERN, name):
-            reason = f"{quoted(name)} is no good name of a channel"
+            reason = f"{quote_value(name)} is no good name of a channel"
             faults.append(ValueProblem(("channels", name), reason, f"take {NAME_WORDS}"))
         faults += [fault.under("channels", name) for fault in _wrong(channel, environ)]
     if faults:
@@ -194,5 +194,5 @@ def _wrong_address_of_mail(where: tuple[str | int, ...], text: str) -> Iterator[
         is_good = False
     if not is_good:
         yield ValueProblem(
-            where, f"{quoted(text)} is no mail address", "write it like desk@acme.org"
+            where, f"{quote_value(text)} is no mail address", "write it like desk@acme.org"
         )

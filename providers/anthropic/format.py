@@ -36,7 +36,7 @@ from holdfast.providers.content import (
 from holdfast.providers.message_list import ANSWER_FIRST, encode_parts, merge_neighbours
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import Forced, ToolChoice
+from holdfast.schemas.agent import ForcedTool, ToolChoice
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
 
@@ -198,7 +198,7 @@ def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
 
 
 def _choice(choice: ToolChoice, names: ToolNames) -> dict[str, Any]:
-    if isinstance(choice, Forced):
+    if isinstance(choice, ForcedTool):
         return {"type": "tool", "name": names.to_provider(choice.name)}
     return {"type": _CHOICES[choice]}
 

@@ -39,10 +39,10 @@ from holdfast.providers.gemini.schema import gemini_schema
 from holdfast.providers.message_list import ANSWER_FIRST, encode_parts, merge_neighbours
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import Forced, ToolChoice
+from holdfast.schemas.agent import ForcedTool, ToolChoice
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import AskedCall, ChatMessage, ImagePart
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.phrases import quote_value
 
 # The beginnings of models' names in addresses.
 _COLLECTIONS = ("models/", "tunedModels/")
@@ -77,7 +77,7 @@ class GeminiFormat(ProviderFormat):
         """Return `BASE/v1beta/models/NAME:streamGenerateContent`; the base may have a version."""
         name = ask.model.name
         if not _NAME.fullmatch(name):
-            raise UnanswerableRequest(f"{target.label}: {quoted(name)} is no name of a model")
+            raise UnanswerableRequest(f"{target.label}: {quote_value(name)} is no name of a model")
         path = quote(name if name.startswith(_COLLECTIONS) else f"models/{name}")
         is_versioned = _VERSIONED.match(httpx.URL(target.endpoint.base_url or "").path)
         version = "" if is_versioned else "/v1beta"
@@ -206,7 +206,7 @@ def _wants_schema(ask: Ask) -> bool:
 
 
 def _tool_config(choice: ToolChoice, names: ToolNames) -> dict[str, Any]:
-    if isinstance(choice, Forced):
+    if isinstance(choice, ForcedTool):
         calling = {"mode": "ANY", "allowedFunctionNames": [names.to_provider(choice.name)]}
         return {"functionCallingConfig": calling}
     return {"functionCallingConfig": {"mode": _MODES[choice]}}

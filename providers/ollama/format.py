@@ -23,7 +23,7 @@ from holdfast.providers.ollama.schema import ollama_schema
 from holdfast.providers.transport.event_decoders import JsonLinesDecoder
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import Forced
+from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
 
@@ -51,7 +51,7 @@ class OllamaFormat(ProviderFormat):
         choice = ask.tool_choice
         if not ask.tools or choice in ("auto", "none"):
             return []
-        if isinstance(choice, Forced):
+        if isinstance(choice, ForcedTool):
             only = f"`{choice.name}` was the only tool that it was offered"
             return [f"Ollama has no tool choice: {only}"]
         return ["Ollama has no tool choice: whether to call a tool was left to the model"]
@@ -99,7 +99,7 @@ class OllamaFormat(ProviderFormat):
 
 def _offered(ask: Ask) -> list[ToolOffer]:
     """Return the tools that the model may call now: the nearest thing to a tool choice."""
-    if isinstance(ask.tool_choice, Forced):
+    if isinstance(ask.tool_choice, ForcedTool):
         return [tool for tool in ask.tools if tool.name == ask.tool_choice.name]
     return [] if ask.tool_choice == "none" else ask.tools
 

@@ -15,7 +15,7 @@ from holdfast.providers.openai.answer import REASONING, OpenAIAnswerReader
 from holdfast.providers.openai.schema import fits_strict_mode
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.schemas.agent import Forced, ToolChoice
+from holdfast.schemas.agent import ForcedTool, ToolChoice
 from holdfast.schemas.internal.model_request import Ask, ToolOffer
 from holdfast.schemas.message import AskedCall, ChatMessage, Content, ImagePart
 
@@ -83,7 +83,7 @@ def _tool(tool: ToolOffer, names: ToolNames) -> dict[str, Any]:
 
 
 def _choice(choice: ToolChoice, names: ToolNames) -> Any:
-    if isinstance(choice, Forced):
+    if isinstance(choice, ForcedTool):
         return {"type": "function", "function": {"name": names.to_provider(choice.name)}}
     return choice
 

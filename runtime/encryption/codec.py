@@ -21,7 +21,7 @@ from temporalio.converter import PayloadCodec
 from holdfast.runtime.encryption.key import UnsealError
 from holdfast.runtime.encryption.key_ring import KeyRing
 from holdfast.schemas import names
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.phrases import quote_value
 
 VARIABLE = "HOLDFAST_ENCRYPTION"
 ENCODING = "encoding"
@@ -66,7 +66,7 @@ class KeylessCodec(PayloadCodec):
         """
         for payload in payloads:
             if is_encrypted(payload):
-                key = quoted(_id_of(payload))
+                key = quote_value(_id_of(payload))
                 wrong = f"this is encrypted with the key {key}, and no keys are set here"
                 raise DecryptError(wrong, f"set {VARIABLE} to the file that names them")
         return list(payloads)
@@ -106,12 +106,14 @@ class EncryptionCodec(PayloadCodec):
         id = _id_of(payload)
         key = self._ring.find(id)
         if key is None:
-            wrong = f"this is encrypted with the key {quoted(id)}, which is not among those here"
+            wrong = (
+                f"this is encrypted with the key {quote_value(id)}, which is not among those here"
+            )
             raise DecryptError(wrong, f"add it to the file that {VARIABLE} or `--encryption` names")
         try:
             return _inflated(Payload.FromString(key.open(payload.data)))
         except (UnsealError, DecodeError, zlib.error) as error:
-            wrong = f"this cannot be decrypted with the key {quoted(id)}: {error}"
+            wrong = f"this cannot be decrypted with the key {quote_value(id)}: {error}"
             todo = "see that it is the key it was encrypted with; if it is, this was tampered with"
             raise DecryptError(wrong, todo) from None
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from holdfast.runtime.encryption.key import KEY_BYTES, AesKey, read_key
 from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source, read_text
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.settings.encryption import Encryption, EncryptionKey
 from holdfast.validation.problems import ValueProblem, Where, problems_of
 
@@ -108,7 +108,7 @@ def _checked(source: Source) -> Encryption:
 def _discreet(fault: ValueProblem) -> ValueProblem:
     """Remove the value from a problem: it may be a key."""
     if fault.reason.startswith("unknown field") and fault.where[:1] == ("keys",):
-        return replace(fault, mend=_ELSEWHERE)
+        return replace(fault, fix=_ELSEWHERE)
     if fault.reason.endswith("does not fit"):
         return replace(fault, reason="the value does not fit")
     return fault
@@ -120,7 +120,7 @@ def _doubles(entries: Sequence[EncryptionKey]) -> Iterator[ValueProblem]:
         if entry.id in seen:
             mend = "give each key an id of its own, and never give it to another"
             yield ValueProblem(
-                ("keys", n, "id"), f"there is a key {quoted(entry.id)} already", mend
+                ("keys", n, "id"), f"there is a key {quote_value(entry.id)} already", mend
             )
         seen.add(entry.id)
 

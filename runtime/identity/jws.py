@@ -15,7 +15,7 @@ from jwt.utils import base64url_decode, base64url_encode
 
 from holdfast.runtime.identity.public_keys import MAX_KEY_ID_CHARACTERS
 from holdfast.schemas.base import MAX_JSON_DEPTH, is_deeper
-from holdfast.schemas.token import MAX_TOKEN_CHARACTERS
+from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS
 
 ALGORITHMS = ("EdDSA", "RS256")
 # Seconds since 1970: some ten thousand years.

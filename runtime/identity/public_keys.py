@@ -18,7 +18,7 @@ from jwt.exceptions import InvalidKeyError
 
 from holdfast.runtime.settings_files.file_problems import UnreadableError
 from holdfast.runtime.settings_files.source import Source
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.phrases import quote_value
 from holdfast.validation.problems import ValueProblem, Where
 
 MIN_RSA_BITS, MAX_RSA_BITS = 2_048, 8_192
@@ -117,7 +117,7 @@ def _pem_key(block: re.Match[str], text: str) -> PublicKey:
             raise _private()
         if not kind.endswith("PUBLIC KEY"):
             mend = "write the public key itself (`-----BEGIN PUBLIC KEY-----`)"
-            raise PublicKeyError(f"this is a {quoted(kind)}, and no public key", mend)
+            raise PublicKeyError(f"this is a {quote_value(kind)}, and no public key", mend)
         return _usable(None, load_pem_public_key(block.group().encode()))
     except PublicKeyError as error:
         raise UnreadableError(line, error.reason, error.mend) from None
@@ -196,5 +196,5 @@ def _private() -> PublicKeyError:
 
 def _odd(field: str, value: Any, mend: str) -> PublicKeyError:
     return PublicKeyError(
-        f"`{field}` {quoted(value)} is not read", mend, is_unusable=True, field=field
+        f"`{field}` {quote_value(value)} is not read", mend, is_unusable=True, field=field
     )

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
 from holdfast.schemas.base import sha256
-from holdfast.schemas.token import DecisionClaims, PrincipalClaims
+from holdfast.schemas.decision import DecisionClaims, PrincipalClaims
 
 Claims = TypeVar("Claims", DecisionClaims, PrincipalClaims)
 

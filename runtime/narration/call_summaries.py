@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.runtime.narration.phrases import EXPIRED, decided_phrase
-from holdfast.schemas.decision import Decided, Kind
-from holdfast.schemas.errors import CallError, ErrorCode
+from holdfast.schemas.decision import Decided, Kind, brief_arguments, shown_calls
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
     DecisionEntry,
@@ -20,7 +19,7 @@ from holdfast.schemas.log_entry import (
     ToolEndEntry,
     ToolStartEntry,
 )
-from holdfast.schemas.plan import calls_shown, in_brief
+from holdfast.schemas.names import CallError, ErrorCode
 
 
 @dataclass
@@ -161,13 +160,15 @@ class CallSummaries:
 
     def _brief(self, kind: Kind, arguments: Any) -> str:
         return (
-            self._arguments_line(in_brief(kind, arguments)) if isinstance(arguments, dict) else ""
+            self._arguments_line(brief_arguments(kind, arguments))
+            if isinstance(arguments, dict)
+            else ""
         )
 
 
 def _planned(kind: Kind, arguments: Any) -> tuple[str, ...]:
     shown = arguments if kind == "plan" and isinstance(arguments, dict) else {}
-    return tuple(call["id"] for call in calls_shown(shown))
+    return tuple(call["id"] for call in shown_calls(shown))
 
 
 def _end(summary: CallSummary, error: CallError | None) -> str:

@@ -26,7 +26,7 @@ from holdfast.runtime.text_safety import (
     one_line,
 )
 from holdfast.schemas import names
-from holdfast.schemas.decision import Kind, PendingApproval
+from holdfast.schemas.decision import Kind, PendingApproval, shown_calls
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
     DecisionEntry,
@@ -43,7 +43,6 @@ from holdfast.schemas.log_entry import (
     WriteEntry,
 )
 from holdfast.schemas.message import ChatMessage, Content, DataPart, ImagePart, Part, TextPart
-from holdfast.schemas.plan import calls_shown
 
 Tone = Literal["turn", "plain", "said", "quiet", "good", "bad", "asks"]
 
@@ -188,7 +187,7 @@ class LogNarration:
     def _remember_plan(self, call_id: str, approval: PendingApproval) -> None:
         """Keep the arguments of a plan's calls, to show what an edit changes."""
         if approval.kind == "plan":
-            calls = calls_shown(approval.arguments)
+            calls = shown_calls(approval.arguments)
             self._planned[call_id] = {call["id"]: call.get("arguments") for call in calls}
 
     def _decision(self, at: str, entry: DecisionEntry) -> NarrationLine:
@@ -278,7 +277,7 @@ def _contains(content: Content, value: Any) -> bool:
 
 def _plan_changes(planned: Mapping[str, Any], edit: Mapping[str, Any]) -> list[str]:
     """Describe what an edit removes from a plan, and what it changes."""
-    edited = {call["id"]: call.get("arguments") for call in calls_shown(edit)}
+    edited = {call["id"]: call.get("arguments") for call in shown_calls(edit)}
     struck = ", ".join(clean(call_id) for call_id in planned if call_id not in edited)
     changed = [
         f"{clean(call_id)}: {as_json(arguments)}"

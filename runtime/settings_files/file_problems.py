@@ -8,7 +8,7 @@ their path.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.phrases import quote_value
 from holdfast.validation.problems import ValueProblem, Where
 
 Lines = dict[Where, int]
@@ -53,7 +53,7 @@ class FileProblem:
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        field = "" if self._names_field() else f"{quoted(self.field)}: "
+        field = "" if self._names_field() else f"{quote_value(self.field)}: "
         said = f"{self.reason}; {self.mend}" if self.mend else self.reason
         return " ".join(f"{place}: {field}{said}".split())
 

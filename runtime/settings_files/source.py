@@ -16,8 +16,8 @@ from typing import Any
 from holdfast.runtime.settings_files.file_problems import FileProblem, Lines, UnreadableError
 from holdfast.runtime.settings_files.json_text import read_json
 from holdfast.runtime.settings_files.yaml_text import read_yaml
-from holdfast.schemas.phrases import closest, nearest
-from holdfast.validation.problems import ValueProblem, Where, spelled
+from holdfast.schemas.phrases import closest_names, suggest_names
+from holdfast.validation.problems import ValueProblem, Where, format_place
 
 Stamp = tuple[int, int, int] | str | None
 """A file's size in bytes, and when it and its inode were changed, in ns; or why it cannot be seen.
@@ -65,8 +65,8 @@ class Source:
 
     def problem(self, fault: ValueProblem) -> FileProblem:
         """Return the problem with its file and line."""
-        field = spelled((*self.base_path, *fault.where))
-        return FileProblem(self.file, self.line(fault.where), fault.reason, fault.mend, field)
+        field = format_place((*self.base_path, *fault.where))
+        return FileProblem(self.file, self.line(fault.where), fault.reason, fault.fix, field)
 
     def problems(self, faults: Iterable[ValueProblem]) -> list[FileProblem]:
         """Return the problems in the order of their lines."""
@@ -138,8 +138,8 @@ def path_suggestion(path: Path) -> str:
         beside = [name for name in names if name != path.name]
     except OSError:
         beside = []
-    close = [str(path.parent / name) for name in closest(path.name, beside, 0.8)]
-    return nearest(str(path), close[:1], "check the path")
+    close = [str(path.parent / name) for name in closest_names(path.name, beside, 0.8)]
+    return suggest_names(str(path), close[:1], "check the path")
 
 
 def _check_json(value: Any) -> None:

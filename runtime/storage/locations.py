@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.runtime.storage.bucket import open_bucket
 from holdfast.runtime.storage.folder import FolderStore
 from holdfast.runtime.storage.store import Store, StoreError
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.phrases import quote_value
 
 VARIABLE = "HOLDFAST_STORE"
 # Of the embedded server, where no other is chosen.
@@ -62,7 +62,7 @@ def parse_store_location(text: str) -> StoreLocation | None:
 def _bucket(text: str) -> BucketLocation:
     bucket, _, prefix = text.partition("/")
     if not _BUCKET.fullmatch(bucket):
-        raise ValueError(f"{quoted(bucket)} is no name of a bucket: {_KINDS}")
+        raise ValueError(f"{quote_value(bucket)} is no name of a bucket: {_KINDS}")
     return BucketLocation(bucket, prefix.strip("/"))
 
 
@@ -112,4 +112,4 @@ def reader_store_location(environ: Mapping[str, str]) -> StoreLocation | None:
     try:
         return parse_store_location(named)
     except ValueError as error:
-        raise StoreError(f"{VARIABLE}: {quoted(named)} does not fit", str(error)) from None
+        raise StoreError(f"{VARIABLE}: {quote_value(named)} does not fit", str(error)) from None

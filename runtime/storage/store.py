@@ -29,7 +29,7 @@ from temporalio.converter import (
 
 from holdfast.schemas import names
 from holdfast.schemas.base import sha256
-from holdfast.schemas.phrases import quoted
+from holdfast.schemas.phrases import quote_value
 
 # Below this, a reference is hardly smaller. A long log has many pages, and small ones together are
 # to leave room, too.
@@ -69,7 +69,7 @@ class Store(ABC):
             StoreError: there are none, or they are others.
         """
         if not _DIGEST.fullmatch(digest):
-            raise StoreError(f"{quoted(digest)} is no SHA-256", "take it as the run has it")
+            raise StoreError(f"{quote_value(digest)} is no SHA-256", "take it as the run has it")
         data = await self._read(digest)
         if await asyncio.to_thread(sha256, data) != digest:
             wrong = f"{self.shown} has {digest}, and it is damaged"

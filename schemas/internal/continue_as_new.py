@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from holdfast.schemas.base import Lenient
-from holdfast.schemas.errors import CallError
+from holdfast.schemas.names import CallError
 from holdfast.schemas.tool import Schema
 
 Steps = list[str | int]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, RootModel, model_validator
 
 from holdfast.schemas.base import Duration, Strict, format_duration, parse_duration
-from holdfast.schemas.token import Purpose
+from holdfast.schemas.decision import Purpose
 
 MAX_LEEWAY = timedelta(minutes=10)
 MAX_SETS = 100

@@ -16,7 +16,7 @@ from holdfast.providers.base import (
 from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.solution import Usage
-from holdfast.workflows.engine.model.answer import NoOutput, output_of
+from holdfast.workflows.engine.model.answer import InvalidOutput, parse_output
 from tests.activities.dialects.gemini import USAGE, call, event, events, understood
 from tests.activities.fakes import Heard, ask, said
 from tests.activities.gemini_side import NAMES, SIGNED, at, failure, read
@@ -89,8 +89,8 @@ def test_of_an_answer_with_a_broken_call_nothing_is_taken(reason: str) -> None:
     assert (solution.text, solution.calls, solution.provider_data) == ("", [], None)
     assert solution.stop_reason == "stop"
     assert solution.notices == [f"Gemini ended the answer with {reason}: Malformed: refund(a="]
-    with pytest.raises(NoOutput, match="The answer was empty"):
-        output_of(solution.text, None, last=False)
+    with pytest.raises(InvalidOutput, match="The answer was empty"):
+        parse_output(solution.text, None, last=False)
 
 
 @pytest.mark.parametrize("last", [{}, {"usageMetadata": USAGE}, {"candidates": []}])

@@ -24,8 +24,8 @@ from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
 from holdfast.runtime.identity.public_keys import MAX_KEYS, parse_key_set
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.base import rfc3339
+from holdfast.schemas.decision import MAX_TOKEN_CHARACTERS, DecisionClaims, Purpose
 from holdfast.schemas.settings.keys import KeySet
-from holdfast.schemas.token import MAX_TOKEN_CHARACTERS, DecisionClaims, Purpose
 from tests.support.signers import (
     ADA,
     BOB,

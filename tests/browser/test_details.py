@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.agent import Skill
-from holdfast.schemas.decision import Decision
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.decision import Decision, DecisionClaims
 from holdfast.schemas.internal.solution import WrittenCall
-from holdfast.schemas.token import DecisionClaims
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, ApprovalPolicy, Tool
 from holdfast.validation.text_safety import visible
 from holdfast.workflows.engine.approvals.signed_decision import sign_with_claims

@@ -30,10 +30,10 @@ from holdfast.workflows.engine.call.outcome import Outcome, outcome_of_result
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, Turn
 from holdfast.workflows.engine.continue_as_new import (
     WorkflowSnapshot,
-    carried_from,
-    parcel,
-    resumed,
-    unpacked,
+    read_start_arguments,
+    resume,
+    snapshot_of,
+    start_arguments,
 )
 from holdfast.workflows.engine.conversation.mailbox import Mailbox
 from holdfast.workflows.engine.execution_base import ExecutionBase
@@ -310,7 +310,7 @@ class Play(Playing[Run]):
         desk = desk or PendingApprovals()
         self.mailbox, self.clock = Mailbox(), clock
         whose = agent(*tools, **(definition or {}))
-        run = Run.begun(self.asked_for, whose, self.mailbox, desk, clock)
+        run = Run.start(self.asked_for, whose, self.mailbox, desk, clock)
         super().__init__(run, desk, outcomes, decisions, pick, hooks)
         self.model = list(model)
         self.summaries = list(summaries)
@@ -326,42 +326,42 @@ class Play(Playing[Run]):
 
     def next(self) -> Step:
         """The next step of the run."""
-        if self.chained and self.run.at_rest:
+        if self.chained and self.run.is_between_turns:
             self.continue_as_new()
         return self.run.next()
 
     def to_rest(self) -> "Play":
         """Take steps until the run is between two turns."""
-        while not self.run.at_rest:
+        while not self.run.is_between_turns:
             self.take(self.run.next())
         return self
 
     def carried(self) -> WorkflowSnapshot:
         """What the run would take along now."""
         snapshot = AgentSnapshot(worker=FACTS, agent=self.run.agent)
-        return carried_from(self.run, self.asked_for, snapshot)
+        return snapshot_of(self.run, self.asked_for, snapshot)
 
     def continue_as_new(self) -> None:
         """Leave the run between two turns, and go on with what it left to the next."""
-        values = parcel(self.carried(), self.log, stored=False, forgettable=0)
+        values = start_arguments(self.carried(), self.log, stored=False, forgettable=0)
         assert values is not None, "it is too large"
-        carried, pages = unpacked([json.loads(json.dumps(values[0])), *values[1:]])
+        carried, pages = read_start_arguments([json.loads(json.dumps(values[0])), *values[1:]])
         self.desk, self.mailbox = carried.run.kept.desk, carried.run.mailbox
-        self.run = resumed(carried, pages, self.clock)
+        self.run = resume(carried, pages, self.clock)
 
     def take(self, step: Any) -> None:
         """Take one step."""
         match step:
             case AskModel(pointer) if pointer.summary:
-                self.run.summarised(self.summaries.pop(0))
+                self.run.summary_answered(self.summaries.pop(0))
             case AskModel():
-                self.run.answered(self.model.pop(0))
+                self.run.model_answered(self.model.pop(0))
             case RunCalls(turn):
                 self.carry_out(turn)
                 self.run.closed()
             case AskPeople(question):
                 self.ask(question)
-                self.run.extended()
+                self.run.budget_decided()
 
     def hear(self, content: Any, **more: Any) -> int:
         """Somebody says something."""

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from holdfast.schemas.decision import Decision
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.message import Delivered
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.outcome import (

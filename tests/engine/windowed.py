@@ -52,7 +52,7 @@ class Windowed(Play):
         if not isinstance(step, AskModel):
             super().take(step)
             return
-        tell = self.run.summarised if step.pointer.summary else self.run.answered
+        tell = self.run.summary_answered if step.pointer.summary else self.run.model_answered
         tell(self.answer(step.pointer))
 
     def answer(self, pointer: ConversationPointer) -> Solution:

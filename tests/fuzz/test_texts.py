@@ -27,7 +27,7 @@ from holdfast.validation.regex import PatternRefused, pattern
 from holdfast.validation.schema_check import schema_problems
 from holdfast.validation.validator import errors
 from holdfast.workflows.engine.call.outcome import Failed, Stopped, Succeeded, outcome_of_result
-from holdfast.workflows.engine.continue_as_new import unpacked
+from holdfast.workflows.engine.continue_as_new import read_start_arguments
 from tests.engine.driver import tool
 from tests.fuzz.profiles import fuzzed, json_values, spoilt
 
@@ -147,7 +147,7 @@ def test_what_people_say(kind: str, data: st.DataObject) -> None:
     except ValidationError as error:
         wrong = error
     faults = [] if wrong is None else problems_of(wrong, value, model)
-    assert all(fault.reason and fault.mend for fault in faults)
+    assert all(fault.reason and fault.fix for fault in faults)
 
 
 @fuzzed()
@@ -163,4 +163,4 @@ def test_what_a_tool_returns(inner: Any, key: str) -> None:
 def test_what_a_run_leaves_to_the_next(body: bytes) -> None:
     head = {"agent": "clerk", "turns": 1, "entries": 1, "body": 1}
     with pytest.raises(ValueError, match=r"."):
-        unpacked([head, body])
+        read_start_arguments([head, body])

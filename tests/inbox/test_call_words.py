@@ -12,7 +12,7 @@ from holdfast.web import budget_text
 from holdfast.web.call import phrases
 from holdfast.web.call.history import MAX_DECISIONS, MAX_LINES, Past, past_of
 from holdfast.web.times import when
-from holdfast.workflows.engine.budget.meter import Meter, limit_of
+from holdfast.workflows.engine.budget.meter import Meter, budget_limit
 
 AT = "2026-03-01T14:03:07.000Z"
 
@@ -178,7 +178,7 @@ def test_what_a_yes_would_grant_is_what_the_run_grants(name: Any, limit: int) ->
     meter.budget = Budget.model_validate({name: limit})
     used = meter.view(datetime.now(UTC))[name]["used"]
     meter.extend(name)
-    assert budget_text.raised(name, limit, used, 2) == limit_of(meter.budget, name)
+    assert budget_text.raised(name, limit, used, 2) == budget_limit(meter.budget, name)
 
 
 def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended() -> None:
@@ -186,18 +186,18 @@ def test_calls_in_a_row_are_counted_anew_and_time_is_added_where_it_is_extended(
     meter.same_tool = ("pay", 3)
     told = {}
     for name in ("maxSameTool", "maxDuration", "maxDepth"):
-        limit = limit_of(meter.budget, name)
+        limit = budget_limit(meter.budget, name)
         told[name] = budget_text.raised(name, limit, 3, limit)
         meter.extend(name)
-        assert told[name] == limit_of(meter.budget, name)
+        assert told[name] == budget_limit(meter.budget, name)
     assert told == {"maxSameTool": 4, "maxDuration": "1m", "maxDepth": 8}
     meter.extend("maxDuration")
-    assert budget_text.raised("maxDuration", "1m", None, "30s") == limit_of(
+    assert budget_text.raised("maxDuration", "1m", None, "30s") == budget_limit(
         meter.budget, "maxDuration"
     )
     none = Meter.of(Budget.model_validate({"maxCalls": 0}))
     none.extend("maxCalls")
-    assert budget_text.raised("maxCalls", 0, 0, 0) == limit_of(none.budget, "maxCalls")
+    assert budget_text.raised("maxCalls", 0, 0, 0) == budget_limit(none.budget, "maxCalls")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from holdfast.schemas import names
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.names import ErrorCode
 from holdfast.web.api.api_request import ApiRequest
 from holdfast.web.api.runs import say
 from holdfast.web.auth.person import Person

@@ -14,9 +14,9 @@ from holdfast.schemas import publish
 from holdfast.schemas.agent import AgentDefinition
 from holdfast.schemas.base import Strict
 from holdfast.schemas.decision import Decision, PendingApproval, Receipt
-from holdfast.schemas.errors import CallError, ErrorCode
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.log_entry import DoneEntry, ToolCallEntry, ToolEndEntry
+from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.run import CallRequest, RunRequest, RunResult
 from holdfast.schemas.tool import META_PROPERTIES, ToolDefinition
 from tests.support.told import news

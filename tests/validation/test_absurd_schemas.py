@@ -13,7 +13,7 @@ from holdfast.schemas.tool import Schema
 from holdfast.validation import work_budget
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.validator import errors
-from holdfast.validation.work_budget import SharedWorkBudget, bounded, draw_on
+from holdfast.validation.work_budget import SharedWorkBudget, bounded, use_shared_budget
 from tests.validation.test_absurd_arguments import branch
 
 MAX_SECONDS = 0.9
@@ -177,10 +177,10 @@ def test_what_is_written_anew_says_what_jsonschema_says(
 
 def test_what_comes_in_one_workflow_task_draws_on_one_purse() -> None:
     purse = SharedWorkBudget(work_budget.MAX_CHECKS)
-    draw_on(lambda: purse)
+    use_shared_budget(lambda: purse)
     value = [1] * 10_000
     found = [errors(value, {"items": INTEGER}) for _ in range(4)]
-    draw_on(lambda: SharedWorkBudget(work_budget.MAX_CHECKS))
+    use_shared_budget(lambda: SharedWorkBudget(work_budget.MAX_CHECKS))
 
     assert found[0] == []
     assert found[-1] == ["too large to be checked beside all else that came with it"]

@@ -10,7 +10,7 @@ from holdfast.client.command_errors import HasEndedError
 from holdfast.client.run_handle import RunHandle
 from holdfast.schemas import names
 from holdfast.schemas.decision import Decision, PendingApproval
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.names import ErrorCode
 from holdfast.web.api.api_request import ApiRequest, read_number
 from holdfast.web.api.models import (
     Approvals,

@@ -12,7 +12,7 @@ from holdfast.activities.check_token import check_groups, matching_key_set
 from holdfast.runtime.identity.jws import InvalidTokenError, SignedToken
 from holdfast.runtime.identity.key_sets import KeysUnavailableError, LiveKeySet
 from holdfast.runtime.identity.token_claims import principal_claims
-from holdfast.schemas.token import PrincipalClaims
+from holdfast.schemas.decision import PrincipalClaims
 from holdfast.web.auth.person import build_person
 from holdfast.web.auth.sealed_text import TextSealer
 from holdfast.web.auth.sessions import Authentication

@@ -15,8 +15,7 @@ from starlette.datastructures import FormData
 from holdfast.client.question_text import CannotStrikeError, strike_calls
 from holdfast.runtime.text_safety import as_sentence
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decision, PendingApproval
-from holdfast.schemas.plan import calls_shown
+from holdfast.schemas.decision import Decision, PendingApproval, shown_calls
 from holdfast.schemas.reference import MARK
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.validation.validator import Violation
@@ -132,7 +131,7 @@ def doubtful(form: Field) -> list[Field]:
 
 def schema_of(asked: Asked, call_id: str) -> Any:
     """The schema of the arguments of a call of a plan."""
-    for call in calls_shown(asked.waiting.arguments):
+    for call in shown_calls(asked.waiting.arguments):
         if call["id"] == call_id and str(call.get("tool")) in asked.tools:
             return asked.tools[str(call.get("tool"))].parameters
     return {}
@@ -200,7 +199,7 @@ def _of_result(typed: Typed, asked: Asked) -> dict[str, Any] | Amiss:
 
 def of_plan(typed: Typed, asked: Asked) -> dict[str, Any] | Amiss:
     """A plan is approved as it is, or edited where something was struck out or changed."""
-    shown = [call["id"] for call in calls_shown(asked.waiting.arguments)]
+    shown = [call["id"] for call in shown_calls(asked.waiting.arguments)]
     struck = [one for one in shown if one not in typed.keep]
     others = _others(typed, asked, struck)
     if isinstance(others, Amiss):
@@ -223,7 +222,7 @@ def _others(typed: Typed, asked: Asked, struck: Sequence[str]) -> dict[str, Any]
     """The arguments of the calls of a plan that stay, and are to have others."""
     others: dict[str, Any] = {}
     faults: dict[str, Sequence[Violation]] = {}
-    for call in calls_shown(asked.waiting.arguments):
+    for call in shown_calls(asked.waiting.arguments):
         one = call["id"]
         said = typed.calls.get(one)
         if said is None or one in struck or said.value is MISSING:

@@ -13,9 +13,8 @@ from holdfast.client.run_handle import Entry, RunHandle
 from holdfast.runtime.narration.log_narration import LogNarration, NarrationLine
 from holdfast.runtime.text_safety import local_time
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decided, Kind, PendingApproval
+from holdfast.schemas.decision import Decided, Kind, PendingApproval, brief_arguments, shown_calls
 from holdfast.schemas.log_entry import read_record
-from holdfast.schemas.plan import calls_shown, in_brief
 from holdfast.web.call.plan_results import Carried, carried
 
 # Of the log before the question, so much is read, and of that so much is told.
@@ -98,7 +97,7 @@ def past_of(entries: Sequence[Entry], run_id: str, call_id: str) -> Past:
     asked = PendingApproval.read(entries[index]["approval"])
     since = [entry for entry in entries[index:] if entry.get("callId") == call_id]
     ending = _ending(since)
-    led, unshown = _led(told[:index], [call_id, *in_brief("plan", asked.arguments)])
+    led, unshown = _led(told[:index], [call_id, *brief_arguments("plan", asked.arguments)])
     starts = [e["at"] for e in entries if e["type"] == "tool_start" and e["callId"] == call_id]
     versions = [*_versions(asked, since)]
     return Past(
@@ -163,10 +162,10 @@ def _edited(kind: Kind, before: dict[str, Any], edit: dict[str, Any]) -> dict[st
     what is changed."""
     if kind != "plan":
         return edit
-    others = {call["id"]: call.get("arguments") for call in calls_shown(edit)}
+    others = {call["id"]: call.get("arguments") for call in shown_calls(edit)}
     calls = [
         call if others[call["id"]] is None else {**call, "arguments": others[call["id"]]}
-        for call in calls_shown(before)
+        for call in shown_calls(before)
         if call["id"] in others
     ]
     return {**before, "calls": calls}
@@ -214,7 +213,9 @@ def _stage(asked: PendingApproval, ending: Entry | None, after: Sequence[Entry])
     """How what was asked about stands; a plan stands as the last of its calls does."""
     if ending is None or asked.kind == "budget":
         return "settled"
-    calls = {*(in_brief("plan", asked.arguments) if asked.kind == "plan" else (asked.call_id,))}
+    calls = {
+        *(brief_arguments("plan", asked.arguments) if asked.kind == "plan" else (asked.call_id,))
+    }
     later = [e for e in after if e["n"] > ending["n"] and e.get("callId") in calls]
     ends = [e for e in later if e["type"] == "tool_end"]
     if len(ends) == len(calls):

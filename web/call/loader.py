@@ -16,9 +16,8 @@ from holdfast.client.visibility import NEWEST, first_runs
 from holdfast.schemas import names
 from holdfast.schemas.agent import Budget
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.phrases import quoted
-from holdfast.schemas.plan import calls_shown
+from holdfast.schemas.decision import PendingApproval, shown_calls
+from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.tool import ShownTool
 from holdfast.web.auth.person import Person
 from holdfast.web.call.history import Past, read_past
@@ -130,7 +129,7 @@ async def _look(parts: Services, run_id: str, call_id: str) -> Asked | Over:
         tools = await _tools(run, here)
         return Asked(run_id, found, here, others, past, tools, status)
     if past.asked is None:
-        wrong = f"no call {quoted(call_id)} of run {run_id} waits for a decision"
+        wrong = f"no call {quote_value(call_id)} of run {run_id} waits for a decision"
         raise CommandError(wrong, "see what waits, or the run itself", NO_SUCH)
     return Over(run_id, call_id, found, past, status)
 
@@ -139,7 +138,7 @@ async def _tools(run: RunHandle, waiting: PendingApproval) -> dict[str, ShownToo
     """The tools that a question is about."""
     if waiting.kind == "budget":
         return {}
-    planned = [str(call.get("tool")) for call in calls_shown(waiting.arguments)]
+    planned = [str(call.get("tool")) for call in shown_calls(waiting.arguments)]
     wanted = dict.fromkeys(planned if waiting.kind == "plan" else [waiting.tool])
     found = {}
     for name in [*wanted][:MAX_TOOLS]:

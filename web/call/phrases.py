@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from holdfast.client.question_text import call_name
 from holdfast.runtime.text_safety import clean, format_argument, one_line
-from holdfast.schemas.decision import Decided, Kind, PendingApproval
-from holdfast.schemas.plan import calls_shown
+from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
 from holdfast.schemas.tool import ApprovalPolicy, ShownTool
 from holdfast.web import budget_text
 from holdfast.web.call.history import Past, Stage
@@ -71,7 +70,7 @@ def asks(waiting: PendingApproval) -> str:
 def heading(waiting: PendingApproval, agent: str) -> str:
     """What the question of an agent's run is about."""
     if waiting.kind == "plan":
-        return f"A plan of {counted(len(list(calls_shown(waiting.arguments))), 'step')}"
+        return f"A plan of {counted(len(list(shown_calls(waiting.arguments))), 'step')}"
     if waiting.kind == "budget":
         return budget_text.reached(waiting, agent)
     return call_name(waiting)

@@ -7,9 +7,8 @@ from typing import Any, Final, Literal
 from holdfast.client.run_handle import Entry
 from holdfast.runtime.narration.log_narration import NarrationLine
 from holdfast.runtime.text_safety import clean, message_after_code, one_line
-from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.plan import calls_shown
+from holdfast.schemas.decision import PendingApproval, shown_calls
+from holdfast.schemas.names import ErrorCode
 from holdfast.web.call.plan_steps import Steps
 
 _CODE_CHARS: Final = 100
@@ -47,7 +46,7 @@ def carried(
 ) -> Iterator[Carried]:
     """The steps of a plan that was decided on; `left` is the plan as it was at last, and `told`
     what the log says since."""
-    stay = {call["id"] for call in calls_shown(left)}
+    stay = {call["id"] for call in shown_calls(left)}
     for step in Steps(asked.arguments, {}).all:
         own = [pair for pair in told if _call_of(pair[0]) == step.id]
         shown = (step.number, step.id, step.label)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.runtime.text_safety import one_line
-from holdfast.schemas.plan import calls_shown
+from holdfast.schemas.decision import shown_calls
 from holdfast.schemas.reference import (
     OutputPath,
     Path,
@@ -67,7 +67,7 @@ class Steps:
     """The steps of one plan."""
 
     def __init__(self, arguments: Mapping[str, Any], labels: Mapping[str, str]) -> None:
-        calls = enumerate(calls_shown(arguments), start=1)
+        calls = enumerate(shown_calls(arguments), start=1)
         self.all = [_step(number, call, labels) for number, call in calls]
         self._of = {step.id: step for step in self.all}
         self._uses = {step.id: [*references(step.arguments)] for step in self.all}

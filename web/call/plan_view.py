@@ -7,8 +7,7 @@ from typing import Any, Final
 from holdfast.client import question_text
 from holdfast.runtime.text_safety import clean, one_line
 from holdfast.schemas.base import json_size
-from holdfast.schemas.decision import Kind
-from holdfast.schemas.plan import calls_shown
+from holdfast.schemas.decision import Kind, shown_calls
 from holdfast.schemas.tool import ShownTool
 from holdfast.validation.validator import Violation
 from holdfast.web.call.decision_form import Amiss, Typed, of_call, schema_of
@@ -54,7 +53,7 @@ def planned(asked: Asked, typed: Typed, amiss: Amiss | None, *, may: bool) -> li
     if asked.waiting.kind != "plan":
         return []
     arguments = asked.waiting.arguments
-    calls = list(calls_shown(arguments))
+    calls = list(shown_calls(arguments))
     # What is not shown could be neither kept nor left out.
     can = may and asked.is_whole and len(calls) <= question_text.MAX_CALLS
     can = can and json_size(arguments) <= MAX_EDIT_BYTES
@@ -96,7 +95,7 @@ def differing(
     it, and what is changed."""
     if kind != "plan":
         return differences(old, new)
-    left = {call["id"]: call for call in calls_shown(new)}
+    left = {call["id"]: call for call in shown_calls(new)}
     found: list[Difference] = []
     for step in steps_of(old, tools).all:
         name = f"Step {step.number}: {step.label}"

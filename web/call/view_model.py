@@ -11,8 +11,7 @@ from typing import Any, Final
 from holdfast.client.question_text import how_to_decide
 from holdfast.runtime.text_safety import clean, holdfast_command, one_line
 from holdfast.schemas.base import json_size
-from holdfast.schemas.decision import PendingApproval
-from holdfast.schemas.plan import calls_shown
+from holdfast.schemas.decision import PendingApproval, shown_calls
 from holdfast.web.auth.person import Person
 from holdfast.web.budget_text import Used, used_of
 from holdfast.web.call import phrases
@@ -242,7 +241,7 @@ class Shown:
         """How many steps of a plan the page has no room for."""
         if self.waiting.kind != "plan":
             return 0
-        return len(list(calls_shown(self.waiting.arguments))) - len(self.plan)
+        return len(list(shown_calls(self.waiting.arguments))) - len(self.plan)
 
     @property
     def show_command(self) -> str:

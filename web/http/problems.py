@@ -22,7 +22,7 @@ from holdfast.client.command_errors import (
 )
 from holdfast.client.diagnosis import StuckRunError
 from holdfast.runtime.text_safety import as_sentence
-from holdfast.validation.problems import ValueProblem, spelled
+from holdfast.validation.problems import ValueProblem, format_place
 from holdfast.web.http.refused_request import RefusedRequest
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -106,7 +106,7 @@ class HttpProblem(Exception):
         }
         if self.faults:
             told["faults"] = [
-                {"where": spelled(one.where), "reason": one.reason, "mend": one.mend}
+                {"where": format_place(one.where), "reason": one.reason, "mend": one.fix}
                 for one in self.faults
             ]
         return told

@@ -14,8 +14,7 @@ from holdfast.client.question_text import call_name
 from holdfast.client.run_lists import RunListing
 from holdfast.runtime.text_safety import as_json, as_sentence, clean, local_time, one_line, shorten
 from holdfast.schemas import names
-from holdfast.schemas.decision import Decided, Kind, PendingApproval
-from holdfast.schemas.plan import calls_shown
+from holdfast.schemas.decision import Decided, Kind, PendingApproval, shown_calls
 from holdfast.web.auth.person import Person
 from holdfast.web.budget_text import reached
 from holdfast.web.listing.run_answers import Answer
@@ -200,7 +199,7 @@ def brief(waiting: PendingApproval) -> str:
     """The arguments in a line, exactly; text is quoted, so that no value can pass for another. Of a
     plan, its steps by their names, which is not what is decided on."""
     if waiting.kind == "plan":
-        steps = enumerate(calls_shown(waiting.arguments), start=1)
+        steps = enumerate(shown_calls(waiting.arguments), start=1)
         return ", ".join(f"{n}. {one_line(_label(call), _NAME_CHARS)}" for n, call in steps)
     return "  ".join(
         f"{one_line(name, _NAME_CHARS)}={as_json(value)}"

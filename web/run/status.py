@@ -10,9 +10,9 @@ from holdfast.client.result import RunEnding
 from holdfast.runtime.narration.phrases import QUEUED_FOR_MODEL
 from holdfast.runtime.text_safety import arguments_line, clean, local_time, one_line
 from holdfast.schemas import names
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.decision import brief_arguments
 from holdfast.schemas.internal.delegate import DelegatePending
-from holdfast.schemas.plan import in_brief
+from holdfast.schemas.names import ErrorCode
 from holdfast.web.pages import address
 from holdfast.web.run.description import Doing
 from holdfast.web.run.snapshot import Seen
@@ -138,7 +138,7 @@ def _asked(seen: Seen) -> Iterator[Now]:
             f"It waits for a person: {question_text.title(one)}.",
             "asks",
             local_time(one.requested_at),
-            arguments_line(in_brief(one.kind, one.arguments)),
+            arguments_line(brief_arguments(one.kind, one.arguments)),
             link=_decide(seen, one.call_id),
         )
 

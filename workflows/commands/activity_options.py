@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
 from holdfast.workflows.engine.call.hooks import Hook
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation.scopes import CONTEXT
-from holdfast.workflows.engine.conversation.visibility import heard
+from holdfast.workflows.engine.conversation.visibility import visible_messages
 from holdfast.workflows.engine.run import Run
 from holdfast.workflows.engine.run_state import RunState
 
@@ -160,8 +160,8 @@ def _bound(tool: Tool) -> ActivityBinding:
 def _scope(scope: str, call: ToolCall, state: RunState) -> Any:
     """Return a part of the run's context as the call sees it, with the results it waited for."""
     if scope == CONTEXT:
-        return heard(state.log.messages(), call.meta.instance, state)
-    return (call.visible_data or state.data).seen(scope, call.meta.instance)
+        return visible_messages(state.log.messages(), call.meta.instance, state)
+    return (call.visible_data or state.data).visible_value(scope, call.meta.instance)
 
 
 def _retry(retry: Retry, *, once: bool) -> RetryPolicy:

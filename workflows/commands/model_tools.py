@@ -10,13 +10,13 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
-    from holdfast.schemas.errors import ErrorCode
     from holdfast.schemas.internal.solution import Solution
     from holdfast.schemas.log_entry import NoticeEntry
+    from holdfast.schemas.names import ErrorCode
 
 from holdfast.workflows.commands import activity_options, failures
 from holdfast.workflows.commands.page_prefetch import prefetch_page
-from holdfast.workflows.engine.budget.reservations import NothingLeft, hold_request
+from holdfast.workflows.engine.budget.reservations import BudgetExhausted, hold_request
 from holdfast.workflows.engine.call.outcome import Failed, Outcome, fail, refuse
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.execution_base import ExecutionBase
@@ -50,7 +50,7 @@ async def _request(
     meter, now = run.state.meter, workflow.now()
     try:
         hold_request(meter, now, call.id)
-    except NothingLeft as error:
+    except BudgetExhausted as error:
         return refuse(ErrorCode.BLOCKED, f"`{call.name}` was not answered: {error}")
     pointer = latent.pointer(turn)
     line = summaries.answer_summary(turn, call)
@@ -68,7 +68,7 @@ async def _request(
     finally:
         meter.held.pop(call.id, None)
     solution = Solution.read(result)
-    run.charged(solution)
+    run.charge_answer(solution)
     return solution
 
 

@@ -18,9 +18,9 @@ with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.agent import WorkerFacts
     from holdfast.schemas.base import json_size
-    from holdfast.schemas.errors import ErrorCode
     from holdfast.schemas.internal.model_request import ConversationPointer
     from holdfast.schemas.internal.solution import Solution
+    from holdfast.schemas.names import ErrorCode
     from holdfast.schemas.tool import Tool
 
 from holdfast.workflows.commands import (
@@ -99,11 +99,11 @@ class StepExecutor:
                 if workflow.cancellation_reason() is not None:
                     raise asyncio.CancelledError from error
                 if left is not None and meter.out_of_time:
-                    run.unanswered()
+                    run.turn_timed_out()
                 else:
                     run.fail(names.MODEL_ERROR, failures.model_failure_message(error))
                 return
-        tell = run.summarised if pointer.summary else run.answered
+        tell = run.summary_answered if pointer.summary else run.model_answered
         tell(Solution.read(answer))
 
     async def execute_turn(self, turn: Turn) -> None:

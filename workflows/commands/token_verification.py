@@ -12,9 +12,8 @@ from temporalio.exceptions import FailureError
 with workflow.unsafe.imports_passed_through():
     from holdfast.schemas import names
     from holdfast.schemas.base import parse_duration, rfc3339
-    from holdfast.schemas.decision import Decision
+    from holdfast.schemas.decision import Decision, DecisionClaims, PrincipalClaims, TokenCheck
     from holdfast.schemas.run import Principal, PrincipalToken
-    from holdfast.schemas.token import DecisionClaims, PrincipalClaims, TokenCheck
 
 from holdfast.workflows.commands import failures
 from holdfast.workflows.engine.approvals.pending import PendingApprovals

@@ -10,13 +10,13 @@ from holdfast.schemas.tool import APPROVAL_DEFAULTS
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.problems import problems_of, summarize_problems
 from holdfast.workflows.engine.approvals.question import Question
-from holdfast.workflows.engine.budget.meter import limit_of
+from holdfast.workflows.engine.budget.meter import budget_limit
 from holdfast.workflows.engine.run_state import RunState
 
 
 def question_on(state: RunState, name: BudgetName) -> Question:
     """The question whether a run may use more of a budget."""
-    limit = limit_of(state.meter.budget, name)
+    limit = budget_limit(state.meter.budget, name)
     return Question(
         call_id=names.budget_id(state.meter.turns, name),
         kind="budget",

@@ -14,7 +14,7 @@ from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.steps import AskPeople
 
 
-class Limits:
+class BudgetLimits:
     """The limits of one run. `finalizing` are the turns that were taken when the model was told to
     finish, once it was; `question` is what people are asked, while they are."""
 
@@ -30,13 +30,13 @@ class Limits:
         The request for a final answer is made all the same. What is wrong with that answer may be
         mended, within every limit but that of iterations.
         """
-        limit = self._state.meter.reached()
+        limit = self._state.meter.limit_reached()
         if self.finalizing is None:
             return limit
         first = self.finalizing == self._state.meter.turns
         return None if first or limit == "maxIterations" else limit
 
-    def meet(self, name: BudgetName) -> bool:
+    def apply(self, name: BudgetName) -> bool:
         """Ask people, or have the model finish; or whether nothing is left but to end the run."""
         action = self._state.meter.action(name)
         if action == "ask" and self._state.asks_people:
@@ -45,11 +45,11 @@ class Limits:
         elif action == "finalize" and self.finalizing is None:
             self.finalizing = self._state.meter.turns
         else:
-            self.exceed(name)
+            self.log_exceeded(name)
             return True
         return False
 
-    def exceed(self, name: BudgetName) -> None:
+    def log_exceeded(self, name: BudgetName) -> None:
         """Write down what the run ends for."""
         self._state.log.append(NoticeEntry(text=f"the budget {name} is used up"))
 

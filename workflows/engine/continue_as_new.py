@@ -21,8 +21,8 @@ from typing import Any
 
 from holdfast.schemas.agent import AgentSnapshot
 from holdfast.schemas.base import Lenient
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.continue_as_new import Continued
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import SpansProgress
@@ -80,12 +80,12 @@ class HistoryLength:
 
     events: int
     size_bytes: int
-    suggested: bool = False
+    is_suggested: bool = False
     bound_events: int | None = None
-    elsewhere: bool = False
+    build_changed: bool = False
 
     @property
-    def pressing(self) -> bool:
+    def is_pressing(self) -> bool:
         """Whether there is no time to wait for anybody."""
         most = PRESSING_EVENTS
         if self.bound_events is not None:
@@ -93,28 +93,28 @@ class HistoryLength:
         return self.events >= most or self.size_bytes >= PRESSING_BYTES
 
     @property
-    def last(self) -> bool:
+    def is_at_limit(self) -> bool:
         """Whether nothing more can be done."""
         return self.events >= LAST_EVENTS or self.size_bytes >= LAST_BYTES
 
 
 def is_due(length: HistoryLength, log: Log, *, stored: bool) -> bool:
     """Whether the run is to continue as new; `stored`: the pages of its log are kept elsewhere."""
-    if length.pressing:
+    if length.is_pressing:
         return True
     if length.bound_events is not None and length.events >= length.bound_events:
         return True
     taken = sum(len(page.data) for page in log.pages) + log.open_bytes // _COMPRESSION
-    return length.suggested and (stored or length.size_bytes >= WORTH * taken)
+    return length.is_suggested and (stored or length.size_bytes >= WORTH * taken)
 
 
-def moves(length: HistoryLength, run: Run) -> bool:
+def should_move(length: HistoryLength, run: Run) -> bool:
     """Whether a run at rest is to continue as new so that another build goes on with it. One that
     has only just come is to stay for a turn: builds could hand it back and forth for ever."""
-    return length.elsewhere and run.has_taken_a_turn
+    return length.build_changed and run.has_taken_a_turn
 
 
-def carried_from(
+def snapshot_of(
     run: Run,
     request: RunRequest,
     snapshot: AgentSnapshot,
@@ -139,7 +139,7 @@ def carried_from(
     )
 
 
-def resumed(
+def resume(
     snapshot: WorkflowSnapshot, pages: Iterable[bytes], clock: Callable[[], datetime]
 ) -> Run:
     """The run of a snapshot; the mailbox and the pending approvals are those of the snapshot."""
@@ -152,16 +152,16 @@ def is_crowded(log: Log, forgettable: int) -> bool:
     return read > MAX_CARRIED_BYTES // 8
 
 
-def stay(run: Run, length: HistoryLength) -> None:
+def stay_in_history(run: Run, length: HistoryLength) -> None:
     """What a run does that cannot be taken along: it has its log summarised where that helps, and
     ends where nothing more can be done."""
-    if length.last:
+    if length.is_at_limit:
         run.fail(ErrorCode.BLOCKED, _STUCK)
     elif is_crowded(run.state.log, run.forgettable):
         run.make_room()
 
 
-def parcel(
+def start_arguments(
     carried: WorkflowSnapshot, log: Log, *, stored: bool, forgettable: int
 ) -> list[Any] | None:
     """What the new run is started with; None where it is too large for Temporal.
@@ -186,7 +186,7 @@ def parcel(
     return [head.to_json(), *(piece for each in pieces for piece in each)]
 
 
-def unpacked(values: Sequence[Any]) -> tuple[WorkflowSnapshot, list[bytes]]:
+def read_start_arguments(values: Sequence[Any]) -> tuple[WorkflowSnapshot, list[bytes]]:
     """What a parcel holds: all but the log, and the pages of that.
 
     Raises:

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from holdfast.schemas import names
 from holdfast.schemas.agent import Agent, AgentDefinition, Budget
 from holdfast.schemas.base import json_size
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.delegate import (
     MAX_PENDING_TOLD,
     DelegateNews,
@@ -25,6 +24,7 @@ from holdfast.schemas.internal.delegate import (
 )
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import DataPart, Message
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import Principal, RunRequest, RunResult, Spent
 from holdfast.schemas.tool import ANONYMOUS, Tool
 from holdfast.validation.lenient_json import ensure_json
@@ -239,8 +239,8 @@ def _share(call: ToolCall, turn: Turn, state: RunState, now: datetime) -> Budget
         why = "the run's limit of delegates of delegates, maxDepth, is reached"
         raise CallRefused(ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {why}")
     try:
-        return reservations.share_of(state.meter, now, call, turn.calls)
-    except reservations.NothingLeft as error:
+        return reservations.budget_share(state.meter, now, call, turn.calls)
+    except reservations.BudgetExhausted as error:
         raise CallRefused(
             ErrorCode.BLOCKED, f"`{call.name}` was not carried out: {error}"
         ) from None

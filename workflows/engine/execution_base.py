@@ -10,8 +10,8 @@ from typing import Any, assert_never
 
 from holdfast.schemas.base import json_size
 from holdfast.schemas.decision import Decision, Receipt
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.log_entry import DoneEntry, ErrorEntry, NoticeEntry
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import Ended, RunResult, RunStatus, Spent
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.engine.call.outcome import Answered, Failed, Refused, Stopped, Succeeded
@@ -165,7 +165,7 @@ class ExecutionBase(ABC):
             status=status,
             output=output,
             state=data["state"],
-            instances=data.each("state"),
+            instances=data.own_values("state"),
             turns=meter.requests,
             calls=meter.calls,
             usage=meter.usage(),

@@ -7,7 +7,7 @@ from holdfast.schemas.internal.model_request import (
     ConversationPageRequest,
     ToolOffer,
 )
-from holdfast.workflows.engine.budget_limits import Limits
+from holdfast.workflows.engine.budget_limits import BudgetLimits
 from holdfast.workflows.engine.conversation.summaries import Summaries
 from holdfast.workflows.engine.model import prompt, state_context
 from holdfast.workflows.engine.model.latent_calls import Latent
@@ -26,7 +26,7 @@ class RequestPages:
         state: RunState,
         planning: Planning,
         choice: ToolChoiceState,
-        limits: Limits,
+        limits: BudgetLimits,
         summaries: Summaries,
     ) -> None:
         self._agent = agent

@@ -19,18 +19,17 @@ from pydantic import Field, JsonValue
 
 from holdfast.schemas.agent import Agent, BudgetName, ToolChoice
 from holdfast.schemas.base import Lenient
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.internal.model_request import ConversationPointer
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, TurnEndEntry, TurnStartEntry
 from holdfast.schemas.message import ChatMessage
-from holdfast.schemas.names import MODEL_ERROR, call_id
+from holdfast.schemas.names import MODEL_ERROR, ErrorCode, call_id
 from holdfast.schemas.run import Ended, RunRequest, RunStatus
 from holdfast.workflows.engine import skills
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
-from holdfast.workflows.engine.budget_limits import Limits
+from holdfast.workflows.engine.budget_limits import BudgetLimits
 from holdfast.workflows.engine.call.outcome import Answered, Failed, Succeeded, refuse
 from holdfast.workflows.engine.call.tool_call import ToolCall, Turn
 from holdfast.workflows.engine.conversation import initial_context
@@ -45,10 +44,10 @@ from holdfast.workflows.engine.execution_base import ExecutionBase
 from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES
 from holdfast.workflows.engine.model import prompt
 from holdfast.workflows.engine.model.answer import (
-    NoOutput,
+    InvalidOutput,
     ParsedAnswer,
-    answer_of,
-    output_in,
+    answer_output,
+    parse_answer,
 )
 from holdfast.workflows.engine.model.tool_choice import ToolChoiceState
 from holdfast.workflows.engine.request_pages import RequestPages
@@ -98,7 +97,7 @@ class Run(ExecutionBase):
         self.answered_up_to = snapshot.answered_up_to
         self.planning.restore(snapshot.plan)
         self._choice = ToolChoiceState(state, agent, snapshot.choice, snapshot.settled_after)
-        self._limits = Limits(state, self.calls, snapshot.finalizing)
+        self._limits = BudgetLimits(state, self.calls, snapshot.finalizing)
         # The call that is all of the work, where the skill is an activity.
         self._whole: ToolCall | None = None
         self._conversation = initial_context.conversation(request)
@@ -117,10 +116,10 @@ class Run(ExecutionBase):
         self._ending = snapshot.ending
         self._turns_before = state.meter.turns
         # Whether it goes on under another history, and this is what it has left.
-        self.gone_on = False
+        self.continued_as_new = False
 
     @classmethod
-    def begun(
+    def start(
         cls,
         request: RunRequest,
         agent: Agent,
@@ -137,7 +136,7 @@ class Run(ExecutionBase):
         kept = RunStateSnapshot(meter=meter, desk=desk)
         choice = request.tool_choice or agent.tool_choice
         run = cls(RunSnapshot(kept=kept, mailbox=mailbox, choice=choice), request, agent, clock)
-        initial_context.begin(request, agent, run.state)
+        initial_context.write_initial_context(request, agent, run.state)
         run._begin_whole(turn=0, calls=0)
         return run
 
@@ -169,10 +168,10 @@ class Run(ExecutionBase):
         self._summaries.make_room()
 
     @property
-    def at_rest(self) -> bool:
+    def is_between_turns(self) -> bool:
         """Whether it is between two turns: nothing is under way, and nobody is asked."""
         busy = self._turn or self._limits.question or self._asking or self._begun or self._over
-        return not (busy or self._summaries.under_way) and self.state.meter.turns > 0
+        return not (busy or self._summaries.is_active) and self.state.meter.turns > 0
 
     @property
     def has_taken_a_turn(self) -> bool:
@@ -193,18 +192,18 @@ class Run(ExecutionBase):
             return self._end(self._ending)
         return self._go_on()
 
-    def answered(self, solution: Solution) -> None:
+    def model_answered(self, solution: Solution) -> None:
         """Take in the model's answer."""
         self._asking = None
         self._note(solution)
         if solution.too_long:
-            self._summaries.refused(solution)
+            self._summaries.turn_refused(solution)
             return
         self._begun = False
         meter = self.state.meter
         meter.spend(solution.usage)
         self._tell_unknown()
-        answer = answer_of(solution, self.agent, self.state.tools())
+        answer = parse_answer(solution, self.agent, self.state.tools())
         self._said = answer.text or self._said
         calls = propose_calls(answer.solution, meter.turns, self.state.tools(), self._seen_ids)
         self._seen_ids = dict.fromkeys(list(self._seen_ids)[-MAX_SEEN_IDS:])
@@ -219,7 +218,7 @@ class Run(ExecutionBase):
                 )
             )
         )
-        self._summaries.answered(solution)
+        self._summaries.turn_answered(solution)
         if calls and self._limits.finalizing is None and self._choice.may_call:
             lazy = self.agent.plan == "lazy" and not self._choice.choosing
             self._turn = Turn(meter.turns, calls, is_plan=lazy)
@@ -230,13 +229,13 @@ class Run(ExecutionBase):
             self._conclude(answer, called=bool(calls))
             self._turn_end()
 
-    def summarised(self, solution: Solution) -> None:
+    def summary_answered(self, solution: Solution) -> None:
         """Take in the model's summary of what came before."""
         self._asking = None
-        self.charged(solution)
-        self._summaries.made(solution)
+        self.charge_answer(solution)
+        self._summaries.summary_answered(solution)
 
-    def charged(self, solution: Solution) -> None:
+    def charge_answer(self, solution: Solution) -> None:
         """Count an answer of the model besides those of turns: to one call, or a summary. What was
         too long cost nothing."""
         self._note(solution)
@@ -244,7 +243,7 @@ class Run(ExecutionBase):
             self.state.meter.charge(solution.usage)
             self._tell_unknown()
 
-    def unanswered(self) -> None:
+    def turn_timed_out(self) -> None:
         """The run's time was up before the model answered: the turn is over without an answer."""
         self._asking = None
         self._leave_turn()
@@ -270,7 +269,7 @@ class Run(ExecutionBase):
         elif self._given is not None:
             self._conclude(self._given, called=True)
 
-    def extended(self) -> None:
+    def budget_decided(self) -> None:
         """Let people's ruling on a budget take effect."""
         if not self._limits.extend():
             self._ending = "budget_exceeded"
@@ -290,7 +289,7 @@ class Run(ExecutionBase):
         return self.agent.name
 
     @property
-    def by_activity(self) -> bool:
+    def is_activity_skill(self) -> bool:
         """Whether the skill is an activity, and the model asked for nothing more."""
         return self._whole is not None
 
@@ -303,7 +302,7 @@ class Run(ExecutionBase):
     @property
     def is_steered(self) -> bool:
         """Whether something was said that is heard before anything more of a plan is begun."""
-        return self._turn is not None and self._turn.is_plan and self.mailbox.steers
+        return self._turn is not None and self._turn.is_plan and self.mailbox.has_steering_message
 
     @property
     def _idle(self) -> bool:
@@ -333,7 +332,7 @@ class Run(ExecutionBase):
     def _request(self) -> ConversationPointer:
         """The next request to the model: a summary's, where one is due, or that of a turn."""
         turn = self.state.meter.turns + 1
-        summary = self._summaries.due(turn)
+        summary = self._summaries.due_request(turn)
         if summary is not None:
             return summary
         if not self._begun:
@@ -344,7 +343,7 @@ class Run(ExecutionBase):
     def _meet(self, limit: BudgetName) -> None:
         """A limit is reached: finish the answer, end the run, or ask people."""
         told = self._limits.finalizing
-        if self._limits.meet(limit):
+        if self._limits.apply(limit):
             self._ending = "budget_exceeded"
         elif self._limits.finalizing != told:
             self._say(prompt.FINALIZE)
@@ -352,10 +351,10 @@ class Run(ExecutionBase):
     def _take_up(self, turn: Turn) -> bool:
         """Put the skill in force that a turn has chosen; whether the turn goes on, with its
         activity."""
-        chosen = skills.chosen_in(turn)
+        chosen = skills.chosen_skill(turn)
         if chosen is None:
             return False
-        initial_context.take_up(self.state, chosen)
+        initial_context.select_skill(self.state, chosen)
         lacking = self._choice.settle(turn.number, self.pages.offers)
         if lacking is not None:
             text = f"the skill `{chosen}` has no tool `{lacking}`: it is not asked to call it first"
@@ -369,7 +368,7 @@ class Run(ExecutionBase):
         if skill is None or skill.activity is None:
             return False
         own = call_id(max(turn, 1), calls + 1)
-        call = skills.whole(self.agent, skill, self.state.data["input"], own)
+        call = skills.activity_call(self.agent, skill, self.state.data["input"], own)
         asked = ChatMessage(role="user", calls=[call.proposal])
         self.state.log.append(MessageEntry(message=asked))
         self._whole, self._turn = call, Turn(turn, [call])
@@ -380,7 +379,7 @@ class Run(ExecutionBase):
         if turn:
             self._turn_end()
         if isinstance(call.outcome, Failed) and self.state.meter.out_of_time:
-            self._limits.exceed("maxDuration")
+            self._limits.log_exceeded("maxDuration")
             self._ending = "budget_exceeded"
             return
         if isinstance(call.outcome, Succeeded | Answered):
@@ -394,11 +393,11 @@ class Run(ExecutionBase):
         try:
             last = self._limits.finalizing is not None
             if self._choice.choosing and not last:
-                raise NoOutput(skills.unchosen(self.agent.skills))
+                raise InvalidOutput(skills.not_chosen_reason(self.agent.skills))
             if self._choice.demands_call(self.pages.offers) and not called:
-                raise NoOutput("A call of a tool was required, and none was made. Call one.")
-            self.output = output_in(answer, self.agent, self.state.data, last=last)
-        except NoOutput as error:
+                raise InvalidOutput("A call of a tool was required, and none was made. Call one.")
+            self.output = answer_output(answer, self.agent, self.state.data, last=last)
+        except InvalidOutput as error:
             self._say(str(error))
         else:
             self.answered_up_to = self.mailbox.heard
@@ -431,7 +430,7 @@ class Run(ExecutionBase):
         """Take messages out of the mailbox into the log; whether there were any."""
         heard = self.mailbox.take(ending=ending)
         for message in heard:
-            initial_context.add(self.state, message)
+            initial_context.append_message(self.state, message)
         return bool(heard)
 
     def _note(self, solution: Solution) -> None:
@@ -459,7 +458,7 @@ class Run(ExecutionBase):
         self.state.log.seal(PAGE_BYTES)
 
     def _tell_unknown(self) -> None:
-        unknown = self.state.meter.unknown()
+        unknown = self.state.meter.unmetered_budget()
         if unknown is not None and not self._unknown_told:
             self._unknown_told = True
             text = f"the provider does not report its usage: the budget {unknown} cannot be kept to"

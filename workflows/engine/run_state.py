@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
-from holdfast.schemas.agent import Rules
+from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.internal.continue_as_new import (
     DescriptionSnapshot,
@@ -20,7 +20,7 @@ from holdfast.validation.validator import new_errors
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter
 from holdfast.workflows.engine.log.log import Log, LogSnapshot
-from holdfast.workflows.engine.skills import allowed
+from holdfast.workflows.engine.skills import allowed_tools
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data
 from holdfast.workflows.engine.state.redaction import Redaction, Redactions
 
@@ -55,7 +55,7 @@ class RunState:
     its turn are still open; `was_reset`, that it has gone further before than it is now.
     """
 
-    rules: Rules
+    rules: AgentRules
     principal: Principal | None
     asks_people: bool
     clock: Callable[[], datetime]
@@ -77,7 +77,7 @@ class RunState:
     def of(
         cls,
         request: RunRequest | CallRequest,
-        rules: Rules,
+        rules: AgentRules,
         snapshot: RunStateSnapshot,
         clock: Callable[[], datetime],
         pages: Iterable[bytes] = (),
@@ -127,7 +127,7 @@ class RunState:
 
     def tools(self) -> list[Tool]:
         """The tools that may be called now."""
-        return allowed(self.rules, self.skill)
+        return allowed_tools(self.rules, self.skill)
 
     def scopes(self) -> list[str]:
         """What the principal may do in this run: never more than the agent's own bound."""
@@ -181,7 +181,7 @@ class RunState:
         # Of other data than the run's own, nothing is known yet.
         trial, sizes = data.copy(), dict(self._sizes if data is self.data else {})
         for path in paths:
-            trial.set(path.kind, trial.written(path, method, value), path.instance)
+            trial.set(path.kind, trial.value_after_write(path, method, value), path.instance)
             self._check_size(path, value, trial, sizes)
             if path.kind == "state":
                 for instance in _seeing(path, trial):
@@ -199,7 +199,7 @@ class RunState:
             sizes[kind] += _growth(path, value, trial)
             if sizes[kind] <= MAX_STATE_BYTES:
                 return
-        own = [trial.own(kind, instance) for instance in (None, *trial.instances())]
+        own = [trial.own_value(kind, instance) for instance in (None, *trial.instances())]
         sizes[kind] = sum(json_size(one) for one in own if one is not MISSING)
         if sizes[kind] > MAX_STATE_BYTES:
             raise CannotWrite(
@@ -209,7 +209,7 @@ class RunState:
     def _check_state(self, path: Path, trial: Data, before: Data, instance: str | None) -> None:
         if self.rules.state is None:
             return
-        new, old = (data.seen("state", instance) for data in (trial, before))
+        new, old = (data.visible_value("state", instance) for data in (trial, before))
         broken = new_errors(new, old, self.rules.state)
         if broken:
             whose = "" if instance is None else f" of {instance}"
@@ -227,6 +227,6 @@ def _growth(path: Path, value: Any, data: Data) -> int:
     """The most by which a write, made now, lets its kind grow, in bytes."""
     if path.instance is not None:
         # What was for all becomes its own where that is a list or a text.
-        return json_size(data.own(path.kind, path.instance))
+        return json_size(data.own_value(path.kind, path.instance))
     steps_bytes = json_size(str(path)) + _STEP_BYTES * len(path.steps)
     return (json_size(value) + steps_bytes) * len(_seeing(path, data))

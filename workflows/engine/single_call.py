@@ -8,7 +8,7 @@ the first call of a first turn, and stands in no turn: a turn is a request to a 
 from collections.abc import Callable
 from datetime import datetime
 
-from holdfast.schemas.agent import Budget, Rules
+from holdfast.schemas.agent import AgentRules, Budget
 from holdfast.schemas.internal.solution import Solution, WrittenCall
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
@@ -34,7 +34,7 @@ class SingleCall(ExecutionBase):
         clock: Callable[[], datetime],
     ) -> None:
         snapshot = RunStateSnapshot(meter=Meter.of(Budget()), desk=desk)
-        rules = Rules(name=tool.name, tools=[tool])
+        rules = AgentRules(name=tool.name, tools=[tool])
         super().__init__(RunState.of(request, rules, snapshot, clock))
         self.state.data.set("state", {})
         written = WrittenCall(tool=tool.name, arguments=request.arguments)

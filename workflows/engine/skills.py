@@ -16,10 +16,10 @@ the end of the run.
 
 from typing import Any
 
-from holdfast.schemas.agent import Agent, Rules, Skill
+from holdfast.schemas.agent import Agent, AgentRules, Skill
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.names import CHOOSE_SKILL
-from holdfast.schemas.phrases import nearest, quoted
+from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.run import RunRequest
 from holdfast.schemas.tool import ApprovalPolicy, CallLimits, Tool
 from holdfast.workflows.engine.call.outcome import Final, Succeeded
@@ -35,7 +35,7 @@ class NoSuchSkill(ValueError):
     """A run asks for a skill that its agent does not have."""
 
 
-def begun_with(request: RunRequest, agent: Agent) -> str | None:
+def initial_skill(request: RunRequest, agent: Agent) -> str | None:
     """The skill that a run begins with, or None where the model is to choose, or there is none.
 
     Raises:
@@ -47,19 +47,19 @@ def begun_with(request: RunRequest, agent: Agent) -> str | None:
     if not known:
         raise NoSuchSkill(f"`skill`: agent `{agent.name}` has no skills; leave it out")
     if request.skill not in known:
-        mend = nearest(request.skill, known)
+        mend = suggest_names(request.skill, known)
         raise NoSuchSkill(
-            f"`skill`: agent `{agent.name}` has no skill {quoted(request.skill)}; {mend}"
+            f"`skill`: agent `{agent.name}` has no skill {quote_value(request.skill)}; {mend}"
         )
     return request.skill
 
 
-def skill_of(rules: Rules, name: str | None) -> Skill | None:
+def skill_of(rules: AgentRules, name: str | None) -> Skill | None:
     """The skill of this name."""
     return next((skill for skill in rules.skills if skill.name == name), None)
 
 
-def allowed(rules: Rules, name: str | None) -> list[Tool]:
+def allowed_tools(rules: AgentRules, name: str | None) -> list[Tool]:
     """The tools that may be called while a run has the skill of this name, or has none yet."""
     skill = skill_of(rules, name)
     if skill is not None:
@@ -67,10 +67,10 @@ def allowed(rules: Rules, name: str | None) -> list[Tool]:
     return [choice(rules.skills)] if rules.skills else rules.tools
 
 
-def nameable(rules: Rules, name: str | None) -> list[str]:
+def callable_names(rules: AgentRules, name: str | None) -> list[str]:
     """The tools that a run which begins with this skill, or with none, may come to call."""
     if name is not None or not rules.skills:
-        return [tool.name for tool in allowed(rules, name)]
+        return [tool.name for tool in allowed_tools(rules, name)]
     tools = [*rules.tools, *(tool for skill in rules.skills for tool in skill.tools)]
     return list(dict.fromkeys(tool.name for tool in tools))
 
@@ -110,7 +110,7 @@ def answer(call: ToolCall) -> Final | None:
     return Succeeded(f"The skill `{chosen}` is in force: its instructions and tools are yours now.")
 
 
-def chosen_in(turn: Turn) -> str | None:
+def chosen_skill(turn: Turn) -> str | None:
     """The skill that the calls of a turn chose."""
     for call in turn.calls:
         if call.name == CHOOSE_SKILL and isinstance(call.outcome, Succeeded):
@@ -118,13 +118,13 @@ def chosen_in(turn: Turn) -> str | None:
     return None
 
 
-def unchosen(skills: list[Skill]) -> str:
+def not_chosen_reason(skills: list[Skill]) -> str:
     """What a model is told that answers before it has chosen."""
     known = ", ".join(skill.name for skill in skills)
     return f"No skill is chosen yet. Call `{CHOOSE_SKILL}` first, with one of: {known}."
 
 
-def whole(agent: Agent, skill: Skill, given: Any, own: str) -> ToolCall:
+def activity_call(agent: Agent, skill: Skill, given: Any, own: str) -> ToolCall:
     """The one call that is the whole of a run by an activity, with the run's input.
 
     The input is nobody's words to the engine: no reference and no meta-property is read in it.

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.schemas.agent import Rules
-from holdfast.schemas.phrases import nearest, quoted
+from holdfast.schemas.agent import AgentRules
+from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.tool import ShownTool, Tool
 from holdfast.workflows.engine.approvals.policy import effective_policy
 from holdfast.workflows.engine.run_state import RunState
@@ -23,13 +23,13 @@ def show_tool(name: Any, state: RunState) -> ShownTool:
     tools = [*state.tools(), *_all(state.rules)]
     found = next((tool for tool in tools if tool.name == name), None)
     if found is None:
-        mend = nearest(str(name), list(dict.fromkeys(tool.name for tool in tools)))
-        raise NoSuchTool(f"this run has no tool {quoted(str(name))}; {mend}")
+        mend = suggest_names(str(name), list(dict.fromkeys(tool.name for tool in tools)))
+        raise NoSuchTool(f"this run has no tool {quote_value(str(name))}; {mend}")
     same = {field: getattr(found, field) for field in ShownTool.model_fields if field != "approval"}
     return ShownTool(**same, approval=effective_policy(found, state.rules))
 
 
-def _all(rules: Rules) -> Iterator[Tool]:
+def _all(rules: AgentRules) -> Iterator[Tool]:
     yield from rules.tools
     for skill in rules.skills:
         yield from skill.tools

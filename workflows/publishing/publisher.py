@@ -52,7 +52,7 @@ class Publisher:
         """Return the phrase for a person's decision on a call of the current turn."""
         if not self._work.state.pending.has_ruling:
             return ""
-        unread = self._work.state.log.since(self._call_summaries.last_entry)
+        unread = self._work.state.log.records_after(self._call_summaries.last_entry)
         self._call_summaries.follow(map(read_record, unread))
         return self._call_summaries.decision_on(call_id)
 

@@ -57,7 +57,7 @@ class DetailsPage:
     def read(self) -> str:
         """Return the page in Markdown, with the commands that decide each pending approval."""
         log = self._work.state.log
-        self._summaries.follow(map(read_record, log.since(self._summaries.last_entry)))
+        self._summaries.follow(map(read_record, log.records_after(self._summaries.last_entry)))
         turn = self._work.open_turn
         for call in turn.calls if turn is not None else ():
             if not call.is_closed and call.outcome is not None:
@@ -104,7 +104,7 @@ def _introduction(work: ExecutionBase) -> str:
 def _skill(work: ExecutionBase) -> str:
     if work.state.skill is None:
         return ""
-    by_activity = isinstance(work, Run) and work.by_activity
+    by_activity = isinstance(work, Run) and work.is_activity_skill
     how = ": an activity does its work, without any AI." if by_activity else "."
     return f"\nIt has the skill **{prose(work.state.skill, NAME_BYTES)}**{how}"
 
@@ -131,7 +131,7 @@ def _now(work: ExecutionBase) -> str:
         case Fail(code_, message):
             why = prose(message, WORDS_BYTES)
             return f"**Now:** it has ended without a result (`{code_}`): {why}"
-    if isinstance(work, Run) and work.gone_on:
+    if isinstance(work, Run) and work.continued_as_new:
         return (
             "**Now:** the run has left this history behind, and goes on under a new one."
             "\n**To do:** nothing here. To see how it stands, open its latest execution."
@@ -148,7 +148,7 @@ def _now(work: ExecutionBase) -> str:
             "**Now:** it has answered, and waits for the next message.\n**To do:** nothing, or"
             f" **More Actions → Send an Update**, `{names.SEND}`, with your words in quotes."
         )
-    in_turns = isinstance(work, Run) and not work.by_activity
+    in_turns = isinstance(work, Run) and not work.is_activity_skill
     turn = f", in turn {max(work.turn_number, 1)}" if in_turns else ""
     return f"**Now:** it is at work{turn}.\n**To do:** nothing."
 

@@ -14,8 +14,8 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from holdfast.runtime.narration.phrases import REQUESTS, decided_phrase, timeout_phrase
     from holdfast.schemas import names
+    from holdfast.schemas.decision import example_edit, shown_calls
     from holdfast.schemas.internal.delegate import DelegatePending
-    from holdfast.schemas.plan import calls_shown, example_edit
 
 from holdfast.workflows.engine.approvals.question import Question
 from holdfast.workflows.ui_details.markdown import (
@@ -115,7 +115,7 @@ def _arguments(question: Question, room_bytes: int) -> tuple[str, bool]:
     if question.kind != "plan":
         lines, whole = _items(question.arguments, room_bytes)
         return "\n".join(lines), whole
-    calls, lines, whole = list(calls_shown(question.arguments)), [], True
+    calls, lines, whole = list(shown_calls(question.arguments)), [], True
     for number, call in enumerate(calls[:MAX_CALLS_SHOWN], start=1):
         items, complete = _items(call["arguments"], room_bytes)
         items += [f"- {said}" for said in _consequences(call)]

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decided, Decision
+from holdfast.schemas.decision import Decided, Decision, DecisionClaims
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
-from holdfast.schemas.token import DecisionClaims
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.approvals.policy import satisfies, strictest_policy

@@ -41,10 +41,10 @@ def used(**tokens: Any) -> Usage:
 )
 def test_a_limit_is_reached_when_all_of_it_is_used(name: Any, spend: Any) -> None:
     count = meter(**{name: 2})
-    reached = [count.reached()]
+    reached = [count.limit_reached()]
     for _ in range(2):
         spend(count)
-        reached.append(count.reached())
+        reached.append(count.limit_reached())
 
     assert reached == [None, None, name]
 
@@ -53,18 +53,18 @@ def test_calls_are_carried_out_up_to_the_limit_and_one_more_reaches_it() -> None
     count = meter(maxCalls=2)
 
     assert [count.refuse_call("a") for _ in range(2)] == [None, None]
-    assert count.reached() is None, "the model may still answer"
+    assert count.limit_reached() is None, "the model may still answer"
     assert count.refuse_call("a") == "the run's limit of 2 calls is reached"
-    assert count.reached() == "maxCalls"
+    assert count.limit_reached() == "maxCalls"
 
 
 def test_calls_of_one_tool_in_a_row_are_counted() -> None:
     count = meter(maxSameTool=2)
 
     assert [count.refuse_call(name) for name in "aabab"] == [None] * 5
-    assert [count.refuse_call("b"), count.reached()] == [None, None]
+    assert [count.refuse_call("b"), count.limit_reached()] == [None, None]
     assert count.refuse_call("b") == "`b` was called 2 times in a row, which is the run's limit"
-    assert count.reached() == "maxSameTool"
+    assert count.limit_reached() == "maxSameTool"
 
 
 def test_a_budget_that_is_not_set_has_no_bound() -> None:
@@ -73,7 +73,7 @@ def test_a_budget_that_is_not_set_has_no_bound() -> None:
         count.refuse_call("a")
         count.spend(used(input_tokens=10**9, output_tokens=10**9, cost=10.0**9))
 
-    assert count.reached() is None
+    assert count.limit_reached() is None
     assert count.remaining(NOON) is None
 
 
@@ -99,12 +99,12 @@ def test_what_is_left_of_the_time_is_never_less_than_a_second() -> None:
 
 def test_the_time_is_used_up_when_its_timer_says_so() -> None:
     count = meter(maxDuration="10s")
-    assert count.reached() is None
+    assert count.limit_reached() is None
     count.out_of_time = True
 
-    assert count.reached() == "maxDuration"
+    assert count.limit_reached() == "maxDuration"
     count.extend("maxDuration")
-    assert count.reached() is None
+    assert count.limit_reached() is None
     assert count.budget.max_duration == parse_duration("20s")
 
 
@@ -112,12 +112,12 @@ def test_usage_that_is_not_reported_is_unknown_and_not_zero() -> None:
     count = meter(maxTokens=100, maxCost=1)
     count.spend(used(input_tokens=5, output_tokens=1, cost=0.1))
     assert count.usage().input_tokens == 5
-    assert count.unknown() is None
+    assert count.unmetered_budget() is None
 
     count.spend(used())
     assert (count.usage().input_tokens, count.usage().cost) == (None, None)
     assert count.view(NOON)["maxTokens"] == {"used": None, "limit": 100}
-    assert count.unknown() == "maxTokens"
+    assert count.unmetered_budget() == "maxTokens"
 
 
 def test_what_is_used_and_granted_is_shown_by_budget() -> None:
@@ -161,7 +161,7 @@ def test_an_extension_lets_the_run_go_on_however_much_was_used_beyond_the_limit(
     count.extend("maxTokens")
     count.extend("maxCalls")
 
-    assert count.reached() is None
+    assert count.limit_reached() is None
     assert (count.budget.max_tokens, count.budget.max_calls) == (5_100, 52)
 
 
@@ -408,7 +408,7 @@ def test_a_second_approval_does_not_grant_twice() -> None:
     play, question = asking()
     for _ in range(2):
         play.run.calls.count_or_log(Decision(call_id=question.call_id, decision="approve"))
-    play.run.extended()
+    play.run.budget_decided()
 
     assert play.run.state.meter.budget.max_turns == 4
     assert "is decided already" in play.records("decision")[1]["ignored"]

@@ -10,7 +10,11 @@ from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.message import AskedCall
 from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.budget.meter import BudgetShare, Meter
-from holdfast.workflows.engine.budget.reservations import NothingLeft, hold_request, share_of
+from holdfast.workflows.engine.budget.reservations import (
+    BudgetExhausted,
+    budget_share,
+    hold_request,
+)
 from holdfast.workflows.engine.call.outcome import Succeeded
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from tests.engine.driver import NOON
@@ -36,7 +40,7 @@ def calls(*tools: Tool) -> list[ToolCall]:
 
 def start(count: Meter, call: ToolCall, turn: list[ToolCall]) -> BudgetShare:
     """What the call's delegate gets, and holds from now on."""
-    share = count.held[call.id] = share_of(count, NOON, call, turn)
+    share = count.held[call.id] = budget_share(count, NOON, call, turn)
     return share
 
 
@@ -98,7 +102,9 @@ def test_while_there_is_something_left_a_delegate_gets_at_least_one_of_it() -> N
     turn = calls(*[DELEGATE] * 3)
 
     assert [start(count, call, turn).requests for call in turn[:2]] == [1, 1]
-    with pytest.raises(NothingLeft, match=r"nothing is left of the run's maxTurns \(4\) for it"):
+    with pytest.raises(
+        BudgetExhausted, match=r"nothing is left of the run's maxTurns \(4\) for it"
+    ):
         start(count, turn[2], turn)
 
 
@@ -116,9 +122,9 @@ def test_of_a_budget_that_is_used_up_there_is_no_part(name: str, limit: Any, use
     use(count)
     [one] = calls(DELEGATE)
 
-    with pytest.raises(NothingLeft, match=name):
+    with pytest.raises(BudgetExhausted, match=name):
         start(count, one, [one])
-    with pytest.raises(NothingLeft, match=name):
+    with pytest.raises(BudgetExhausted, match=name):
         hold_request(count, NOON, one.id)
 
 
@@ -137,5 +143,5 @@ def test_requests_that_are_no_turns_count_toward_the_limit_and_not_as_turns() ->
 
     assert (count.turns, count.requests, count.calls) == (1, 3, 7)
     assert count.usage() == Usage(input_tokens=6, output_tokens=3, cached_tokens=0)
-    assert count.reached() == "maxTurns"
+    assert count.limit_reached() == "maxTurns"
     assert count.used()["maxTurns"] == 3

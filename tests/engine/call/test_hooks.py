@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, Hooks
 from holdfast.workflows.engine.call.hooks import HookFailed, HookStopped, advance
 from holdfast.workflows.engine.call.outcome import fail

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.names import ACTIVITY_NOT_FOUND, STOP_RUN
+from holdfast.schemas.names import ACTIVITY_NOT_FOUND, STOP_RUN, ErrorCode
 from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.call.outcome import (
     Failed,

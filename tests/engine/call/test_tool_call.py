@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from holdfast.schemas.errors import CallError, ErrorCode
 from holdfast.schemas.message import AskedCall
+from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.workflows.engine.call.outcome import (
     Answered,
     Failed,

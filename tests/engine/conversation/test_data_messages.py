@@ -216,12 +216,12 @@ def test_each_instance_has_a_state_and_an_input_of_its_own() -> None:
     state = play.run.state
 
     assert state.data.instances() == ["one", "two"]
-    assert [state.data.seen("input", name) for name in ("one", "two")] == [
+    assert [state.data.visible_value("input", name) for name in ("one", "two")] == [
         {"text": "Buy!"},
         {"text": "Hi"},
     ]
-    assert state.data.seen("state", "one") == {"tone": "kind", "n": 1}
-    assert state.data.seen("policy", "two") == "no spam"
+    assert state.data.visible_value("state", "one") == {"tone": "kind", "n": 1}
+    assert state.data.visible_value("policy", "two") == "no spam"
     assert shown(play) == [
         [data("policy", "no spam")],
         [data("input", {"text": "Buy!"}, _instance="one")],
@@ -303,7 +303,7 @@ def test_an_input_for_all_need_not_be_whole_where_each_instance_sees_a_whole_one
     parts = [data("input", {"id": 1}, _instance="one"), data("input", {"id": 2}, _instance="two")]
     play = begun(parts, input={"lang": "de"}, definition={"input": both})
 
-    assert play.run.state.data.seen("input", "two") == {"id": 2, "lang": "de"}
+    assert play.run.state.data.visible_value("input", "two") == {"id": 2, "lang": "de"}
 
 
 def test_what_is_said_for_all_must_fit_in_every_instance() -> None:
@@ -324,9 +324,9 @@ def test_what_a_call_for_an_instance_says_is_that_instances_alone() -> None:
     play = begun([data("input", {}, _instance="one"), data("input", {}, _instance="two")])
     state = play.run.state
     parts = [data("state", {"x": 1}), data("state", {"x": 2}, _instance="two")]
-    initial_context.add(state, Message.model_validate({"content": parts}), within="one")
+    initial_context.append_message(state, Message.model_validate({"content": parts}), within="one")
 
-    assert state.data.each("state") == {"one": {"x": 1}, "two": {}}
+    assert state.data.own_values("state") == {"one": {"x": 1}, "two": {}}
     assert state.data["state"] == {}
     assert "it comes from a call for the instance one" in play.records("notice")[0]["text"]
 

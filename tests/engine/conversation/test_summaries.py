@@ -165,7 +165,7 @@ def test_a_picture_takes_little_of_the_window_however_many_bytes_it_has() -> Non
     assert not step.pointer.summary
 
     play.hear([picture] * 2)
-    play.run.answered(half_full)
+    play.run.model_answered(half_full)
     step = play.run.next()
     assert isinstance(step, AskModel)
     assert step.pointer.summary
@@ -304,7 +304,7 @@ def test_a_run_whose_time_is_up_while_it_is_summarised_has_begun_no_turn() -> No
     play = looking(20)
     while not (isinstance(step := play.run.next(), AskModel) and step.pointer.summary):
         play.take(step)
-    play.run.unanswered()
+    play.run.turn_timed_out()
 
     assert play.told()[-1] == "turn_end"
     assert play.told().count("turn_start") == play.told().count("turn_end")
@@ -386,7 +386,7 @@ def test_a_run_rests_no_more_once_a_turn_is_begun() -> None:
     play = Play(tool("look"), model=[says("", call("look")), TOO_LONG]).to_rest()
     play.take(play.run.next())
 
-    assert not play.run.at_rest
+    assert not play.run.is_between_turns
 
 
 def test_what_is_said_of_a_refusal_is_noted() -> None:

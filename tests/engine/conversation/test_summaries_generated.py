@@ -51,7 +51,7 @@ def test_pieces_are_all_that_was_said_and_part_no_call_from_its_result(
     found = list(pieces(log, 0))
     assert len(found) == len(turns)
     for begin, end in zip([0, *(one.upto for one in found)], found, strict=False):
-        records = [record for record in log.since(begin) if record["n"] <= end.upto]
+        records = [record for record in log.records_after(begin) if record["n"] <= end.upto]
         check_calls([one["message"] for one in records if one["type"] == "message"])
     # From any of their ends on, they are the same.
     for one in found[after:]:
@@ -110,11 +110,13 @@ def test_whatever_a_model_refuses_the_run_ends(
         said = refusals.pop() if refusals else "takes"
         if said == "too long":
             refused = Solution(too_long=True, window=window)
-            (play.run.summarised if step.pointer.summary else play.run.answered)(refused)
+            (play.run.summary_answered if step.pointer.summary else play.run.model_answered)(
+                refused
+            )
         elif step.pointer.summary:
-            play.run.summarised(says("" if said == "says nothing" else "so", window=window))
+            play.run.summary_answered(says("" if said == "says nothing" else "so", window=window))
         else:
-            play.run.answered(play.model.pop(0).model_copy(update={"window": window}))
+            play.run.model_answered(play.model.pop(0).model_copy(update={"window": window}))
         assert steps < 60 + 3 * turns + MAX_REQUESTS_PER_TURN
     ends = play.records("summary")
     assert [one["upto"] for one in ends] == sorted({one["upto"] for one in ends})

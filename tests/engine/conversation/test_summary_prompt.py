@@ -71,7 +71,7 @@ def test_also_where_the_run_went_on_without_what_it_was_given_at_first() -> None
     play = looking(40, input="Look 40 times.")
     while play.run.last_step is None:
         play.take(play.run.next())
-        if play.run.at_rest:
+        if play.run.is_between_turns:
             play.log.seal()
             play.continue_as_new()
             leave_out(play)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.call.outcome import Stopped, fail
 from holdfast.workflows.engine.call.tool_call import CallStage

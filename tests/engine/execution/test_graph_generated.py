@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.schemas.base import canonical_json
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import Path, parse_output_path, parse_reference
 from holdfast.workflows.engine.call.outcome import fail
 from holdfast.workflows.engine.state.data import MISSING, Data
@@ -245,7 +245,7 @@ def test_the_state_is_the_replay_of_the_entries(
         reference = parse_reference(write["path"])
         assert reference is not None
         [path] = reference.paths
-        whole = again.written(path, write.get("method", "set"), write.get("value"))
+        whole = again.value_after_write(path, write.get("method", "set"), write.get("value"))
         again.set(path.kind, whole)
 
     assert canonical_json(again["state"]) == canonical_json(played.play.result["state"])

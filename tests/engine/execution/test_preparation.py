@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.solution import Solution, WrittenCall
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.run import RunRequest
 from holdfast.workflows.engine.approvals.pending import PendingApprovals
 from holdfast.workflows.engine.budget.meter import Meter

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.decision import Decided, PendingApproval
-from holdfast.schemas.errors import CallError, ErrorCode
 from holdfast.schemas.internal.solution import Usage
 from holdfast.schemas.internal.tracing import SpanRecord, TraceOrigin
 from holdfast.schemas.log_entry import (
@@ -22,6 +21,7 @@ from holdfast.schemas.log_entry import (
     TurnEndEntry,
 )
 from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.run import Spent
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.log.spans import (

@@ -9,8 +9,8 @@ from holdfast.schemas.agent import Agent
 from holdfast.schemas.internal.model_request import Ask
 from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.model.composed import (
-    Composed,
-    NoAnswer,
+    ComposedAnswer,
+    UnreadableAnswer,
     composed_schema,
     read_answer,
 )
@@ -38,7 +38,7 @@ def answer(*calls: Any, output: Any = None) -> Any:
     return says(json.dumps({"calls": list(calls), "output": output}))
 
 
-def read(text: str, *tools: Tool, **more: Any) -> Composed:
+def read(text: str, *tools: Tool, **more: Any) -> ComposedAnswer:
     return read_answer(text, desk(*tools, **more), list(tools))
 
 
@@ -191,7 +191,7 @@ def test_an_answer_is_found_in_what_stands_around_it(text: str, beside: str) -> 
     ],
 )
 def test_what_is_no_answer_is_said_to_be_none_and_why(text: str, why: str) -> None:
-    with pytest.raises(NoAnswer) as error:
+    with pytest.raises(UnreadableAnswer) as error:
         read(text, PAY)
     assert why in str(error.value)
 

@@ -127,7 +127,7 @@ def test_the_run_answers_for_the_request_as_long_as_it_is_under_way_and_not_afte
 def test_its_requests_are_counted_and_are_no_turns() -> None:
     run = Answering().play.run
     turns, requests = run.state.meter.turns, run.state.meter.requests
-    run.charged(says("", usage=Usage(input_tokens=7, output_tokens=1), notices=["a notice"]))
+    run.charge_answer(says("", usage=Usage(input_tokens=7, output_tokens=1), notices=["a notice"]))
 
     assert (run.state.meter.turns, run.state.meter.requests) == (turns, requests + 1)
     assert run.state.log.records(len(run.state.log) - 1, 1)[0]["text"].startswith("a notice")

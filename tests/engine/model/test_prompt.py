@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.agent import Forced
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.agent import ForcedTool
 from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
+from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.call.outcome import fail
 from holdfast.workflows.engine.model.prompt import instructions, offers
 from holdfast.workflows.engine.steps import RunCalls
@@ -147,7 +147,7 @@ def asked(*tools: Any, first: bool = True, **more: Any) -> Ask:
         ("auto", "auto", "auto"),
         ("none", "none", "none"),
         ("required", "required", "auto"),
-        ({"name": "look"}, Forced(name="look"), "auto"),
+        ({"name": "look"}, ForcedTool(name="look"), "auto"),
     ],
 )
 def test_a_choice_that_forces_a_call_holds_for_the_first_turn(

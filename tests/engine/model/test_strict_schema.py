@@ -13,7 +13,7 @@ from holdfast.schemas.tool import Tool
 from holdfast.validation.validator import fits
 from holdfast.workflows.engine.model.composed import composed_schema, read_answer
 from holdfast.workflows.engine.model.reference_schemas import or_reference, takes_any_text
-from holdfast.workflows.engine.model.strict_schema import MAX_LEVELS, Forms
+from holdfast.workflows.engine.model.strict_schema import MAX_LEVELS, StrictForms
 from tests.engine.driver import MODEL
 from tests.engine.from_schema import valid, written
 from tests.engine.generated import NOISE, OBJECTS
@@ -29,12 +29,12 @@ ADDRESS = {
 
 def asked(schema: Any) -> Any:
     """The schema that a value is asked for by."""
-    return Forms(schema).form(schema).schema
+    return StrictForms(schema).form(schema).schema
 
 
 def read(schema: Any, value: Any) -> Any:
     """What a value that is written in its form is taken for."""
-    return Forms(schema).form(schema).read(value)
+    return StrictForms(schema).form(schema).read(value)
 
 
 def told(description: str, kind: Any = "string") -> dict[str, Any]:
@@ -203,7 +203,7 @@ def test_a_long_choice_is_told_and_not_forced() -> None:
 @settings(deadline=None)
 @given(NOISE, OBJECTS)
 def test_nothing_that_only_looks_like_a_schema_does_harm(schema: Any, value: Any) -> None:
-    form = Forms(schema).form(schema)
+    form = StrictForms(schema).form(schema)
     Draft202012Validator.check_schema(form.schema)
     form.read(value)
     or_reference(schema)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.agent import AgentApproval, Skill
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.call.outcome import Refused, fail
 from tests.engine.driver import Play, call, says, tool

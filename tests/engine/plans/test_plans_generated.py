@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.message import Delivered
+from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.call.outcome import fail
 from tests.engine.driver import Play, says, tool
 from tests.engine.execution.test_graph_generated import STATES, TURNS, WRITER, Planned, some

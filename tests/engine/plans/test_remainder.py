@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.call.outcome import Unknown, fail
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from tests.engine.driver import Play, call, says, tool

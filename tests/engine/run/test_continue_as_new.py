@@ -28,10 +28,10 @@ from holdfast.workflows.engine.continue_as_new import (
     WorkflowSnapshot,
     is_crowded,
     is_due,
-    moves,
-    parcel,
-    stay,
-    unpacked,
+    read_start_arguments,
+    should_move,
+    start_arguments,
+    stay_in_history,
 )
 from holdfast.workflows.engine.log.log import SMALL_BYTES, Log
 from holdfast.workflows.engine.steps import AskModel
@@ -181,7 +181,7 @@ def test_little_pages_are_put_together_when_a_run_goes_on() -> None:
     [
         (HistoryLength(100, 50_000), False, False),
         (HistoryLength(4_096, 4_000_000), False, False),
-        (HistoryLength(4_096, 4_000_000, suggested=True), True, True),
+        (HistoryLength(4_096, 4_000_000, is_suggested=True), True, True),
         (HistoryLength(100, 50_000, bound_events=101), False, False),
         (HistoryLength(101, 50_000, bound_events=101), False, True),
         (HistoryLength(PRESSING_EVENTS, 1_000_000), False, True),
@@ -196,7 +196,9 @@ def test_without_a_store_what_is_left_is_much_more_than_what_is_taken_along() ->
     _, log = logs(30, size=40_000)
     log.seal()
     taken = sum(len(page.data) for page in log.pages)
-    worth, less = (HistoryLength(4_096, taken * WORTH + more, suggested=True) for more in (0, -1))
+    worth, less = (
+        HistoryLength(4_096, taken * WORTH + more, is_suggested=True) for more in (0, -1)
+    )
 
     assert is_due(worth, log, stored=False)
     assert not is_due(less, log, stored=False)
@@ -207,8 +209,8 @@ def test_what_is_in_no_page_yet_counts_as_what_it_will_be_compressed_to() -> Non
     log, _ = logs(30)
     worth = log.open_bytes // 3 * WORTH
 
-    assert is_due(HistoryLength(4_096, worth, suggested=True), log, stored=False)
-    assert not is_due(HistoryLength(4_096, worth - 1, suggested=True), log, stored=False)
+    assert is_due(HistoryLength(4_096, worth, is_suggested=True), log, stored=False)
+    assert not is_due(HistoryLength(4_096, worth - 1, is_suggested=True), log, stored=False)
 
 
 # What is taken along.
@@ -223,11 +225,11 @@ def carried(log: Log, **state: Any) -> WorkflowSnapshot:
 def test_each_value_that_is_taken_along_is_under_a_megabyte() -> None:
     _, log = logs(3, size=3 * MEGABYTE)
     log.seal()
-    values = parcel(carried(log), log, stored=True, forgettable=0)
+    values = start_arguments(carried(log), log, stored=True, forgettable=0)
 
     assert values is not None
     assert max(len(value) for value in values[1:]) == MAX_VALUE_BYTES
-    again, pages = unpacked(values)
+    again, pages = read_start_arguments(values)
     assert pages == [page.data for page in log.pages]
     assert Log.resumed(noon, again.run.kept.log, pages).records(0, 100) == log.records(0, 100)
 
@@ -235,14 +237,14 @@ def test_each_value_that_is_taken_along_is_under_a_megabyte() -> None:
 def test_what_is_summarised_is_left_out_where_there_is_no_room() -> None:
     whole, log = logs(30, size=200_000)
     log.seal()
-    values = parcel(carried(log), log, stored=False, forgettable=100)
+    values = start_arguments(carried(log), log, stored=False, forgettable=100)
 
     assert values is not None
     assert sum(map(len, values[1:])) <= MAX_CARRIED_BYTES
-    again, pages = unpacked(values)
+    again, pages = read_start_arguments(values)
     left = Log.resumed(noon, again.run.kept.log, pages)
     assert (len(left), left.digest) == (len(whole), whole.digest)
-    missing = sum(1 for page in left.pages if page.left_out) * 15
+    missing = sum(1 for page in left.pages if page.is_left_out) * 15
     assert 0 < missing <= 100
     assert left.records(missing, 100) == whole.records(missing, 100)
     gone = everything(left.records, missing)[:missing]
@@ -260,8 +262,8 @@ def test_what_a_model_still_reads_is_never_left_out() -> None:
     _, log = logs(30, size=200_000)
     log.seal()
 
-    assert parcel(carried(log), log, stored=False, forgettable=20) is None
-    assert parcel(carried(log), log, stored=True, forgettable=20) is not None
+    assert start_arguments(carried(log), log, stored=False, forgettable=20) is None
+    assert start_arguments(carried(log), log, stored=True, forgettable=20) is not None
 
 
 def test_what_cannot_be_taken_along_is_summarised_although_the_model_could_read_it() -> None:
@@ -297,13 +299,13 @@ def test_a_log_is_crowded_by_what_a_model_still_reads() -> None:
 def test_as_little_is_left_out_as_there_is_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     _, log = logs(9)
     one = carried(log)
-    whole = parcel(one, log, stored=True, forgettable=0)
+    whole = start_arguments(one, log, stored=True, forgettable=0)
     assert whole is not None
 
     def left_out(room: int, forgettable: int) -> list[bool] | None:
         monkeypatch.setattr(continue_as_new, "MAX_CARRIED_BYTES", room)
-        values = parcel(one, log, stored=False, forgettable=forgettable)
-        return None if values is None else [not page for page in unpacked(values)[1]]
+        values = start_arguments(one, log, stored=False, forgettable=forgettable)
+        return None if values is None else [not page for page in read_start_arguments(values)[1]]
 
     exact = sum(map(len, whole[1:]))
     assert left_out(exact, 45) == [False, False, False]
@@ -321,7 +323,10 @@ def test_what_is_too_large_without_any_log_cannot_be_taken_along() -> None:
     large = one.run.kept.data[0].model_copy(update={"value": {"is": state}})
     run_state = one.run.kept.model_copy(update={"data": [large]})
     run = one.run.model_copy(update={"kept": run_state})
-    assert parcel(one.model_copy(update={"run": run}), log, stored=False, forgettable=0) is None
+    assert (
+        start_arguments(one.model_copy(update={"run": run}), log, stored=False, forgettable=0)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -340,32 +345,32 @@ def test_what_is_too_large_without_any_log_cannot_be_taken_along() -> None:
 )
 def test_nothing_else_is_taken_for_what_a_run_has_left(values: list[Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        unpacked(values)
+        read_start_arguments(values)
 
 
 def test_a_run_moves_to_another_build_once_it_has_taken_a_turn_on_this_one() -> None:
     play = Play(tool("look"), model=[says("", call("look"))] * 2).to_rest()
-    assert moves(HistoryLength(30, 0, elsewhere=True), play.run)
-    assert not moves(HistoryLength(30, 0), play.run)
+    assert should_move(HistoryLength(30, 0, build_changed=True), play.run)
+    assert not should_move(HistoryLength(30, 0), play.run)
 
     play.continue_as_new()
-    assert not moves(HistoryLength(3, 0, elsewhere=True), play.run)
+    assert not should_move(HistoryLength(3, 0, build_changed=True), play.run)
     play.take(play.run.next())
     play.to_rest()
-    assert moves(HistoryLength(30, 0, elsewhere=True), play.run)
+    assert should_move(HistoryLength(30, 0, build_changed=True), play.run)
 
 
 def test_nobody_is_waited_for_when_the_bound_is_passed_five_times() -> None:
-    assert HistoryLength(500, 0, bound_events=100).pressing
-    assert not HistoryLength(499, 0, bound_events=100).pressing
-    assert not HistoryLength(PRESSING_EVENTS - 1, 0).pressing
-    assert HistoryLength(PRESSING_EVENTS, 0, bound_events=PRESSING_EVENTS).pressing
+    assert HistoryLength(500, 0, bound_events=100).is_pressing
+    assert not HistoryLength(499, 0, bound_events=100).is_pressing
+    assert not HistoryLength(PRESSING_EVENTS - 1, 0).is_pressing
+    assert HistoryLength(PRESSING_EVENTS, 0, bound_events=PRESSING_EVENTS).is_pressing
 
 
 def test_the_last_bounds_are_within_those_of_temporal() -> None:
-    assert HistoryLength(LAST_EVENTS, 0).last
-    assert HistoryLength(0, LAST_BYTES).last
-    assert not HistoryLength(LAST_EVENTS - 1, LAST_BYTES - 1).last
+    assert HistoryLength(LAST_EVENTS, 0).is_at_limit
+    assert HistoryLength(0, LAST_BYTES).is_at_limit
+    assert not HistoryLength(LAST_EVENTS - 1, LAST_BYTES - 1).is_at_limit
     assert LAST_EVENTS < 51_200
     assert LAST_BYTES < 50 * MEGABYTE
 
@@ -373,9 +378,9 @@ def test_the_last_bounds_are_within_those_of_temporal() -> None:
 def test_a_run_that_can_neither_stay_nor_leave_ends_and_says_what_to_do() -> None:
     play = Play(tool("look"), model=[says("", call("look"))]).to_rest()
     play.run.state.log = logs(30, size=200_000)[1]
-    stay(play.run, HistoryLength(LAST_EVENTS - 1, 0))
+    stay_in_history(play.run, HistoryLength(LAST_EVENTS - 1, 0))
     assert play.run.last_step is None
-    stay(play.run, HistoryLength(LAST_EVENTS, 0))
+    stay_in_history(play.run, HistoryLength(LAST_EVENTS, 0))
 
     assert play.failure.code == "blocked"
     assert "start it anew where the worker has a `--store`" in play.failure.message
@@ -390,7 +395,7 @@ def test_one_that_may_stay_has_its_log_summarised_where_that_helps(
     play.take(play.run.next())
     play.to_rest()
     play.run.state.log.seal()
-    stay(play.run, HistoryLength(PRESSING_EVENTS, 0))
+    stay_in_history(play.run, HistoryLength(PRESSING_EVENTS, 0))
 
     step = play.run.next()
     assert isinstance(step, AskModel)
@@ -400,7 +405,7 @@ def test_one_that_may_stay_has_its_log_summarised_where_that_helps(
 def test_the_request_is_carried_without_what_its_log_holds() -> None:
     look = tool("look")
     play = Play(look, model=[says("", call("look"))], input="x" * 10_000).to_rest()
-    values = parcel(play.carried(), play.log, stored=False, forgettable=0)
+    values = start_arguments(play.carried(), play.log, stored=False, forgettable=0)
 
     assert values is not None
     request = play.carried().request

@@ -64,7 +64,7 @@ class Long:
         play.model.append(says("", call("look", {"id": 1})))
         play.take(step)
         play.take(play.next())
-        self.summaries.follow(map(read_record, play.log.since(self.summaries.last_entry)))
+        self.summaries.follow(map(read_record, play.log.records_after(self.summaries.last_entry)))
         attributes(play.run)
 
     def measured(self, first: int) -> Work:

@@ -96,7 +96,7 @@ def test_the_state_is_the_replay_of_its_writes(drawn: Drawn) -> None:
         assert reference is not None
         [path] = reference.paths
         method, value = write.get("method", "set"), write.get("value")
-        again.set(path.kind, again.written(path, method, value))
+        again.set(path.kind, again.value_after_write(path, method, value))
 
     assert again["state"] == play.run.state.data["state"]
 

@@ -29,7 +29,7 @@ def opened(*calls: WrittenCall, **more: Any) -> tuple[Play, Turn]:
     """A run whose turn of these calls is decided on, in no time."""
     play = Play(WRITE, definition={"budget": {"max_calls": 2 * CALLS}}, **more)
     play.run.next()
-    play.run.answered(says("", *calls))
+    play.run.model_answered(says("", *calls))
     turn: Turn = play.run.next().turn  # type: ignore[union-attr]  # there are calls
     quick(lambda: play.decided(play.run.calls.check_and_start(turn, turn.calls)), MAX_SECONDS)
     return play, turn
@@ -116,7 +116,7 @@ def test_of_a_very_long_conversation_a_call_is_told_the_newest() -> None:
     play.run.next()
     for number in range(10 * scopes.MAX_TRANSCRIPT_MESSAGES):
         play.log.append(MessageEntry(message=ChatMessage(role="user", content=f"{number}")))
-    play.run.answered(says("", call("write")))
+    play.run.model_answered(says("", call("write")))
     [one] = play.run.next().turn.calls  # type: ignore[union-attr]  # there is one
     one.annotate(MetaProperties(scopes=[scopes.CONTEXT]))
     said = quick(lambda: [scopes.transcript(one, play.run.state) for _ in range(20)][-1])

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.model_request import ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import CallLimits
 from holdfast.workflows.engine.call.outcome import fail
 from holdfast.workflows.engine.steps import AskModel

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.solution import WrittenCall
-from holdfast.schemas.names import MODEL_ERROR
+from holdfast.schemas.names import MODEL_ERROR, ErrorCode
 from holdfast.workflows.engine.call.outcome import Stopped, Unknown, fail
 from holdfast.workflows.engine.steps import AskModel, RunCalls
 from tests.engine.driver import Play, call, says, tool

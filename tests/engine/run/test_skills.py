@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.schemas.agent import Forced, Skill
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.agent import ForcedTool, Skill
 from holdfast.schemas.internal.model_request import Ask, ConversationPageRequest
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.message import DataPart, Message
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import ActivityBinding, CallLimits, Hooks
 from holdfast.workflows.engine.call.outcome import Stopped, fail
 from holdfast.workflows.engine.conversation.initial_context import InvalidRequest
@@ -248,8 +248,8 @@ def test_a_run_that_is_to_finish_before_it_has_chosen_answers_as_it_is() -> None
     [
         ("required", "required"),
         ("none", "none"),
-        ({"name": "refund"}, Forced(name="refund")),
-        ({"name": "look"}, Forced(name="look")),
+        ({"name": "refund"}, ForcedTool(name="refund")),
+        ({"name": "look"}, ForcedTool(name="look")),
         ({"name": "book"}, "auto"),
     ],
 )

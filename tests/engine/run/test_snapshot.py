@@ -9,7 +9,7 @@ from holdfast.schemas.agent import AgentSnapshot
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.log_entry import NoticeEntry
 from holdfast.schemas.run import RunRequest
-from holdfast.workflows.engine.continue_as_new import WorkflowSnapshot, resumed
+from holdfast.workflows.engine.continue_as_new import WorkflowSnapshot, resume
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run import Run, RunSnapshot
 from holdfast.workflows.engine.steps import AskModel
@@ -120,7 +120,7 @@ def a_log() -> Log:
 
 def taken_up(run: RunSnapshot, log: Log) -> Run:
     carried = WorkflowSnapshot(request=REQUEST, snapshot=SNAPSHOT, run=run)
-    return resumed(carried, [page.data for page in log.pages], noon)
+    return resume(carried, [page.data for page in log.pages], noon)
 
 
 def test_every_part_of_a_run_is_taken_up_and_would_be_carried_on() -> None:
@@ -173,5 +173,5 @@ def test_what_the_oldest_worker_left_is_read_and_gone_on_with() -> None:
 
     assert run.state.asks_people
     assert isinstance(run.next(), AskModel)
-    run.answered(says("done"))
+    run.model_answered(says("done"))
     assert run.next() is run.last_step

@@ -65,7 +65,7 @@ def test_a_write_gives_the_whole_value_as_it_would_be(
     data = data_of(before)
     kept = copy.deepcopy(before)
 
-    assert data.written(place(path), method, value) == after
+    assert data.value_after_write(place(path), method, value) == after
     assert data["state"] == kept, "a write that is only tried changes nothing"
 
 
@@ -87,7 +87,7 @@ def test_a_write_that_does_not_fit_what_stands_there_says_why(
     before: Any, path: str, method: OutputMethod, value: Any, why: str
 ) -> None:
     with pytest.raises(CannotWrite) as refused:
-        data_of(before).written(place(path), method, value)
+        data_of(before).value_after_write(place(path), method, value)
     assert why in str(refused.value)
 
 
@@ -102,14 +102,14 @@ def test_what_was_read_never_changes_afterwards() -> None:
         ("state.a", "assign", {"new": 1}),
         ("state.b", "concat", [1]),
     ):
-        data.set("state", data.written(place(path), method, value))  # type: ignore[arg-type]  # a table
+        data.set("state", data.value_after_write(place(path), method, value))  # type: ignore[arg-type]  # a table
 
     assert read == before
 
 
 def test_a_write_copies_along_its_path_and_nothing_else() -> None:
     data = data_of({"a": {"b": 1}, "big": {"c": [1]}})
-    written = data.written(place("state.a.b"), "set", 2)
+    written = data.value_after_write(place("state.a.b"), "set", 2)
 
     assert written["big"] is data["state"]["big"]
 
@@ -330,7 +330,7 @@ def test_a_state_is_never_larger_than_it_is_taken_for(writes: Any) -> None:
         with suppress(CannotWrite):
             state.write(place, value, method)
 
-    own = [state.data.own("state", name) for name in (None, *state.data.instances())]
+    own = [state.data.own_value("state", name) for name in (None, *state.data.instances())]
     size_bytes = sum(json_size(one) for one in own if one is not MISSING)
     assert size_bytes <= state._sizes["state"]
 

@@ -18,7 +18,7 @@ def place(text: str, instance: str | None = None) -> Path:
 
 
 def write(data: Data, path: Path, method: OutputMethod, value: Any) -> None:
-    data.set(path.kind, data.written(path, method, value), path.instance)
+    data.set(path.kind, data.value_after_write(path, method, value), path.instance)
 
 
 SHARED: dict[str, Any] = {
@@ -104,8 +104,8 @@ def test_a_write_in_an_instance_extends_what_it_sees(
     write(data, place(path, "one"), method, value)
 
     assert data.read(place("state", "one")) == seen
-    assert data.seen("state", "one") == seen
-    assert data.seen("state", "two") == SHARED
+    assert data.visible_value("state", "one") == seen
+    assert data.visible_value("state", "two") == SHARED
     assert data["state"] == SHARED
 
 
@@ -124,7 +124,7 @@ def test_a_write_that_does_not_fit_what_an_instance_sees_says_why(
     path: str, method: OutputMethod, why: str
 ) -> None:
     with pytest.raises(CannotWrite) as refused:
-        run_of("one").written(place(path, "one"), method, 5)
+        run_of("one").value_after_write(place(path, "one"), method, 5)
     assert why in str(refused.value)
 
 
@@ -133,7 +133,7 @@ def test_what_is_said_for_all_later_shows_wherever_an_instance_wrote_nothing() -
     write(data, place("state", "one"), "merge", {"order": {"n": 1}, "tone": "dry"})
     write(data, place("state"), "merge", {"order": {"paid": True}, "tone": "loud", "new": 1})
 
-    seen = data.seen("state", "one")
+    seen = data.visible_value("state", "one")
     assert seen["order"] == {**SHARED["order"], "paid": True, "n": 1}
     assert (seen["tone"], seen["new"]) == ("dry", 1)
 
@@ -175,10 +175,10 @@ def test_what_is_an_instances_own_are_the_keys_that_it_wrote() -> None:
     write(data, place("state.order", "one"), "merge", {"n": 1})
     write(data, place("state.verdict", "one"), "set", "ok")
 
-    assert data.own("state", "one") == {"order": {**SHARED["order"], "n": 1}, "verdict": "ok"}
-    assert data.own("state", "two") is MISSING
-    assert data.each("state") == {"one": data.own("state", "one"), "two": {}}
-    assert data.own("state") == SHARED
+    assert data.own_value("state", "one") == {"order": {**SHARED["order"], "n": 1}, "verdict": "ok"}
+    assert data.own_value("state", "two") is MISSING
+    assert data.own_values("state") == {"one": data.own_value("state", "one"), "two": {}}
+    assert data.own_value("state") == SHARED
 
 
 def test_instances_come_in_the_order_in_which_they_were_named() -> None:

@@ -15,7 +15,7 @@ from holdfast.schemas.base import canonical_json, json_size, rfc3339, sha256
 from holdfast.schemas.decision import Decided, PendingApproval
 from holdfast.schemas.settings.notify import Lapse, Listener, News, NewsKind
 from holdfast.workflows.engine.approvals.question import Expired, Question
-from holdfast.workflows.engine.state.truncation import shortened
+from holdfast.workflows.engine.state.truncation import truncate
 
 # News stays small: a question may be told in many channels at once, and is to be read.
 ARGUMENTS_BYTES = 8_000
@@ -102,7 +102,7 @@ def _about(question: Question, origin: QuestionOrigin) -> str:
 
 
 def _shown(waiting: PendingApproval) -> PendingApproval:
-    arguments = shortened(waiting.arguments, ARGUMENTS_BYTES)
+    arguments = truncate(waiting.arguments, ARGUMENTS_BYTES)
     return waiting.model_copy(
         update={
             "label": waiting.label[:NAME_CHARACTERS],
@@ -122,4 +122,4 @@ def _brief(decided: Decided) -> Decided:
 
 
 def _cut(text: str | None) -> str | None:
-    return None if text is None else str(shortened(text, WORDS_BYTES))
+    return None if text is None else str(truncate(text, WORDS_BYTES))

@@ -10,10 +10,10 @@ from typing import Any
 from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.decision import Decided, Decision, Receipt
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION, NO_SUCH_CALL
-from holdfast.schemas.phrases import quoted, some
+from holdfast.schemas.phrases import first_names, quote_value
 from holdfast.workflows.engine.approvals.question import DecisionRejected, Question
 from holdfast.workflows.engine.approvals.signed_decision import SignedDecision
-from holdfast.workflows.engine.state.truncation import shortened
+from holdfast.workflows.engine.state.truncation import truncate
 
 MAX_EARLY_DECISIONS = 256
 # So many of what was decided last are told from what never waited.
@@ -88,8 +88,8 @@ class PendingApprovals(Lenient, frozen=False):
 
     def name_unused(self) -> str:
         """The calls that decisions were kept for and that have not been asked about, in words."""
-        calls = dict.fromkeys(quoted(decision.call_id) for decision in self.early)
-        return some(calls, MAX_CALLS_NAMED)
+        calls = dict.fromkeys(quote_value(decision.call_id) for decision in self.early)
+        return first_names(calls, MAX_CALLS_NAMED)
 
     def check(self, decision: Decision) -> tuple[Question, Decision]:
         """The question that a decision is on, and the decision as it is meant there.
@@ -106,7 +106,7 @@ class PendingApprovals(Lenient, frozen=False):
             raise DecisionRejected(
                 ALREADY_DECIDED, f"call {decision.call_id} is decided already: {said}"
             )
-        waiting = some(self._open, MAX_CALLS_NAMED) or "none"
+        waiting = first_names(self._open, MAX_CALLS_NAMED) or "none"
         raise DecisionRejected(
             NO_SUCH_CALL, f"no call {decision.call_id} waits for a decision; waiting: {waiting}"
         )
@@ -163,4 +163,4 @@ class PendingApprovals(Lenient, frozen=False):
 
 def _cut(waiting: dict[str, Any], room: int) -> dict[str, Any]:
     arguments = waiting["arguments"]
-    return {**waiting, "arguments": shortened(arguments, room), "cut": json_size(arguments)}
+    return {**waiting, "arguments": truncate(arguments, room), "cut": json_size(arguments)}

@@ -8,7 +8,7 @@ group that may decide on one does: what its approval does not cover is asked abo
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.schemas.agent import Rules
+from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.decision import Decided
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy, Tool
@@ -19,7 +19,7 @@ from holdfast.validation.work_budget import CannotCheck
 _ON_TIMEOUT = ("fail", "deny", "approve")
 
 
-def effective_policy(tool: Tool, rules: Rules) -> ApprovalPolicy:
+def effective_policy(tool: Tool, rules: AgentRules) -> ApprovalPolicy:
     """The tool's policy, over its agent's, over the defaults."""
     return tool.approval.over(rules.approval).over(APPROVAL_DEFAULTS)
 

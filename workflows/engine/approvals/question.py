@@ -14,9 +14,15 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from holdfast.schemas.base import canonical_json, rfc3339, sha256
-from holdfast.schemas.decision import Decided, Decision, Kind, PendingApproval, Verdict
+from holdfast.schemas.decision import (
+    Decided,
+    Decision,
+    Kind,
+    PendingApproval,
+    Verdict,
+    brief_arguments,
+)
 from holdfast.schemas.names import ALREADY_DECIDED, INVALID_DECISION
-from holdfast.schemas.plan import in_brief
 from holdfast.schemas.run import Principal
 from holdfast.schemas.tool import ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
@@ -221,7 +227,7 @@ class Question:
     @property
     def brief(self) -> dict[str, Any]:
         """What it is about, where there is one line for it."""
-        return in_brief(self.kind, self.arguments)
+        return brief_arguments(self.kind, self.arguments)
 
     def agreeing_decisions(self) -> list[Decided]:
         """The decisions that led to the ruling, one of each person."""

@@ -11,8 +11,7 @@ Signature and dates are not seen here: they take keys and a clock.
 """
 
 from holdfast.schemas.base import canonical_json, sha256
-from holdfast.schemas.decision import Decision
-from holdfast.schemas.token import DecisionClaims
+from holdfast.schemas.decision import Decision, DecisionClaims
 
 # What a token may be used for that does not say what was decided.
 _UNSAID = ("approve", "deny")

@@ -152,7 +152,7 @@ class Meter(Lenient, frozen=False):
             return f"`{tool}` was called {limit} times in a row, which is the run's limit"
         return None
 
-    def reached(self) -> BudgetName | None:
+    def limit_reached(self) -> BudgetName | None:
         """The first limit that keeps the model from being asked again."""
         same_tool = self.same_tool[1] - 1
         used: list[tuple[BudgetName, float, float | None]] = [
@@ -226,7 +226,7 @@ class Meter(Lenient, frozen=False):
         limits = self.budget.to_json()
         return {name: {"used": value, "limit": limits.get(name)} for name, value in used.items()}
 
-    def unknown(self) -> BudgetName | None:
+    def unmetered_budget(self) -> BudgetName | None:
         """A budget that cannot be kept to, because the provider does not report what is used."""
         if self.budget.max_tokens is not None and self.tokens_unknown:
             return "maxTokens"
@@ -235,7 +235,7 @@ class Meter(Lenient, frozen=False):
         return None
 
 
-def limit_of(budget: Budget, name: BudgetName) -> Any:
+def budget_limit(budget: Budget, name: BudgetName) -> Any:
     """The limit itself, as a person reads it."""
     return budget.to_json().get(name)
 

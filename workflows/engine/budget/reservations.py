@@ -11,22 +11,24 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from holdfast.schemas.agent import BudgetName
-from holdfast.workflows.engine.budget.meter import BudgetShare, Meter, limit_of
+from holdfast.workflows.engine.budget.meter import BudgetShare, Meter, budget_limit
 from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 
 ONE_REQUEST = BudgetShare(requests=1)
 
 
-class NothingLeft(Exception):
+class BudgetExhausted(Exception):
     """A budget is used up, or all that is left of it is held by others."""
 
     def __init__(self, name: BudgetName, meter: Meter) -> None:
         super().__init__(
-            f"nothing is left of the run's {name} ({limit_of(meter.budget, name)}) for it"
+            f"nothing is left of the run's {name} ({budget_limit(meter.budget, name)}) for it"
         )
 
 
-def share_of(meter: Meter, now: datetime, call: ToolCall, calls: Iterable[ToolCall]) -> BudgetShare:
+def budget_share(
+    meter: Meter, now: datetime, call: ToolCall, calls: Iterable[ToolCall]
+) -> BudgetShare:
     """The part of a delegate that is about to start: an equal one among the delegates of its turn
     that have not started yet.
 
@@ -98,7 +100,7 @@ def _check(left: BudgetShare, meter: Meter) -> None:
     ]
     for name, nothing in used_up:
         if nothing:
-            raise NothingLeft(name, meter)
+            raise BudgetExhausted(name, meter)
 
 
 def _rest(limit: int | None, *used: int | None) -> int | None:

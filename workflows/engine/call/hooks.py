@@ -11,10 +11,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from holdfast.schemas.agent import Rules
-from holdfast.schemas.errors import CallError, ErrorCode
+from holdfast.schemas.agent import AgentRules
 from holdfast.schemas.internal.stored_value import Stored
-from holdfast.schemas.names import CHOOSE_SKILL, STOP_RUN
+from holdfast.schemas.names import CHOOSE_SKILL, STOP_RUN, CallError, ErrorCode
 from holdfast.schemas.tool import ActivityBinding
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine.call.outcome import Failure, describe_failure
@@ -72,7 +71,7 @@ class RunStopped(Exception):
     """A hook asked for the run to stop; the message is what it said."""
 
 
-def hook_activities(call: ToolCall, rules: Rules, name: HookName) -> list[ActivityBinding]:
+def hook_activities(call: ToolCall, rules: AgentRules, name: HookName) -> list[ActivityBinding]:
     """The hooks of a name that are asked about a call, in the order in which they are."""
     if call.name == CHOOSE_SKILL:
         return []  # the engine itself carries it out

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.schemas import names
-from holdfast.schemas.errors import CallError, ErrorCode
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.message import Content, Message
+from holdfast.schemas.names import CallError, ErrorCode
 from holdfast.schemas.tool import Envelope, Tool
 from holdfast.validation.lenient_json import ensure_json
 from holdfast.validation.validator import errors

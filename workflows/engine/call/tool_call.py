@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any
 
-from holdfast.schemas.errors import CallError
 from holdfast.schemas.message import AskedCall
+from holdfast.schemas.names import CallError
 from holdfast.schemas.reference import OutputPath, Path
 from holdfast.schemas.tool import OutputMethod, Tool
 from holdfast.validation.arguments import InvalidArguments

@@ -17,13 +17,13 @@ from holdfast.schemas.message import ChatMessage, DataPart, Message, Part
 from holdfast.schemas.reference import Path
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite
-from holdfast.workflows.engine.state.redaction import Redaction, hidden
+from holdfast.workflows.engine.state.redaction import Redaction, hidden_value
 
 # Each tool offers the model all of their names to choose from.
 MAX_INSTANCES = 500
 
 
-class Telling:
+class DataMessageWriter:
     """Messages that are said at once.
 
     `refuse` is told the kind of data that cannot be taken, and why. What a call for an instance
@@ -54,7 +54,7 @@ class Telling:
             if count == 1 and not self._stands(place) and not self._outside
         }
 
-    def say(self, message: ChatMessage) -> None:
+    def write(self, message: ChatMessage) -> None:
         """Write one of the messages into the log."""
         content = message.content
         if isinstance(content, list):
@@ -85,7 +85,7 @@ class Telling:
         return Path(part.kind, (), part.instance or self._within)
 
     def _stands(self, place: Path) -> bool:
-        return self._state.data.own(place.kind, place.instance) is not MISSING
+        return self._state.data.own_value(place.kind, place.instance) is not MISSING
 
     def _take(self, part: DataPart, place: Path) -> None:
         """Let data be referred to.
@@ -123,9 +123,11 @@ class Telling:
 
     def _whole(self, place: Path) -> DataPart:
         """All data of a kind and instance as one part."""
-        data = self._state.redactions.shown(self._state.data.own(place.kind, place.instance), place)
+        data = self._state.redactions.redact(
+            self._state.data.own_value(place.kind, place.instance), place
+        )
         if is_deeper(data, MAX_JSON_DEPTH):
-            data = hidden(data, place)
+            data = hidden_value(data, place)
         described = self._state.described[place]
         return DataPart(
             kind=place.kind,

@@ -8,13 +8,13 @@ from holdfast.schemas.base import json_size
 from holdfast.schemas.log_entry import NoticeEntry, SkillEntry
 from holdfast.schemas.message import ChatMessage, DataPart, Message
 from holdfast.schemas.names import INVALID_REQUEST
-from holdfast.schemas.phrases import nearest, quoted
+from holdfast.schemas.phrases import quote_value, suggest_names
 from holdfast.schemas.reference import Path
 from holdfast.schemas.run import Conversation, RunRequest
 from holdfast.validation.validator import errors
-from holdfast.workflows.engine.conversation.data_messages import Telling
+from holdfast.workflows.engine.conversation.data_messages import DataMessageWriter
 from holdfast.workflows.engine.run_state import MAX_STATE_BYTES, RunState
-from holdfast.workflows.engine.skills import NoSuchSkill, begun_with, nameable, skill_of
+from holdfast.workflows.engine.skills import NoSuchSkill, callable_names, initial_skill, skill_of
 from holdfast.workflows.engine.state.data import CannotWrite
 from holdfast.workflows.engine.state.redaction import Redaction
 
@@ -25,7 +25,7 @@ class InvalidRequest(ValueError):
     code = INVALID_REQUEST
 
 
-def begin(request: RunRequest, agent: Agent, state: RunState) -> None:
+def write_initial_context(request: RunRequest, agent: Agent, state: RunState) -> None:
     """Write a run's skill, context, state and input into its empty log.
 
     Raises:
@@ -34,29 +34,29 @@ def begin(request: RunRequest, agent: Agent, state: RunState) -> None:
     skill = _skill(request, agent)
     _check(request, agent, skill)
     if skill is not None:
-        take_up(state, skill)
+        select_skill(state, skill)
     state.data.set("state", {})
     context = [_said(message) for message in request.context]
     task = [] if request.input is None else [_input(request, agent)]
-    telling = Telling(state, [*context, *task], _refuse)
+    telling = DataMessageWriter(state, [*context, *task], _refuse)
     for message in context:
-        telling.say(message)
+        telling.write(message)
     if request.state is not None:
         _begin_state(state, request.state)
     if isinstance(request.input, str):
         state.set_data("input", request.input)
     for message in task:
-        telling.say(message)
+        telling.write(message)
     _check_input(agent, state)
 
 
-def take_up(state: RunState, skill: str) -> None:
+def select_skill(state: RunState, skill: str) -> None:
     """Put a skill in force."""
     state.take_skill(skill)
     state.log.append(SkillEntry(skill=skill))
 
 
-def add(
+def append_message(
     state: RunState, message: Message, *, within: str | None = None, veil: Redaction | None = None
 ) -> None:
     """Write what somebody said into the log; data in it can be referred to from now on.
@@ -68,7 +68,7 @@ def add(
         state.log.append(NoticeEntry(text=f"the {kind} in a message was not taken: {why}"))
 
     said = _said(message).model_copy(update={"instance": within})
-    Telling(state, [message], note, within=within, veil=veil).say(said)
+    DataMessageWriter(state, [message], note, within=within, veil=veil).write(said)
 
 
 def conversation(request: RunRequest) -> Conversation | None:
@@ -102,7 +102,7 @@ def _check_input(agent: Agent, state: RunState) -> None:
     """See that what there is of input fits the agent: in a run with instances, what each sees."""
     whose: list[str | None] = [*state.data.instances()]
     for instance in whose or [None]:
-        seen = state.data.seen("input", instance)
+        seen = state.data.visible_value("input", instance)
         wrong = [] if agent.input is None or seen is None else errors(seen, agent.input)
         if wrong:
             of = "" if instance is None else f" of the instance `{instance}`"
@@ -113,7 +113,7 @@ def _check_input(agent: Agent, state: RunState) -> None:
 
 def _skill(request: RunRequest, agent: Agent) -> str | None:
     try:
-        name = begun_with(request, agent)
+        name = initial_skill(request, agent)
     except NoSuchSkill as error:
         raise InvalidRequest(str(error)) from None
     skill = skill_of(agent, name)
@@ -147,12 +147,14 @@ def _check(request: RunRequest, agent: Agent, skill: str | None) -> None:
         )
     if json_size(request.state) > MAX_STATE_BYTES:
         raise InvalidRequest(f"`state` is too large: at most {MAX_STATE_BYTES} bytes")
-    names = nameable(agent, skill)
+    names = callable_names(agent, skill)
     whose = f"agent `{agent.name}`" if skill is None else f"skill `{skill}`"
     choice = request.tool_choice
     if choice is not None and not isinstance(choice, str) and choice.name not in names:
-        mend = nearest(choice.name, names, "it has none")
-        raise InvalidRequest(f"`toolChoice`: {whose} has no tool {quoted(choice.name)}; {mend}")
+        mend = suggest_names(choice.name, names, "it has none")
+        raise InvalidRequest(
+            f"`toolChoice`: {whose} has no tool {quote_value(choice.name)}; {mend}"
+        )
     for message in request.context:
         if message.role == "tool":
             raise InvalidRequest(

@@ -54,7 +54,7 @@ class Mailbox(Lenient, frozen=False):
         return id in self.known
 
     @property
-    def steers(self) -> bool:
+    def has_steering_message(self) -> bool:
         """Whether somebody has said something that is to be heard before the next request."""
         return any(message.delivery == "steer" for _, message in self.line)
 

@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.schemas.base import json_size
 from holdfast.schemas.message import ChatMessage, DataPart, ImagePart, Message, TextPart
 from holdfast.workflows.engine.call.tool_call import ToolCall
-from holdfast.workflows.engine.conversation.visibility import heard
+from holdfast.workflows.engine.conversation.visibility import visible_messages
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.log.log import Log
 from holdfast.workflows.engine.run_state import RunState
@@ -26,7 +26,7 @@ MAX_TRANSCRIPT_MESSAGES = 1_000
 def values(call: ToolCall, data: Data) -> dict[str, Any]:
     """The values that a call may see, by kind: those of its scopes that exist."""
     seen = {
-        kind: data.seen(kind, call.meta.instance)
+        kind: data.visible_value(kind, call.meta.instance)
         for kind in dict.fromkeys(call.meta.scopes)
         if kind != CONTEXT
     }
@@ -38,7 +38,7 @@ def transcript(call: ToolCall, state: RunState) -> list[Message]:
     room; empty where the call's scopes do not name it."""
     if CONTEXT not in call.meta.scopes:
         return []
-    before = heard(_before(call, state.log), call.meta.instance, state)
+    before = visible_messages(_before(call, state.log), call.meta.instance, state)
     room, told = MAX_TRANSCRIPT_BYTES, list[Message]()
     for left_out in range(len(before), 0, -1):
         message = ChatMessage.read(before[left_out - 1]["message"])

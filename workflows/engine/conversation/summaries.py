@@ -25,7 +25,7 @@ from holdfast.schemas.base import Lenient, json_size
 from holdfast.schemas.internal.model_request import Ask, ConversationPointer
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.log_entry import SummaryEntry
-from holdfast.workflows.engine.budget.reservations import NothingLeft, check_request
+from holdfast.workflows.engine.budget.reservations import BudgetExhausted, check_request
 from holdfast.workflows.engine.conversation import summary_prompt
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.log.log import Log
@@ -92,7 +92,7 @@ class Summaries:
         self._most_bytes: int | None = None
 
     @property
-    def under_way(self) -> bool:
+    def is_active(self) -> bool:
         """Whether a turn is to come for which summaries were asked for."""
         return self._requests > 0
 
@@ -107,7 +107,7 @@ class Summaries:
             origin=self.progress.origin,
         )
 
-    def due(self, turn: int) -> ConversationPointer | None:
+    def due_request(self, turn: int) -> ConversationPointer | None:
         """The request for a summary that comes before the request of this turn, where one does.
 
         Raises:
@@ -132,7 +132,7 @@ class Summaries:
         tail = summary_prompt.request(self.progress.window)
         return ask.model_copy(update={"tool_choice": "none", "output": None, "tail": tail})
 
-    def answered(self, solution: Solution) -> None:
+    def turn_answered(self, solution: Solution) -> None:
         """Take in that the model has answered a turn; its answer stands in the log."""
         self.progress.window = solution.window or self.progress.window
         self.progress.tokens = self._taken(solution.usage)
@@ -140,12 +140,12 @@ class Summaries:
         self._too_long = self._settled = self._crowded = False
         self._requests, self._most_bytes = 0, None
 
-    def refused(self, solution: Solution) -> None:
+    def turn_refused(self, solution: Solution) -> None:
         """Take in that a turn's request was too long."""
         self.progress.window = solution.window or self.progress.window
         self._too_long, self._settled = True, False
 
-    def made(self, solution: Solution) -> None:
+    def summary_answered(self, solution: Solution) -> None:
         """Take in the answer to the request for a summary."""
         self.progress.window = solution.window or self.progress.window
         self._requests += 1
@@ -185,7 +185,7 @@ class Summaries:
 
     def _new_tokens(self) -> int:
         """What was said since the last answer, in tokens."""
-        records = self._state.log.since(self.progress.counted)
+        records = self._state.log.records_after(self.progress.counted)
         return sum(_bytes_of(record) for record in records) // BYTES_PER_TOKEN
 
     def _is_full(self) -> bool:
@@ -230,11 +230,11 @@ class Summaries:
             part.append(piece)
         return part
 
-    def _hindrance(self) -> NothingLeft | None:
+    def _hindrance(self) -> BudgetExhausted | None:
         """Why the budget does not allow a request besides the turn's, where it does not."""
         try:
             check_request(self._state.meter, self._state.clock())
-        except NothingLeft as error:
+        except BudgetExhausted as error:
             return error
         return None
 
@@ -251,7 +251,7 @@ def pieces(log: Log, since: int) -> Iterator[Piece]:
     size_bytes, upto = 0, since
     in_turn = answered = False
     open_calls: dict[str, None] = {}
-    for record in log.since(since):
+    for record in log.records_after(since):
         message = record.get("message", {})
         match record["type"]:
             case "turn_start":

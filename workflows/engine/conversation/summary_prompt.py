@@ -71,7 +71,7 @@ def task(log: Log) -> str:
 
 
 def _opening(log: Log) -> Iterator[dict[str, Any]]:
-    for record in log.since(0):
+    for record in log.records_after(0):
         if record["type"] == "turn_start":
             return
         if record["type"] == "message":

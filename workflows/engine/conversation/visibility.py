@@ -15,7 +15,7 @@ from holdfast.workflows.engine.run_state import RunState
 _RETOLD = ("content", "said", "calls", "providerData")
 
 
-def heard(messages: list[Record], instance: str | None, state: RunState) -> list[Record]:
+def visible_messages(messages: list[Record], instance: str | None, state: RunState) -> list[Record]:
     """Those messages of the log, and of them what, a call for the instance hears. In a run without
     instances that is all."""
     if not state.data.instances():

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.stored_value import Stored
 from holdfast.schemas.log_entry import MessageEntry, NoticeEntry, ToolEndEntry
+from holdfast.schemas.names import ErrorCode
 from holdfast.workflows.engine.call.hooks import (
     CallRefused,
     HookRequests,
@@ -148,4 +148,4 @@ def _log_end(turn: int, call: ToolCall, state: RunState) -> None:
     state.log.append(MessageEntry(message=message))
     if isinstance(outcome, Succeeded) and outcome.message is not None:
         veil, said = veil_of(call, None), as_said(call, outcome.message)
-        initial_context.add(state, said, within=call.meta.instance, veil=veil)
+        initial_context.append_message(state, said, within=call.meta.instance, veil=veil)

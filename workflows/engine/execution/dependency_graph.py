@@ -18,7 +18,7 @@ from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.state.data import MISSING, CannotWrite, Data, VisibleData
 from holdfast.workflows.engine.state.path_index import PathIndex
-from holdfast.workflows.engine.state.references import nothing_at, references
+from holdfast.workflows.engine.state.references import missing_reason, references
 
 MAX_CYCLE_CALLS = 20
 # For each call those that it needs.
@@ -109,7 +109,7 @@ def explain_unresolvable(
         paths = reference.paths
         missing = [path for path in paths if not coming.meets(path) and seen.read(path) is MISSING]
         if missing and (reference.choose == "all" or len(missing) == len(paths)):
-            return nothing_at(missing, seen)
+            return missing_reason(missing, seen)
     return None
 
 
@@ -151,7 +151,7 @@ def _with_writes(data: Data, call: ToolCall) -> tuple[Data, Sequence[Path]]:
     trial, method = data.copy(), call.meta.output_method
     try:
         for path in paths:
-            trial.set(path.kind, trial.written(path, method, value), path.instance)
+            trial.set(path.kind, trial.value_after_write(path, method, value), path.instance)
     except CannotWrite:
         return data, ()
     return trial, paths

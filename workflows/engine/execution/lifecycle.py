@@ -8,13 +8,13 @@ pending calls and `start` queued ones; then `finish` them. Log entries are in so
 from typing import assert_never
 
 from holdfast.schemas.decision import Decision, Kind, Receipt
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.log_entry import (
     ConfirmationRequiredEntry,
     DecisionEntry,
     ToolCallEntry,
     ToolStartEntry,
 )
+from holdfast.schemas.names import ErrorCode
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine import skills
@@ -64,7 +64,7 @@ from holdfast.workflows.engine.execution.preparation import (
     uncount_call,
 )
 from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.state.data import MISSING, same
+from holdfast.workflows.engine.state.data import MISSING, is_same_json
 
 _RECONCILE = (
     "{message}. Did it happen? `happened` takes `result` as what it returned, `did_not_happen`"
@@ -135,8 +135,8 @@ class CallLifecycle:
     def start(self, turn: int, call: ToolCall) -> None:
         """Start a call, if the principal holds its scopes now.
 
-        It is queued while an earlier call has to write to the same place first. A call that the
-        engine or the model's own result answers ends at once.
+        It is queued while an earlier call has to write to the is_same_json place first. A call that
+        the engine or the model's own result answers ends at once.
         """
         if not call.is_startable:
             call.move(CallStage.QUEUED)
@@ -322,7 +322,7 @@ class CallLifecycle:
             call.end(outcome)
         # The approval of a plan does not cover what hooks changed since.
         if call.covered_by_plan:
-            is_changed = not same(call.arguments, resolved) or "repair" in call.hook_uses
+            is_changed = not is_same_json(call.arguments, resolved) or "repair" in call.hook_uses
             call.cover(by_plan=not is_changed)
 
     def _ask_or_start(self, turn: int, calls: list[ToolCall]) -> None:

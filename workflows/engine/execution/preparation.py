@@ -12,10 +12,9 @@ from itertools import islice
 from typing import Any, get_args
 
 from holdfast.schemas.base import json_size
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import AskedCall
-from holdfast.schemas.names import call_id
+from holdfast.schemas.names import ErrorCode, call_id
 from holdfast.schemas.reference import parse_output_path
 from holdfast.schemas.tool import REASONING, OutputMethod, Tool
 from holdfast.validation.arguments import InvalidArguments, fit, read_arguments

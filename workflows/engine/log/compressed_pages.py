@@ -51,13 +51,13 @@ class CompressedPage(Lenient):
         return self.first_event + self.events - 1
 
     @property
-    def left_out(self) -> bool:
+    def is_left_out(self) -> bool:
         """Whether nothing but the numbers is left of its entries."""
         return not self.data
 
     def records(self) -> list[Record]:
         """Its entries."""
-        if self.left_out:
+        if self.is_left_out:
             return [self._blank(self.first + n) for n in range(self.entries)]
         records: list[Record] = json.loads(zlib.decompress(self.data))
         return records
@@ -65,15 +65,15 @@ class CompressedPage(Lenient):
     def event_records(self) -> list[Record]:
         """Its events, under their own numbers."""
         first = self.first_event
-        if self.left_out:
+        if self.is_left_out:
             return [self._blank(first + n) for n in range(self.events)]
-        return numbered(events_in(self.records()), first)
+        return renumber(events_in(self.records()), first)
 
     def _blank(self, number: int) -> Record:
         return {"n": number, "at": self.at, "type": "left_out"}
 
 
-def seal(records: Sequence[Record], first_event: int, origin: str) -> CompressedPage:
+def compress_records(records: Sequence[Record], first_event: int, origin: str) -> CompressedPage:
     """A page of these entries; `origin` is the digest of all that stand before it."""
     text = json.dumps(records, separators=(",", ":"), ensure_ascii=False)
     data = text.encode("utf-8", "surrogatepass")
@@ -107,7 +107,7 @@ def events_in(records: Iterable[Record]) -> Iterator[Record]:
         yield end
 
 
-def numbered(events: Iterable[Record], first: int) -> list[Record]:
+def renumber(events: Iterable[Record], first: int) -> list[Record]:
     """The events under their own numbers, from `first` on."""
     return [{**event, "n": number} for number, event in enumerate(events, start=first)]
 

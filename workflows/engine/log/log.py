@@ -24,11 +24,11 @@ from holdfast.workflows.engine.log.compressed_pages import PAGE_BYTES as SEALED_
 from holdfast.workflows.engine.log.compressed_pages import (
     CompressedPage,
     Record,
+    compress_records,
     events_in,
-    numbered,
-    seal,
+    renumber,
 )
-from holdfast.workflows.engine.state.truncation import shortened
+from holdfast.workflows.engine.state.truncation import truncate
 
 # A page stays under a megabyte: of whole entries, or of one entry's characters at four bytes each.
 PAGE_BYTES = 700_000
@@ -105,7 +105,7 @@ class Log:
         if self._tail_bytes < least_bytes:
             return
         first_event = self._sealed[-1].last_event + 1 if self._sealed else 1
-        self._sealed.append(seal(self._tail, first_event, self._origin))
+        self._sealed.append(compress_records(self._tail, first_event, self._origin))
         self._tail, self._tail_digests, self._tail_bytes = [], [], 0
         self._origin = self.digest
 
@@ -113,7 +113,7 @@ class Log:
         """Put all that is at hand into pages. A last one that is small is made anew with it: many
         little pages would be many things to keep."""
         last = self._sealed[-1] if self._tail and self._sealed else None
-        if last is not None and not last.left_out and last.size_bytes < SMALL_BYTES:
+        if last is not None and not last.is_left_out and last.size_bytes < SMALL_BYTES:
             self._sealed.pop()
             self._tail, self._origin = [*last.records(), *self._tail], last.origin
         self.seal()
@@ -135,13 +135,13 @@ class Log:
 
         One that is larger than that by itself is shortened, and its `cut` says how large it is.
         """
-        return list(_bounded(islice(self.since(after), limit)))
+        return list(_bounded(islice(self.records_after(after), limit)))
 
     def events(self, after: int, limit: int) -> list[Record]:
         """Events from number `after + 1` on; they have a numbering of their own, without gaps."""
         return list(_bounded(islice(self._events(after), limit)))
 
-    def since(self, after: int) -> Iterator[Record]:
+    def records_after(self, after: int) -> Iterator[Record]:
         """Every entry from number `after + 1` on, whole."""
         for page in self._sealed:
             if page.last > after:
@@ -154,13 +154,13 @@ class Log:
 
     def entries(self, type_: str) -> list[Record]:
         """Every entry of a type, whole."""
-        return [record for record in self.since(0) if record["type"] == type_]
+        return [record for record in self.records_after(0) if record["type"] == type_]
 
     def page(self, want: ConversationPageRequest) -> tuple[list[str], bool]:
         """What a request to a model needs of the log, and whether the last item is cut."""
         items: list[str] = []
         room = PAGE_BYTES
-        for number, record in enumerate(self.since(want.after), start=want.after + 1):
+        for number, record in enumerate(self.records_after(want.after), start=want.after + 1):
             if number > want.upto:
                 break
             item = self._item(record)[want.offset if number == want.after + 1 else 0 :]
@@ -183,7 +183,7 @@ class Log:
             if page.last_event > after:
                 yield from (event for event in page.event_records() if event["n"] > after)
         first = self._sealed[-1].last_event + 1 if self._sealed else 1
-        yield from (event for event in numbered(events_in(self._tail), first) if event["n"] > after)
+        yield from (event for event in renumber(events_in(self._tail), first) if event["n"] > after)
 
     def _item(self, record: Record) -> str:
         if record["type"] in SHOWN_TO_MODELS:
@@ -207,7 +207,7 @@ def _bounded(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def _fitting(record: Record) -> Record:
-    short: Record = shortened(record, PAGE_BYTES - 10_000)
+    short: Record = truncate(record, PAGE_BYTES - 10_000)
     if json_size(short) <= PAGE_BYTES:
         return short
     return {key: record[key] for key in ("n", "at", "type")}

@@ -18,9 +18,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from holdfast.schemas.base import Lenient
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.tracing import SpanRecord, TraceOrigin
-from holdfast.schemas.names import CALL_WORKFLOW
+from holdfast.schemas.names import CALL_WORKFLOW, ErrorCode
 from holdfast.schemas.run import Spent
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.log.log import Log
@@ -76,7 +75,7 @@ class Spans:
 
     def take(self, log: Log, spent: Callable[[], Spent]) -> list[SpanRecord]:
         """What is over, since this was asked last; `spent` says what the run has used so far."""
-        for record in log.since(self.progress.upto):
+        for record in log.records_after(self.progress.upto):
             self._follow(record, spent)
         self.progress.upto = len(log)
         ready, self._ready = self._ready, []

@@ -10,14 +10,14 @@ from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.lenient_json import read_json
 from holdfast.validation.validator import errors
-from holdfast.workflows.engine.model.composed import NoAnswer, read_answer
+from holdfast.workflows.engine.model.composed import UnreadableAnswer, read_answer
 from holdfast.workflows.engine.state.data import MISSING, Data, VisibleData
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
 _COMPOSED = 'Answer with one JSON object alone: {"calls": [...], "output": ...}.'
 
 
-class NoOutput(Exception):
+class InvalidOutput(Exception):
     """The answer is no output; the message tells the model why."""
 
 
@@ -40,13 +40,13 @@ class ParsedAnswer:
         return self.solution.text if self.said is None else self.said
 
 
-def answer_of(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedAnswer:
+def parse_answer(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedAnswer:
     """Take an answer apart, in which these tools can be called."""
     if agent.calling == "native":
         return ParsedAnswer(solution)
     try:
         read = read_answer(solution.text, agent, tools)
-    except NoAnswer as error:
+    except UnreadableAnswer as error:
         cut = " It was cut off: write less." if solution.stop_reason == "length" else ""
         wrong = f"invalid_output: {error}.{cut} {_COMPOSED}"
         return ParsedAnswer(solution.model_copy(update={"calls": []}), wrong=wrong)
@@ -55,37 +55,37 @@ def answer_of(solution: Solution, agent: Agent, tools: list[Tool]) -> ParsedAnsw
     return ParsedAnswer(solution.model_copy(update={"calls": read.calls}), said, read.output)
 
 
-def output_in(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool) -> Any:
+def answer_output(answer: ParsedAnswer, agent: Agent, data: Data, *, last: bool) -> Any:
     """The output that an answer gives; in composed calling, it may refer to what is kept.
 
     Raises:
         NoOutput: it gives none.
     """
     if answer.wrong is not None:
-        raise NoOutput(answer.wrong)
+        raise InvalidOutput(answer.wrong)
     if agent.calling == "native":
-        return output_of(answer.solution.text, agent.output, last=last)
+        return parse_output(answer.solution.text, agent.output, last=last)
     if answer.output is MISSING:
-        raise NoOutput(f"The answer had neither calls nor an output. {_COMPOSED}")
+        raise InvalidOutput(f"The answer had neither calls nor an output. {_COMPOSED}")
     try:
         output = resolve(answer.output, VisibleData(data))
         return _as_text(output) if agent.output is None else fit(output, agent.output)
     except Unresolved as error:
-        raise NoOutput(f"unresolved_reference: `output`: {error}. Answer again.") from None
+        raise InvalidOutput(f"unresolved_reference: `output`: {error}. Answer again.") from None
     except InvalidArguments as error:
-        raise NoOutput(
+        raise InvalidOutput(
             f"invalid_output: `output`: {error}. Answer again, so that it fits."
         ) from None
 
 
-def output_of(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
+def parse_output(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
     """The output that an answer's text is; of the `last` answer, even an empty text.
 
     Raises:
         NoOutput: it is none.
     """
     if not text.strip() and not last:
-        raise NoOutput("The answer was empty. Call a tool, or answer.")
+        raise InvalidOutput("The answer was empty. Call a tool, or answer.")
     if schema is None:
         return text
     try:
@@ -93,7 +93,7 @@ def output_of(text: str, schema: Schema | bool | None, *, last: bool) -> Any:
     except (ValueError, InvalidArguments) as error:
         if not errors(text, schema):
             return text  # the schema takes a text, and this is one without its quotes
-        raise NoOutput(
+        raise InvalidOutput(
             f"invalid_output: {error}. Answer with JSON alone that fits the schema."
         ) from None
 

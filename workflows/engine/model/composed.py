@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.schemas.agent import Agent, Forced, ToolChoice
+from holdfast.schemas.agent import Agent, ForcedTool, ToolChoice
 from holdfast.schemas.internal.solution import WrittenCall
 from holdfast.schemas.names import CHOOSE_SKILL
 from holdfast.schemas.tool import REASONING, Schema, Tool
@@ -22,17 +22,17 @@ from holdfast.validation.lenient_json import read_json
 from holdfast.validation.work_budget import bounded
 from holdfast.workflows.engine.model.reference_schemas import or_reference, refers
 from holdfast.workflows.engine.model.strict_schema import (
-    Form,
-    Forms,
     JsonText,
     Property,
+    StrictForm,
+    StrictForms,
     closed,
     or_null,
     read_properties,
     takes_others,
 )
 from holdfast.workflows.engine.state.data import MISSING
-from holdfast.workflows.engine.state.instances import INSTANCE, choice_of
+from holdfast.workflows.engine.state.instances import INSTANCE, instance_property
 
 TOOL = "_tool"
 OUTPUT = "_output"
@@ -48,12 +48,12 @@ WHY: Schema = {
 _FENCE = re.compile(r"```[A-Za-z0-9_+-]*\s*\n(.*?)```", re.DOTALL)
 
 
-class NoAnswer(Exception):
+class UnreadableAnswer(Exception):
     """What the model wrote cannot be read as an answer; the message tells it why."""
 
 
 @dataclass(frozen=True)
-class Composed:
+class ComposedAnswer:
     """What an answer says: its calls, its output (or MISSING), and the text beside them."""
 
     calls: list[WrittenCall] = field(default_factory=list)
@@ -68,7 +68,7 @@ def composed_schema(
     allows any, and of its output."""
     output = _output_form(agent, tools).schema
     refer = refers(tools)
-    if isinstance(choice, Forced):
+    if isinstance(choice, ForcedTool):
         tools = [tool for tool in tools if tool.name == choice.name]
     if choice == "none" or not tools:
         return closed({}, output=output)
@@ -78,7 +78,7 @@ def composed_schema(
     return closed({}, calls={"type": "array", "items": items, **least}, output=or_null(output))
 
 
-def read_answer(text: str, agent: Agent, tools: list[Tool]) -> Composed:
+def read_answer(text: str, agent: Agent, tools: list[Tool]) -> ComposedAnswer:
     """Read the answer that a text is, or that stands in it.
 
     Raises:
@@ -89,11 +89,11 @@ def read_answer(text: str, agent: Agent, tools: list[Tool]) -> Composed:
     if written is None:
         written = []
     if not isinstance(written, list):
-        raise NoAnswer("`calls` is no list")
+        raise UnreadableAnswer("`calls` is no list")
     known: dict[str, dict[str, Property]] = {}
     with bounded():
         calls = [_read_call(call, index, tools, known) for index, call in enumerate(written)]
-        return Composed(calls, _read_output(answer, agent, tools, calls), beside)
+        return ComposedAnswer(calls, _read_output(answer, agent, tools, calls), beside)
 
 
 # The schema.
@@ -103,7 +103,7 @@ def _call_schema(tool: Tool, agent: Agent, instances: Sequence[str], *, refer: b
     own: dict[str, Schema] = {TOOL: {"type": "string", "const": tool.name}}
     if agent.reasoning_for_call:
         own[REASONING] = WHY
-    own |= choice_of(tool, instances)
+    own |= instance_property(tool, instances)
     properties = {name: each for name, each in _properties(tool).items() if name != INSTANCE}
     for name, each in properties.items():
         if refer and not name.startswith("_"):
@@ -114,7 +114,7 @@ def _call_schema(tool: Tool, agent: Agent, instances: Sequence[str], *, refer: b
 
 def _properties(tool: Tool) -> dict[str, Property]:
     """What a call holds besides its tool's name: arguments, and what the model may say of it."""
-    forms = Forms(tool.parameters)
+    forms = StrictForms(tool.parameters)
     schema = forms.target(tool.parameters)[0] or {}
     asked = schema.get("properties")
     required = schema.get("required")
@@ -125,7 +125,7 @@ def _properties(tool: Tool) -> dict[str, Property]:
     if takes_others(schema) or (asked is None and schema.get("additionalProperties") is not False):
         properties[OTHERS] = _others()
     for name, chosen in tool.chosen.items():
-        properties[name] = Forms(chosen).property(chosen, 0, required=False)
+        properties[name] = StrictForms(chosen).property(chosen, 0, required=False)
     if tool.latent and tool.name != CHOOSE_SKILL:
         properties[OUTPUT] = _latent(tool)
     return properties
@@ -133,7 +133,7 @@ def _properties(tool: Tool) -> dict[str, Property]:
 
 def _others() -> Property:
     text = "Further arguments, written as a text that holds a JSON object; null: none"
-    forms = Forms({"type": "object"})
+    forms = StrictForms({"type": "object"})
     form = JsonText({"type": ["string", "null"], "description": text}, forms.fits(True))
     return Property(form, forms.fits(True))
 
@@ -141,17 +141,17 @@ def _others() -> Property:
 def _latent(tool: Tool) -> Property:
     """The result of a call that the model itself answers, where it can already."""
     schema: Schema | bool = {"type": "string"} if tool.output is None else tool.output
-    latent = Forms(schema).property(schema, 0, required=False)
+    latent = StrictForms(schema).property(schema, 0, required=False)
     note = "Your result of this call; null if it depends on another call of this answer"
     own = latent.form.schema.get("description")
     latent.form.schema = {**latent.form.schema, "description": f"{note}. {own}" if own else note}
     return latent
 
 
-def _output_form(agent: Agent, tools: list[Tool]) -> Form:
+def _output_form(agent: Agent, tools: list[Tool]) -> StrictForm:
     if agent.output is None:
-        return Form({"type": "string"})
-    form = Forms(agent.output).form(agent.output)
+        return StrictForm({"type": "string"})
+    form = StrictForms(agent.output).form(agent.output)
     if refers(tools):
         form.schema = or_reference(form.schema)
     return form
@@ -165,10 +165,10 @@ def _read_call(
 ) -> WrittenCall:
     """One call; `known` are the properties of the tools that others before it were of."""
     if not isinstance(call, dict):
-        raise NoAnswer(f"`calls[{index}]` is no object")
+        raise UnreadableAnswer(f"`calls[{index}]` is no object")
     name = call.get(TOOL)
     if not isinstance(name, str) or not name:
-        raise NoAnswer(f"`calls[{index}]` does not name its tool in `{TOOL}`")
+        raise UnreadableAnswer(f"`calls[{index}]` does not name its tool in `{TOOL}`")
     written = {key: value for key, value in call.items() if key != TOOL}
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is None:
@@ -195,7 +195,7 @@ def _read_output(
     output = _output_form(agent, tools).read(answer["output"])
     if output is not None:
         return output
-    may_be_null = agent.output is not None and Forms(agent.output).fits(agent.output)(None)
+    may_be_null = agent.output is not None and StrictForms(agent.output).fits(agent.output)(None)
     return None if may_be_null and not calls else MISSING
 
 
@@ -211,7 +211,7 @@ def _found(text: str) -> tuple[dict[str, Any], str]:
         if isinstance(value, dict) and ("calls" in value or "output" in value):
             return value, beside
         first = first or ValueError("it has neither `calls` nor `output`")
-    raise NoAnswer(f"it cannot be read: {first or 'it is empty'}")
+    raise UnreadableAnswer(f"it cannot be read: {first or 'it is empty'}")
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 from holdfast.schemas.agent import Agent
-from holdfast.schemas.errors import ErrorCode
 from holdfast.schemas.internal.model_request import (
     Ask,
     ConversationPage,
@@ -19,12 +18,13 @@ from holdfast.schemas.internal.model_request import (
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.log_entry import MessageEntry
 from holdfast.schemas.message import ChatMessage
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.tool import Tool
 from holdfast.workflows.engine.call.outcome import Outcome, Succeeded, fail
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.conversation import scopes
 from holdfast.workflows.engine.log.log import Log
-from holdfast.workflows.engine.model.answer import NoOutput, output_of
+from holdfast.workflows.engine.model.answer import InvalidOutput, parse_output
 from holdfast.workflows.engine.run_state import RunState
 from holdfast.workflows.engine.skills import skill_of
 
@@ -79,7 +79,7 @@ class Latent:
             return fail(ErrorCode.TOOL_ERROR, _TOO_LONG.format(name=self._tool.name))
         try:
             return Succeeded(_result(solution.text, self._tool))
-        except NoOutput as error:
+        except InvalidOutput as error:
             if self.requests >= MAX_REQUESTS:
                 return fail(ErrorCode.INVALID_OUTPUT, str(error), solution.text or None)
             said = ChatMessage(
@@ -95,8 +95,8 @@ class Latent:
 
 def _result(text: str, tool: Tool) -> Any:
     if not text.strip():
-        raise NoOutput("invalid_output: the answer was empty. Answer with the result.")
-    return output_of(text, tool.output, last=True)
+        raise InvalidOutput("invalid_output: the answer was empty. Answer with the result.")
+    return parse_output(text, tool.output, last=True)
 
 
 def _instructions(agent: Agent, skill: str | None, tool: Tool) -> str:

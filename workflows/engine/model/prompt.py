@@ -34,9 +34,9 @@ from holdfast.workflows.engine.call.outcome import (
 from holdfast.workflows.engine.call.tool_call import ToolCall
 from holdfast.workflows.engine.model.composed import WHY, composed_schema
 from holdfast.workflows.engine.model.reference_schemas import or_reference, refers
-from holdfast.workflows.engine.skills import allowed, skill_of
-from holdfast.workflows.engine.state.instances import INSTANCE, choice_of
-from holdfast.workflows.engine.state.redaction import Redaction, from_outside
+from holdfast.workflows.engine.skills import allowed_tools, skill_of
+from holdfast.workflows.engine.state.instances import INSTANCE, instance_property
+from holdfast.workflows.engine.state.redaction import Redaction, untrusted_value
 
 FINALIZE = "iteration limit reached; finalise your answer"
 MAX_SHOWN_CHARACTERS = 8_000
@@ -66,7 +66,7 @@ _UNCALLED = 'Answer with one JSON object alone: {"output": ...}.'
 
 def instructions(agent: Agent, skill: str | None = None) -> str:
     """The system prompt: the agent's own, its skill's, and what its tools and output ask for."""
-    chosen, tools = skill_of(agent, skill), allowed(agent, skill)
+    chosen, tools = skill_of(agent, skill), allowed_tools(agent, skill)
     notes = [agent.instructions.strip(), chosen.instructions.strip() if chosen else ""]
     if any(tool.untrusted for tool in tools):
         notes.append(_UNTRUSTED)
@@ -85,7 +85,7 @@ def offers(
     agent: Agent, skill: str | None = None, instances: Sequence[str] = ()
 ) -> list[ToolOffer]:
     """The tools that are allowed, as a model is shown them in a run with these instances."""
-    tools = allowed(agent, skill)
+    tools = allowed_tools(agent, skill)
     refer = refers(tools)
     return [_offer(tool, agent.reasoning_for_call, instances, refer=refer) for tool in tools]
 
@@ -116,7 +116,7 @@ def ask(
     )
     if agent.calling == "native":
         return asked
-    composed = composed_schema(agent, allowed(agent, skill), choice, instances)
+    composed = composed_schema(agent, allowed_tools(agent, skill), choice, instances)
     return asked.model_copy(
         update={
             "tools": [],
@@ -155,7 +155,7 @@ def as_said(call: ToolCall, message: Message) -> Message:
         return message
     content = message.content
     if isinstance(content, str):
-        return Message(content=as_text(from_outside(call.name, content)))
+        return Message(content=as_text(untrusted_value(call.name, content)))
     return Message(content=[_from_stranger(call, part) for part in content])
 
 
@@ -182,7 +182,7 @@ def is_shown_whole(call: ToolCall, outcome: Final, message: ChatMessage) -> bool
 
 
 def _offer(tool: Tool, why: bool, instances: Sequence[str], *, refer: bool) -> ToolOffer:
-    whose = choice_of(tool, instances)
+    whose = instance_property(tool, instances)
     chosen = {name: schema for name, schema in tool.chosen.items() if name != INSTANCE}
     asked = tool.parameters.get("properties", {})
     if refer:
@@ -229,7 +229,7 @@ def _beginning(call: ToolCall, stored: Stored) -> str:
     """What the model reads of a result that no run can hold."""
     text = stored.beginning
     if call.tool.untrusted:
-        text = as_text(from_outside(call.name, text))
+        text = as_text(untrusted_value(call.name, text))
     said = f"{stored.size_bytes} bytes, too many to be read here; this is how they begin."
     return f"{said}\n{text}"
 
@@ -237,17 +237,17 @@ def _beginning(call: ToolCall, stored: Stored) -> str:
 def _from_outside(call: ToolCall, content: Content, value: Any) -> Content:
     """A value that is not to be trusted, said to be so; pictures stay pictures."""
     if isinstance(content, str):
-        return as_text(from_outside(call.name, value))
+        return as_text(untrusted_value(call.name, value))
     pictures = [part for part in content if isinstance(part, ImagePart)]
     others = [part.to_json() for part in content if not isinstance(part, ImagePart)]
-    said = as_text(from_outside(call.name, others))
+    said = as_text(untrusted_value(call.name, others))
     return [TextPart(text=said), *pictures] if pictures else said
 
 
 def _from_stranger(call: ToolCall, part: Part) -> Part:
     match part:
         case TextPart(text=text):
-            return TextPart(text=as_text(from_outside(call.name, text)))
+            return TextPart(text=as_text(untrusted_value(call.name, text)))
         case DataPart(kind=kind, data=data, instance=instance):
             return DataPart(kind=kind, data=data, instance=instance)
         case ImagePart():

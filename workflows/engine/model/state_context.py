@@ -44,8 +44,8 @@ def tail(run_state: RunState, plan: str | None = None) -> str | None:
 def shown_state(run_state: RunState, instance: str | None = None) -> Any:
     """The state for all, or what an instance has of its own, as the model is shown it."""
     place = Path("state", (), instance)
-    state = run_state.data.own(place.kind, instance)
-    return None if state is MISSING or not state else run_state.redactions.shown(state, place)
+    state = run_state.data.own_value(place.kind, instance)
+    return None if state is MISSING or not state else run_state.redactions.redact(state, place)
 
 
 def _shares(states: Mapping[str, Any]) -> str:

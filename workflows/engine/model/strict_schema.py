@@ -39,7 +39,7 @@ _JSON_TEXT = "Written as a text that holds JSON"
 Fits = Callable[[Any], bool]
 
 
-class Form:
+class StrictForm:
     """A value that is asked for as it is."""
 
     def __init__(self, schema: Schema) -> None:
@@ -50,7 +50,7 @@ class Form:
         return value
 
 
-class JsonText(Form):
+class JsonText(StrictForm):
     """Any value at all: JSON in a text."""
 
     def __init__(self, schema: Schema, fits: Fits) -> None:
@@ -62,7 +62,7 @@ class JsonText(Form):
         return value if self._fits(value) and not self._fits(meant) else meant
 
 
-class Closed(Form):
+class ClosedObject(StrictForm):
     """An object of these properties."""
 
     def __init__(self, schema: Schema, properties: dict[str, "Property"]) -> None:
@@ -76,10 +76,10 @@ class Closed(Form):
         return read_properties(value, self._properties)
 
 
-class ListOf(Form):
+class ListOf(StrictForm):
     """A list of such values."""
 
-    def __init__(self, schema: Schema, item: Form) -> None:
+    def __init__(self, schema: Schema, item: StrictForm) -> None:
         super().__init__(schema)
         self._item = item
 
@@ -88,10 +88,10 @@ class ListOf(Form):
         return [self._item.read(each) for each in value] if isinstance(value, list) else value
 
 
-class OneOf(Form):
+class OneOf(StrictForm):
     """A value of one of several forms: the first that then fits."""
 
-    def __init__(self, schema: Schema, branches: list[tuple[Form, Fits]]) -> None:
+    def __init__(self, schema: Schema, branches: list[tuple[StrictForm, Fits]]) -> None:
         super().__init__(schema)
         self._branches = branches
 
@@ -110,20 +110,20 @@ class Property:
     """A property's form. A null that does not fit its schema says that it is left out; left out
     itself, one that is `needed` and may be null is null."""
 
-    def __init__(self, form: Form, fits: Fits, *, needed: bool = False) -> None:
+    def __init__(self, form: StrictForm, fits: Fits, *, needed: bool = False) -> None:
         self.form = form
         self.fits = fits
         self.needed = needed
 
 
-class Forms:
+class StrictForms:
     """Makes forms of the parts of one schema, into which its references point."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
         self._room = MAX_SCHEMAS
 
-    def form(self, schema: Any, level: int = 0, within: tuple[str, ...] = ()) -> Form:
+    def form(self, schema: Any, level: int = 0, within: tuple[str, ...] = ()) -> StrictForm:
         """The form of a value that fits the schema, which stands at this level of nesting;
         `within` are the references that led to it."""
         self._room -= 1
@@ -178,12 +178,14 @@ class Forms:
             form.schema = or_null(form.schema)
         return Property(form, self.fits(schema), needed=required)
 
-    def _of_type(self, schema: Schema, kind: Any, level: int, within: tuple[str, ...]) -> Form:
+    def _of_type(
+        self, schema: Schema, kind: Any, level: int, within: tuple[str, ...]
+    ) -> StrictForm:
         if isinstance(kind, list):
             parts = [{**_structure(schema), "type": each} for each in kind]
             return self._one_of(schema, parts, level, within)
         if kind in _PLAIN:
-            return Form({"type": kind, **_told(schema)})
+            return StrictForm({"type": kind, **_told(schema)})
         if kind == "array" and level < MAX_LEVELS and self._is_plain_list(schema):
             item = self.form(schema["items"], level + 1, within)
             least = {"minItems": 1} if _is_some(schema.get("minItems")) else {}
@@ -196,7 +198,7 @@ class Forms:
     def _is_plain_list(self, schema: Schema) -> bool:
         return isinstance(schema.get("items"), dict) and "prefixItems" not in schema
 
-    def _closed(self, schema: Schema, level: int, within: tuple[str, ...]) -> Form:
+    def _closed(self, schema: Schema, level: int, within: tuple[str, ...]) -> StrictForm:
         required = schema.get("required")
         properties = {
             name: self.property(
@@ -204,9 +206,11 @@ class Forms:
             )
             for name, each in schema["properties"].items()
         }
-        return Closed({**closed(properties), **_told(schema)}, properties)
+        return ClosedObject({**closed(properties), **_told(schema)}, properties)
 
-    def _one_of(self, schema: Schema, parts: Any, level: int, within: tuple[str, ...]) -> Form:
+    def _one_of(
+        self, schema: Schema, parts: Any, level: int, within: tuple[str, ...]
+    ) -> StrictForm:
         if not isinstance(parts, list) or not parts:
             return self._text(schema)
         branches = [(self.form(each, level, within), self.fits(each)) for each in parts]
@@ -220,7 +224,7 @@ class Forms:
         asked = _any_of([form.schema for form, _ in branches])
         return OneOf({**asked, **_told(schema)}, branches)
 
-    def _choice(self, schema: Schema) -> Form:
+    def _choice(self, schema: Schema) -> StrictForm:
         """One of several values: texts and numbers apart, since they are not taken together."""
         values = [schema["const"]] if "const" in schema else schema["enum"]
         if not isinstance(values, list) or any(isinstance(each, dict | list) for each in values):
@@ -233,15 +237,17 @@ class Forms:
             return self._text(schema) if len(parts) > 1 else self._long_choice(schema, parts[0])
         notes = [f"always {json.dumps(flags[0])}"] if len(flags) == 1 else []
         return (
-            Form({**_any_of(parts), **_described(schema, notes)}) if parts else self._text(schema)
+            StrictForm({**_any_of(parts), **_described(schema, notes)})
+            if parts
+            else self._text(schema)
         )
 
-    def _long_choice(self, schema: Schema, part: Schema) -> Form:
+    def _long_choice(self, schema: Schema, part: Schema) -> StrictForm:
         known = json.dumps(part["enum"], ensure_ascii=False)
         note = f"one of {known[:MAX_TOLD_CHARACTERS]}"
-        return Form({"type": part["type"], **_described(schema, [note])})
+        return StrictForm({"type": part["type"], **_described(schema, [note])})
 
-    def _text(self, schema: Any) -> Form:
+    def _text(self, schema: Any) -> StrictForm:
         note = _JSON_TEXT
         if isinstance(schema, dict) and (told := self._whole(schema)):
             note += f", which fits this JSON Schema: {told}"
@@ -352,7 +358,7 @@ def _is_some(least: Any) -> bool:
     return isinstance(least, int | float) and least >= 1
 
 
-def _is_free_text(form: Form) -> bool:
+def _is_free_text(form: StrictForm) -> bool:
     return form.schema.get("type") == "string" and "enum" not in form.schema
 
 

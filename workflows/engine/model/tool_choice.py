@@ -6,7 +6,7 @@ to choose it. `none` holds for all of them.
 
 from collections.abc import Sequence
 
-from holdfast.schemas.agent import Agent, Forced, ToolChoice
+from holdfast.schemas.agent import Agent, ForcedTool, ToolChoice
 from holdfast.schemas.internal.model_request import ToolOffer
 from holdfast.workflows.engine.run_state import RunState
 
@@ -36,7 +36,7 @@ class ToolChoiceState:
 
     def demands_call(self, offers: Sequence[ToolOffer]) -> bool:
         """Whether this turn, the first with its skill, had to make a call."""
-        forced = self.wanted == "required" or isinstance(self.wanted, Forced)
+        forced = self.wanted == "required" or isinstance(self.wanted, ForcedTool)
         first = self._state.meter.turns == self.settled_after + 1
         return forced and first and bool(offers)
 
@@ -44,7 +44,7 @@ class ToolChoiceState:
         """The run has its skill, with these tools; what it lacks that was to be called, if that is
         so."""
         self.settled_after = turns
-        forced = self.wanted.name if isinstance(self.wanted, Forced) else None
+        forced = self.wanted.name if isinstance(self.wanted, ForcedTool) else None
         if forced is None or forced in [offer.name for offer in offers]:
             return None
         self.wanted = "auto"

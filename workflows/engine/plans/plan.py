@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from holdfast.schemas.errors import ErrorCode
-from holdfast.schemas.plan import Plan, PlannedCall, no_call
+from holdfast.schemas.decision import Plan, PlannedCall, no_such_call
+from holdfast.schemas.names import ErrorCode
 from holdfast.schemas.reference import OutputPath
 from holdfast.validation.arguments import InvalidArguments, fit
 from holdfast.validation.problems import problems_of, summarize_problems
@@ -34,7 +34,7 @@ from holdfast.workflows.engine.execution.preparation import (
     fit_arguments,
 )
 from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.state.data import same
+from holdfast.workflows.engine.state.data import is_same_json
 from holdfast.workflows.engine.state.references import references
 
 # What cannot be edited of a call.
@@ -202,7 +202,7 @@ def _given(turn: Turn, now: Plan, edited: Plan) -> dict[str, dict[str, Any]]:
     given: dict[str, dict[str, Any]] = {}
     for entry in edited.calls:
         if entry.id not in shown_now:
-            raise InvalidArguments("; ".join(no_call(entry.id, shown_now)))
+            raise InvalidArguments("; ".join(no_such_call(entry.id, shown_now)))
         if entry.id in given:
             raise InvalidArguments(f"`{entry.id}` stands there twice")
         given[entry.id] = _arguments(calls[entry.id], shown_now[entry.id], entry)
@@ -217,7 +217,7 @@ def _arguments(call: ToolCall, now: PlannedCall, entry: PlannedCall) -> dict[str
             alias = PlannedCall.model_fields[name].alias
             raise InvalidArguments(f"{call.id}: `{alias}` cannot be changed, only `arguments` can")
     assert now.arguments is not None  # it was shown so
-    if entry.arguments is None or same(entry.arguments, now.arguments):
+    if entry.arguments is None or is_same_json(entry.arguments, now.arguments):
         return now.arguments
     if call.stage is CallStage.PENDING:
         return entry.arguments

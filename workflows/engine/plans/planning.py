@@ -27,12 +27,11 @@ answer without calls gives up what is left.
 import json
 from collections.abc import Sequence
 
-from holdfast.schemas.errors import ErrorCode
+from holdfast.schemas.decision import Plan
 from holdfast.schemas.internal.continue_as_new import StepSnapshot
 from holdfast.schemas.log_entry import DecisionEntry
-from holdfast.schemas.names import plan_id
-from holdfast.schemas.phrases import some
-from holdfast.schemas.plan import Plan
+from holdfast.schemas.names import ErrorCode, plan_id
+from holdfast.schemas.phrases import first_names
 from holdfast.schemas.tool import APPROVAL_DEFAULTS, ApprovalPolicy
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.workflows.engine.approvals.policy import (
@@ -65,8 +64,8 @@ from holdfast.workflows.engine.plans.remainder import (
     snapshot_step,
 )
 from holdfast.workflows.engine.run_state import RunState
-from holdfast.workflows.engine.state.data import same
-from holdfast.workflows.engine.state.truncation import shortened
+from holdfast.workflows.engine.state.data import is_same_json
+from holdfast.workflows.engine.state.truncation import truncate
 
 HELD_BACK = "a message came before this call was begun: propose again what is still wanted"
 STRUCK = "a person struck this call out of the plan"
@@ -236,7 +235,7 @@ class Planning:
             arguments = given.get(call.id)
             if arguments is None:
                 self._refuse([call], ErrorCode.DENIED, STRUCK)
-            elif not same(arguments, known_arguments(call)):
+            elif not is_same_json(arguments, known_arguments(call)):
                 call.edit(arguments, edited_by)
         connect(turn.calls, is_sequential=turn.is_sequential)
 
@@ -273,9 +272,7 @@ class Planning:
         """A call of the approved plan and what became of it, in a line."""
         what = f"{call.id} {call.name}"
         if self._held.get(call) is not None:
-            given = json.dumps(
-                shortened(call.raw_arguments, MAX_STANDING_BYTES), ensure_ascii=False
-            )
+            given = json.dumps(truncate(call.raw_arguments, MAX_STANDING_BYTES), ensure_ascii=False)
             return f"{what} {given}: left"
         error = None if call.outcome is None else error_of(call.outcome)
         return f"{what}: {'done' if error is None else f'not done ({error.code})'}"
@@ -294,4 +291,4 @@ def _text(turn: Turn) -> str:
     refusals = [call.id for call in turn.calls if _is_refused(call)]
     if not refusals:
         return said
-    return f"{said} Refused already, and no part of it: {some(refusals, MAX_REFUSED_NAMED)}."
+    return f"{said} Refused already, and no part of it: {first_names(refusals, MAX_REFUSED_NAMED)}."

@@ -20,7 +20,7 @@ from holdfast.workflows.engine.call.tool_call import CallStage, ToolCall, error_
 from holdfast.workflows.engine.execution.dependency_graph import visible_data
 from holdfast.workflows.engine.execution.preparation import fit_arguments
 from holdfast.workflows.engine.plans.plan import format_output_path
-from holdfast.workflows.engine.state.data import MISSING, Data, Missing, VisibleData
+from holdfast.workflows.engine.state.data import MISSING, Data, MissingValue, VisibleData
 from holdfast.workflows.engine.state.references import Unresolved, resolve
 
 Keys = Mapping[ToolCall, str | None]
@@ -108,7 +108,7 @@ class _Seen:
     view: VisibleData
     awaited: list[tuple[ToolCall, str]] = field(default_factory=list)
 
-    def read(self, path: Path) -> Any | Missing:
+    def read(self, path: Path) -> Any | MissingValue:
         """What stands at the path, or will."""
         by = [key for source, key in self.awaited if _writes(source, path)]
         if not by:

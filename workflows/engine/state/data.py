@@ -23,11 +23,11 @@ from holdfast.workflows.engine.state.path_index import PathIndex
 MAX_INDEX = 100_000
 
 
-class Missing:
+class MissingValue:
     """Nothing stands there: not even a null."""
 
 
-MISSING = Missing()
+MISSING = MissingValue()
 
 
 class CannotWrite(Exception):
@@ -85,12 +85,12 @@ class Data:
             own, shared = _inside(own, shared, step)
         return _seen(own, shared)
 
-    def seen(self, kind: str, instance: str | None = None) -> Any:
+    def visible_value(self, kind: str, instance: str | None = None) -> Any:
         """The whole value of a kind, as it is for all or as an instance sees it; None without."""
         found = self.read(Path(kind, (), instance))
         return None if found is MISSING else found
 
-    def own(self, kind: str, instance: str | None = None) -> Any:
+    def own_value(self, kind: str, instance: str | None = None) -> Any:
         """The value that is for all, or what an instance has of its own: of an object the keys that
         it wrote, as it sees them. `MISSING` where nothing was written.
         """
@@ -100,12 +100,12 @@ class Data:
         whole = _seen(own, shared)
         return {key: whole[key] for key in own}
 
-    def each(self, kind: str) -> dict[str, Any]:
+    def own_values(self, kind: str) -> dict[str, Any]:
         """What every instance has of its own of a kind; an empty object where that is nothing."""
-        own = {name: self.own(kind, name) for name in self.instances()}
+        own = {name: self.own_value(kind, name) for name in self.instances()}
         return {name: {} if value is MISSING else value for name, value in own.items()}
 
-    def written(self, path: Path, method: OutputMethod, value: Any) -> Any:
+    def value_after_write(self, path: Path, method: OutputMethod, value: Any) -> Any:
         """The whole value of the path's kind (in an instance, its own) as it would be after the
         write: what `set` takes. How a method extends a value, it extends what is seen there.
 
@@ -284,7 +284,7 @@ class VisibleData:
     data: Data
     void: PathIndex[str] = field(default_factory=PathIndex[str])
 
-    def read(self, path: Path) -> Any | Missing:
+    def read(self, path: Path) -> Any | MissingValue:
         """What stands at the path, or `MISSING`."""
         if self.void.covering(path):
             return MISSING
@@ -296,6 +296,6 @@ class VisibleData:
         return f" ({', '.join(who)} was to write it, and did not)" if who else ""
 
 
-def same(some: Any, others: Any) -> bool:
+def is_same_json(some: Any, others: Any) -> bool:
     """Whether two values are the same as JSON."""
     return canonical_json(some) == canonical_json(others)

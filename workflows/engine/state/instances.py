@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.schemas.names import CHOOSE_SKILL
-from holdfast.schemas.phrases import MAX_NAMES_TOLD, nearest, quoted, some
+from holdfast.schemas.phrases import MAX_NAMES_TOLD, first_names, quote_value, suggest_names
 from holdfast.schemas.tool import Schema, Tool
 from holdfast.validation.arguments import InvalidArguments
 from holdfast.validation.validator import errors
@@ -39,17 +39,17 @@ def instance_of(said: Any, tool: Tool, data: Data) -> str | None:
     if tool.name == CHOOSE_SKILL or (tool.instance is not None and not names):
         return None
     if name is None and names:
-        listed = f"[{some(names, MAX_NAMES_TOLD)}]"
+        listed = f"[{first_names(names, MAX_NAMES_TOLD)}]"
         raise InvalidArguments(f"{INSTANCE}: this run has instances; name one of {listed}")
     if name is not None:
         try:
-            known(name, data)
+            check_instance(name, data)
         except NoSuchInstance as error:
             raise InvalidArguments(f"{INSTANCE}: {error}") from None
     return name
 
 
-def known(name: Any, data: Data) -> None:
+def check_instance(name: Any, data: Data) -> None:
     """See that a run has an instance.
 
     Raises:
@@ -59,11 +59,11 @@ def known(name: Any, data: Data) -> None:
     if not names:
         raise NoSuchInstance("this run has no instances; name none")
     if name not in names:
-        mend = nearest(str(name), names)
-        raise NoSuchInstance(f"this run has no instance {quoted(name)}; {mend}")
+        mend = suggest_names(str(name), names)
+        raise NoSuchInstance(f"this run has no instance {quote_value(name)}; {mend}")
 
 
-def choice_of(tool: Tool, instances: Sequence[str]) -> dict[str, Schema]:
+def instance_property(tool: Tool, instances: Sequence[str]) -> dict[str, Schema]:
     """The property by which the model says whose a call is, where it has to."""
     if not instances or tool.instance is not None or tool.name == CHOOSE_SKILL:
         return {}

@@ -85,19 +85,19 @@ class Redactions:
         veil = self._at.get((path.kind, path.instance), {}).get(path.steps)
         return veil is not None and not veil.trusted
 
-    def shown(self, value: Any, path: Path) -> Any:
+    def redact(self, value: Any, path: Path) -> Any:
         """The whole value of the path's kind, as it is shown: what is veiled for all, in each
         instance too."""
         at = {**self._at.get((path.kind, None), {}), **self._at.get((path.kind, path.instance), {})}
         return _veiled(value, path, at)
 
 
-def from_outside(tool: str, value: Any) -> dict[str, Any]:
+def untrusted_value(tool: str, value: Any) -> dict[str, Any]:
     """A value that is not to be trusted, as a model is told so."""
     return {"tool": tool, "trusted": False, "value": value}
 
 
-def hidden(value: Any, path: Path) -> str:
+def hidden_value(value: Any, path: Path) -> str:
     """What stands in the place of a value that is not shown: its size, and how it is named."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return f"({len(text):,} characters, not shown; name them as {path})"
@@ -107,7 +107,7 @@ def _veiled(value: Any, path: Path, at: dict[_Steps, Redaction]) -> Any:
     """The value at a path; `at` holds the veils there and further inside."""
     veil = at.get(path.steps)
     if veil is not None and veil.hidden:
-        return hidden(value, path)
+        return hidden_value(value, path)
     inside: dict[str | int, dict[_Steps, Redaction]] = {}
     for steps, each in at.items():
         if len(steps) > len(path.steps):
@@ -115,7 +115,7 @@ def _veiled(value: Any, path: Path, at: dict[_Steps, Redaction]) -> Any:
     for step, veils in inside.items():
         place = Path(path.kind, (*path.steps, step), path.instance)
         value = _with_veiled(value, step, place, veils)
-    return value if veil is None or veil.trusted else from_outside(veil.tool, value)
+    return value if veil is None or veil.trusted else untrusted_value(veil.tool, value)
 
 
 def _with_veiled(value: Any, step: str | int, place: Path, at: dict[_Steps, Redaction]) -> Any:

@@ -17,7 +17,7 @@ from holdfast.schemas.reference import (
     paths_inside,
     replace_inside,
 )
-from holdfast.workflows.engine.state.data import MISSING, Missing
+from holdfast.workflows.engine.state.data import MISSING, MissingValue
 
 MAX_RESOLVED_BYTES = 1_000_000
 
@@ -29,7 +29,7 @@ class Unresolved(Exception):
 class Readable(Protocol):
     """The values that references name."""
 
-    def read(self, path: Path) -> Any | Missing:
+    def read(self, path: Path) -> Any | MissingValue:
         """What stands at the path, or `MISSING`."""
 
     def why(self, path: Path) -> str:
@@ -58,7 +58,7 @@ def resolve(value: Any, data: Readable, instance: str | None = None) -> Any:
     return _Reading(data, instance).of(value)
 
 
-def nothing_at(paths: Sequence[Path], data: Readable) -> str:
+def missing_reason(paths: Sequence[Path], data: Readable) -> str:
     """That nothing stands at any of the places."""
     places = " or ".join(map(str, paths))
     return f"nothing stands at {places}{''.join(dict.fromkeys(map(data.why, paths)))}"
@@ -96,13 +96,13 @@ class _Reading:
         for path in paths:
             if (found := self._data.read(path)) is not MISSING:
                 return found
-        raise Unresolved(nothing_at(paths, self._data))
+        raise Unresolved(missing_reason(paths, self._data))
 
     def _at(self, path: Path) -> Any:
         path = path.within(self._instance)
         found = self._data.read(path)
         if found is MISSING:
-            raise Unresolved(nothing_at([path], self._data))
+            raise Unresolved(missing_reason([path], self._data))
         return found
 
     def _fitting(self, value: Any) -> Any:

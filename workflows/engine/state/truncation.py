@@ -9,7 +9,7 @@ ITEMS = 50
 LEAST_BYTES = 200
 
 
-def shortened(value: Any, room: int) -> Any:
+def truncate(value: Any, room: int) -> Any:
     """About as much of a value as has room, in bytes; what is small in it stays whole."""
     if json_size(value) <= room:
         return value
@@ -21,11 +21,11 @@ def shortened(value: Any, room: int) -> Any:
         case list():
             items = value[:ITEMS]
             share = _share(items, room)
-            return [shortened(item, share) for item in items]
+            return [truncate(item, share) for item in items]
         case dict():
             fields = dict(list(value.items())[:ITEMS])
             share = _share(list(fields.values()), room)
-            return {key: shortened(item, share) for key, item in fields.items()}
+            return {key: truncate(item, share) for key, item in fields.items()}
         case _:
             return value
 
