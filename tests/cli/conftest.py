@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,13 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from tests.cli.program import Program
-from tests.support import command, tools
-from tests.support.house import Answers, House, OpenHouse, house
+from tests.support import command
+from tests.support.fixtures import houses, ledger
+from tests.support.house import SIDE_BY_SIDE, OpenHouse
 
+__all__ = ["ledger"]
 Holdfast = command.Holdfast
 Start = Callable[..., Program]
-
-
-@pytest.fixture(autouse=True)
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file in which the test's tools write down what they did."""
-    path = tmp_path / "ledger"
-    monkeypatch.setenv(tools.LEDGER, str(path))
-    return path
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +30,8 @@ def reached_by_the_environment(client: Client, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 async def open_house(client: Client, tmp_path: Path) -> AsyncIterator[OpenHouse]:
-    """Open a house with these answers of the model."""
-    async with AsyncExitStack() as stack:
-
-        async def open_(answers: Answers, **settings: Any) -> House:
-            made = {"max_cached_workflows": 100, **settings}
-            return await stack.enter_async_context(house(client, tmp_path, answers, **made))
-
+    """Start a worker with these answers of the model, and end the runs that the test leaves."""
+    async with houses(client, tmp_path, **SIDE_BY_SIDE) as open_:
         yield open_
         await _end_what_is_open(client)
 

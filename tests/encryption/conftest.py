@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +11,13 @@ from temporalio.client import Client
 from holdfast.hosting.temporal import with_encryption, with_store
 from holdfast.runtime.storage.folder import FolderStore
 from tests.encryption.keys import NEW, key_file, ring
-from tests.support import command, tools
-from tests.support.house import SIDE_BY_SIDE, Answers, House, OpenHouse, house
+from tests.support import command
+from tests.support.fixtures import houses, ledger
+from tests.support.house import SIDE_BY_SIDE, Answers, House, OpenHouse
 
+__all__ = ["ledger"]
 Holdfast = command.Holdfast
 Keyed = Callable[..., Client]
-
-
-@pytest.fixture(autouse=True)
-def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file in which the test's tools write down what they did."""
-    path = tmp_path / "ledger"
-    monkeypatch.setenv(tools.LEDGER, str(path))
-    return path
 
 
 @pytest.fixture
@@ -45,7 +38,7 @@ def keyed(client: Client) -> Keyed:
 @pytest.fixture
 async def open_house(keyed: Keyed, tmp_path: Path) -> AsyncIterator[OpenHouse]:
     """Open a house with these answers of the model, which encrypts with these `keys`."""
-    async with AsyncExitStack() as stack:
+    async with houses(keyed(NEW), tmp_path, **SIDE_BY_SIDE) as start:
 
         async def open_(
             answers: Answers,
@@ -53,12 +46,9 @@ async def open_house(keyed: Keyed, tmp_path: Path) -> AsyncIterator[OpenHouse]:
             store: Path | None = None,
             **settings: Any,
         ) -> House:
-            client = keyed(*keys, store=store)
-            made = house(client, tmp_path, answers, **{**SIDE_BY_SIDE, **settings})
-            return await stack.enter_async_context(made)
+            return await start(answers, client=keyed(*keys, store=store), **settings)
 
         yield open_
-        tools.write(tools.RELEASE)
 
 
 @pytest.fixture

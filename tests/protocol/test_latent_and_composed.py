@@ -52,18 +52,6 @@ async def test_sentiment_is_answered_latently_in_a_request_of_its_own(stage: Sta
     assert (result["turns"], result["calls"]) == (3, 1)
 
 
-async def test_sentiment_that_does_not_fit_is_asked_for_apart(stage: Stage) -> None:
-    """The score is no part of what providers force: the tool's own schema decides."""
-    judge = {**CRITIC, "model": {"endpoint": "fake", "name": "judge"}}
-    misfit = {"_tool": "sentiment", "text": "I love it!", "_output": {**PRAISE, "score": 90}}
-    stage.model("judge", composed(misfit), composed(output="That is praise."))
-    stage.model("judge", Answer(json.dumps(PRAISE)), asked="You answer one call of a tool")
-    run = await stage.start(judge, input="I love it!")
-
-    assert (await run.result())["state"] == {"sentiment": PRAISE}
-    assert "Tool: sentiment" in str(stage.requests("judge")[1]["messages"])
-
-
 GREETER = agent("""
 name: greeter
 model: {endpoint: fake, name: greeter}
@@ -162,20 +150,3 @@ async def test_a_greeting_has_one_schema_composed_of_its_output_and_its_tools(
     assert "tools" not in first
     assert forced_schema(first) == forced_schema(second) == THE_SCHEMA_OF_A_GREETING
     assert '"name": "Ada"' in second["messages"][-1]["content"]
-
-
-async def test_an_answer_that_is_none_costs_a_turn(stage: Stage) -> None:
-    """Where a server forces nothing, the answer is read leniently, and else asked for again."""
-    careless = {**GREETER, "output": None, "model": {"endpoint": "fake", "name": "careless"}}
-    stage.model(
-        "careless",
-        Answer("I shall look user 7 up."),
-        Answer('Here you are:\n```json\n{"calls": [], "output": "Hello, Ada!",}\n```'),
-    )
-    stage.forces = False
-    run = await stage.start(careless, input="Greet user 7.")
-
-    result = await run.result()
-    assert (result["output"], result["turns"]) == ("Hello, Ada!", 2)
-    [_, asked_again] = stage.requests("careless")
-    assert asked_again["messages"][-1]["content"].startswith("invalid_output: it cannot be read")

@@ -91,15 +91,3 @@ async def test_single_calls_of_a_plan_are_edited_or_struck_out(stage: Stage) -> 
         "code": "denied",
         "message": "a person struck this call out of the plan",
     }
-
-
-async def test_a_plan_that_is_denied_carries_nothing_out(stage: Stage) -> None:
-    stage.model("denied", PLAN, DONE)
-    lazy = {**REFUNDS, "model": {"endpoint": "fake", "name": "denied"}}
-    run = await stage.start(lazy, input="Refund orders A1 and A2.")
-    await run.waiting()
-    await run.signal("t1-plan", "deny", reason="not today", by="bea")
-    await run.result()
-
-    assert is_carried_out(await run.told()) == []
-    assert await run.error("t1c1") == {"code": "denied", "message": "not today"}

@@ -1,8 +1,5 @@
 """Calls that wait for a person, on a real server with the workflow cache off."""
 
-import asyncio
-import json
-
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.common import SearchAttributeKey
@@ -10,7 +7,6 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from tests.support import tools
-from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
 
@@ -66,39 +62,6 @@ async def test_waiting_holds_no_activity(open_house: OpenHouse) -> None:
     assert list(described.raw_description.pending_activities) == []
 
 
-async def test_a_denial_is_what_the_model_reads(open_house: OpenHouse) -> None:
-    run = await (await open_house(PAYS)).start(["pay"])
-    await run.waiting()
-    await run.decide("t1c1", "deny", reason="not before Friday", by="ada")
-    await run.result()
-    assert json.loads((await run.results())["t1c1"]) == {
-        "error": {"code": "denied", "message": "not before Friday"}
-    }
-    assert tools.read() == []
-
-
-async def test_an_edit_is_validated_and_told_to_the_model(open_house: OpenHouse) -> None:
-    run = await (await open_house(PAYS)).start(["pay"])
-    await run.waiting()
-    error = await refusal(run, "t1c1", "edit", arguments={"amount": "much"})
-    assert error.type == "invalid_decision"
-    assert "amount" in error.message
-    await run.decide("t1c1", "edit", arguments={"amount": "3"}, by="ada")
-    await run.result()
-    assert tools.read() == [f"pay 3 {run.id}/t1c1"]
-    assert "A person changed the arguments" in (await run.results())["t1c1"]
-    assert '{"amount":3}' in (await run.results())["t1c1"]
-
-
-async def test_a_persons_answer_takes_the_tools_place(open_house: OpenHouse) -> None:
-    run = await (await open_house(PAYS)).start(["pay"])
-    await run.waiting()
-    await run.decide("t1c1", "respond", result={"paid": "in cash"})
-    await run.result()
-    assert json.loads((await run.results())["t1c1"]) == {"paid": "in cash"}
-    assert tools.read() == []
-
-
 async def test_decide_refuses_what_fails_and_history_does_not_grow(open_house: OpenHouse) -> None:
     run = await (await open_house(PAYS)).start(["pay"])
     await run.waiting()
@@ -124,21 +87,6 @@ async def test_the_signal_records_what_it_ignores(open_house: OpenHouse) -> None
     assert any("a decision was ignored" in entry.get("text", "") for entry in context)
     assert any("digest" in entry.get("ignored", "") for entry in context)
     assert tools.read() == [f"pay 5 {run.id}/t1c1"]
-
-
-async def test_a_second_decision_changes_nothing(open_house: OpenHouse) -> None:
-    answers = [
-        Answer(calls=[call("pay", amount=1), call("pay", amount=2)]),
-        Answer("paid"),
-    ]
-    run = await (await open_house(answers)).start(["pay"])
-    await run.waiting(2)
-    await run.decide("t1c1", "deny", reason="no", by="ada")
-    assert (await refusal(run, "t1c1", "approve")).type == "already_decided"
-    await run.signal("t1c1", "approve")
-    await run.decide("t1c2", "approve")
-    await run.result()
-    assert tools.read() == [f"pay 2 {run.id}/t1c2"]
 
 
 async def test_an_update_sent_twice_under_one_id_counts_once(open_house: OpenHouse) -> None:
@@ -169,48 +117,6 @@ async def test_a_decision_on_an_ended_run_is_refused(open_house: OpenHouse) -> N
         await run.decide("t1c1", "approve")
 
 
-async def test_only_calls_that_the_policy_names_wait(open_house: OpenHouse) -> None:
-    answers = [Answer(calls=[call("refund", amount=100), call("refund", amount=101)]), Answer("ok")]
-    run = await (await open_house(answers)).start(["refund"])
-    waiting = await run.waiting()
-    assert [one["callId"] for one in waiting] == ["t1c2"]
-    await eventually(lambda: _ledger(1))
-    await run.decide("t1c2", "deny")
-    await run.result()
-    assert tools.read() == [f"refund 100 {run.id}/t1c1"]
-
-
-async def test_a_quorum_takes_different_people_of_the_right_groups(open_house: OpenHouse) -> None:
-    policy = {"approvers": ["finance"], "quorum": 2, "notBy": "principal"}
-    run = await (await open_house(PAYS)).start(
-        ["pay"], agent={"approval": policy}, principal={"id": "bob"}
-    )
-    [waiting] = await run.waiting()
-    assert waiting["approvers"] == ["finance"]
-    finance = {"groups": ["finance"]}
-    assert "say `by`" in (await refusal(run, "t1c1", "approve", **finance)).message
-    assert "behalf" in (await refusal(run, "t1c1", "approve", by="bob", **finance)).message
-    assert "finance" in (await refusal(run, "t1c1", "approve", by="ada")).message
-    assert (await run.decide("t1c1", "approve", by="ada", **finance))["missing"] == 1
-    assert (await refusal(run, "t1c1", "approve", by="ada", **finance)).type == "already_decided"
-    assert (await run.decide("t1c1", "approve", by="eve", **finance))["decided"] is True
-    await run.result()
-    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
-
-
-async def test_remember_approves_the_tool_for_the_rest_of_the_run(open_house: OpenHouse) -> None:
-    answers = [
-        Answer(calls=[call("pay", amount=1)]),
-        Answer(calls=[call("pay", amount=2)]),
-        Answer("paid"),
-    ]
-    run = await (await open_house(answers)).start(["pay"])
-    await run.waiting()
-    await run.decide("t1c1", "approve", remember=True)
-    await run.result()
-    assert tools.read() == [f"pay 1 {run.id}/t1c1", f"pay 2 {run.id}/t2c1"]
-
-
 @pytest.mark.parametrize(
     ("on_timeout", "paid"), [("deny", False), ("approve", True), ("fail", False)]
 )
@@ -224,32 +130,6 @@ async def test_a_wait_that_nobody_ends(open_house: OpenHouse, on_timeout: str, p
     if on_timeout == "deny":
         assert (await run.error())["code"] == "approval_timeout"
     assert bool(tools.read()) is paid
-
-
-async def test_people_are_reminded_and_told(open_house: OpenHouse) -> None:
-    house = await open_house(PAYS, notify="notify")
-    run = await house.start(["pay"], agent={"approval": {"remind": "150ms"}})
-    await eventually(lambda: _ledger(2))
-    await run.decide("t1c1", "approve")
-    await run.result()
-    asked = [event for event in await run.events() if event["type"] == "confirmation_required"]
-    assert [event.get("reminder", 0) for event in asked[:2]] == [0, 1]
-    assert tools.read()[:2] == ["notify t1c1 call"] * 2
-
-
-async def test_a_run_that_must_not_wait_denies(open_house: OpenHouse) -> None:
-    run = await (await open_house(PAYS)).start(["pay"], approvals="deny")
-    await run.result()
-    assert (await run.error())["code"] == "denied"
-    assert tools.read() == []
-
-
-async def test_an_agents_own_definition_lets_calls_through(open_house: OpenHouse) -> None:
-    run = await (await open_house(PAYS)).start(
-        ["pay"], agent={"approval": {"auto": ["pay"]}}, approvals="deny"
-    )
-    await run.result()
-    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
 
 
 async def test_a_turn_asks_for_all_at_once_and_the_others_go_on(open_house: OpenHouse) -> None:
@@ -284,64 +164,6 @@ async def test_a_call_of_unknown_end_is_asked_about_and_never_repeated(
     await run.result()
     assert tools.read() == [f"paid rent {run.id}/t1c1"]
     assert (await run.results())["t1c1"] == "paid after all"
-
-
-async def test_a_call_that_did_not_happen_is_carried_out_again_under_its_key(
-    open_house: OpenHouse,
-) -> None:
-    answers = [Answer(calls=[call("held_payment", name="rent")]), Answer("done")]
-    run = await (await open_house(answers)).start(["held_payment"])
-    await run.waiting()
-    tools.write("open rent")
-    await run.decide("t1c1", "did_not_happen")
-    await run.result()
-    assert tools.read().count(f"paid rent {run.id}/t1c1") == 2
-
-
-async def test_a_call_of_unknown_end_can_be_given_up(open_house: OpenHouse) -> None:
-    answers = [Answer(calls=[call("held_payment", name="rent")]), Answer("done")]
-    run = await (await open_house(answers)).start(["held_payment"])
-    await run.waiting()
-    await run.decide("t1c1", "give_up")
-    await run.result()
-    assert (await run.error())["code"] == "outcome_unknown"
-
-
-async def test_waiting_calls_are_found_in_one_list(open_house: OpenHouse) -> None:
-    house = await open_house(PAYS)
-    run = await house.start(["pay"], principal={"id": "bob"})
-    await run.waiting()
-    query = (
-        f'AgentStatus = "awaiting_approval" AND PendingTools = "pay" AND WorkflowId = "{run.id}"'
-    )
-
-    async def listed() -> list[str]:
-        return [found.id async for found in house.client.list_workflows(query)]
-
-    assert await eventually(listed) == [run.id]
-    await run.decide("t1c1", "approve")
-    await run.result()
-    ended = f'AgentStatus = "completed" AND AgentPrincipal = "bob" AND WorkflowId = "{run.id}"'
-    await eventually(lambda: _any(house, ended))
-
-
-async def _ledger(lines: int) -> bool:
-    return len(tools.read()) >= lines
-
-
-async def _any(house: object, query: str) -> bool:
-    return bool([found async for found in house.client.list_workflows(query)])  # type: ignore[attr-defined]
-
-
-async def test_decisions_that_race_count_once(open_house: OpenHouse) -> None:
-    run = await (await open_house(PAYS)).start(["pay"])
-    await run.waiting()
-    said = await asyncio.gather(
-        *(run.decide("t1c1", "approve", by=f"person-{n}") for n in range(8)), return_exceptions=True
-    )
-    assert sum(isinstance(one, dict) for one in said) == 1
-    await run.result()
-    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
 
 
 async def test_waiting_calls_with_large_arguments_can_be_listed_and_decided(

@@ -93,16 +93,6 @@ async def test_a_retry_policy_is_refused(open_house: OpenHouse, workflow: str) -
     assert tools.read() == []
 
 
-async def test_a_retry_policy_that_retries_nothing_does_no_harm(open_house: OpenHouse) -> None:
-    once = RetryPolicy(maximum_attempts=1)
-    request = REQUESTS["CallWorkflow"]
-    run = await start(await open_house(PAYS), "CallWorkflow", request, retry_policy=once)
-
-    await run.waiting()
-    await run.decide("t1c1", "approve")
-    assert (await run.result())["status"] == "completed"
-
-
 async def test_a_run_that_is_reset_asks_before_it_does_again_what_it_has_done(
     open_house: OpenHouse,
 ) -> None:

@@ -86,55 +86,6 @@ def paying(turns: int) -> list[Answer]:
     return [*[Answer(calls=[call("pay", amount=n)]) for n in range(1, turns)], Answer("done")]
 
 
-async def test_decisions_that_come_early_are_kept_for_as_long_as_it_takes(
-    open_house: OpenHouse,
-) -> None:
-    run = await (await open_house(paying(8), **OFTEN)).start(["pay"], agent=MANY)
-    for turn in range(7, 0, -1):
-        await run.signal(f"t{turn}c1", "deny" if turn == 6 else "approve", by="ada")
-
-    result = await run.result()
-
-    assert (result["status"], result["calls"]) == ("completed", 7)
-    assert len(await runs_of(run)) >= 3
-    errors = {end["callId"]: end["error"]["code"] for end in await ends(run) if "error" in end}
-    assert errors == {"t6c1": "denied"}
-
-
-async def ends(run: Run) -> list[dict[str, Any]]:
-    return [event for event in await run.events() if event["type"] == "tool_end"]
-
-
-async def test_what_was_decided_stays_decided(open_house: OpenHouse) -> None:
-    answers = [Answer(calls=[call("pay", amount=1)]), *looking(6)]
-    answers[-1] = Answer(calls=[call("pay", amount=2)])
-    run = await (await open_house([*answers, Answer("done")], **OFTEN)).start(
-        ["pay", "look_up"], agent=MANY
-    )
-    await run.waiting()
-    await run.decide("t1c1", "approve", by="ada")
-    [second] = await run.waiting()
-
-    assert second["callId"] == "t7c1"
-    assert len(await runs_of(run)) >= 2
-    with pytest.raises(WorkflowUpdateFailedError) as refused:
-        await run.decide("t1c1", "deny")
-    assert "decided already: approve by ada" in str(refused.value.cause)
-    await run.decide("t7c1", "approve", remember=True)
-    await run.result()
-
-
-async def test_a_tool_that_was_approved_for_good_stays_so(open_house: OpenHouse) -> None:
-    run = await (await open_house(paying(7), **OFTEN)).start(["pay"], agent=MANY)
-    await run.waiting()
-    await run.decide("t1c1", "approve", remember=True)
-
-    assert (await run.result())["calls"] == 6
-    asked = [each for each in await run.told() if each.startswith("confirmation_required")]
-    assert asked == ["confirmation_required t1c1"]
-    assert len(await runs_of(run)) >= 2
-
-
 async def test_nothing_that_is_said_meanwhile_is_lost(open_house: OpenHouse) -> None:
     run = await (await open_house(looking(30), **OFTEN)).start(["look_up"], agent=MANY)
     said = [f"message {n}" for n in range(20)]
@@ -155,30 +106,6 @@ async def test_nothing_that_is_said_meanwhile_is_lost(open_house: OpenHouse) -> 
     assert len(await runs_of(run)) >= 4
     notices = [entry["text"] for entry in await run.context() if entry["type"] == "notice"]
     assert any("nonsense" in text for text in notices)
-
-
-async def test_a_conversation_goes_on_for_ever(open_house: OpenHouse) -> None:
-    answers = [Answer("hello"), *[Answer(f"answer {n}") for n in range(12)]]
-    house = await open_house(answers, **OFTEN)
-    run = await house.start([], conversation=True, agent=MANY)
-    await idle(run)
-    for n in range(12):
-        assert await run.handle.execute_update("send", {"content": f"{n}?"}) == f"answer {n}"
-    await run.handle.signal("close")
-
-    assert (await run.result())["output"] == "answer 11"
-    assert len(await runs_of(run)) >= 3
-
-
-async def test_an_answer_that_somebody_waits_for_is_given_first(open_house: OpenHouse) -> None:
-    house = await open_house([Answer("hello"), *looking(6)], continue_after=20, **SIDE_BY_SIDE)
-    run = await house.start(["look_up"], conversation=True, agent=MANY)
-
-    await idle(run)
-    assert await run.handle.execute_update("send", {"content": "look"}) == "done"
-    await run.handle.signal("close")
-    await run.result()
-    assert len(await runs_of(run)) == 2
 
 
 async def test_what_is_sent_again_after_it_went_on_is_not_said_twice(
@@ -211,25 +138,6 @@ async def test_who_waits_too_long_is_told_where_the_answer_will_be(open_house: O
     assert "will stand in the run's context" in str(told.value.cause)
     await run.handle.signal("close")
     assert (await run.result())["output"] == "done"
-
-
-async def test_state_and_instances_are_taken_along(open_house: OpenHouse) -> None:
-    part = {"type": "data", "kind": "order", "data": {"id": 7}, "_instance": "a"}
-    context = [{"content": [part]}, {"content": [{**part, "data": {"id": 8}, "_instance": "b"}]}]
-    tool = {
-        "_tool": "keep",
-        "properties": {"id": {}, "_instance": {"type": "string"}},
-        "_activity": "look_up",
-        "_outputPath": "†state.item",
-    }
-    turns = [Answer(calls=[call("keep", id="†order.id", _instance="ab"[n % 2])]) for n in range(7)]
-    house = await open_house([*turns, Answer("done")], **OFTEN)
-    run = await house.start([tool], context=context, state={"for": "all"}, agent=MANY)
-    result = await run.result()
-
-    assert result["state"] == {"for": "all"}
-    assert [result["instances"][name]["item"]["id"] for name in "ab"] == [7, 8]
-    assert len(await runs_of(run)) >= 2
 
 
 async def test_a_delegate_continues_as_new_and_stays_its_parents(

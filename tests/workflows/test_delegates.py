@@ -106,33 +106,6 @@ async def ends(run: Run, status: WorkflowExecutionStatus) -> None:
     assert (await run.handle.describe()).status is status
 
 
-async def test_a_delegate_is_given_the_arguments_and_its_output_is_the_result(family: Any) -> None:
-    said = {"Test": [ASKS, Answer("thanks")], "helper": [Answer("I did")]}
-    home = await family(said)
-    run = await home.start(input="a secret")
-    result = await run.result()
-
-    assert result["output"] == "thanks"
-    assert (result["turns"], result["calls"]) == (3, 1)
-    assert result["usage"]["inputTokens"] == 30
-    assert await run.results() == {"t1c1": "I did"}
-    [request] = home.asked("helper")
-    assert "help" in str(request)
-    assert "secret" not in str(request)
-    assert (await home.child(run).result())["output"] == "I did"
-
-
-async def test_an_anonymous_delegate_answers_in_the_form_of_the_tools_output(family: Any) -> None:
-    form = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
-    guess = {"_tool": "guess", "description": "Guess", "_delegate": "anonymous", "_output": form}
-    asks = Answer(calls=[("guess", {})])
-    home = await family({"Test": [asks, Answer("thanks")], "Guess": [Answer('{"mood": "good"}')]})
-    run = await home.start(guess)
-    await run.result()
-
-    assert json.loads((await run.results())["t1c1"]) == {"mood": "good"}
-
-
 async def test_a_call_in_a_delegate_of_a_delegate_is_shown_above_and_decided_where_it_waits(
     family: Any,
 ) -> None:
@@ -201,51 +174,6 @@ async def test_the_parents_clock_stands_while_its_delegate_waits_for_a_person(fa
     assert (await run.result())["output"] == "thanks"
 
 
-async def test_a_delegate_has_a_part_of_what_is_left_of_the_budget(family: Any) -> None:
-    echo = Answer(calls=[call("echo", text="a")])
-    home = await family(
-        {"Test": [ASKS, Answer("it failed")], "helper": [echo]}, helper={"tools": ["echo"]}
-    )
-    run = await home.start(agent={"budget": {"maxTurns": 4}})
-    result = await run.result()
-
-    assert (result["status"], result["output"], result["turns"]) == ("completed", "it failed", 4)
-    assert (await run.error())["code"] == "delegate_failed"
-    assert (await home.child(run).result())["status"] == "budget_exceeded"
-    assert len(home.asked("helper")) == 2
-
-
-async def test_delegates_of_delegates_end_at_the_depth_of_the_first(family: Any) -> None:
-    home = await family(
-        {"Test": [ASKS, Answer("done")], "helper": [ASKS, Answer("done")]},
-        helper={"tools": [ASK]},
-    )
-    run = await home.start(budget={"maxDepth": 2}, agent={"budget": {"maxTurns": 20}})
-    assert (await run.result())["status"] == "completed"
-    second = home.child(home.child(run))
-
-    error = await second.error()
-    assert error["code"] == "blocked"
-    assert "maxDepth" in error["message"]
-    assert (await run.results())["t1c1"] == "done"
-
-
-async def test_a_delegate_may_do_no_more_than_its_parent(family: Any) -> None:
-    home = await family(
-        {
-            "Test": [ASKS, Answer("done")],
-            "helper": [Answer(calls=[call("scoped")]), Answer("it may not")],
-        },
-        helper={"tools": ["scoped"]},
-    )
-    held = {"id": "ada", "scopes": ["orders:read", "orders:write"]}
-    run = await home.start(principal=held, agent={"principalScopes": ["orders:read"]})
-    await run.result()
-
-    error = await home.child(run).error()
-    assert error["code"] == "token_scope_insufficient"
-
-
 async def test_cancelling_a_run_cancels_its_delegate(family: Any) -> None:
     home = await family(
         {"Test": [ASKS], "helper": [Answer(calls=[call("pay", amount=5)])]},
@@ -310,18 +238,6 @@ async def test_a_delegate_that_fails_says_why_and_what_it_used(family: Any) -> N
     assert error["code"] == "delegate_failed"
     assert "no such thing" in error["message"]
     assert (result["turns"], result["calls"], result["usage"]["inputTokens"]) == (3, 2, 30)
-
-
-async def test_a_delegate_whose_input_does_not_fit_was_never_begun(family: Any) -> None:
-    form = {"type": "object", "required": ["order"]}
-    home = await family({"Test": [ASKS, Answer("so be it")]}, helper={"input": form})
-    run = await home.start()
-    result = await run.result()
-
-    error = await run.error()
-    assert error["code"] == "delegate_failed"
-    assert error["message"].startswith("`input` does not fit the schema of agent `helper`")
-    assert result["turns"] == 2
 
 
 async def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about(family: Any) -> None:

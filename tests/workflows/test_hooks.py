@@ -48,23 +48,6 @@ async def test_a_call_passes_all_its_hooks(open_house: OpenHouse) -> None:
     assert await run.results() == {"t1c1": '{"id": 1}'}
 
 
-async def test_a_hook_blocks_a_call_and_another_goes_on(open_house: OpenHouse) -> None:
-    house = await open_house([Answer(calls=[call("look", id=13), call("look", id=2)]), DONE])
-    run = await house.start([LOOK], agent={"_before": "guard"})
-    await run.result()
-
-    assert await run.error() == {"code": "blocked", "message": "13 brings no luck"}
-    assert '"item 2"' in (await run.results())["t1c2"]
-
-
-async def test_a_hook_that_raises_stop_run_ends_the_run(open_house: OpenHouse) -> None:
-    house = await open_house([Answer(calls=[call("look", id=99)])])
-    run = await house.start([{**LOOK, "_before": "guard"}])
-    result = await run.result()
-
-    assert (result["status"], result["output"]) == ("stopped", "nobody asks for 99")
-
-
 async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(open_house: OpenHouse) -> None:
     review = {"type": "review", "retry": {"maximumAttempts": 1}}
     text = {"properties": {"text": {"type": "string"}}}
@@ -76,19 +59,3 @@ async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(open_house: Op
     error = await run.error()
     assert error["code"] == "blocked"
     assert "its result is withheld: the hook `_after` failed: string indices" in error["message"]
-
-
-async def test_what_has_not_begun_when_a_tool_stops_the_run_is_not_begun(
-    open_house: OpenHouse,
-) -> None:
-    house = await open_house(
-        [Answer(calls=[call("stops"), call("look", id=1), call("look", id=2)])]
-    )
-    run = await house.start(["stops", LOOK], agent={"concurrency": 1})
-    result = await run.result()
-
-    assert (result["status"], result["output"]) == ("stopped", "enough")
-    assert [each for each in await _activities(run) if each[1] == "look_up"] == []
-    assert [await run.error("t1c2"), await run.error("t1c3")] == [
-        {"code": "cancelled", "message": "the run ended before this call"}
-    ] * 2

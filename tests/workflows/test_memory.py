@@ -142,14 +142,6 @@ async def test_memory_belongs_to_an_agent_of_the_catalog_and_to_a_principal(
     assert all("memory is empty" in each for each in await asyncio.gather(*others))
 
 
-async def test_an_agent_without_a_name_has_no_memory(open_house: OpenHouse) -> None:
-    house = await open_house(says)
-    agent = {"model": {"endpoint": "fake"}, "memory": True}
-    with pytest.raises(WorkflowFailureError) as failed:
-        await told(house, agent, "read")
-    assert "memory is kept under the agent's name" in str(failed.value.cause)
-
-
 # As activities use it.
 
 
@@ -179,18 +171,6 @@ async def test_concurrent_writers_lose_nothing_though_it_continues_as_new_meanwh
         assert (await desk.read("first"))["value"] == "x"
     assert (await desk.handle.describe()).run_id != first
     assert await desk.events() < 60
-
-
-@pytest.mark.parametrize("writes_a_run", [100, 1])
-async def test_a_write_that_comes_again_takes_effect_once_also_after_continuing_as_new(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, writes_a_run: int
-) -> None:
-    monkeypatch.setattr(memory, "MAX_WRITES_A_RUN", writes_a_run)
-    async with desk.worker():
-        await desk.write("drink", "tea", "run-1", "t1c1")
-        await desk.write("drink", "coffee", "run-2", "t1c1")
-        await desk.write("drink", "tea", "run-1", "t1c1")
-        assert (await desk.read("drink"))["value"] == "coffee"
 
 
 async def test_a_full_memory_refuses_without_a_trace_and_says_what_makes_room(desk: Desk) -> None:

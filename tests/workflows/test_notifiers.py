@@ -85,17 +85,6 @@ async def test_people_are_told_that_it_waits_that_it_still_does_and_who_decided(
     assert {heard.json["data"]["about"] for heard in program.heard} == {first["about"]}
 
 
-async def test_people_are_told_that_nobody_decided(
-    open_house: OpenHouse, program: Listening, tmp_path: Path
-) -> None:
-    file = notifiers(tmp_path, desk=hook(program, on=["expired", "decided"]))
-    policy = {"timeout": "100ms", "onTimeout": "fail"}
-    run = await (await open_house(PAYS, notifiers=file)).start(["pay"], agent={"approval": policy})
-    assert (await run.failure()).type == "approval_timeout"
-    assert told(program) == ["expired"]
-    assert program.heard[0].json["data"]["lapse"] == "fail"
-
-
 async def test_a_single_call_ends_once_those_are_told_who_can_be_soon(
     open_house: OpenHouse, program: Listening, tmp_path: Path
 ) -> None:
@@ -164,20 +153,6 @@ async def test_what_is_said_while_people_are_told_at_the_end_of_a_run_is_answere
     assert (await run.result())["output"] == "and more"
     # Once more at the end, in full, and that is that.
     assert await waits(run) == 2
-
-
-async def test_who_cancels_what_is_over_comes_too_late(
-    open_house: OpenHouse, program: Listening, tmp_path: Path
-) -> None:
-    deaf_to(program, "decided")
-    house = await open_house([], notifiers=notifiers(tmp_path, desk=hook(program)))
-    run = await house.call("pay", {"amount": 5})
-    await run.waiting()
-    await run.decide("t1c1", "approve")
-    await eventually(lambda: waits(run))
-    await run.handle.cancel()
-    assert (await run.result())["status"] == "completed"
-    assert (await run.told())[-1] == "done"
 
 
 @pytest.mark.parametrize("count", [1, MANY])

@@ -1,7 +1,5 @@
 """§8: plans on the real server: one approval for a whole graph, and what comes meanwhile."""
 
-from typing import Any
-
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.common import SearchAttributeKey
 
@@ -68,22 +66,6 @@ async def test_a_plan_is_shown_approved_once_and_carried_out(open_house: OpenHou
     assert "Turn 1: **settle** (amount=5): approved by ada, done" in await page(run)
 
 
-async def test_calls_are_edited_and_struck_out_in_one_decision(open_house: OpenHouse) -> None:
-    calls = [call("look_up", id=5), call("settle", amount="†state.item.id"), call("say", text="hi")]
-    house = await open_house([Answer(calls=calls), Answer("done")])
-    run = await house.start(["look_up", PAY, SAY], agent=AGENT)
-    await run.waiting()
-    edit = {"calls": [{"id": "t1c1"}, {"id": "t1c2", "arguments": {"amount": 3}}]}
-    await run.decide("t1-plan", "edit", arguments=edit, by="ada")
-    await run.result()
-
-    assert tools.read() == [f"pay 3 {run.id}/t1c2"]
-    assert "A person changed the arguments of this call" in (await run.results())["t1c2"]
-    assert (await run.error("t1c3"))["code"] == "denied"
-    told = await page(run)
-    assert "**say** (text=hi): not run\\: a person struck this call out of the plan" in told
-
-
 async def test_a_message_holds_back_the_rest_and_what_is_left_needs_no_new_approval(
     open_house: OpenHouse,
 ) -> None:
@@ -108,37 +90,3 @@ async def test_a_message_holds_back_the_rest_and_what_is_left_needs_no_new_appro
     assert "t1c1 gate: done" in told
     assert "t1c2 settle" in told
     assert (await run.results())["t2c2"] == "paid 5.0 for north"
-
-
-async def test_a_message_is_heard_while_the_plan_waits(open_house: OpenHouse) -> None:
-    house = await open_house([Answer(calls=PLAN), Answer("as you like")])
-    run = await house.start(TOOLS, agent=AGENT)
-    await run.waiting()
-    await run.handle.signal("message", {"content": "forget it"})
-
-    assert (await run.result())["output"] == "as you like"
-    assert set(await errors(run)) == {"cancelled"}
-    assert tools.read() == []
-
-
-async def errors(run: Run) -> list[Any]:
-    """The error codes of the calls."""
-    ends = [event for event in await run.events() if event["type"] == "tool_end"]
-    return [end.get("error", {}).get("code") for end in ends]
-
-
-async def test_what_has_no_room_beside_what_runs_is_held_back_too(open_house: OpenHouse) -> None:
-    calls = [call("gate", name=name) for name in ("a", "b")]
-    apart = {**GATE, "_outputPath": None}
-    apart = {key: value for key, value in apart.items() if value is not None}
-    house = await open_house([Answer(calls=calls), Answer("done")])
-    run = await house.start([apart], agent={**AGENT, "concurrency": 1})
-    await run.waiting()
-    await run.decide("t1-plan", "approve")
-    await tools.until("begun a")
-    await run.handle.signal("message", {"content": "wait"})
-    tools.write("open a")
-
-    assert (await run.result())["output"] == "done"
-    assert await errors(run) == [None, "cancelled"]
-    assert tools.read() == ["begun a", "open a", "ended a"]

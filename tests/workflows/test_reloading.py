@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from holdfast.schemas import names
 from tests.support import tools
 from tests.support.eventually import eventually
 from tests.support.house import House, OpenHouse, Run, house
@@ -75,17 +74,6 @@ def offered(house: House) -> Any:
     return house.model.requests[-1]["tools"][0]["function"]["parameters"]["properties"]
 
 
-async def test_a_new_agent_is_run_without_a_restart(
-    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    home = await open_house([Answer("hello")], catalog=catalog, between_looks=OFTEN)
-    before = await start(home, "clerk")
-    assert (await before.failure()).type == names.INVALID_REQUEST
-    put(catalog / "agents/clerk.md", AGENT)
-    await told(caplog, "new: agent `clerk`")
-    assert (await (await start(home, "clerk")).result())["output"] == "hello"
-
-
 async def test_a_changed_tool_is_for_new_runs_and_one_that_waits_keeps_its_own(
     open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,21 +94,6 @@ async def test_a_changed_tool_is_for_new_runs_and_one_that_waits_keeps_its_own(
     assert (await old.result())["output"] == "spent"
     assert offered(home)["amount"]["maximum"] == 10
     assert tools.read() == [f"pay 5 {old.id}/t1c1"]
-
-
-async def test_a_run_that_waits_outlives_the_deletion_of_its_agent(
-    open_house: OpenHouse, catalog: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    home = await open_house(SPENDS, catalog=catalog, between_looks=OFTEN)
-    old = await start(home, "desk")
-    await old.waiting()
-    (catalog / "agents/desk.md").unlink()
-    (catalog / "tools/spend.json").unlink()
-    await told(caplog, "gone: tool `spend`")
-    refused = await (await start(home, "desk")).failure()
-    assert "there is no agent `desk`" in refused.message
-    await old.decide("t1c1", "approve")
-    assert (await old.result())["output"] == "spent"
 
 
 async def test_a_broken_catalog_changes_nothing_until_it_is_mended(
@@ -168,7 +141,7 @@ async def test_other_endpoints_need_a_restart_and_a_worker_says_so(
 
 async def test_looking_begins_and_ends_with_the_worker(client: Client, tmp_path: Path) -> None:
     def looking() -> set[asyncio.Task[Any]]:
-        return {task for task in asyncio.all_tasks() if "CatalogReloader.go_on" in repr(task)}
+        return {task for task in asyncio.all_tasks() if "CatalogReloader.run" in repr(task)}
 
     async def begun() -> set[asyncio.Task[Any]]:
         return looking() - before

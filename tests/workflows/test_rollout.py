@@ -253,27 +253,6 @@ async def test_a_build_that_does_not_work_is_taken_back(rollout: Rollout) -> Non
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_run_is_moved_off_a_build_that_does_not_work(rollout: Rollout) -> None:
-    bad = await rollout.start("2")
-    await rollout.make_current("2")
-    run = await rollout.house.start(["pay"])
-    await waits(run, "t1c1")
-    await bad.aclose()
-    await rollout.start("1")
-    await rollout.make_current("1")
-
-    said = await holdfast("show", run.id)
-    told = f"holdfast: run {run.id} is on build 2 of deployment {rollout.name}, of which no worker"
-    assert (said.code, said.err[: len(told)]) == (3, told)
-    _, _, move = said.err.strip().partition("move the run to another build: temporal ")
-    assert await rollout.temporal(*move.replace("BUILD", "1").split()) == 0
-    await run.decide("t1c1", "approve", remember=True)
-
-    assert (await run.result())["output"] == "done"
-    assert tools.read() == [f"build 1 pays {n} t{n}c1" for n in (1, 2, 3)]
-
-
-@pytest.mark.usefixtures("impatient")
 async def test_nothing_begins_before_a_build_is_current(rollout: Rollout) -> None:
     await rollout.start("1")
     run = await rollout.house.start(["pay"])

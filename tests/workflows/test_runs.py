@@ -5,12 +5,12 @@ import threading
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowQueryFailedError, WorkflowUpdateFailedError
+from temporalio.client import WorkflowUpdateFailedError
 
 from holdfast.schemas.base import link, sha256
 from holdfast.schemas.log_entry import digested
 from tests.support.eventually import eventually
-from tests.support.house import SIDE_BY_SIDE, OpenHouse, Run
+from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
 
 DONE = Answer("done")
@@ -52,15 +52,6 @@ async def test_a_request_that_makes_no_run_says_why(
     assert says in failure.message
 
 
-async def test_an_object_is_an_input_that_can_be_referred_to(open_house: OpenHouse) -> None:
-    answers = [Answer(calls=[call("echo", text="†input.order.id")]), DONE]
-    house = await open_house(answers)
-    run = await house.start(["echo"], input={"order": {"id": "o-7"}})
-    await run.result()
-    assert (await run.results())["t1c1"] == "o-7"
-    assert "o-7" in str(house.model.requests[0]["messages"][-1]["content"])
-
-
 async def test_the_context_is_append_only_and_its_digest_can_be_checked(
     open_house: OpenHouse,
 ) -> None:
@@ -74,17 +65,6 @@ async def test_the_context_is_append_only_and_its_digest_can_be_checked(
     assert (await run.status())["log"] == {"entries": len(entries), "digest": digest}
 
 
-async def test_events_are_numbered_and_paged(open_house: OpenHouse) -> None:
-    run = await (await open_house([Answer(calls=[call("look_up", id=1)]), DONE])).start(["look_up"])
-    await run.result()
-    events = await run.events()
-    assert [event["n"] for event in events] == list(range(1, len(events) + 1))
-    page = await run.handle.query("events", {"after": 2, "limit": 2})
-    assert [event["n"] for event in page] == [3, 4]
-    with pytest.raises(WorkflowQueryFailedError, match="limit"):
-        await run.handle.query("events", {"after": 0, "limit": 100_000})
-
-
 async def test_a_message_steers_before_the_next_request(open_house: OpenHouse) -> None:
     gate = threading.Event()
     house = await open_house([Answer(calls=[call("look_up", id=1)], hold=gate), DONE])
@@ -94,27 +74,6 @@ async def test_a_message_steers_before_the_next_request(open_house: OpenHouse) -
     gate.set()
     await run.result()
     assert house.model.requests[1]["messages"][-2]["content"] == "in French, please"
-
-
-async def test_a_follow_up_gives_the_run_another_turn(open_house: OpenHouse) -> None:
-    gate = threading.Event()
-    house = await open_house([Answer("first", hold=gate), Answer("second")])
-    run = await house.start()
-    await eventually(lambda: _asked(house, 1))
-    await run.handle.signal("message", {"content": "and then?", "delivery": "followUp"})
-    gate.set()
-    assert (await run.result())["output"] == "second"
-
-
-async def test_a_message_that_is_none_is_noted(open_house: OpenHouse) -> None:
-    gate = threading.Event()
-    house = await open_house([Answer("done", hold=gate)])
-    run = await house.start()
-    await eventually(lambda: _asked(house, 1))
-    await run.handle.signal("message", {"content": 3})
-    gate.set()
-    await run.result()
-    assert any("ignored" in entry.get("text", "") for entry in await run.context())
 
 
 async def test_a_conversation_answers_until_it_is_closed(open_house: OpenHouse) -> None:
@@ -143,49 +102,6 @@ async def test_a_run_that_is_no_conversation_refuses_to_be_sent_to(open_house: O
         await run.handle.execute_update("send", "hello")
     gate.set()
     await run.result()
-
-
-async def test_a_budget_that_asks_is_extended_by_a_person(open_house: OpenHouse) -> None:
-    answers = [Answer(calls=[call("look_up", id=1)]), Answer(calls=[call("look_up", id=2)]), DONE]
-    run = await (await open_house(answers)).start(
-        ["look_up"], agent={"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
-    )
-    [waiting] = await run.waiting()
-    assert waiting["kind"] == "budget"
-    await run.decide(waiting["callId"], "approve")
-
-    async def second() -> list[dict[str, Any]] | None:
-        asked = await run.waiting()
-        return asked if asked[0]["callId"] != waiting["callId"] else None
-
-    [again] = await eventually(second)
-    await run.decide(again["callId"], "edit", arguments={"maxTurns": 9})
-    assert (await run.result())["output"] == "done"
-
-
-async def test_a_budget_that_nobody_extends_ends_the_run(open_house: OpenHouse) -> None:
-    run = await (await open_house([Answer(calls=[call("look_up", id=1)])])).start(
-        ["look_up"], agent={"budget": {"maxTurns": 1}, "onLimit": {"maxTurns": "ask"}}
-    )
-    [waiting] = await run.waiting()
-    await run.decide(waiting["callId"], "deny")
-    assert (await run.result())["status"] == "budget_exceeded"
-
-
-async def test_a_runs_budget_can_only_be_tighter(open_house: OpenHouse) -> None:
-    house = await open_house([Answer("")], **SIDE_BY_SIDE)
-    tight = await house.start(agent={"budget": {"maxTurns": 3}}, budget={"maxTurns": 2})
-    wide = await house.start(agent={"budget": {"maxTurns": 3}}, budget={"maxTurns": 20})
-    assert (await tight.result())["turns"] == 2
-    assert (await wide.result())["turns"] == 3
-
-
-async def test_unreported_usage_is_unknown_and_said_to_be(open_house: OpenHouse) -> None:
-    run = await (await open_house([Answer("done", usage=None)])).start(
-        agent={"budget": {"maxTokens": 5}}
-    )
-    assert (await run.result())["usage"]["inputTokens"] is None
-    assert any("maxTokens" in entry.get("text", "") for entry in await run.context())
 
 
 async def test_a_model_call_is_cancelled_with_its_run(open_house: OpenHouse) -> None:

@@ -1,6 +1,5 @@
 """§7: calls that take signed decisions alone, on a real server with the workflow cache off."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,9 +9,7 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from holdfast.schemas.base import canonical_json, sha256
 from tests.support import tools
-from tests.support.eventually import eventually
 from tests.support.house import House, OpenHouse, Run
 from tests.support.model_server import Answer, call
 from tests.support.signing import Signer, write_keys
@@ -25,7 +22,6 @@ SIGNED_PAY = {
     "properties": {"amount": {"type": "number"}},
 }
 PAYS = [Answer(calls=[call("pay_out", amount=5)]), Answer("paid")]
-PAYS_TWICE = [PAYS[0], Answer(calls=[call("pay_out", amount=5)]), Answer("paid")]
 
 MARKER = "marker_recorded_event_attributes"
 
@@ -101,21 +97,6 @@ async def test_a_signal_with_a_token_counts_and_one_without_does_not(
     assert len(markers) == 3, "the agent, and the two tokens that might have counted"
 
 
-async def test_what_cannot_count_is_refused_without_a_trace(
-    open_signed: Opened, ann: Signer
-) -> None:
-    run = await (await open_signed()).start([SIGNED_PAY])
-    [waiting] = await run.waiting()
-    before = len(await run.history())
-
-    assert (await refusal(run, "approve", by="ann")).startswith("only a signed decision")
-    for claims in ({"workflowId": "run-2"}, {"digest": "0" * 64}, {"callId": "t2c1"}):
-        token = ann.on(run.id, waiting, **claims)
-        assert (await refusal(run, "approve", token=token)).startswith("the token is for another")
-    assert len(await run.history()) == before
-    assert tools.read() == []
-
-
 async def test_a_wrong_signature_or_date_is_refused(open_signed: Opened, ann: Signer) -> None:
     run = await (await open_signed()).start([SIGNED_PAY])
     [waiting] = await run.waiting()
@@ -136,66 +117,6 @@ async def test_without_keys_no_decision_is_signed(open_house: OpenHouse, ann: Si
     said = await refusal(run, "approve", token=ann.on(run.id, waiting))
     assert "no keys" in said
     assert "--keys" in said
-
-
-async def test_a_token_counts_once_also_where_the_same_is_asked_again(
-    open_signed: Opened, ann: Signer
-) -> None:
-    run = await (await open_signed(PAYS_TWICE)).start([SIGNED_PAY])
-    [waiting] = await run.waiting()
-    token = ann.on(run.id, waiting)
-    await run.decide("t1c1", "approve", token=token)
-
-    async def again() -> bool:
-        return [one["callId"] for one in await run.waiting()] == ["t2c1"]
-
-    await eventually(again)
-    [second] = await run.waiting()
-    assert second["digest"] == waiting["digest"]
-    with pytest.raises(WorkflowUpdateFailedError) as refused:
-        await run.decide("t2c1", "approve", token=token)
-    assert "the token was used already: t1c1 approve" in str(refused.value.cause)
-    await run.signal("t2c1", "approve", token=token)
-    await run.decide("t2c1", "deny", token=ann.on(run.id, second, callId="t2c1"))
-    await run.result()
-    assert tools.read() == paid(run)
-
-
-async def test_of_two_at_once_one_counts_and_the_other_is_told(
-    open_signed: Opened, ann: Signer
-) -> None:
-    run = await (await open_signed()).start([SIGNED_PAY])
-    [waiting] = await run.waiting()
-    both = (("ann", "approve"), ("bob", "deny"))
-    tokens = [ann.on(run.id, waiting, by, decision=what) for by, what in both]
-    said = await asyncio.gather(
-        run.decide("t1c1", "approve", token=tokens[0]),
-        run.decide("t1c1", "deny", token=tokens[1]),
-        return_exceptions=True,
-    )
-    receipts = [each for each in said if isinstance(each, dict)]
-    [refused] = [each for each in said if isinstance(each, WorkflowUpdateFailedError)]
-    assert isinstance(refused.cause, ApplicationError)
-    assert refused.cause.type == "already_decided"
-    await run.result()
-    assert tools.read() == (paid(run) if receipts[0]["decision"] == "approve" else [])
-
-
-async def test_an_early_decision_is_checked_when_the_call_waits(
-    open_signed: Opened, ann: Signer
-) -> None:
-    held = Answer(calls=[call("held", name="a")])
-    run = await (await open_signed([held, *PAYS])).start(["held", SIGNED_PAY])
-    digest = sha256(canonical_json({"tool": "pay_out", "arguments": {"amount": 5}}))
-    await run.signal("t2c1", "approve", by="ann")
-    await run.signal("t2c1", "approve", token=Signer(ann.id).on(run.id, {"digest": digest}))
-    await run.signal("t2c1", "approve", token=ann.on(run.id, {"digest": digest}))
-    tools.write("open a")
-    await run.result()
-
-    ignored = [entry["ignored"] for entry in await run.context() if "ignored" in entry]
-    assert len(ignored) == 2
-    assert [line for line in tools.read() if line.startswith("pay")] == [f"pay 5 {run.id}/t2c1"]
 
 
 async def test_a_key_that_is_new_counts_and_one_that_is_gone_does_not(

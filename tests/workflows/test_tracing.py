@@ -207,20 +207,6 @@ async def test_it_hangs_under_whoever_started_it_and_so_do_workers_of_others(
     ]
 
 
-async def test_a_single_call_is_a_trace_too(open_house: OpenHouse) -> None:
-    recorder = Recorder()
-    house = await open_house([], telemetry=recorder.telemetry)
-    run = await house.call("pay", {"amount": 7})
-    await run.waiting()
-    await run.decide("t1c1", "deny", reason="no")
-    assert (await run.failure()).type == "denied"
-    assert tree(recorder.seen()) == [
-        "approval pay < invoke_workflow CallWorkflow denied!",
-        "execute_tool pay denied! < invoke_workflow CallWorkflow denied!",
-        "invoke_workflow CallWorkflow denied!",
-    ]
-
-
 async def test_content_is_told_only_where_it_is_asked_for_and_never_a_secret(
     open_house: OpenHouse,
 ) -> None:
@@ -237,17 +223,6 @@ async def test_content_is_told_only_where_it_is_asked_for_and_never_a_secret(
     assert "the task" in agent["gen_ai.input.messages"]
     assert "the end" in agent["gen_ai.output.messages"]
     assert "sk-Sesame-42" not in str(open_.seen())
-
-
-async def test_without_it_nothing_is_passed_on_and_history_is_as_before(
-    open_house: OpenHouse,
-) -> None:
-    house = await open_house(looking(3))
-    run = await house.start(["look_up"])
-    await run.result()
-    assert not any(names_of_headers(event) for event in await run.history())
-    assert "tracing" not in str(await run.history())
-    assert "record_spans" not in str(await run.history())
 
 
 async def test_with_it_a_turn_takes_one_event_more(open_house: OpenHouse) -> None:
@@ -342,8 +317,3 @@ async def test_many_spans_are_told_a_part_at_a_time(monkeypatch: pytest.MonkeyPa
     await trace.record_spans(play.run)
     look = "execute_tool look"
     assert parts == [[look, look], [look, f"invoke_agent {play.run.agent_name}"]]
-
-
-def names_of_headers(event: Any) -> list[str]:
-    """The headers that an activity was scheduled with."""
-    return list(event.activity_task_scheduled_event_attributes.header.fields)
