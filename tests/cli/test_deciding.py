@@ -32,12 +32,12 @@ async def waiting(house: House, **agent: object) -> Run:
         (("deny", "--reason", "too much"), "denied", "too much"),
         (
             ("edit", "--arguments", '{"amount": 3}'),
-            "approved with other arguments",
+            "approved with changes",
             '{"paid": 3.0}',
         ),
-        (("respond", "--result", '{"paid": 0}'), "answered", '{"paid": 0}'),
-        (("respond", "--result", "by cheque"), "answered", "by cheque"),
-        (("respond", "--result", "null"), "answered", "null"),
+        (("respond", "--result", '{"paid": 0}'), "answered by a person", '{"paid": 0}'),
+        (("respond", "--result", "by cheque"), "answered by a person", "by cheque"),
+        (("respond", "--result", "null"), "answered by a person", "null"),
     ],
 )
 async def test_each_decision_has_its_effect(

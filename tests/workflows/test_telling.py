@@ -114,7 +114,7 @@ async def test_there_is_a_moment_for_all_that_is_on_its_way_and_another_for_what
 async def test_of_too_much_the_run_says_once_that_people_were_not_told(
     deaf: Deaf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifier, "MAX_UNDER_WAY", 2)
+    monkeypatch.setattr(notifier, "MAX_PENDING_DELIVERIES", 2)
     play = asks(policy={"remind": "1h"})
     question = open_question(play)
     told = telling(play, "desk", "legal", "board", "press")

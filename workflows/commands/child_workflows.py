@@ -39,13 +39,13 @@ from holdfast.workflows.publishing import summaries
 from holdfast.workflows.publishing.publisher import Publisher
 
 OnRunTime = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
-InFlight = Callable[[int], AbstractAsyncContextManager[None]]
+ReserveBytes = Callable[[int], AbstractAsyncContextManager[None]]
 
 
 class RunClock(Protocol):
     """The part of the step executor that delegates use."""
 
-    def on_run_time(self, doing: Coroutine[Any, Any, Any], /) -> Awaitable[Any]:
+    def on_run_time(self, coroutine: Coroutine[Any, Any, Any], /) -> Awaitable[Any]:
         """Await something while the run's time passes."""
 
     def in_flight(self, size: int, /) -> AbstractAsyncContextManager[None]:
@@ -53,7 +53,7 @@ class RunClock(Protocol):
 
 
 async def execute_delegate(
-    call: ToolCall, turn: Turn, work: ExecutionBase, showing: Publisher, doing: RunClock
+    call: ToolCall, turn: Turn, work: ExecutionBase, publisher: Publisher, clock: RunClock
 ) -> Outcome:
     """Run a call as a child workflow, and return its outcome."""
     own_id, agent = workflow.info().workflow_id, work.agent if isinstance(work, Run) else None
@@ -63,9 +63,9 @@ async def execute_delegate(
         return refuse(refusal.error.code, refusal.error.message)
     work.state.meter.held[call.id] = delegate.share
     work.delegates.add(delegate)
-    showing.update()
+    publisher.update()
     try:
-        end = await _end_of(delegate, call, work, doing)
+        end = await _end_of(delegate, call, work, clock)
     finally:
         work.delegates.remove(call.id)
     charge(work.state.meter, delegate, end)
@@ -73,11 +73,11 @@ async def execute_delegate(
 
 
 async def _end_of(
-    delegate: Delegate, call: ToolCall, work: ExecutionBase, doing: RunClock
+    delegate: Delegate, call: ToolCall, work: ExecutionBase, clock: RunClock
 ) -> DelegateEnd:
-    running = asyncio.create_task(_run(delegate, call, doing.in_flight))
+    running = asyncio.create_task(_run(delegate, call, clock.in_flight))
     try:
-        await _until_over(running, call, work, doing.on_run_time)
+        await _until_over(running, call, work, clock.on_run_time)
         if running.done():
             return await running
         return DelegateAbandoned("the run ended before its delegate")
@@ -104,7 +104,7 @@ async def _until_over(
             )
 
 
-async def _run(delegate: Delegate, call: ToolCall, in_flight: InFlight) -> DelegateEnd:
+async def _run(delegate: Delegate, call: ToolCall, in_flight: ReserveBytes) -> DelegateEnd:
     try:
         async with in_flight(json_size(delegate.request)):
             child = await workflow.start_child_workflow(
@@ -122,7 +122,7 @@ async def _run(delegate: Delegate, call: ToolCall, in_flight: InFlight) -> Deleg
     except exceptions.WorkflowAlreadyStartedError:
         return DelegateNotStarted(f"there is, or was, a run `{delegate.workflow_id}` already")
     except ChildWorkflowError as error:
-        return _broke(error, delegate)
+        return _delegate_failure(error, delegate)
     except ValueError:
         return DelegateFailed(
             "failed", f"`{delegate.tool}` was carried out, but its result is lost"
@@ -139,7 +139,7 @@ def _reuse(call: ToolCall) -> WorkflowIDReusePolicy:
     return policies.REJECT_DUPLICATE if first else policies.ALLOW_DUPLICATE
 
 
-def _broke(error: ChildWorkflowError, delegate: Delegate) -> DelegateFailed:
+def _delegate_failure(error: ChildWorkflowError, delegate: Delegate) -> DelegateFailed:
     match error.cause:
         case ApplicationError() as cause:
             return DelegateFailed("failed", cause.message, _spent(cause))

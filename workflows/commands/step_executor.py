@@ -72,11 +72,11 @@ class StepExecutor:
     """Executes the steps of one workflow."""
 
     def __init__(
-        self, work: ExecutionBase, facts: WorkerFacts, showing: Publisher, trace: Trace
+        self, work: ExecutionBase, facts: WorkerFacts, publisher: Publisher, trace: Trace
     ) -> None:
         self._work = work
         self._facts = facts
-        self._showing = showing
+        self._publisher = publisher
         self._trace = trace
         self._bytes_in_flight = 0
         self._timer: asyncio.Task[None] | None = None
@@ -110,24 +110,24 @@ class StepExecutor:
         """Execute every call of a turn, together or one after the other."""
         with self._group(turn.number).scope():
             if turn.is_plan:
-                await self._agree_on(turn)
+                await self._decide_plan(turn)
             if turn.is_sequential:
                 for call in turn.calls:
-                    await self._carry_out_together(turn, [call])
+                    await self._execute_calls(turn, [call])
             else:
-                await self._carry_out_together(turn, turn.calls)
+                await self._execute_calls(turn, turn.calls)
 
-    async def _agree_on(self, turn: Turn) -> None:
+    async def _decide_plan(self, turn: Turn) -> None:
         """Wait for the approval of a plan before any call of the turn starts."""
         planning = self._work.planning
         await self._decide(planning.check(turn))
         question = None if self._work.is_steered else planning.ask(turn)
         if question is not None:
-            self._showing.update()
+            self._publisher.update()
             await self.wait_for_ruling(question)
             planning.apply_ruling(turn)
 
-    async def _carry_out_together(self, turn: Turn, calls: list[ToolCall]) -> None:
+    async def _execute_calls(self, turn: Turn, calls: list[ToolCall]) -> None:
         if self._work.is_halting:
             self._work.abandon(turn, "the run ended before this call")
             return
@@ -135,22 +135,24 @@ class StepExecutor:
             self._work.planning.hold_back(calls)
         deciding = self._work.calls
         await self._decide(deciding.check_and_start(turn, calls))
-        self._showing.update()
+        self._publisher.update()
         slots = asyncio.Semaphore(self._work.state.rules.concurrency)
-        open_ = [call for call in calls if call.stage is not CallStage.ENDED or call.has_dependents]
-        await asyncio.gather(*(self._see_through(turn, call, slots) for call in open_))
+        unfinished = [
+            call for call in calls if call.stage is not CallStage.ENDED or call.has_dependents
+        ]
+        await asyncio.gather(*(self._execute_to_end(turn, call, slots) for call in unfinished))
         await self._decide(deciding.finish(turn.number, calls))
 
-    async def _see_through(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
+    async def _execute_to_end(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
         """Execute a call from its stage to its end, and publish its result to dependents."""
         while call.stage is not CallStage.ENDED:
-            await self._see_on(turn, call, slots)
-            self._showing.update()
+            await self._advance_call(turn, call, slots)
+            self._publisher.update()
         self._trace.call_ended(call.id)
         if call.has_dependents and not call.result_published:
             await self._decide(self._work.calls.publish_result(call))
 
-    async def _see_on(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
+    async def _advance_call(self, turn: Turn, call: ToolCall, slots: asyncio.Semaphore) -> None:
         """Execute a call up to its next stage."""
         work, calls = self._work, self._work.calls
         match call.stage:
@@ -211,12 +213,12 @@ class StepExecutor:
             hook, line, self._work.state.meter.remaining(workflow.now())
         )
         try:
-            said = await self.on_run_time(
+            answer = await self.on_run_time(
                 workflow.execute_activity(
                     hook.activity.type, args=hook.arguments, result_type=RawValue, **config
                 )
             )
-            return HookReturned(failures.payload_json(said))
+            return HookReturned(failures.payload_json(answer))
         except FailureError as error:
             if workflow.cancellation_reason() is not None:
                 raise asyncio.CancelledError from error
@@ -229,7 +231,7 @@ class StepExecutor:
         tool = call.tool
         if tool.delegate is not None:
             return await child_workflows.execute_delegate(
-                call, turn, self._work, self._showing, self
+                call, turn, self._work, self._publisher, self
             )
         if tool.latent:
             return await model_tools.execute_model_tool(
@@ -263,7 +265,7 @@ class StepExecutor:
         assert tool.activity is not None  # nothing else carries it out
         remaining = self._work.state.meter.remaining(workflow.now())
         line = summaries.call_summary(
-            self._work.turn_number, call, self._showing.decision_on(call.id)
+            self._work.turn_number, call, self._publisher.decision_on(call.id)
         )
         if tool.activity.local:
             return workflow.execute_local_activity(
@@ -279,27 +281,27 @@ class StepExecutor:
             **activity_options.activity_config(call, tool, line, remaining),
         )
 
-    async def on_run_time(self, doing: Coroutine[Any, Any, Any]) -> Any:
+    async def on_run_time(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Await something while the run's time passes, bounded by a timer."""
         meter = self._work.state.meter
         meter.begin_work(workflow.now())
         left = meter.remaining(workflow.now())
         if left is not None and self._timer is None:
-            self._timer = asyncio.create_task(self._run_out(left))
+            self._timer = asyncio.create_task(self._end_time(left))
         try:
-            return await doing
+            return await coroutine
         finally:
             # Not so where a run that was put out of the cache is thrown away.
             if workflow.in_workflow():
-                self._rest(meter)
+                self._stop_clock(meter)
 
-    def _rest(self, meter: Meter) -> None:
+    def _stop_clock(self, meter: Meter) -> None:
         meter.end_work(workflow.now())
         if self._timer is not None and not meter.at_work:
             self._timer.cancel()
             self._timer = None
 
-    async def _run_out(self, left: timedelta) -> None:
+    async def _end_time(self, left: timedelta) -> None:
         await workflow.sleep(left, summary="The run's time at work is over then (maxDuration)")
         self._work.state.meter.run_out_of_time()
 
@@ -327,7 +329,7 @@ class StepExecutor:
             await asyncio.gather(
                 *(token_verification.count_decision(self._work, decision) for decision in early)
             )
-            self._showing.update()
+            self._publisher.update()
         while question.ruling is None and not self._work.needs_no_decision(question):
             alarm = question.next_alarm()
             if await wait_in_time(
@@ -340,7 +342,7 @@ class StepExecutor:
                 self._work.state.pending.expire(question)
             elif not question.decisions:
                 self._work.calls.remind(self._work.turn_number, question)
-            self._showing.update()
+            self._publisher.update()
 
     def _group(self, turn: int) -> EventGroup:
         """Return the event group under which Temporal's UI shows a turn."""
