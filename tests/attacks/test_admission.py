@@ -11,7 +11,7 @@ from tests.support import tools
 from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
 from tests.support.model_server import Answer, call
 from tests.support.signing import Signer, write_keys
-from tests.workflows.test_delegates import agents, by_agent, waits
+from tests.workflows.commands.test_child_workflows import agents, by_agent, waits
 
 ANN, EVE = Signer("ann"), Signer("ann")
 FREE = {"auto": ["pay"], "require": "never"}

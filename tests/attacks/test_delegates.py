@@ -14,7 +14,7 @@ from tests.engine.execution.test_delegation import helper
 from tests.support import tools
 from tests.support.house import SIDE_BY_SIDE, OpenHouse
 from tests.support.model_server import Answer, call
-from tests.workflows.test_delegates import ASK, agents, by_agent, ends, waits
+from tests.workflows.commands.test_child_workflows import ASK, agents, by_agent, ends, waits
 
 PAYS = [Answer(calls=[call("pay", amount=5)]), Answer("paid")]
 ASKS = [Answer(calls=[call("ask", task="Pay 5.")]), Answer("done")]

@@ -36,7 +36,7 @@ from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, House, Run, house
 from tests.support.model_server import Answer, call
 from tests.support.traces import Seen, traced, tree
-from tests.workflows.test_delegates import agents, by_agent
+from tests.workflows.commands.test_child_workflows import agents, by_agent
 
 IMAGE = Path(__file__).parents[2] / "docs" / "images" / "trace.png"
 DAY_NANOSECONDS = 24 * 3600 * 10**9

@@ -20,7 +20,7 @@ from holdfast.hosting.worker import WorkerSettings
 from holdfast.schemas.names import request_queue
 from tests.support.eventually import eventually
 from tests.support.model_server import Answer
-from tests.workflows.test_request_queues import houses
+from tests.workflows.commands.test_request_queues import houses
 
 WAITS = " waits      for its turn at the model (maxRequestsPerMinute)\n"
 

@@ -23,7 +23,7 @@ from tests.encryption.reader import Reader, plain, texts
 from tests.support.eventually import eventually
 from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
-from tests.workflows.test_delegates import waits
+from tests.workflows.commands.test_child_workflows import waits
 
 WORD = "heliotrope"
 ASK = {

@@ -26,7 +26,7 @@ from tests.support.eventually import eventually
 from tests.support.house import House, Run
 from tests.support.model_server import Answer, call, serve
 from tests.support.worker_process import WorkerProcess
-from tests.workflows.test_delegates import ASK, ASKS, agents, by_agent
+from tests.workflows.commands.test_child_workflows import ASK, ASKS, agents, by_agent
 
 # What a payment leaves behind: which build made it, how much, and the key to act once by.
 PAY = """

@@ -1,4 +1,4 @@
-"""§12: an endpoint takes so many requests a minute, of all workers, dealt out evenly."""
+"""Requests to rate-limited endpoints."""
 
 import asyncio
 import time
@@ -22,11 +22,14 @@ from holdfast.workflows.commands import failures
 from tests.support.eventually import eventually
 from tests.support.house import House, Run
 from tests.support.model_server import Answer, call, serve
-from tests.workflows.test_latent import GOOD, MOOD
+from tests.workflows.commands.test_model_tools import GOOD, MOOD
 
-TOOLS = Path(__file__).parents[1] / "support" / "tools.py"
+TOOLS = Path(__file__).parents[2] / "support" / "tools.py"
+
 
 Asked = Callable[[int, dict[str, Any]], Answer]
+
+
 """What the model answers at a turn."""
 
 

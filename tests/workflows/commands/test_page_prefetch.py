@@ -1,4 +1,4 @@
-"""§10: a worker that has a run in memory asks its model without asking the run."""
+"""Pages of the conversation that the process receives in advance."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from holdfast.activities.model.run_queries import PageQueries
 from holdfast.schemas.internal.model_request import ConversationPage, ConversationPageRequest
 from tests.support.house import OpenHouse
 from tests.support.model_server import Answer
-from tests.workflows.test_latent import ASKS, GOOD, MOOD
+from tests.workflows.commands.test_model_tools import ASKS, GOOD, MOOD
 
 # The tool is answered by the model itself, by a request of its own.
 SAID = [ASKS, GOOD, Answer("done")]

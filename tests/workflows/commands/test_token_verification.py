@@ -1,4 +1,4 @@
-"""§7: calls that take signed decisions alone, on a real server with the workflow cache off."""
+"""Signed decisions and principals."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -21,9 +21,13 @@ SIGNED_PAY = {
     "_approval": {"signed": True},
     "properties": {"amount": {"type": "number"}},
 }
+
+
 PAYS = [Answer(calls=[call("pay_out", amount=5)]), Answer("paid")]
 
+
 MARKER = "marker_recorded_event_attributes"
+
 
 Opened = Callable[..., Awaitable[House]]
 

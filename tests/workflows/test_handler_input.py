@@ -1,4 +1,4 @@
-"""Nonsense from outside, below what JSON is: no run hangs, and none under way ends."""
+"""Input that no handler expects: nonsense and floods of signals."""
 
 import asyncio
 import uuid
@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowQueryFailedError, WorkflowUpdateFailedError
 from temporalio.common import RawValue
 
 from holdfast.workflows.base_workflow import MAX_NOTES
+from holdfast.workflows.task_budget import MAX_INPUT_VALUES
 from tests.support import tools
 from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
@@ -98,3 +100,35 @@ async def test_what_is_ignored_again_and_again_is_not_noted_for_ever(
     assert notes[-1] == "something was ignored; what else is, is not noted any more"
     await run.decide("t1c1", "approve")
     assert (await run.result())["output"] == "paid"
+
+
+# Each takes as long to be checked as one thing may.
+ABSURD = {"amount": [1] * 50_000}
+
+
+SLOW: dict[str, Any] = {
+    "type": "object",
+    "properties": {"amount": {"items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}},
+}
+
+
+async def test_what_is_slow_to_read_and_to_check_comes_all_at_once(open_house: OpenHouse) -> None:
+    house = await open_house([Answer(calls=[call("pay_all", amount=5)]), Answer("paid")])
+    tool = {"_tool": "pay_all", **SLOW, "_activity": "pay", "_sideEffects": True}
+    run = await house.start([tool])
+    await run.waiting()
+    message = {"content": [{"type": "data", "kind": "state", "data": ABSURD}]}
+    for _ in range(20):
+        await asyncio.gather(
+            run.signal("t1c1", "edit", arguments=ABSURD), run.handle.signal("message", message)
+        )
+    huge = {"amount": [1] * (MAX_INPUT_VALUES + 2)}
+    await run.signal("t1c1", "edit", arguments=huge)
+    with pytest.raises(WorkflowUpdateFailedError):
+        await run.decide("t1c1", "edit", arguments=huge)
+    await run.decide("t1c1", "approve")
+
+    assert (await run.result())["output"] == "paid"
+    assert tools.read() == [f"pay 5 {run.id}/t1c1"]
+    failed = EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
+    assert failed not in [event.event_type for event in await run.history()]

@@ -1,4 +1,4 @@
-"""§8: a call with a delegate is a run of its own, bound to its parent's budget, rights and end."""
+"""Delegates as child workflows."""
 
 import json
 import uuid
@@ -26,8 +26,14 @@ ASK: dict[str, Any] = {
     "required": ["task"],
     "_delegate": "helper",
 }
+
+
 ONCE = {"_sideEffects": True, "_approval": {"require": "never"}}
+
+
 ASKS = Answer(calls=[call("ask", task="help")])
+
+
 Said = dict[str, list[Answer]]
 
 
@@ -262,9 +268,6 @@ async def test_a_delegate_that_may_act_once_and_was_lost_is_asked_about(family: 
 
     assert (await run.result())["output"] == "thanks"
     assert await run.results() == {"t1c1": "I did"}
-
-
-# A run that is the child of somebody else's workflow.
 
 
 @workflow.defn

@@ -1,4 +1,4 @@
-"""§11: what waits is found, and put in order, without asking any run (`PendingSince`, …)."""
+"""Search attributes of pending approvals."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,9 +16,17 @@ from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
 
 SINCE = SearchAttributeKey.for_datetime("PendingSince")
+
+
 UNTIL = SearchAttributeKey.for_datetime("PendingUntil")
+
+
 FOR = SearchAttributeKey.for_keyword_list("PendingFor")
+
+
 MILLISECOND = timedelta(milliseconds=1)
+
+
 TOOLS: list[dict[str, Any]] = [
     {"_tool": "soon", "_activity": "pay", "_sideEffects": True, "_approval": {"timeout": "1h"}},
     {
@@ -30,6 +38,8 @@ TOOLS: list[dict[str, Any]] = [
         "properties": {"name": {"type": "string"}},
     },
 ]
+
+
 ASKS = [Answer(calls=[call("soon"), call("late", name="rent")]), Answer("done")]
 
 

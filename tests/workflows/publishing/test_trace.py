@@ -1,4 +1,4 @@
-"""A run is one trace: nothing twice, no orphan, whoever did the work and however long it took."""
+"""The trace of a run."""
 
 import asyncio
 from collections import Counter
@@ -29,8 +29,8 @@ from tests.support.eventually import eventually
 from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, Run
 from tests.support.model_server import Answer, call
 from tests.support.traces import Recorder, Seen, seen, traced, tree
-from tests.workflows.test_chain import MANY, OFTEN, looking, runs_of
-from tests.workflows.test_delegates import ASK, agents, by_agent
+from tests.workflows.commands.test_child_workflows import ASK, agents, by_agent
+from tests.workflows.test_continue_as_new import MANY, OFTEN, looking, runs_of
 
 
 def failing_once(answers: Any) -> Any:

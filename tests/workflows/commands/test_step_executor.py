@@ -1,0 +1,278 @@
+"""Calls of a turn: concurrency, order, hooks and plans on a server."""
+
+import json
+from typing import Any
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.common import SearchAttributeKey
+
+from tests.support import tools
+from tests.support.eventually import eventually
+from tests.support.house import OpenHouse, Run
+from tests.support.model_server import Answer, call
+
+DONE = Answer("done")
+
+
+async def test_calls_of_a_turn_run_together_and_end_in_source_order(open_house: OpenHouse) -> None:
+    answers = [Answer(calls=[call("held", name="a"), call("held", name="b")]), DONE]
+    run = await (await open_house(answers)).start(["held"])
+
+    async def both() -> bool:
+        return {"begun a", "begun b"} <= set(tools.read())
+
+    await eventually(both)
+    tools.write("open b")
+
+    async def ended() -> bool:
+        return "ended b" in tools.read()
+
+    await eventually(ended)
+    assert "tool_end t1c2" not in await run.told()
+    tools.write("open a")
+    await run.result()
+    assert (await run.told())[:7] == [
+        "turn_start",
+        "tool_call t1c1",
+        "tool_call t1c2",
+        "tool_start t1c1",
+        "tool_start t1c2",
+        "tool_end t1c1",
+        "tool_end t1c2",
+    ]
+
+
+async def test_concurrency_bounds_what_runs_together(open_house: OpenHouse) -> None:
+    answers = [Answer(calls=[call("held", name="a"), call("held", name="b")]), DONE]
+    tools.write("open a")
+    tools.write("open b")
+    run = await (await open_house(answers)).start(["held"], agent={"concurrency": 1})
+    await run.result()
+    assert [line for line in tools.read() if not line.startswith("open")] == [
+        "begun a",
+        "ended a",
+        "begun b",
+        "ended b",
+    ]
+
+
+async def test_an_activity_can_be_given_the_whole_call(open_house: OpenHouse) -> None:
+    run = await (await open_house([Answer(calls=[call("whole", text="x")]), DONE])).start(
+        ["whole"], state={"a": 1}, input="hello"
+    )
+    await run.result()
+    said = json.loads((await run.results())["t1c1"])
+    assert said["call"]["id"] == "t1c1"
+    assert said["call"]["arguments"] == {"text": "x"}
+    assert said["tool"] == "whole"
+    assert said["scoped"] == {"input": "hello", "state": {"a": 1}}
+
+
+async def test_a_local_activity_leaves_no_activity_in_history(open_house: OpenHouse) -> None:
+    run = await (await open_house([Answer(calls=[call("quick", text="x")]), DONE])).start(["quick"])
+    await run.result()
+    assert (await run.results())["t1c1"] == "X"
+    scheduled = [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        for event in await run.history()
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    assert scheduled == ["generate", "generate"]
+
+
+async def test_the_activity_id_is_the_call_id(open_house: OpenHouse) -> None:
+    run = await (await open_house([Answer(calls=[call("look_up", id=4)]), DONE])).start(["look_up"])
+    await run.result()
+    ids = {
+        event.activity_task_scheduled_event_attributes.activity_type.name: (
+            event.activity_task_scheduled_event_attributes.activity_id
+        )
+        for event in await run.history()
+        if event.HasField("activity_task_scheduled_event_attributes")
+    }
+    assert ids["look_up"] == "t1c1"
+
+
+HELD = {
+    "_tool": "gate",
+    "_activity": {"type": "held", "startToCloseTimeout": "20s"},
+    "properties": {"name": {"type": "string"}, "_outputPath": {"type": "string"}},
+}
+
+
+JOIN = {"_tool": "join", "_activity": "echo", "properties": {"text": {"type": "string"}}}
+
+
+def gate(name: str) -> Any:
+    return call("gate", name=name, _outputPath=f"†state.{name}")
+
+
+async def _said(*lines: str) -> bool:
+    return set(lines) <= set(tools.read())
+
+
+async def test_a_run_that_is_cancelled_gives_what_waits_its_result_too(
+    open_house: OpenHouse,
+) -> None:
+    house = await open_house([Answer(calls=[gate("a"), call("join", text="†state.a")])])
+    run = await house.start([HELD, JOIN])
+    await eventually(lambda: _said("begun a"))
+    await run.handle.cancel()
+
+    async def over() -> bool:
+        return bool((await run.status())["status"] == "cancelled")
+
+    await eventually(over)
+    assert (await run.error("t1c2"))["code"] == "cancelled"
+
+
+LOOK = {
+    "_tool": "look",
+    "_activity": "look_up",
+    "properties": {"id": {"type": "integer"}},
+    "required": ["id"],
+}
+
+
+async def _activities(run: Run) -> list[tuple[str, str]]:
+    scheduled = [
+        event.activity_task_scheduled_event_attributes
+        for event in await run.history()
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+    ]
+    return [(each.activity_id, each.activity_type.name) for each in scheduled]
+
+
+async def test_a_call_passes_all_its_hooks(open_house: OpenHouse) -> None:
+    tool: dict[str, Any] = {**LOOK, "_prepare": "tidy", "_repair": "mend", "_after": "review"}
+    house = await open_house([Answer(calls=[call("look", n="x")]), DONE])
+    run = await house.start([tool], agent={"_before": "guard"})
+    await run.result()
+
+    asked = [each for each in await _activities(run) if each[1] != "generate"]
+    assert asked == [
+        ("t1c1-prepare", "tidy"),
+        ("t1c1-repair", "mend"),
+        ("t1c1-before", "guard"),
+        ("t1c1", "look_up"),
+        ("t1c1-after", "review"),
+    ]
+    assert tools.read() == [
+        "mend id: 'x' is not of type 'integer'",
+        f"guard look {{'id': 1}} {run.id}/t1c1-before",
+        "review t1c1",
+    ]
+    assert await run.results() == {"t1c1": '{"id": 1}'}
+
+
+async def test_a_hook_that_fails_blocks_the_call_in_its_own_words(open_house: OpenHouse) -> None:
+    review = {"type": "review", "retry": {"maximumAttempts": 1}}
+    text = {"properties": {"text": {"type": "string"}}}
+    tool = {"_tool": "echo", "_activity": "echo", "_after": review, **text}
+    house = await open_house([Answer(calls=[call("echo", text="a")]), DONE])
+    run = await house.start([tool])
+    await run.result()
+
+    error = await run.error()
+    assert error["code"] == "blocked"
+    assert "its result is withheld: the hook `_after` failed: string indices" in error["message"]
+
+
+PENDING_TOOLS = SearchAttributeKey.for_keyword_list("PendingTools")
+
+
+GATE = {
+    "_tool": "gate",
+    "_label": "Go through",
+    "_activity": {"type": "held", "startToCloseTimeout": "20s"},
+    "_outputPath": "†state.gate",
+    "properties": {"name": {"type": "string"}},
+}
+
+
+SETTLE = {
+    "_tool": "settle",
+    "_activity": "pay",
+    "_sideEffects": True,
+    "_outputPath": "†state.paid",
+    "properties": {"amount": {"type": "number"}, "for": {"type": "string"}},
+    "required": ["amount"],
+}
+
+
+SAY = {"_tool": "say", "_activity": "echo", "properties": {"text": {"type": "string"}}}
+
+
+PLAN = [
+    call("gate", name="north"),
+    call("settle", amount=5, **{"for": "†state.gate"}, _reasoningForCall="they asked"),
+    call("say", text="paid †{state.paid.paid} for †{state.gate}"),
+]
+
+
+AGENT = {"plan": "lazy"}
+
+
+TOOLS = [GATE, SETTLE, SAY]
+
+
+PAY = {**SETTLE, "properties": {"amount": {"type": "number"}}}
+
+
+async def page(run: Run) -> str:
+    """What Temporal's UI shows of the run."""
+    found: WorkflowMetadata = await run.handle.query("__temporal_workflow_metadata")
+    return found.current_details
+
+
+async def test_a_plan_is_shown_approved_once_and_carried_out(open_house: OpenHouse) -> None:
+    look, settle = call("look_up", id=5), call("settle", amount="†state.item.id")
+    say = call("say", text="paid for †{state.item.name}")
+    house = await open_house([Answer(calls=[look, settle, say]), Answer("done")])
+    run = await house.start(["look_up", PAY, SAY], agent=AGENT)
+
+    [waiting] = await run.waiting()
+    assert (waiting["callId"], waiting["kind"]) == ("t1-plan", "plan")
+    assert [one["waitsFor"] for one in waiting["arguments"]["calls"]] == [[], ["t1c1"], ["t1c1"]]
+    described = await run.handle.describe()
+    assert described.typed_search_attributes.get(PENDING_TOOLS) == ["look_up", "settle", "say"]
+    shown = await page(run)
+    assert "### Approval of a plan needed: plan of 3 calls (`t1-plan`)" in shown
+    assert "2. **settle** (`t1c2`), after `t1c1`:\n" in shown
+    assert "   - **amount**: `†state.item.id`\n   - → writes `†state.paid`\n" in shown
+    assert f"`holdfast decide {run.id} t1-plan approve --strike CALL`" in shown
+    assert tools.read() == []
+
+    await run.decide("t1-plan", "approve", by="ada", digest=waiting["digest"])
+    assert (await run.result())["state"]["paid"] == {"paid": 5.0}
+    assert tools.read() == [f"pay 5 {run.id}/t1c2"]
+    assert house.model.asked(1) == house.model.asked(2) == 1
+    assert (await run.results())["t1c3"] == "paid for item 5"
+    assert "Turn 1: **settle** (amount=5): approved by ada, done" in await page(run)
+
+
+async def test_a_message_holds_back_the_rest_and_what_is_left_needs_no_new_approval(
+    open_house: OpenHouse,
+) -> None:
+    house = await open_house([Answer(calls=PLAN), Answer(calls=PLAN[1:]), Answer("done")])
+    run = await house.start(TOOLS, agent=AGENT)
+    await run.waiting()
+    await run.decide("t1-plan", "approve")
+    await tools.until("begun north")
+    await run.handle.signal("message", {"content": "is it really five?"})
+
+    async def heard() -> bool:
+        return any("is it" in str(entry) for entry in await run.handle.query("context", {}))
+
+    tools.write("open north")
+    assert (await run.result())["state"]["paid"] == {"paid": 5.0}
+    assert await heard()
+    assert [(await run.error(f"t1c{n}"))["code"] for n in (2, 3)] == ["cancelled", "cancelled"]
+    asked = [e for e in await run.events() if e["type"] == "confirmation_required"]
+    assert len(asked) == 1
+    assert tools.read()[-1] == f"pay 5 {run.id}/t2c1"
+    told = str(house.model.requests[1]["messages"][-1])
+    assert "t1c1 gate: done" in told
+    assert "t1c2 settle" in told
+    assert (await run.results())["t2c2"] == "paid 5.0 for north"
