@@ -103,8 +103,8 @@ class StepExecutor:
                 else:
                     run.fail(names.MODEL_ERROR, failures.model_failure_message(error))
                 return
-        tell = run.summary_answered if pointer.summary else run.model_answered
-        tell(Solution.read(answer))
+        take = run.summary_answered if pointer.summary else run.model_answered
+        take(Solution.read(answer))
 
     async def execute_turn(self, turn: Turn) -> None:
         """Execute every call of a turn, together or one after the other."""
