@@ -65,7 +65,7 @@ async def _ended(process: Process, limit_seconds: float, tools: Sequence[str]) -
         async with asyncio.timeout(limit_seconds):
             out, err = await process.communicate()
     except TimeoutError:
-        raise _cut_short(f"nothing came of it in {limit_seconds:g} s", tools) from None
+        raise _cut_short(f"it did not end within {limit_seconds:g} s", tools) from None
     finally:
         if process.returncode is None:
             process.kill()

@@ -54,7 +54,7 @@ class StoredReferences(PayloadCodec):
         return list(payloads)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Fetch what the references among the payloads stand for.
+        """Replace the references among the payloads by their content.
 
         Raises:
             DecryptError: the store does not have it.
@@ -69,7 +69,7 @@ class StoredReferences(PayloadCodec):
         except (ParseError, UnicodeDecodeError):
             raise DecryptError("this is no reference to a store", "see who has sent it") from None
         if reference.driver_name != names.STORE:
-            wrong = f"this stands in another store, {reference.driver_name!r}"
+            wrong = f"this is in another store, {reference.driver_name!r}"
             raise DecryptError(wrong, "ask for it where that is")
         try:
             return await self._driver.fetch(reference.claim_data.get("sha256", ""))

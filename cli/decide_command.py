@@ -1,4 +1,4 @@
-"""`holdfast decide`: one decision on one waiting call."""
+"""`holdfast decide`: one decision on one pending approval."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ from holdfast.schemas.decision import Decision, PendingApproval, Receipt
 from holdfast.schemas.phrases import quote_value
 
 _REFUSALS = {
-    names.NO_SUCH_CALL: (NO_SUCH, "holdfast approvals shows what waits"),
+    names.NO_SUCH_CALL: (NO_SUCH, "holdfast approvals lists the pending approvals"),
     names.INVALID_DECISION: (WRONG_COMMAND, "holdfast approvals shows the call"),
     names.ALREADY_DECIDED: (RUN_FAILED, "nothing was changed"),
 }
@@ -45,9 +45,10 @@ async def decide(
     kid: str | None,
     **said: Any,
 ) -> int:
-    """Decide on a call; `said` are the fields of `Decision` that were given. `strike` are the calls
-    that are struck out of a plan, before it is approved. With a `key` it is signed here; with a
-    token among what is said, it was signed elsewhere.
+    """Decide on a pending approval; return the exit code.
+
+    `said` has the fields of `Decision` that were given, `strike` the calls to strike out of a plan
+    that is approved. With a `key` the decision is signed here; a token was signed elsewhere.
 
     Raises:
         CommandError: the decision is wrong or refused, or there is no such run or call.
@@ -96,7 +97,7 @@ async def _without(remote: RunHandle, meant: Decision, struck: Sequence[str]) ->
 
 
 def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
-    """Have nobody sign what others have made of a call since it was asked."""
+    """Refuse to sign arguments that were edited since the question."""
     changed = any(decided.decision == "edit" for decided in waiting.decisions)
     if changed and meant.decision == "approve" and meant.digest is None:
         raise wrong_command(
@@ -112,7 +113,7 @@ async def _waiting(remote: RunHandle, meant: Decision) -> PendingApproval:
         if one.call_id == meant.call_id:
             return one
     wrong = f"no call {quote_value(meant.call_id)} of run {remote.id} waits for a decision"
-    raise CommandError(wrong, "holdfast approvals shows what waits", NO_SUCH)
+    raise CommandError(wrong, "holdfast approvals lists the pending approvals", NO_SUCH)
 
 
 def _decision(given: dict[str, Any]) -> Decision:

@@ -1,8 +1,7 @@
-"""`holdfast inbox`: the pages where people see what waits for them, and decide.
+"""`holdfast inbox`: the pages where people decide on pending approvals.
 
-It listens on this machine, for whoever has started it. For others it stands behind a proxy that
-speaks https, and people sign in: what it shows does not travel in the open, and nobody decides in
-another's name.
+It listens on this machine, for the user who starts it. For other people, it is behind a proxy with
+https, and they sign in.
 """
 
 import os
@@ -109,7 +108,7 @@ async def _entrance(
 
 
 def _check_whose(seal: "TextSealer", name: str, groups: Sequence[str]) -> None:
-    """See that whoever has the link can be somebody."""
+    """Check that the user of the link has a name that can be shown."""
     from holdfast.web.auth.person import build_person
     from holdfast.web.http.refused_request import RefusedRequest
 
@@ -122,10 +121,10 @@ def _check_whose(seal: "TextSealer", name: str, groups: Sequence[str]) -> None:
 
 
 def _check_place(entrance: "SignInSetup", host: str) -> None:
-    """See that nobody decides in the name of whoever starts it, and nothing travels in the open."""
+    """Refuse a link for other machines, and http beyond this machine."""
     url = entrance.settings.url
     if entrance.link is not None and (url is not None or not is_loopback(host)):
-        wrong = "whoever has its link would decide in your name, from anywhere"
+        wrong = "the holder of its link would decide in your name, from anywhere"
         raise wrong_command(wrong, "have people sign in: `oidc` or `proxy` in its `--settings`")
     check_private(host, url, "`url: https://…` in its `--settings`")
 

@@ -1,5 +1,4 @@
-"""Where a command listens: its address, its port, the names by which browsers reach it; and the
-secret that its environment holds."""
+"""The address, the port and the public names of a server, and its secret in the environment."""
 
 import os
 import socket
@@ -72,7 +71,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def public_origin(own: Collection[str]) -> str:
-    """Which of its own origins people are told: that of the proxy, where there is one."""
+    """Return the origin to print: that of the proxy, where there is one."""
     return min(own, key=lambda each: (not each.startswith("https:"), each))
 
 

@@ -1,4 +1,4 @@
-"""The `holdfast` command: start runs, watch them, decide on what waits.
+"""The `holdfast` command: start runs, watch them, decide on pending approvals.
 
 It is a Temporal client like anybody else's. This file owns the words of the command line; what
 each command does is in `cli`.
@@ -47,7 +47,7 @@ _DEFAULT = "default: %(default)s"
 
 
 def main() -> NoReturn:
-    """The command itself: it carries out what the command line says, and exits."""
+    """Run the command of the command line, and exit."""
     # What ends a program politely leaves the terminal as it was, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = command_line()
@@ -57,7 +57,7 @@ def main() -> NoReturn:
 
 
 def command_line(arguments: Sequence[str] | None = None) -> int:
-    """Carry out one command; the result is the exit code (see `client.command_errors`)."""
+    """Run one command and return its exit code (see `client.command_errors`)."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -72,7 +72,7 @@ def command_line(arguments: Sequence[str] | None = None) -> int:
         code = _carry_out(**options)
         sys.stdout.flush()
     except BrokenPipeError:
-        code = PIPE_CLOSED  # whoever read us has enough
+        code = PIPE_CLOSED  # the reader of the output has closed it
     sys.stderr.flush()
     return code
 
@@ -211,13 +211,13 @@ def _add_show(commands: _Commands) -> None:
 
 
 def _add_approvals(commands: _Commands) -> None:
-    parser = commands.add_parser("approvals", help="every call that waits for a person")
+    parser = commands.add_parser("approvals", help="list the pending approvals")
     parser.add_argument("--json", action="store_true", help="as a JSON array")
     parser.set_defaults(command=show_commands.approvals)
 
 
 def _add_decide(commands: _Commands) -> None:
-    parser = commands.add_parser("decide", help="decide on a waiting call")
+    parser = commands.add_parser("decide", help="decide on a pending approval")
     add = parser.add_argument
     add("run", metavar="RUN", type=option_values.name)
     add("call", metavar="CALL", type=option_values.name)
@@ -257,7 +257,7 @@ def _add_decide(commands: _Commands) -> None:
 
 
 def _add_messages(commands: _Commands) -> None:
-    send = commands.add_parser("send", help="say something to a run")
+    send = commands.add_parser("send", help="send a message to a run")
     send.add_argument("run", metavar="RUN", type=option_values.name)
     send.add_argument("text", metavar="TEXT", type=option_values.text, help="a text, @FILE, or -")
     send.add_argument(
@@ -301,7 +301,7 @@ def _add_check(commands: _Commands) -> None:
     add("--endpoints", metavar="FILE", help="where models are asked (endpoints.yaml)")
     add("--keys", metavar="FILE|URL", help="what tokens are checked with (keys.yaml)")
     add("--encryption", metavar="FILE", help="what everything is encrypted with (encryption.yaml)")
-    add("--notifiers", metavar="FILE", help="who is told of waiting calls (notify.yaml)")
+    add("--notifiers", metavar="FILE", help="who is notified of pending approvals (notify.yaml)")
     add("--task-queue", metavar="NAME", help=f"the worker's (default: {names.TASK_QUEUE})")
     add(
         "--knowledge-url",
@@ -367,7 +367,7 @@ def _add_codec(commands: _Commands) -> None:
 
 
 def _add_inbox(commands: _Commands) -> None:
-    text = "the pages where people decide on what waits"
+    text = "the pages where people decide on pending approvals"
     parser = commands.add_parser("inbox", help=text, description=f"Serves {text}.")
     add = parser.add_argument
     add(

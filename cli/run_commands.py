@@ -92,7 +92,7 @@ async def call(
     kid: str | None,
     **request: Any,
 ) -> int:
-    """Have one call of one tool carried out, and follow it unless `detach`, as `run` does.
+    """Start one call of one tool, and follow it unless `detach`, as `run` does.
 
     `request` holds those fields of `CallRequest` that were given; the others are `None`.
 
@@ -162,8 +162,9 @@ def _checked(model: type[_RequestT], asked: dict[str, Any], what: str) -> _Reque
 
 
 async def send(*, run: str, text: str, steer: bool) -> int:
-    """Say something to a run. A conversation's answer is printed; with `steer`, the message enters
-    the context of any run before its next request.
+    """Send a message to a run; print the answer of a conversation; return the exit code.
+
+    With `steer`, the message enters the context of any run before its next request.
 
     Raises:
         CommandError: there is no such run, or it is no conversation.

@@ -27,12 +27,12 @@ def server(app: ASGIApp, most_connections: int = MAX_CONNECTIONS) -> uvicorn.Ser
     return _Server(
         uvicorn.Config(
             app,
-            # Who asks for what is nobody's business.
+            # Requests are private.
             access_log=False,
             log_config=None,
             limit_concurrency=most_connections,
             lifespan="off",
-            # Whoever asks could say what they like about where they are.
+            # A client could send any address.
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=STOP_TIMEOUT_SECONDS,

@@ -1,7 +1,7 @@
 """What a command says when it cannot go on: one line and an exit code.
 
 Every error line reads `holdfast: what is wrong; what to do`. The exit codes are part of the
-contract with whoever calls the command from a script.
+contract with scripts that call the command.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _LINE_CHARS = 2000
 
 
 class CommandError(Exception):
-    """A command that cannot go on: `wrong` says what is the matter, `todo` what mends it."""
+    """A failed command: `wrong` names the problem, `todo` says how to fix it."""
 
     def __init__(self, wrong: str, todo: str, code: int) -> None:
         super().__init__(f"{wrong}; {todo}")
@@ -39,7 +39,7 @@ class CommandError(Exception):
 
 
 class NoWorkerError(CommandError):
-    """The run exists, and nobody answers for it."""
+    """The run exists, and no worker answers its queries."""
 
     def __init__(self, task_queue: str) -> None:
         super().__init__(
@@ -50,7 +50,7 @@ class NoWorkerError(CommandError):
 
 
 class WorkerNotSeenError(NoWorkerError):
-    """Nobody answers for it, though somebody asked for work on its queue in the last minutes.
+    """No worker answers, though one polled the task queue in the last minutes.
 
     Of a worker that has been asking for some 20 s in vain, Temporal says now and then that there is
     none; asked again, it finds it.
@@ -89,8 +89,10 @@ def wrong_settings(named_by: str, problems: Sequence[object]) -> CommandError:
 def invalid_input(
     what: str, error: ValidationError, value: Any, model: type[BaseModel], todo: str
 ) -> CommandError:
-    """What was given is no `what`: the first thing that is wrong, its place, and what to do, which
-    is `todo` where that thing does not say it itself."""
+    """Return the error for invalid input: its first problem, its place, and how to fix it.
+
+    `todo` is the fix where the problem has none.
+    """
     fault = problems_of(error, value, model)[0]
     wrong = f"that is no {what}: {replace(fault, fix='')}"
     return wrong_command(wrong, fault.fix or todo)

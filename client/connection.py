@@ -38,7 +38,7 @@ _WARNING_CHARS = 500
 async def connect() -> Client:
     """A client for the server that the environment or `temporal.toml` names.
 
-    What is passed over in the settings is told on standard error.
+    Settings that are ignored are reported on standard error.
 
     Raises:
         CommandError: the settings or the keys cannot be read, or no server answers within 5 s.
@@ -86,11 +86,11 @@ class _Told(PayloadCodec):
         self._inner = inner
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Encrypt what the command says; the SDK calls this."""
+        """Encrypt the payloads that the command sends; the SDK calls this."""
         return await self._inner.encode(payloads)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Decrypt what the command is told; the SDK calls this."""
+        """Decrypt the payloads that the command receives; the SDK calls this."""
         try:
             return await self._inner.decode(payloads)
         except DecryptError as error:

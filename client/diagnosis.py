@@ -1,10 +1,10 @@
-"""Why a run does not answer: nobody works on it, or whoever does cannot go on with it.
+"""Diagnose a run that does not answer: it has no worker, or its worker fails at it.
 
 A workflow task that fails is tried again for ever, and Temporal answers no query meanwhile. It
-writes down the first failure of such a series alone, so that one is told.
+records only the first failure of such a series, so that one is reported.
 
 Where workers are builds of a deployment, a run is on one of them, and no other works on it; what
-has not begun waits until one of them is current.
+has not started waits until one of them is current.
 """
 
 from typing import Final
@@ -46,7 +46,7 @@ class StuckRunError(CommandError):
     def __init__(self, run_id: str, task_queue: str, cause: str) -> None:
         super().__init__(
             f"the worker on task queue {task_queue} cannot go on with run {run_id}: {cause}",
-            "mend that, and the run goes on by itself; the worker's log says more",
+            "fix that, and the run continues by itself; the worker's log has more",
             UNREACHABLE,
         )
 
@@ -87,7 +87,7 @@ class NoCurrentBuildError(NoWorkerError):
 
 
 async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) -> CommandError:
-    """Why a run that Temporal describes so answers nobody.
+    """Return the reason why the run of this description does not answer.
 
     Raises:
         CommandError: Temporal does not answer.
@@ -104,7 +104,7 @@ async def diagnose_silence(client: Client, run: WorkflowExecutionDescription) ->
 
 
 async def _of_queue(client: Client, name: str) -> NoWorkerError:
-    """Why nobody answers for what any worker of a task queue may answer for."""
+    """Return the reason why no worker of the task queue answers."""
     asked = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=name))
     try:
         found = await client.workflow_service.describe_task_queue(asked, retry=True)

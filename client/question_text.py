@@ -1,4 +1,4 @@
-"""A call that waits, put to a person: what it is, what may be decided, and how to decide it later.
+"""Present a pending approval to a person: its name, its arguments, its options, the command.
 
 A terminal shows the keys of the choices; away from it the same choices are `holdfast decide`.
 """
@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from holdfast.runtime.narration.phrases import QUESTIONS, decided_phrase, timeout_phrase
 from holdfast.runtime.text_safety import (
     as_json,
     clean,
@@ -19,7 +20,6 @@ from holdfast.runtime.text_safety import (
 )
 from holdfast.schemas.base import canonical_json, sha256
 from holdfast.schemas.decision import (
-    Decided,
     Kind,
     PendingApproval,
     Verdict,
@@ -31,11 +31,9 @@ from holdfast.schemas.internal.delegate import DelegatePending
 
 MAX_CALLS: Final = 100
 _LABEL_CHARS = 60
-_VALUE_CHARS = 2_000
-
-_LABEL_CHARS = 60
 _INSTANCE_CHARS = 100
 _VALUE_CHARS = 4_000
+_PLAN_VALUE_CHARS = 2_000
 
 
 class CannotStrikeError(ValueError):
@@ -48,9 +46,9 @@ class CannotStrikeError(ValueError):
 
 @dataclass(frozen=True)
 class DecisionOption:
-    """One thing that a person may do: its key, its word with the key marked, what is decided.
+    """An option of a question: its key, its label with the key marked, its verdict.
 
-    `others` are further ways to say it. Without a verdict the question is put off. One that
+    `synonyms` are further ways to type it. Without a verdict the question is skipped. One that
     `strikes` edits a plan by naming the calls that are left out.
     """
 
@@ -61,7 +59,7 @@ class DecisionOption:
     strikes: bool = False
 
     def means(self, answer: str) -> bool:
-        """Whether a person's answer is this choice."""
+        """Check whether an answer selects this option."""
         return answer in (self.key, self.label.replace("[", "").replace("]", ""), *self.synonyms)
 
 
@@ -82,8 +80,10 @@ OPTIONS: Final[dict[Kind, tuple[DecisionOption, ...]]] = {
         _SKIP,
     ),
     "reconcile": (
-        DecisionOption("h", "[h]appened", "happened", ("y", "yes")),
-        DecisionOption("c", "[c]arry out again", "did_not_happen", ("n", "no")),
+        DecisionOption("h", "it [h]appened", "happened", ("y", "yes", "happened")),
+        DecisionOption(
+            "r", "it did not happen, [r]un it again", "did_not_happen", ("n", "no", "c")
+        ),
         DecisionOption("g", "[g]ive up", "give_up"),
         _SKIP,
     ),
@@ -95,19 +95,12 @@ OPTIONS: Final[dict[Kind, tuple[DecisionOption, ...]]] = {
     ),
 }
 
-_QUESTIONS: Final[dict[Kind, str]] = {
-    "call": "Shall it be carried out?",
-    "plan": "Shall all of it be carried out?",
-    "reconcile": "It was started, and nobody knows how it ended. Did it happen?",
-    "budget": "The run is at a limit of its budget. Shall it go on?",
-}
 # Where the run's own words do not say it.
 _EFFECTS: Final[dict[Kind, str]] = {
-    "call": "approve: it is carried out · deny: it is not, and your reason is passed on · edit:"
-    " it is carried out with your arguments · respond: your answer is its result",
+    "call": "approve: it runs · deny: it does not run, and the model reads your reason · edit: it"
+    " runs with your arguments · respond: your answer is its result",
 }
-_LAPSES: Final = {"approve": "it is carried out", "fail": "the run fails"}
-# What `holdfast decide` is told where the key's word is not a verdict.
+# The decisions that `holdfast decide` accepts.
 _COMMANDS: Final[dict[Kind, str]] = {
     "call": "approve|deny|edit|respond",
     "plan": "approve [--strike CALL]|deny|edit",
@@ -117,36 +110,33 @@ _COMMANDS: Final[dict[Kind, str]] = {
 
 
 def title(waiting: PendingApproval) -> str:
-    """What waits: `Refund an order (t2c1)`."""
+    """Return the name and the id of the call: `Refund an order (t2c1)`."""
     return f"{call_name(waiting)} ({clean(waiting.call_id)})"
 
 
 def call_name(waiting: PendingApproval) -> str:
-    """The call's name for people, and in a run with instances whose data it is about: `Refund an
-    order for ada`."""
+    """Return the display name of the call, with its instance: `Refund an order for ada`."""
     return one_line(waiting.label or waiting.tool, _LABEL_CHARS) + _whose(waiting)
 
 
 def question(waiting: PendingApproval) -> str:
-    """What the person is asked, in the run's own words where it has some."""
-    return clean(waiting.question) or _QUESTIONS[waiting.kind]
+    """Return the question, in the run's own words where it has some."""
+    return clean(waiting.question) or QUESTIONS[waiting.kind]
 
 
 def effects(waiting: PendingApproval) -> str:
-    """What each decision does; of a plan, whose question says it, an example of an edit. Empty
-    where the question says it all."""
+    """Return the effect of each decision, or an example of an edit for a plan; may be empty."""
     return how_to_edit(waiting) if waiting.kind == "plan" else _EFFECTS.get(waiting.kind, "")
 
 
 def prompt(waiting: PendingApproval) -> str:
-    """The line that asks for a key."""
+    """Return the line that lists the keys."""
     keys = "  ".join(choice.label for choice in OPTIONS[waiting.kind])
     return f"{clean(waiting.call_id)}:  {keys}  > "
 
 
 def arguments(waiting: PendingApproval) -> list[tuple[str, str]]:
-    """The arguments by name, as a person checks them; of a plan, its calls. A long one says how
-    much is not shown."""
+    """Return the arguments by name, or the calls of a plan; a cut one says how much is hidden."""
     if waiting.kind == "plan":
         return plan_rows(waiting)
     return [
@@ -156,29 +146,30 @@ def arguments(waiting: PendingApproval) -> list[tuple[str, str]]:
 
 
 def reasoning(waiting: PendingApproval) -> str:
-    """Why the model makes the call; empty where it did not say."""
+    """Return the reason that the model gave for the call; may be empty."""
     return clean(waiting.reasoning or "")
 
 
 def terms(waiting: PendingApproval) -> str:
-    """Until when, by whom, and who has decided already."""
+    """Return the deadline, the approvers, and the decisions so far."""
     parts = [
         f"until {format_date(waiting.expires_at)} (asked {format_age(waiting.requested_at)} ago)"
     ]
     if waiting.on_timeout:
-        parts.append(f"if nobody decides, {_LAPSES[waiting.on_timeout]}")
+        phrase = timeout_phrase(waiting.kind, waiting.on_timeout)
+        parts.append(f"without a decision, {phrase}")
     if waiting.approvers:
         parts.append(f"decided by {one_line(', '.join(waiting.approvers), 200)}")
     if waiting.signed:
         parts.append("only signed decisions count")
     if waiting.quorum > 1:
         parts.append(f"{waiting.quorum} people must agree")
-    parts += [_given(decided) for decided in waiting.decisions]
+    parts += [decided_phrase(decided, waiting.kind) for decided in waiting.decisions]
     return " · ".join(parts)
 
 
 def how_to_decide(run_id: str, waiting: PendingApproval) -> str:
-    """The command that decides it, with its choices."""
+    """Return the command that decides it, with its decisions."""
     signed = " --key FILE" if waiting.signed else ""
     return (
         f"{holdfast_command('decide', run_id, waiting.call_id)} {_COMMANDS[waiting.kind]}{signed}"
@@ -186,7 +177,7 @@ def how_to_decide(run_id: str, waiting: PendingApproval) -> str:
 
 
 def delegate_line(there: DelegatePending) -> str:
-    """What waits in a delegate: the run, the call's name for people, the command that decides."""
+    """Return the run, the call and the command for a pending approval of a delegate."""
     how = f"{holdfast_command('decide', there.workflow_id, there.call_id)} {_COMMANDS[there.kind]}"
     name = one_line(there.label or there.tool, _LABEL_CHARS)
     return f"in {clean(there.workflow_id)}: {name}: {how}"
@@ -194,11 +185,6 @@ def delegate_line(there: DelegatePending) -> str:
 
 def _whose(waiting: PendingApproval) -> str:
     return f" for {one_line(waiting.instance, _INSTANCE_CHARS)}" if waiting.instance else ""
-
-
-def _given(decided: Decided) -> str:
-    signed = " (signed)" if decided.signed else ""
-    return f"{one_line(decided.by or 'somebody', _LABEL_CHARS)} said {decided.decision}{signed}"
 
 
 def _bounded(text: str) -> str:
@@ -209,7 +195,7 @@ def _bounded(text: str) -> str:
 
 
 def plan_rows(waiting: PendingApproval) -> list[tuple[str, str]]:
-    """The calls by number and name, each with what it would do."""
+    """Return the calls of a plan by number and name, each with its arguments."""
     calls = list(shown_calls(waiting.arguments))
     told = [
         (f"{number}. {plan_call_name(call)}", "\n".join(_lines(call)))
@@ -220,40 +206,40 @@ def plan_rows(waiting: PendingApproval) -> list[tuple[str, str]]:
 
 
 def plan_call_name(call: Mapping[str, Any]) -> str:
-    """A call of a plan by its id and the name that people know its tool by."""
+    """Return the id and the display name of a call of a plan."""
     return one_line(f"{call['id']} {call.get('label') or call.get('tool') or ''}", _LABEL_CHARS)
 
 
 def plan_call_order(call: Mapping[str, Any]) -> str:
-    """What a call of a plan waits for, and where it writes, in a line; empty for neither."""
+    """Return what a call of a plan waits for and where it writes, in a line; may be empty."""
     waits = ", ".join(map(str, call.get("waitsFor") or []))
     said = [
-        f"after {one_line(waits, _VALUE_CHARS)}" if waits else "",
+        f"after {one_line(waits, _PLAN_VALUE_CHARS)}" if waits else "",
         f"for {one_line(str(call['instance']), _LABEL_CHARS)}" if call.get("instance") else "",
-        f"writes {one_line(str(call['writes']), _VALUE_CHARS)}" if call.get("writes") else "",
+        f"writes {one_line(str(call['writes']), _PLAN_VALUE_CHARS)}" if call.get("writes") else "",
     ]
     return ", ".join(part for part in said if part)
 
 
 def plan_call_delegate(call: Mapping[str, Any]) -> str:
-    """That a call of a plan is a whole run of another agent; empty where it is none."""
+    """Return the agent that runs a call of a plan as a delegate; empty where none does."""
     agent = call.get("delegate")
     return f"by agent {one_line(str(agent), _LABEL_CHARS)}, in a run of its own" if agent else ""
 
 
 def how_to_edit(waiting: PendingApproval) -> str:
-    """An example of an edit; empty where no call is shown."""
+    """Return an example of an edit; empty where no call is shown."""
     edit, means = example_edit(waiting.arguments)
     return f"edit, for example: {clean(edit)} ({clean(means)})" if edit else ""
 
 
 def parse_call_ids(said: str) -> list[str]:
-    """The calls that a person names at once: `t1c2,t1c3` or `t1c2 t1c3`."""
+    """Split the call ids in a text: `t1c2,t1c3` or `t1c2 t1c3`."""
     return said.replace(",", " ").split()
 
 
 def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str, Any]:
-    """What an edit says that strikes calls out of a plan.
+    """Return the arguments of an edit that strikes calls out of a plan.
 
     Raises:
         CannotStrikeError: it is no plan, or there are no such calls, or none would be left.
@@ -274,13 +260,12 @@ def strike_calls(waiting: PendingApproval, struck: Collection[str]) -> dict[str,
 
 
 def _is_whole(waiting: PendingApproval) -> bool:
-    """Whether the plan is shown as it is decided on, and not in part."""
     shown = {"tool": waiting.tool, "arguments": waiting.arguments, "kind": "plan", "round": 1}
     return sha256(canonical_json(shown)) == waiting.digest
 
 
 def _lines(call: Mapping[str, Any]) -> list[str]:
-    """What a call would do: a line for each argument, so that no value can pass for another."""
+    """Return a line for each argument, so that no value can pass for another."""
     given = call.get("arguments")
     told = [
         f"{one_line(str(key), _LABEL_CHARS)}: {_in_line(value)}"
@@ -290,10 +275,10 @@ def _lines(call: Mapping[str, Any]) -> list[str]:
     return [
         *told,
         *filter(None, [plan_call_delegate(call), plan_call_order(call)]),
-        *([f"because: {one_line(str(why), _VALUE_CHARS)}"] if why else []),
+        *([f"because: {one_line(str(why), _PLAN_VALUE_CHARS)}"] if why else []),
     ]
 
 
 def _in_line(value: Any) -> str:
     text = format_argument(value)
-    return shorten(as_json(value) if "\n" in text else text, _VALUE_CHARS)
+    return shorten(as_json(value) if "\n" in text else text, _PLAN_VALUE_CHARS)

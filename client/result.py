@@ -1,4 +1,4 @@
-"""How a run ended, as its caller is told: the status, the result or the error, the exit code."""
+"""The end of a run for its caller: the status, the result or the error, the exit code."""
 
 import os
 import sys
@@ -31,10 +31,11 @@ _GOOD: Final = ("completed", "stopped")
 
 @dataclass(frozen=True)
 class RunEnding:
-    """The end of a run. `code` and `message` are there for a run that failed, `result` for one
-    that did not. Where the output is a reference still, `told` is what people read in its place;
-    where all of it was wanted, `lacking` says why it cannot be had. `spent` is what one that failed
-    had used, where it could say so."""
+    """The ending of a run: `result`, or `code` and `message` of one that failed.
+
+    `stored_output_note` replaces an output that is still a reference, and `output_error` is the
+    reason why it cannot be fetched. `spent` is the usage of a failed run, where it is known.
+    """
 
     status: str
     code: str | None = None
@@ -68,7 +69,7 @@ def ending_of_result(value: Any) -> RunEnding:
     try:
         result = RunResult.read(value)
     except ValidationError:
-        # Somebody else's workflow under our name, or a future one: say what there is.
+        # A workflow of another project under our name, or of a later version.
         status = value.get("status", "completed") if isinstance(value, Mapping) else "completed"
         return RunEnding(str(status), message="its result cannot be read by this version")
     return RunEnding(result.status, result=result)
@@ -93,7 +94,7 @@ def _spent(details: Sequence[Any]) -> Spent | None:
     try:
         return Spent.read(details[0]) if details else None
     except ValidationError:
-        return None  # a failure of somebody else's making
+        return None  # a failure with other details
 
 
 def ending_lines(ending: RunEnding) -> Iterator[tuple[str, str]]:
@@ -152,7 +153,7 @@ def with_output_beginning(ending: RunEnding) -> RunEnding:
 
 
 async def with_whole_output(ending: RunEnding, run_id: str, converter: DataConverter) -> RunEnding:
-    """The end of a run, with its output in the place of what stands for it in the run."""
+    """Return the ending with the output in place of the reference to it."""
     stored = None if ending.result is None else Stored.of(ending.result.output)
     if ending.result is None or stored is None:
         return ending

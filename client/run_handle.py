@@ -73,8 +73,8 @@ class RunDescription:
     """What Temporal knows of a run. `place` changes whenever the run has moved on.
 
     `in_line` is the request that waits for its turn at an endpoint that takes so many a minute.
-    `attempts` is how often what is under way was begun: no other trace is left of one that failed.
-    `updates` are what the calls under way have told of themselves.
+    `attempts` counts the attempts of running activities: a failed one leaves no other trace.
+    `updates` is the progress that the running calls reported.
     """
 
     position: tuple[str, int]
@@ -88,7 +88,7 @@ class RunDescription:
 
 @dataclass(frozen=True)
 class RunStart:
-    """When a run was started, and the words that it was started with."""
+    """The start of a run: its time and its summary."""
 
     started: datetime
     summary: str | None
@@ -97,7 +97,7 @@ class RunStart:
 class RunHandle:
     """A run by its id, through continue-as-new.
 
-    `listens` says that something is to be said to it, which a single call does not hear.
+    `listens` requires a run that takes messages; a single call takes none.
     """
 
     def __init__(self, client: Client, run_id: str, *, listens: bool = False) -> None:
@@ -107,7 +107,7 @@ class RunHandle:
         self._handle = client.get_workflow_handle(run_id)
 
     async def observe(self) -> RunDescription:
-        """What the server knows of the run.
+        """Return the server's view of the run.
 
         Raises:
             CommandError: there is no such run, it is none of ours, or Temporal does not answer.
@@ -160,10 +160,10 @@ class RunHandle:
             raise wrong_command(wrong, f"see {holdfast_command('show', self.id)}")
 
     async def entries(self, log: str, after: int = 0) -> AsyncIterator[Entry]:
-        """The entries of a log (`context` or `events`) after number `after`, to its present end.
+        """Yield the entries of a log (`context` or `events`) after number `after`, to its end.
 
         Raises:
-            NoWorkerError: nobody answers.
+            NoWorkerError: no worker answers.
             StuckError: its worker cannot go on with it.
             CommandError: the run does not answer, or there is none.
         """
@@ -173,13 +173,15 @@ class RunHandle:
                 yield entry
 
     async def page(self, log: str, after: int, limit: int) -> list[Entry]:
-        """At most so many entries of a log after number `after`; raises as `entries` does."""
+        """Return at most `limit` entries after number `after`; raises as `entries` does."""
         found: list[Entry] = await self._query(log, {"after": after, "limit": limit})
         return found
 
     async def pending_approvals(self) -> list[PendingApproval]:
-        """The calls that wait for a person: none, once it has ended; raises as `entries` does, and
-        where what waits is of another version."""
+        """Return the pending approvals; none once the run has ended.
+
+        Raises as `entries` does, and for an approval of another version.
+        """
         try:
             found = await self._query(names.APPROVALS, unless=QueryRejectCondition.NOT_OPEN)
         except WorkflowQueryRejectedError:
@@ -187,26 +189,26 @@ class RunHandle:
         try:
             return [PendingApproval.read(item) for item in found]
         except ValidationError:
-            wrong = f"what waits in run {self.id} cannot be read by this version of Holdfast"
+            wrong = f"the pending approvals of run {self.id} are of another version of Holdfast"
             raise CommandError(wrong, "take that of its worker", RUN_FAILED) from None
 
     async def status(self) -> dict[str, Any]:
-        """Status, turn, pending calls, usage and budget; raises as `entries` does."""
+        """Return status, turn, pending calls, usage and budget; raises as `entries` does."""
         answer: dict[str, Any] = await self._query(names.STATUS)
         return answer
 
     async def tool(self, name: str) -> ShownTool:
-        """A tool of the run, as people are shown it; raises as `entries` does."""
+        """Return a tool of the run, as screens show it; raises as `entries` does."""
         return ShownTool.read(await self._query(names.TOOL, name))
 
     async def state(self, instance: str | None = None) -> Any:
-        """The run's state, or what an instance sees; raises as `entries` does."""
+        """Return the run's state, or that of an instance; raises as `entries` does."""
         return await self._query(names.STATE, *([] if instance is None else [instance]))
 
     async def ending(self, *, whole: bool = True) -> RunEnding:
-        """How a closed run ended. The server knows it: no worker is needed.
+        """Return the ending of a closed run; needs no worker.
 
-        Where the output is kept outside of Temporal and not wanted whole, its beginning is told.
+        With `whole=False`, an output in the store is represented by its beginning.
         """
         try:
             end = result.ending_of_result(await self._handle.result())
@@ -219,11 +221,11 @@ class RunHandle:
             raise rpc_problem(error, self.id) from error
 
     async def decide(self, decision: Decision) -> Receipt:
-        """Send a decision, and have the answer.
+        """Send a decision and return its receipt.
 
         Raises:
             ApplicationError: the run refuses it; `type` is one of `names`.
-            NoWorkerError: nobody answers.
+            NoWorkerError: no worker answers.
             StuckError: its worker cannot go on with it.
             CommandError: there is no such run, or it has ended.
         """
@@ -293,15 +295,14 @@ class RunHandle:
             await asyncio.sleep(_UNSEEN_PAUSE_SECONDS)
 
     async def _is_unseen(self, error: RPCError) -> bool:
-        """Whether there may be a worker after all, which Temporal did not see."""
         if error.status != RPCStatusCode.FAILED_PRECONDITION:
             return False
         return isinstance(await self._silent(), WorkerNotSeenError)
 
     async def _check_keys(self) -> None:
-        """See whether the run's own input can be read, before anything is said to it.
+        """Check that the run's own input can be decrypted, before a message is sent to it.
 
-        Without its keys, what is said would stand in history unencrypted, and its answer be lost.
+        Without its keys, the message would be in history unencrypted, and its answer be lost.
         """
         try:
             async for begun in self._handle.fetch_history_events(page_size=1):
@@ -364,25 +365,25 @@ async def _result(handle: WorkflowUpdateHandle[Any]) -> Any:
 
 
 def _check_cancelled(error: WorkflowUpdateRPCTimeoutOrCancelledError) -> None:
-    """Go on with a cancellation from here, as by Ctrl-C, which is not the worker's silence."""
+    """Raise a cancellation of this process, such as Ctrl-C, as what it is."""
     if isinstance(error.__cause__, asyncio.CancelledError):
         raise asyncio.CancelledError from error
 
 
 def delegate_approvals(status: dict[str, Any]) -> list[DelegatePending]:
-    """What waits for a person in the delegates of a run, by its status."""
+    """Return the pending approvals in the delegates of a run, by its status."""
     views = [DelegateView.read(view) for view in status.get("delegates", [])]
     return [there for view in views for there in view.pending]
 
 
 def attempts(description: WorkflowExecutionDescription) -> int:
-    """How often what is under way in a run was begun, all in all."""
+    """Return the sum of the attempts of all running activities and the workflow task."""
     raw = description.raw_description
     return sum(one.attempt for one in raw.pending_activities) + raw.pending_workflow_task.attempt
 
 
 def queued_request(task_queue: str, activities: Iterable[PendingActivityInfo]) -> str | None:
-    """The request that no worker has been given yet; one that is made again may wait for that."""
+    """Return the id of a request that no worker has started, which waits for its rate limit."""
     queues = names.request_queue(task_queue, "")
     for one in activities:
         limited = one.activity_options.task_queue.name.startswith(queues)

@@ -1,7 +1,7 @@
-"""Many runs at once, as Temporal's lists have them: nobody is asked but the server.
+"""Many runs at once, as Temporal's lists have them: no worker is needed.
 
 What is asked for is a query of Temporal's own; what comes back is as new as the lists, which may be
-a moment behind the runs. How they are put in order stands in `client.visibility`.
+a moment behind the runs. `client.visibility` sorts them.
 """
 
 from collections.abc import Iterator
@@ -46,10 +46,12 @@ class MissingAttributesError(CommandError):
 
 @dataclass(frozen=True)
 class RunListing:
-    """A run as a list has it. What waits in it is told by its tools alone: `since` is when the
-    newest of it was asked, `until` when the first of it expires, `groups` are those who decide.
-    `single`: it is a single call, which no agent made. `execution` tells it from others of its
-    id."""
+    """A run as a list has it.
+
+    Of its pending approvals, only the tools are known: `since` is when the newest was requested,
+    `until` when the first expires, `groups` are the approvers. `single` marks a single call;
+    `execution` distinguishes runs of one id.
+    """
 
     id: str
     task_queue: str
@@ -165,8 +167,10 @@ def _status(run: WorkflowExecution, own: str | None) -> str:
 
 
 def _of_list(text: str) -> str:
-    """A value of a list attribute. The server makes a search of its own of it, which such a text
-    would break."""
+    """Quote a value of a keyword list.
+
+    The server makes a search of its own of it, which a `"` would break.
+    """
     if '"' in text:
         raise wrong_command(
             f"Temporal cannot search for {clean(text)!r} in a list", 'leave out the `"`'
@@ -175,9 +179,9 @@ def _of_list(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text in a query, as Temporal's grammar has it.
+    r"""Quote a text for a query, as Temporal's grammar has it.
 
-    Stores in SQL find nothing that holds `"` or `\\`, or begins or ends with `'`.
+    Stores in SQL find nothing that contains `"` or `\`, or begins or ends with `'`.
     """
     if len(text) > MAX_FILTER_CHARS:
         wrong = f"a text to search for has at most {MAX_FILTER_CHARS} characters"

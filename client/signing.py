@@ -116,7 +116,7 @@ def _claims(
 
 
 def _digest(decision: Decision, waiting: PendingApproval) -> str:
-    """Of what would be carried out: of the call as it waits, or with the arguments of an edit."""
+    """Return the digest of the call, or of the call with the arguments of an edit."""
     if decision.decision != "edit":
         return decision.digest or waiting.digest
     asked = {"tool": waiting.tool, **_asked_again(waiting)}
@@ -124,7 +124,7 @@ def _digest(decision: Decision, waiting: PendingApproval) -> str:
 
 
 def _asked_again(waiting: PendingApproval) -> dict[str, Any]:
-    """What stands in a digest beside tool and arguments; how often it was asked, no one is told."""
+    """Return the parts of a digest beside tool and arguments. The round is not published."""
     if waiting.kind == "call":
         return {}
     for round_ in range(1, _MAX_ROUNDS + 1):

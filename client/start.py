@@ -1,6 +1,6 @@
 """How a run or a single call is started: under what id, and with what words for lists.
 
-An id is taken once: calls are told apart by the run's id and their own, so a second run under it
+An id is used once: a call is identified by the run's id and its own, so a second run under it
 would find what the first one did done already.
 """
 
@@ -145,7 +145,7 @@ def _new_id(name: str) -> str:
 
 
 def trace_caller(said: Mapping[str, str]) -> Place | None:
-    """Where whoever asks is in a trace; None where they do not say, or say it wrongly."""
+    """Return the caller's place in a trace; None without valid headers."""
     sent = {TRACEPARENT: said.get(TRACEPARENT, "")}
     state = said.get(TRACESTATE, "")
     return read_header({**sent, TRACESTATE: state} if _STATE.fullmatch(state) else sent)

@@ -64,11 +64,12 @@ STARTED: Final = ListOrder("StartTime", lambda run: run.started, latest_first=Tr
 
 
 async def waiting_count_and_oldest(client: Client) -> tuple[int, datetime | None]:
-    """How many runs wait for a person, and since when the one does that was asked first; `None`
-    where none waits, or the namespace does not know since when.
+    """Count the runs with pending approvals, and return when the oldest was requested.
+
+    The time is None where there is none, or where the namespace does not index it.
 
     Raises:
-        CommandError: Temporal does not answer, or does not even know which runs wait.
+        CommandError: Temporal does not answer, or does not index the status of runs.
     """
     query = status_query("awaiting_approval")
     count = await count_runs(client, query)
@@ -82,11 +83,12 @@ async def waiting_count_and_oldest(client: Client) -> tuple[int, datetime | None
 async def first_runs(
     client: Client, query: str, order: ListOrder, count: int, after: Place | None = None
 ) -> list[RunListing]:
-    """The first runs that a query finds, behind a place of the list: fewer than `count` where there
-    are no more. Those whose time is not known are not among them.
+    """Return the first runs of a query, after a place of the list.
+
+    They are fewer than `count` where there are no more. Runs without the time are not included.
 
     Raises:
-        LacksAttributesError: the namespace does not know what they are put in order by.
+        MissingAttributesError: the namespace does not index the time.
         CommandError: Temporal does not answer.
     """
     windows, least = _Windows(client, query, order, after), count
@@ -113,7 +115,7 @@ def sort_runs(
 class _Windows:
     """Windows of time from a place on, as terms of a query, and how many runs are within them.
 
-    An edge is told in seconds from the place, or from now where there is none; `None` is no edge.
+    An edge is in seconds from the place, or from now where there is none; `None` is no edge.
     """
 
     def __init__(self, client: Client, query: str, order: ListOrder, after: Place | None) -> None:
@@ -154,10 +156,10 @@ class _Windows:
 
 
 class _Search:
-    """The search for an edge with at least `least` runs before it, and at most `most` where that
-    can be had. `at` is where to look next, `edge` the nearest that is known to have enough.
+    """Search an edge with at least `least` runs before it, and if possible at most `most`.
 
-    Where a list begins at a place, nothing is before that: it is known to be too near.
+    `at` is the next edge to try, `edge` the nearest one that is known to have enough. Where a list
+    begins at a place, nothing is before that: it is known to be too near.
     """
 
     def __init__(self, least: int, most: int, rest: int, *, begun: bool) -> None:
@@ -185,8 +187,10 @@ class _Search:
             self.at = self._between(self._near, self.edge)
 
     def _between(self, near: float, far: float) -> float | None:
-        """Where twice what is wanted would be if they stood evenly; and every other time halfway,
-        since they may stand in heaps."""
+        """Return the edge for twice the number of runs, if they are distributed evenly.
+
+        Every other time it is the middle, since they may be distributed unevenly.
+        """
         if far - near <= _NARROWEST_SECONDS:
             return None  # so many are of one moment
         self._halves = not self._halves
@@ -196,6 +200,6 @@ class _Search:
 
 
 def _further_back(edge: float) -> float | None:
-    """Before what lies before the place that was begun at, which most do not."""
+    """Return an edge before the start of the list, which few runs reach."""
     back = 0.0 if edge > 0 else min(edge * _WIDER, -_FIRST_SECONDS)
     return back if back >= -_MAX_SECONDS else None

@@ -1,6 +1,7 @@
-"""`inbox.yaml`, read and checked as a whole before anything is served; each fault has its mend.
+"""`inbox.yaml`, read and checked as a whole before anything is served; each problem says how to fix
+it.
 
-Only a provider is not asked before somebody signs in: if it is down, the inbox starts all the same.
+Only the provider is not contacted before a sign-in: the inbox starts while it is down.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ _NAME_IT: Final = "write the name of the variable that holds the secret, never t
 
 
 class SettingsError(Exception):
-    """Settings that cannot be used: each thing that is wrong, with its place and mend."""
+    """Settings that cannot be used: with each problem and its place."""
 
     def __init__(self, problems: Sequence[FileProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -82,7 +83,7 @@ def _checked(source: Source) -> InboxSettings:
 
 
 def _discreet(fault: ValueProblem) -> ValueProblem:
-    """The fault without the value, where somebody may have written the secret itself."""
+    """Return the problem without the value, which may be the secret itself."""
     if fault.where[-1:] != ("clientSecretEnv",):
         return fault
     return replace(fault, reason="this names no environment variable", fix=_NAME_IT)

@@ -1,6 +1,6 @@
 """Where a person's answers come from: the lines of a terminal, of a pipe or of a file.
 
-Reading a line can be given up, since somebody else may decide meanwhile: so the descriptor is
+Reading a line can be given up, since another person may decide meanwhile: so the descriptor is
 watched by the event loop, and no thread hangs in a read.
 """
 
@@ -20,7 +20,7 @@ MAX_LINE_BYTES = 1_000_000
 
 
 class InputEndedError(Exception):
-    """There is nobody left to answer."""
+    """The input has ended."""
 
 
 class AnswerSource:

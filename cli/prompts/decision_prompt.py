@@ -1,4 +1,4 @@
-"""Asking a person about a waiting call, until there is a decision or the question is put off."""
+"""Ask a person about a pending approval, until it is decided or skipped."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ _MAX_TRIES = 20
 async def ask_decision(
     waiting: PendingApproval, answers: AnswerSource, screen: Screen
 ) -> Decision | None:
-    """Draw the call, ask, and have the decision; `None` where it was put off.
+    """Show the call, ask, and return the decision; `None` where it was skipped.
 
     Raises:
         InputEndedError: there are no more answers.
@@ -87,7 +87,7 @@ async def _complete(
         return Decision.model_validate(said)
     except ValidationError as error:
         screen.print_note(
-            f"That does not do: {clean(summarize_problems(problems_of(error, said, Decision)))}"
+            f"That is not possible: {clean(summarize_problems(problems_of(error, said, Decision)))}"
         )
         return None
 
@@ -120,7 +120,7 @@ async def _struck(waiting: PendingApproval, answers: AnswerSource, screen: Scree
     try:
         return strike_calls(waiting, struck)
     except CannotStrikeError as error:
-        screen.print_note(f"That does not do: {error}.")
+        screen.print_note(f"That is not possible: {error}.")
         return _BACK
 
 

@@ -1,6 +1,6 @@
-"""Putting a run's questions to the person in front of the screen, each of them once.
+"""Ask the person in front of the screen each question of a run once.
 
-A question stands only until somebody has decided, here or elsewhere: the run is looked at every
+A question is open only until a person has decided, here or elsewhere: the run is observed every
 second while a person thinks.
 """
 
@@ -27,7 +27,7 @@ Key = tuple[str, ...]
 
 
 class ApprovalPrompts:
-    """Draws what waits, and asks about it while there is somebody to answer."""
+    """Shows pending approvals, and asks about them while the input lasts."""
 
     def __init__(self, run: RunHandle, screen: Screen, answers: AnswerSource | None) -> None:
         self._run = run
@@ -37,7 +37,7 @@ class ApprovalPrompts:
         self._elsewhere: list[DelegatePending] = []
 
     async def ask_new(self, waiting: list[PendingApproval]) -> bool:
-        """Put what has come to wait; false when it turned out that nobody answers any more."""
+        """Ask about new pending approvals; return false when the input has ended."""
         new = [one for one in waiting if _key(one) not in self._put]
         self._put.update(map(_key, new))
         for one in new:
@@ -59,7 +59,7 @@ class ApprovalPrompts:
         self._elsewhere = waiting
 
     def _tell_how(self, waiting: list[PendingApproval]) -> None:
-        self._screen.print_note("\nNobody is left to answer. To decide:")
+        self._screen.print_note("\nThe input has ended. To decide:")
         for one in waiting:
             self._screen.print_note(f"  {how_to_decide(self._run.id, one)}")
 
@@ -73,9 +73,7 @@ class ApprovalPrompts:
             await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 watching.result()
-                self._screen.print_note(
-                    f"\n{title(waiting)} waits no longer: it was decided elsewhere."
-                )
+                self._screen.print_note(f"\n{title(waiting)} was decided elsewhere.")
                 return
             decision = asking.result()
         finally:
@@ -96,14 +94,14 @@ class ApprovalPrompts:
                 ):
                     return
             except CommandError:
-                continue  # nobody can be asked; the person's decision will meet the same
+                continue  # the decision will meet the same error
             seen = look.position
 
     async def _act_on(
         self, decision: Decision | None, waiting: PendingApproval, signer: Signer | None
     ) -> None:
         if decision is None:
-            self._screen.print_note(f"Put off. To decide: {how_to_decide(self._run.id, waiting)}")
+            self._screen.print_note(f"Skipped. To decide: {how_to_decide(self._run.id, waiting)}")
             return
         try:
             if signer is not None:
@@ -123,8 +121,8 @@ class ApprovalPrompts:
                 self._screen.print_note(f"Counted: {receipt.missing} more must agree.")
 
     def _refused(self, refusal: ApplicationError, waiting: PendingApproval) -> None:
-        """Say why a decision did not count, and ask again where another one can."""
-        self._screen.print_note(f"That did not count: {clean(refusal.message)}")
+        """Show why a decision was rejected, and ask again where another is possible."""
+        self._screen.print_note(f"Rejected: {clean(refusal.message)}")
         if refusal.type == names.INVALID_DECISION:
             self._put.discard(_key(waiting))
 

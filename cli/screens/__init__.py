@@ -1,0 +1,1 @@
+"""Screens that draw a run: on a terminal, as plain lines, as JSON lines."""

@@ -10,7 +10,7 @@ from holdfast.runtime.text_safety import clean, one_line, shorten
 _NAME_CHARS = 40
 _LAST_LINES = 10
 _RUNNING_CHARS = 48
-# The stages of a call that was begun and is not carried out now, and of those that people or other
+# The stages of a call that was started and is not running now, and of those that people or other
 # calls of its turn hold up.
 _OVER = ("ended", "unsure")
 _ASKS = ("waiting", "unsure")
@@ -18,7 +18,7 @@ _HELD = ("pending", "queued")
 
 
 class Activity:
-    """Follows the entries of a run and knows what is under way."""
+    """The current activity of a run, by its entries."""
 
     def __init__(self) -> None:
         self.streaming: AnswerProgress | None = None
@@ -43,7 +43,10 @@ class Activity:
                 self.waits = True
 
     def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
-        """Take note of where the calls of the turn stand: how they ended is told when all have."""
+        """Set the stages of the calls of the turn.
+
+        The log has their results when all of them have ended.
+        """
         self._stages = {str(call["callId"]): str(call["stage"]) for call in calls}
 
     def text(self) -> str:
@@ -56,7 +59,7 @@ class Activity:
         stages = self._stages
         running = [name for call, name in self._running.items() if stages.get(call) not in _OVER]
         if running:
-            return shorten(f"carrying out {', '.join(running)}", _RUNNING_CHARS)
+            return shorten(f"running {', '.join(running)}", _RUNNING_CHARS)
         if self.waits or any(stage in _ASKS for stage in stages.values()):
             return "waiting for a person's decision"
         if self.streaming is not None:

@@ -10,9 +10,10 @@
     ) -> int
 
 `out` is where the run is drawn: `screen_for(sys.stdout, run_id)`. `ask` is who answers for its
-waiting calls: `ScriptedAnswers.from_stdin()` (a terminal, or a pipe whose lines answer the
-questions in order), or `None` to ask nobody. When the answers end, the way to decide is said, and
-then `keep_following` says whether the run is followed on or left waiting. The result is the exit
+pending approvals: `ScriptedAnswers.from_stdin()` (a terminal, or a pipe whose lines answer the
+questions in order), or `None` for no questions. When the answers end, the way to decide is said,
+and then `keep_following` says whether the run is followed on or left waiting. The result is the
+exit
 code: 0 for a run that completed or stopped, 1 for any other end and for a run that was left
 waiting.
 
@@ -65,13 +66,13 @@ async def follow(
 
 @dataclass
 class Line:
-    """Whether a request has stood in line for a while: each of them is told of once."""
+    """Reports each request that waits for its rate limit, once."""
 
     request: str | None = None
     told_from: float = 0
 
     def waits_long(self, request: str | None) -> bool:
-        """Take note of the one that stands there now; whether it is to be told of."""
+        """Return whether this request waits long enough to report it now."""
         now = monotonic()
         if request != self.request:
             self.request, self.told_from = request, now + _IN_LINE_SECONDS
@@ -83,8 +84,10 @@ class Line:
 
 @dataclass
 class _Follower:
-    """One run being followed. `_seen` is the place up to which it was drawn, `_last` the number of
-    the last entry."""
+    """Follows one run.
+
+    `_seen` is the position up to which it was drawn, `_last` the number of the last entry.
+    """
 
     run: RunHandle
     screen: Screen
@@ -135,7 +138,7 @@ class _Follower:
         try:
             await self._draw(look)
         except EncryptedError:
-            raise  # no time mends it
+            raise  # it is permanent
         except CommandError as error:
             self._tell_silence(error)
         else:
@@ -143,7 +146,8 @@ class _Follower:
         return self._last > before
 
     async def _draw(self, look: RunDescription) -> None:
-        # What waits is looked at first, so that all that led to it is drawn before it is put.
+        # Pending approvals are read first, so that all that led to them is drawn before the
+        # question.
         status = {} if look.closed else await self._see_what_waits()
         async for entry in self.run.entries(self.screen.log, self._last):
             self._last = entry["n"]
@@ -152,7 +156,7 @@ class _Follower:
         self._tell_listening(status.get("status") == "awaiting_message")
 
     async def _see_what_waits(self) -> dict[str, Any]:
-        """Take note of how the calls stand and what waits for a person; the status of the run."""
+        """Read the stages of the calls and the pending approvals; return the status of the run."""
         status = await self.run.status()
         self.screen.show_calls(status.get("calls") or [])
         self._waiting = await self.run.pending_approvals() if status.get("pending") else []

@@ -2,7 +2,7 @@
 
 `holdfast run` begins with `{"type": "run", "run": ID}`. Then come the run's events as they are,
 with `token` and `tool_call_delta` between them, and last either `done` or `error`. A delta has the
-characters from `offset` on of what the model has said in this `attempt`; a new attempt starts anew.
+characters from `offset` on of what the model has said in this `attempt`; a new attempt starts at 0.
 In composed calling that is its JSON, calls and all. A `done` whose output is a reference to the
 worker's store is written when the run has closed, with the whole output where that can be had.
 """

@@ -86,11 +86,11 @@ class LiveScreen:
         self._activity.streaming = streaming
 
     def show_calls(self, calls: Sequence[Mapping[str, Any]]) -> None:
-        """Show what runs, and what has ended that is told with the turn."""
+        """Show the running calls, and those that have ended in this turn."""
         self._activity.show_calls(calls)
 
     def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
-        """Draw what waits as a panel, with the command that decides it below."""
+        """Draw a pending approval as a panel, with the command that decides it below."""
         self._activity.waits = True
         self._console.print(render_approval(waiting))
         command = Text(question_text.how_to_decide(self._run_id, waiting), style="cyan")
@@ -167,7 +167,7 @@ def render_line(line: NarrationLine) -> RenderableType:
 
 
 def render_approval(waiting: PendingApproval) -> RenderableType:
-    """A call that waits: why, with what arguments, what is asked, and on what terms."""
+    """Return the panel of a pending approval: reason, arguments, question and terms."""
     parts: list[RenderableType] = []
     if why := question_text.reasoning(waiting):
         parts.append(Text(f"because: {why}\n", style="italic"))
@@ -176,7 +176,7 @@ def render_approval(waiting: PendingApproval) -> RenderableType:
     parts.append(Text(question_text.question(waiting)))
     small = (question_text.effects(waiting), question_text.terms(waiting))
     parts += [Text(text, style="dim") for text in small if text]
-    heading = Text(f"{question_text.title(waiting)} waits for a decision", style="bold")
+    heading = Text(f"{question_text.title(waiting)} needs approval", style="bold")
     return Panel(Group(*parts), title=heading, title_align="left", border_style="yellow")
 
 
@@ -220,8 +220,10 @@ def _echo(wanted: bool) -> Iterator[None]:
 
 
 def _is_ours() -> bool:
-    """Whether standard input is a terminal, and this program not in its background: setting a
-    terminal up from there would stop the program."""
+    """Check that standard input is a terminal, with this program in its foreground.
+
+    Changing the terminal from the background would stop the program.
+    """
     try:
         return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (OSError, ValueError):

@@ -52,7 +52,7 @@ class PlainScreen:
         """A line is for what has happened."""
 
     def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
-        """Write the command that decides it, and all of what waits to the person who is asked."""
+        """Write the command that decides it, and all details if the person is asked."""
         name = f"{one_line(waiting.call_id, _NAME_CHARS)} {question_text.call_name(waiting)}"
         text = f"{name}: {question_text.how_to_decide(self._run_id, waiting)}"
         self._write(_folded(NarrationLine(format_clock(waiting.requested_at), "waits", text)))
@@ -60,7 +60,7 @@ class PlainScreen:
             self._describe(waiting)
 
     def show_delegate_approvals(self, new: list[DelegatePending], *, waits: bool) -> None:
-        """Write a line for each, at the time at which it is heard of."""
+        """Write a line for each, at the current time."""
         for there in new:
             at = format_clock(datetime.now(UTC).isoformat())
             self._write(_folded(NarrationLine(at, "waits", question_text.delegate_line(there))))

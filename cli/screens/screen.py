@@ -37,12 +37,16 @@ class Screen(Protocol):
         """Show where the calls of the turn stand: `{callId, tool, stage}`; none between turns."""
 
     def show_approval(self, waiting: PendingApproval, *, asked: bool) -> None:
-        """Draw a call that waits for a person now, and how to decide it. `asked`: the person in
-        front of the screen is asked next."""
+        """Draw a pending approval and how to decide it.
+
+        With `asked`, the person in front of the screen is asked next.
+        """
 
     def show_delegate_approvals(self, new: list[DelegatePending], *, waits: bool) -> None:
-        """Draw what has come to wait in delegates of the run, and how to decide it. `waits`:
-        something waits there now."""
+        """Draw the new pending approvals of delegates, and how to decide them.
+
+        With `waits`, there are some now, new or not.
+        """
 
     def show_queued(self) -> None:
         """Draw that a request has to wait for its turn at the model."""

@@ -1,4 +1,4 @@
-"""What is told between events: the answer that a model writes, and what calls say of themselves.
+"""The frames between events: the answer that a model writes, and the progress of calls.
 
     Streaming ─► Answering ─► token, tool_call_delta        the answer in the log ─► its last tokens
     Update    ─► Updating  ─► tool_update
@@ -25,8 +25,11 @@ MAX_TOKEN_CHARS: Final = 16_000
 
 @dataclass(frozen=True)
 class StreamCursor:
-    """All events up to number `after`; of the answer that is written then, `told_chars` characters
-    of an `attempt`, with their checksum. `ended`: the end as well."""
+    """The position of a reader: all events up to number `after`, and a part of the next answer.
+
+    The part is the first `sent_chars` characters of an `attempt`, with their checksum. `ended`: the
+    end was sent, too.
+    """
 
     after: int = 0
     attempt: int = 0
@@ -36,10 +39,10 @@ class StreamCursor:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """What a frame's id says.
+        """Parse the id of a frame.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is no such id.
         """
         said = _WRITTEN.fullmatch(text)
         if said is None:
@@ -61,7 +64,7 @@ class StreamCursor:
         return f"{self.after}.{self.attempt}.{self.sent_chars}.{self.checksum:08x}"
 
     def advanced(self, text: str) -> Self:
-        """After this much more of the answer."""
+        """Return the cursor after these characters."""
         return replace(
             self,
             sent_chars=self.sent_chars + len(text),
@@ -69,11 +72,11 @@ class StreamCursor:
         )
 
     def in_attempt(self, attempt: int) -> Self:
-        """At the beginning of an attempt to answer."""
+        """Return the cursor at the start of an attempt."""
         return replace(self, attempt=attempt, sent_chars=0, checksum=0)
 
     def is_prefix_of(self, text: str) -> bool:
-        """Whether what was told is the beginning of a text."""
+        """Check whether the characters sent are the beginning of a text."""
         begun = text[: self.sent_chars]
         return len(begun) == self.sent_chars and _checksum(begun) == self.checksum
 
@@ -84,31 +87,30 @@ def _checksum(text: str, before: int = 0) -> int:
 
 @dataclass(frozen=True)
 class Frame:
-    """One thing that is told: an event, or a part of something on its way. Whoever has it stands
-    at `position`."""
+    """A frame of a stream: an event, or a part of an answer. Its reader is at `position` then."""
 
     position: StreamCursor
     data: dict[str, Any]
 
     @property
     def type(self) -> str:
-        """What is told."""
+        """The type of its data."""
         return str(self.data["type"])
 
 
 def token(turn: int, attempt: int, offset: int, text: str) -> dict[str, Any]:
-    """The characters from `offset` on of what the model says in an attempt to answer."""
+    """Return the data of a `token` frame: the characters from `offset` on."""
     said = {"turn": turn, "attempt": attempt, "offset": offset, "text": text}
     return {"type": "token", **said}
 
 
 def calls_delta(turn: int, attempt: int, calls: list[Any]) -> dict[str, Any]:
-    """The calls that the model is writing, as far as it has got."""
+    """Return the data of a `tool_call_delta` frame: the calls so far."""
     return {"type": "tool_call_delta", "turn": turn, "attempt": attempt, "calls": calls}
 
 
 class AnswerStream:
-    """One answer of the model: what of it was told, and what is next."""
+    """The frames of one answer of the model."""
 
     def __init__(self, turn: int, position: StreamCursor) -> None:
         self.turn = turn
@@ -117,10 +119,9 @@ class AnswerStream:
         self._calls: list[Any] = []
 
     def update(self, streaming: AnswerProgress) -> Iterator[Frame]:
-        """What is new in an answer on its way.
+        """Yield the new parts of an unfinished answer.
 
-        Where it is longer than what is seen of it, the middle is missing: the rest is told when the
-        whole is there.
+        Where the progress shows only its end, the middle is missing: `finish` sends the rest.
         """
         if streaming.call or streaming.summary or streaming.turn not in (self.turn, None):
             return
@@ -139,7 +140,7 @@ class AnswerStream:
             yield Frame(self.position, told)
 
     def finish(self, text: str) -> Iterator[Frame]:
-        """What is left to tell of the answer that the model gave."""
+        """Yield the rest of the final answer."""
         if not self.position.is_prefix_of(text):
             self._begin(0)
             yield from self._tokens(text, even_none=True)
@@ -149,7 +150,7 @@ class AnswerStream:
         yield from self._tokens(text[self.position.sent_chars :])
 
     def _goes_on(self, streaming: AnswerProgress) -> bool:
-        """Whether this is of the attempt that was told of last."""
+        """Check whether this is the attempt that was sent last."""
         if self._key is not None:
             return streaming.key == self._key
         # Told of by another process.
@@ -170,13 +171,13 @@ class AnswerStream:
 
 
 class UpdateStream:
-    """What calls have said of themselves, and what of that is new."""
+    """The frames of the progress that calls report."""
 
     def __init__(self) -> None:
         self._told: dict[str, CallProgress] = {}
 
     def changes(self, updates: Iterable[CallProgress], position: StreamCursor) -> Iterator[Frame]:
-        """What has changed since the last time."""
+        """Yield a frame for each progress that changed."""
         before, self._told = self._told, {one.call_id: one for one in updates}
         for one in self._told.values():
             if before.get(one.call_id) != one:

@@ -4,11 +4,11 @@
         ...  # a `Frame`, or a `StreamNotice` on why nothing comes
 
 A stream begins after any position and ends with exactly one `done` or `error`. What it has told is
-in the position of its last frame, and nowhere else: whoever breaks off goes on from there, with
+in the position of its last frame: a reader that reconnects continues from there, with
 this process or another.
 
 Temporal is looked at as often as `client.stream.polling` says; the run is asked only when it has
-moved. While nobody answers, the stream stays.
+progressed. While no worker answers, the stream stays open.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _SLOWER_BY: Final = 1.4
 
 @dataclass(frozen=True)
 class StreamNotice:
-    """Why nothing comes; it is tried again."""
+    """The reason for a pause in the stream, which goes on by itself."""
 
     text: str
 
@@ -38,7 +38,7 @@ class StreamNotice:
 async def frames(
     run: RunHandle, position: StreamCursor
 ) -> AsyncGenerator[Frame | StreamNotice, None]:
-    """Everything after a position, to the end of the run.
+    """Yield everything after a position, to the end of the run.
 
     Raises:
         CommandError: there is no such run, or what it says cannot be read here.
@@ -65,7 +65,7 @@ async def frames(
 
 
 class _Telling:
-    """What one listener has been told of a run, and what they are told next."""
+    """The position of one reader, and the frames that come next."""
 
     def __init__(self, run: RunHandle, position: StreamCursor) -> None:
         self._over = position.ended
@@ -96,7 +96,7 @@ class _Telling:
             yield Frame(replace(self._position, ended=True), ending.event())
 
     def on_its_way(self, look: RunDescription) -> Iterator[Frame]:
-        """What is being said and done, and does not stand in the log yet."""
+        """Yield the progress of the answer and the calls that are not in the log yet."""
         if (
             self._answering is not None
             and look.streaming is not None
@@ -107,14 +107,14 @@ class _Telling:
         yield from self._updating.changes(look.updates, position)
 
     def is_over(self) -> bool:
-        """Whether the end has been told."""
+        """Check whether the end was sent."""
         return self._over
 
     def silent(self, error: CommandError) -> Iterator[StreamNotice]:
-        """That nobody answers, told once.
+        """Yield a notice that no worker answers, once for each reason.
 
         Raises:
-            CommandError: it is something else, which no time mends.
+            CommandError: the error is permanent.
         """
         if error.code != UNREACHABLE:
             raise error
@@ -135,7 +135,7 @@ class _Telling:
         self._placed = True
 
     def _place(self, event: Entry) -> None:
-        """Take note of the last event that was told before."""
+        """Find the last event that was sent before."""
         self._placed = True
         self._over = _is_last(event)
         begun = self._position if event["type"] == "turn_start" else StreamCursor(event["n"])

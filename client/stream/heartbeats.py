@@ -1,5 +1,4 @@
-"""What is on its way in a run, from the heartbeats of its activities: the answer that a model is
-writing, and what calls tell of themselves while they are carried out."""
+"""Progress in the heartbeats of a run's activities: the growing answer, and running calls."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +11,7 @@ from temporalio.converter import DataConverter
 from holdfast.client.command_errors import CommandError
 from holdfast.schemas import names
 
-# A longer one is left out: it is told again and again.
+# A longer one is left out: each heartbeat repeats it.
 MAX_UPDATE_BYTES: Final = 64_000
 _CALL: Final = re.compile(r"(t[0-9]+c[0-9]+)(-again[0-9]*)?")
 
@@ -22,7 +21,7 @@ class AnswerProgress:
     """What a model has said so far, from the heartbeat of the activity that asks it.
 
     `text` is the last part of it; `offset` characters stand before that part. `calls` are those
-    that it is writing; where it is `composed`, they stand in the text. `key` differs for each
+    that it is writing; where it is `composed`, they are in the text. `key` differs for each
     request and each attempt at it. It is the answer of this `turn`, if it answers no `call` and is
     no `summary` of what was said before.
     """
@@ -40,7 +39,7 @@ class AnswerProgress:
 
 @dataclass(frozen=True)
 class CallProgress:
-    """The newest that a call under way has told, in this `attempt` at it.
+    """The latest progress of a running call, in this `attempt` at it.
 
     Of a call that the model answers, `details` are the end of the answer so far: `{"text",
     "offset"}`.
@@ -74,13 +73,13 @@ async def read_answer_progress(
 async def read_call_progress(
     activities: Iterable[PendingActivityInfo], converter: DataConverter
 ) -> list[CallProgress]:
-    """What each activity that carries out a call has told last."""
+    """Return the latest progress of each running call."""
     found = [await update_in(one, converter) for one in activities]
     return [update for update in found if update is not None]
 
 
 async def update_in(activity: PendingActivityInfo, converter: DataConverter) -> CallProgress | None:
-    """What an activity has told last, where it carries out a call.
+    """Return the latest progress of a call's activity, None for another activity.
 
     Raises:
         EncryptedError: it cannot be read here.

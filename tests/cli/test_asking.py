@@ -70,7 +70,7 @@ async def test_the_person_sees_why_with_what_and_on_what_terms(typing: Typing) -
         "order_id: A-1001",
         "amount: 120",
         "Shall it be carried out?",
-        "deny: it is not, and your reason is passed on",
+        "deny: it does not run, and the model reads your reason",
         "decided by finance",
         "2 people must agree",
         "holdfast decide run-1 t2c1 approve|deny|edit|respond",
@@ -165,7 +165,7 @@ async def test_the_calls_of_a_plan_are_numbered_and_say_what_they_wait_for(typin
         '    1. t1c1 quote: item: "7" writes †state.price\n',
         '    2. t1c2 Refund an order: amount: †state.price note: "a\\nwrites †state.nothing"',
         "after t1c1 because: Charged twice.",
-        "Shall all of it be carried out?",
+        "Approve this plan?",
         "holdfast decide run-1 t1-plan approve [--strike CALL]|deny|edit",
         "[a]pprove  [d]eny  stri[k]e calls out  [e]dit  [s]kip",
         'edit, for example: {"calls": [{"id": "t1c1"}, {"id": "t1c2", "arguments": {…}}]}',
@@ -186,7 +186,7 @@ async def test_a_call_that_the_plan_does_not_have_is_told_with_those_that_it_has
 ) -> None:
     _, seen = await decided(typing("k\nt1c9\ns\n"), plan())
 
-    assert "That does not do: `t1c9` is no call of this plan; it has `t1c1`, `t1c2`.\n" in seen
+    assert "That is not possible: `t1c9` is no call of this plan; it has `t1c1`, `t1c2`.\n" in seen
 
 
 @pytest.mark.parametrize("typed", ["k\nt1c2\n", "strike\n t1c2,\n", "k\n\nk\nt1c9\nk\nt1c2\n"])
@@ -203,7 +203,7 @@ async def test_a_plan_that_is_not_shown_whole_is_not_struck_from_unseen(typing: 
     decision, seen = await decided(typing("k\nt1c2\ns\n"), plan(digest="another"))
 
     assert decision is None
-    assert "That does not do: the plan is too large to be shown whole" in seen
+    assert "That is not possible: the plan is too large to be shown whole" in seen
 
 
 def test_what_has_no_room_in_a_question_is_counted() -> None:
@@ -242,7 +242,7 @@ async def test_a_call_whose_end_is_unknown_is_asked_about_in_its_own_words(
 
     assert decision is not None
     assert (decision.decision, decision.result, decision.digest) == (verdict, result, "d1")
-    assert "Did it happen?" in seen
+    assert "Did this call happen?" in seen
     assert "[a]pprove" not in seen
 
 

@@ -151,7 +151,7 @@ async def test_a_person_is_asked_there_and_then(open_house: OpenHouse, start: St
     terminal.type("y\r")
     after = await terminal.until("completed")
 
-    assert "Pay (t1c1) waits for a decision" in panel
+    assert "Pay (t1c1) needs approval" in panel
     assert "t1c1 Pay: approved by anna" in after
     assert await terminal.ended() == 0
     assert len(tools.read()) == 1

@@ -195,7 +195,7 @@ async def test_a_module_that_lets_nobody_else_on_is_ended_all_the_same(
     said = await holdfast("check", *ALL, "--timeout", "500ms")
     assert (said.code, said.out) == (2, "")
     assert said.err == (
-        "holdfast: the check was cut short: nothing came of it in 1.5 s; "
+        "holdfast: the check was cut short: it did not end within 1.5 s; "
         "see what `shop.py` does while it is imported\n"
     )
 

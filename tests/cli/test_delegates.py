@@ -104,7 +104,7 @@ def test_below_a_live_run_it_is_said_for_as_long_as_something_waits_there() -> N
     activity.waits_elsewhere = True
     assert activity.text() == "waiting for a person's decision in a delegate"
     activity.waits_elsewhere = False
-    assert activity.text() == "carrying out ask (t1c2)"
+    assert activity.text() == "running ask (t1c2)"
 
 
 async def test_what_waits_on_is_not_told_again_and_what_waits_anew_is(client: Client) -> None:

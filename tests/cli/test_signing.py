@@ -145,16 +145,16 @@ def test_an_id_without_a_key_is_told() -> None:
 
 
 def test_it_is_said_what_becomes_of_it_when_nobody_decides_if_it_is_no_denial() -> None:
-    assert "if nobody decides, it is carried out" in terms(waiting(onTimeout="approve"))
-    assert "if nobody decides, the run fails" in terms(waiting(onTimeout="fail"))
-    assert "if nobody decides" not in terms(waiting())
+    assert "without a decision, it runs without an approval" in terms(waiting(onTimeout="approve"))
+    assert "without a decision, the run fails" in terms(waiting(onTimeout="fail"))
+    assert "without a decision" not in terms(waiting())
 
 
 def test_it_is_said_that_only_signed_decisions_count_and_who_has_signed() -> None:
     given = Decided(decision="approve", by="ada", at="", digest="", signed=True)
     asked = waiting(signed=True, quorum=2, decisions=[given.to_json()])
     assert "only signed decisions count" in terms(asked)
-    assert "ada said approve (signed)" in terms(asked)
+    assert "approved by ada (signed)" in terms(asked)
     assert how_to_decide("order-7", asked).endswith("deny|edit|respond --key FILE")
     assert "signed" not in terms(waiting())
     assert "--key" not in how_to_decide("order-7", waiting())

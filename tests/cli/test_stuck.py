@@ -20,7 +20,7 @@ GONE = "the store /srv/runs has no file 5f/5f00\x1b[2J;\nis it the right one?"
 TOLD = (
     "holdfast: the worker on task queue stuck cannot go on with run stuck-run: "
     "the store /srv/runs has no file 5f/5f00; is it the right one?; "
-    "mend that, and the run goes on by itself; the worker's log says more"
+    "fix that, and the run continues by itself; the worker's log has more"
 )
 
 

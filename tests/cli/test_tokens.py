@@ -66,7 +66,7 @@ def test_it_is_said_what_is_going_on() -> None:
     activity.streaming = said("x", key="7/3")
     assert activity.text() == "turn 2: the model answers (attempt 3)"
     activity.add_entry({"type": "tool_start", "callId": "t2c1", "tool": "pay"})
-    assert activity.text() == "carrying out pay (t2c1)"
+    assert activity.text() == "running pay (t2c1)"
     activity.add_entry({"type": "tool_end", "callId": "t2c1", "tool": "pay"})
     activity.add_entry({"type": "confirmation_required", "callId": "t2c2"})
     assert activity.text() == "waiting for a person's decision"
@@ -83,11 +83,11 @@ def test_only_what_runs_is_said_to_be_carried_out_before_the_ends_of_a_turn_are_
         activity.add_entry({"type": "tool_start", "callId": call, "tool": "look"})
 
     activity.show_calls(stands(t1c1="ended", t1c2="running", t1c3="waiting", t1c4="pending"))
-    assert activity.text() == "carrying out look (t1c2); 1 ended, 1 held up by others"
+    assert activity.text() == "running look (t1c2); 1 ended, 1 held up by others"
     activity.show_calls(stands(t1c1="ended", t1c2="ended", t1c3="waiting", t1c4="queued"))
     assert activity.text() == "waiting for a person's decision; 2 ended, 1 held up by others"
     activity.add_entry({"type": "tool_start", "callId": "t1c4", "tool": "pay"})
-    assert activity.text() == "carrying out pay (t1c4); 2 ended"
+    assert activity.text() == "running pay (t1c4); 2 ended"
     activity.show_calls(stands(t1c1="ended", t1c2="ended", t1c3="ended", t1c4="unsure"))
     assert activity.text() == "waiting for a person's decision; 3 ended"
 

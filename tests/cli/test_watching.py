@@ -202,7 +202,7 @@ async def test_when_the_answers_end_the_run_is_left_waiting(
 
     assert code == 1
     assert [waiting["callId"] for waiting in await run.waiting()] == ["t1c2"]
-    told = out.getvalue().partition("Nobody is left to answer")[2]
+    told = out.getvalue().partition("The input has ended")[2]
     assert f"holdfast decide {run.id} t1c2 approve|deny|edit|respond" in told
     assert f"holdfast watch {run.id}" in told
 
@@ -227,7 +227,7 @@ async def test_a_question_ends_when_somebody_else_has_decided(
     )
 
     assert code == 0
-    assert "Pay (t1c1) waits no longer: it was decided elsewhere." in out.getvalue()
+    assert "Pay (t1c1) was decided elsewhere." in out.getvalue()
     assert "t1c1 Pay: denied by bea" in out.getvalue()
 
 
@@ -242,7 +242,7 @@ async def test_a_decision_that_does_not_count_is_asked_again(
     code = await follow(client, run.id, out=PlainScreen(out, run.id), ask=keyboard.answers)
 
     assert code == 0
-    assert "That did not count: the edited arguments do not fit" in out.getvalue()
+    assert "Rejected: the edited arguments do not fit" in out.getvalue()
     assert "t1c1 Pay: approved with changes by anna" in out.getvalue()
     assert '{"paid": 4' in out.getvalue()
 

@@ -490,7 +490,7 @@ async def test_what_is_asked_while_somebody_looks_is_not_taken_for_withdrawn(
     async def a_moment_before(self: RunHandle) -> list[PendingApproval]:
         return answers.pop() if answers else await waiting(self)
 
-    monkeypatch.setattr(RunHandle, "waiting", a_moment_before)
+    monkeypatch.setattr(RunHandle, "pending_approvals", a_moment_before)
     assert "Shall this be done?" in words(await (await desk.inbox("ann")).open(run))
 
 

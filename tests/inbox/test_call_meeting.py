@@ -43,9 +43,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, **said: Any) -> list[str]:
         queries.append(query)
         return [run(id) for id in said]
 
-    monkeypatch.setattr(RunHandle, "waiting", waits)
-    monkeypatch.setattr(similar_calls, "listed", found)
-    monkeypatch.setattr(loader, "first", found)
+    monkeypatch.setattr(RunHandle, "pending_approvals", waits)
+    monkeypatch.setattr(similar_calls, "list_runs", found)
+    monkeypatch.setattr(loader, "first_runs", found)
     return queries
 
 

@@ -84,7 +84,7 @@ async def test_who_kills_it_loses_nobody(program: Program) -> None:
         (["--host", "0.0.0.0"], OIDC, "would travel in the open; put a proxy with https in front"),
         (["--by", "ann"], OIDC, "it is known who decides; leave out --by and --groups"),
         (["--groups", "a"], OIDC, "it is known who decides; leave out --by and --groups"),
-        (["--by", "an\tn"], "", "cannot stand in a record of who decided; have it changed"),
+        (["--by", "an\tn"], "", "cannot be shown in a record of decisions; have it changed"),
         (["--kid", "a"], "", "--kid names a key, and there is none; name its file with --key"),
         (["--port", "x"], "", "a port is a number up to 65535"),
         ([], "oidc: {}\n", "inbox.yaml:1: `oidc`: `issuer` is missing; add it (and 1 more)"),

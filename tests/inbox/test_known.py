@@ -72,7 +72,7 @@ async def test_from_elsewhere_nobody_says_who_they_are(behind: Open) -> None:
     for headers in ({"X_User": "ann"}, {"X_Groups": "finance"}, {"x_user": "ann"}):
         answer = await at.get("/", **headers, X_Forwarded_For="10.1.0.1")
         assert answer.status_code == 403
-        assert "Only the proxy in front of the inbox says who somebody is" in answer.text
+        assert "Only the proxy in front of the inbox may name the user" in answer.text
     assert (await at.get("/")).status_code == 303
 
 

@@ -405,7 +405,7 @@ async def test_a_run_is_asked_once_for_all_who_look(
         asked_of.append(self.id)
         return await waiting(self)
 
-    monkeypatch.setattr(RunHandle, "waiting", counting)
+    monkeypatch.setattr(RunHandle, "pending_approvals", counting)
     [listed] = await run_lists.list_runs(made.client, f'WorkflowId = "{run.id}"')
     questions = run_answers.Asked(made.client)
     found = await asyncio.gather(*(questions.of([listed], 20) for _ in range(3)))

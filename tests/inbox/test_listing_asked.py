@@ -60,7 +60,7 @@ class Runs:
 def answering(monkeypatch: pytest.MonkeyPatch, say: Say) -> Runs:
     """Have every run answer so."""
     runs = Runs(say)
-    monkeypatch.setattr(RunHandle, "waiting", lambda self: runs.waiting(self.id))
+    monkeypatch.setattr(RunHandle, "pending_approvals", lambda self: runs.waiting(self.id))
     return runs
 
 
@@ -145,7 +145,7 @@ async def test_a_run_of_which_nothing_is_heard_in_time_is_listed_all_the_same(
     async def ended(self: RunHandle) -> Any:
         raise AssertionError("how a run has ended is asked of none that goes on")
 
-    monkeypatch.setattr(RunHandle, "beginning", beginning)
+    monkeypatch.setattr(RunHandle, "start_info", beginning)
     monkeypatch.setattr(RunHandle, "ended", ended)
     monkeypatch.setattr(runs, "ANSWER_SECONDS", 0.01)
     async with asyncio.timeout(20):
@@ -165,7 +165,7 @@ async def test_a_run_whose_id_was_used_again_says_so_and_leads_to_no_other(
     async def beginning(self: RunHandle) -> RunStart:
         return RunStart(AT, "The newer one.")
 
-    monkeypatch.setattr(RunHandle, "beginning", beginning)
+    monkeypatch.setattr(RunHandle, "start_info", beginning)
     before = replace(run(), status="completed", started=AT - timedelta(days=1), execution="e/1")
     parts = Services(nowhere, temporal_ui="https://ui.example")
     newer, older = await runs.Runs(parts)._rows([run(), before])

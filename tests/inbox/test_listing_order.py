@@ -80,7 +80,7 @@ async def test_a_page_is_had_without_reading_the_whole_list(
         read.append(len(found))
         return found
 
-    monkeypatch.setattr(visibility, "listed", counting)
+    monkeypatch.setattr(visibility, "list_runs", counting)
     monkeypatch.setattr(visibility, "_PLENTY", 4)
     query = status_query("awaiting_approval") + RunFilter(agent=seventy.agent).terms()
     assert len(await first_runs(seventy.client, query, NEWEST, 2)) == 2

@@ -224,7 +224,7 @@ async def test_runs_without_a_place_stand_on_the_first_page_and_no_more_than_a_f
         monkeypatch.setattr(page_query, name, instead)
     assert len((await page_query.look(nowhere, View(), ())).unplaced) == 5
     assert (await page_query.look(nowhere, View(after=(AT, "order-7")), ())).unplaced == []
-    monkeypatch.setattr(page_query, "first", unknown)
+    monkeypatch.setattr(page_query, "first_runs", unknown)
     for most, asked in ((5, 5), (4, 4)):
         monkeypatch.setattr(page_query, "MAX_ASKED", most)
         found = await page_query.look(nowhere, View(), ())

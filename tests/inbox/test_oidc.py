@@ -30,7 +30,7 @@ from tests.inbox.stage import Stage, opened
 from tests.support.signing import Signer
 
 SECRET = "known-to-provider-and-inbox"
-NO_WORD = "What the provider says of you does not count"
+NO_WORD = "What the provider says of you is not valid"
 AWAY = "The provider that people sign in with cannot be had now"
 
 
@@ -175,10 +175,10 @@ async def test_only_the_groups_that_are_named_come_in(inboxes: Inboxes, there: P
     [
         ({"sub": None}, "does not say your name (`sub`)"),
         ({"sub": ""}, "does not say your name (`sub`)"),
-        ({"sub": "x" * 201}, "Your name cannot stand in a record"),
-        ({"sub": "ann\nbob"}, "Your name cannot stand in a record"),
-        ({"sub": "ann\u202ebob"}, "Your name cannot stand in a record"),
-        ({"sub": " ann"}, "Your name cannot stand in a record"),
+        ({"sub": "x" * 201}, "Your name cannot be shown in a record"),
+        ({"sub": "ann\nbob"}, "Your name cannot be shown in a record"),
+        ({"sub": "ann\u202ebob"}, "Your name cannot be shown in a record"),
+        ({"sub": " ann"}, "Your name cannot be shown in a record"),
         ({"groups": {"a": 1}}, "says your groups as no list of names"),
         ({"groups": [1]}, "says your groups as no list of names"),
         ({"groups": ["a\x00"]}, "has a name that cannot be shown"),
@@ -219,7 +219,7 @@ async def test_a_way_back_leads_back_only_who_went_it(
     for wrong in (back(hers), back(leaving, state=state[:8]), "/sign-in/done", back(leaving) + "x"):
         answer = await mine.get(wrong)
         assert answer.status_code == 400
-        assert "was not begun in this browser" in answer.text
+        assert "was not started in this browser" in answer.text
         mine.http.cookies.update(kept)
     clock.seconds += SIGN_IN_SECONDS + 1
     assert (await mine.get(back(leaving))).status_code == 400

@@ -52,7 +52,7 @@ class Told(RunHandle):
     now: Step = field(default_factory=Step)
     looks: int = 0
 
-    async def look(self) -> RunDescription:
+    async def observe(self) -> RunDescription:
         at = min(self.looks, len(self.steps) - 1)
         self.now, self.looks = self.steps[at], self.looks + 1
         if self.now.lost is not None:
@@ -68,7 +68,7 @@ class Told(RunHandle):
             if n > after:
                 yield {"n": n, **entry}
 
-    async def ended(self, *, whole: bool = True) -> RunEnding:
+    async def ending(self, *, whole: bool = True) -> RunEnding:
         return RunEnding("terminated", "terminated", "the run was terminated")
 
 

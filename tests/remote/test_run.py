@@ -49,6 +49,6 @@ async def test_a_server_that_is_asked_too_much_is_no_reason_to_give_the_run_up()
 
 
 async def test_what_waits_in_a_run_of_another_version_is_told_as_such() -> None:
-    with pytest.raises(CommandError, match="run run-1 cannot be read by this version") as refused:
+    with pytest.raises(CommandError, match="run run-1 are of another version") as refused:
         await run(Answering([], said=[{"kind": "of tomorrow"}])).pending_approvals()
     assert refused.value.code == RUN_FAILED

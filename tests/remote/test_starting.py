@@ -15,7 +15,7 @@ def test_what_a_run_was_started_with_stands_there_as_it_is_and_is_obeyed_by_noth
 
 
 def test_a_long_one_has_its_beginning_there() -> None:
-    new = StartRequest.run(RunRequest(agent="desk", input="x" * 10_000), {}, by="an API")
+    new = StartRequest.run(RunRequest(agent="desk", input="x" * 10_000), {}, started_by="an API")
     assert len(new.summary) == 200
     assert new.details.startswith("Started with an API, on this:")
     assert len(new.details) < 4_100

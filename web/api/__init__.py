@@ -1,0 +1,1 @@
+"""The HTTP API of runs, and its OpenAPI description."""

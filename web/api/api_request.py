@@ -27,7 +27,7 @@ _SaidT = TypeVar("_SaidT", bound=Strict)
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """A request, and what it is answered with; `run_id` is the run that its address names."""
+    """A request and its services; `run_id` is the run that its address names."""
 
     request: Request
     parts: Services
@@ -54,14 +54,14 @@ class ApiRequest:
         return run
 
     async def read_json(self, model: type[_SaidT], what: str) -> tuple[_SaidT, dict[str, Any]]:
-        """What was sent, read as `model`, and as it was written.
+        """Return the body, validated as `model`, and as it was sent.
 
         Raises:
             Problem: it is none.
             Refused: it is of another type, too large, or does not come whole.
         """
         body = await read_body(self.request, (JSON,), MAX_BODY_BYTES)
-        # What is large on purpose takes seconds to check, and holds up nobody else.
+        # A large body takes seconds to check: in a thread, it does not block other requests.
         return await asyncio.to_thread(_said, body, model, what)
 
 
@@ -90,7 +90,7 @@ def _no_number(_: str) -> NoReturn:
 
 
 def read_number(request: Request, name: str, default: int, least: int, most: int) -> int:
-    """A whole number that the address gives.
+    """Read a whole number from the query.
 
     Raises:
         Problem: it is none, or out of bounds.

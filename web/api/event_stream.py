@@ -4,7 +4,7 @@
     event: token
     data: {"type": "token", "turn": 3, "attempt": 1, "offset": 340, "text": "…"}
 
-Who goes on after an id is told the same as one who was never cut off.
+A reader that continues after an id receives the same frames as one that was never disconnected.
 """
 
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""What programs send to the inbox and are answered, beside what they would say to a run itself."""
+"""Requests and responses of the HTTP API, beside the models of runs."""
 
 from typing import Annotated, Any, Literal
 
@@ -36,15 +36,15 @@ class NewMessage(Strict):
     """A message to a run."""
 
     role: Literal["user"] = "user"
-    """Who says it."""
+    """The sender."""
     content: Content
-    """What is said: a text, or a list of parts."""
+    """The content: a text, or a list of parts."""
     delivery: Literal["steer", "followUp"] = "steer"
     """`steer`: before the next turn; `followUp`: when the run would end."""
 
 
 class Started(Lenient):
-    """What was started, or said something to."""
+    """The run that was started or that received the message."""
 
     run: str
     """The run's id."""
@@ -56,46 +56,46 @@ class AnswerResponse(Lenient):
     run: str
     """The run's id."""
     answer: JsonValue
-    """What it answered."""
+    """The answer."""
 
 
 class FailureResponse(Lenient):
-    """Why a run failed."""
+    """The error of a run."""
 
     code: str
-    """What kind of end it is."""
+    """The kind of error."""
     message: str
     """What happened, and what to do."""
 
 
 class RunView(Lenient):
-    """How a run stands. What is said of one under way, the query `status` answers; of one that has
-    ended, there is its `result`, or its `error` and what it had used."""
+    """The state of a run: of a running one the query `status`, of an ended one its `result`, or its
+    `error` and usage."""
 
     run: str
     """The run's id."""
     status: str
     """In one word: `running`, `awaiting_approval`, `completed`, …"""
     turn: int | None = None
-    """The turn that is under way, or was last."""
+    """The current turn, or the last one."""
     skill: str | None = None
     """The skill that it uses."""
     pending: list[dict[str, Any]] | None = None
-    """What waits for a person: `{callId, kind, tool, label}`."""
+    """The pending approvals: `{callId, kind, tool, label}`."""
     calls: list[dict[str, Any]] | None = None
-    """Where the calls of the turn stand: `{callId, tool, stage}`."""
+    """The calls of the turn: `{callId, tool, stage}`."""
     usage: dict[str, Any] | None = None
-    """What it has used so far."""
+    """The usage so far."""
     budget: dict[str, Any] | None = None
     """How much of each budget is left."""
     delegates: list[dict[str, Any]] | None = None
-    """The runs of its delegates that are under way."""
+    """The running delegates."""
     result: RunResult | None = None
-    """What came of it."""
+    """The result."""
     error: FailureResponse | None = None
-    """Why it failed."""
+    """The error, for a run that failed."""
     spent: Spent | None = None
-    """What it had used when it failed, where that is known."""
+    """The usage of a run that failed, where it is known."""
 
     def to_json(self) -> dict[str, Any]:
         """What there is to say."""
@@ -121,7 +121,7 @@ class LogPage(Lenient):
 
 
 class Approvals(Lenient):
-    """The calls of a run that wait for people."""
+    """The pending approvals of a run."""
 
     approvals: list[PendingApproval]
     """Each of them, whole."""
@@ -143,7 +143,7 @@ class FaultView(Lenient):
 
 
 class ProblemView(Lenient):
-    """Why something cannot be had or done (RFC 9457)."""
+    """The reason for a refusal (RFC 9457)."""
 
     type: str
     """`urn:holdfast:problem:` and the code."""
@@ -167,7 +167,7 @@ class Token(Lenient):
     turn: int
     """The turn that is answered."""
     attempt: int
-    """A new attempt begins anew: what was told of the one before is void."""
+    """A new attempt replaces the one before."""
     offset: int
     """How many characters of the answer stand before these."""
     text: str
@@ -175,7 +175,7 @@ class Token(Lenient):
 
 
 class ToolCallDelta(Lenient):
-    """The calls that a model is writing: it replaces what was told of them before."""
+    """The calls that a model is writing: it replaces the last one of its kind."""
 
     type: Literal["tool_call_delta"]
     """Calls on their way."""
@@ -188,7 +188,7 @@ class ToolCallDelta(Lenient):
 
 
 class ToolUpdate(Lenient):
-    """What a call says of itself while it is carried out: it replaces what it said before."""
+    """The progress of a running call: it replaces the last one of that call."""
 
     type: Literal["tool_update"]
     """News of a call."""

@@ -1,4 +1,4 @@
-"""The description of the addresses for programs: OpenAPI 3.1, made of what is served.
+"""The OpenAPI 3.1 description of the HTTP API, built from its operations, and its page.
 
 The schemas are those that are published (`schemas/publish.py`), each once, under the name of its
 model.
@@ -30,9 +30,9 @@ _ALWAYS: Final = (
     *("failed", "unavailable"),
 )
 _ABOUT: Final = (
-    "Agents behind plain HTTP, for programs that have no Temporal client. Whoever asks is known by"
-    " `Authorization: Bearer` and a JWT, or is signed in. What is refused is told as a problem"
-    " (RFC 9457) whose `code` is for programs; nothing was done then. A body has at most"
+    "Agents behind plain HTTP, for programs that have no Temporal client. A caller sends"
+    " `Authorization: Bearer` and a JWT, or is signed in. A refusal is a problem (RFC 9457) whose"
+    " `code` is for programs; nothing was done then. A body has at most"
     f" {MAX_BODY_BYTES:,} bytes. A run's id in an address is percent-encoded, slashes too."
 )
 _RUN: Final = Parameter("run", "path", "The run's id, percent-encoded.", {"type": "string"})
@@ -162,7 +162,7 @@ def _example(code: str) -> HttpProblem:
 
 @dataclass(frozen=True)
 class OperationView:
-    """One thing that can be asked for, as the page shows it."""
+    """An operation, as the page shows it."""
 
     method: str
     path: str
@@ -172,17 +172,17 @@ class OperationView:
 
     @property
     def successes(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """The good answers, by status."""
+        """The successful responses, by status."""
         return [each for each in self.description["responses"].items() if each[0] < "400"]
 
     @property
     def refusals(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """How it may be refused, by status."""
+        """The refusals, by status."""
         return [each for each in self.description["responses"].items() if each[0] >= "400"]
 
 
 def docs_routes(told: Mapping[str, Any]) -> list[BaseRoute]:
-    """Where the description is found."""
+    """Return the routes of the description and its page."""
 
     async def document(_: Request) -> Response:
         return JSONResponse(told)
@@ -202,7 +202,7 @@ def _shown(told: Mapping[str, Any], origin: str) -> Iterator[OperationView]:
 
 
 def _fields(told: Mapping[str, Any], each: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The fields of the object that is sent, and whether it has to have them."""
+    """Return the fields of the request body, and which of them are required."""
     if "requestBody" not in each:
         return {}
     name = each["requestBody"]["content"][JSON]["schema"]["$ref"].rpartition("/")[2]
@@ -215,7 +215,7 @@ def _fields(told: Mapping[str, Any], each: Mapping[str, Any]) -> dict[str, dict[
 
 
 def _curl(method: str, url: str, told: Mapping[str, Any]) -> str:
-    """The command that asks for it; `$TOKEN` and `$RUN` are the reader's."""
+    """Return the curl command; the reader sets `$TOKEN` and `$RUN`."""
     lines = [f'curl -N "{url}"' if "watch" in told["operationId"] else f'curl "{url}"']
     lines.append('-H "Authorization: Bearer $TOKEN"')
     if method == "post":

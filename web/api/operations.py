@@ -135,8 +135,8 @@ def _starting() -> list[Operation]:
             "POST",
             "/calls",
             "startCall",
-            "Have one call carried out",
-            "Carries out one call of one tool, with no model, and with the same checks, approval"
+            "Run one call",
+            "Runs one call of one tool, with no model, and with the same checks, approval"
             " and record as in a run. It is looked at, decided on and cancelled as a run is.",
             start_runs.start_call,
             _started("call"),
@@ -199,10 +199,10 @@ def _looking(streams: Streams) -> list[Operation]:
             "GET",
             "/runs/{run}/approvals",
             "readApprovals",
-            "See what waits for people",
+            "List the pending approvals",
             "The calls of the run that wait for a decision, each with its digest.",
             runs.approvals,
-            {200: Answer("What waits.", models.Approvals, example={"approvals": []})},
+            {200: Answer("The pending approvals.", models.Approvals, example={"approvals": []})},
             _ASKED,
         ),
         Operation(
@@ -235,11 +235,11 @@ def _saying() -> list[Operation]:
             "POST",
             "/runs/{run}/decisions",
             "decide",
-            "Decide on a waiting call",
-            "Your decision: `by` and `groups` are yours, whatever is sent; a `token` that somebody"
+            "Decide on a pending approval",
+            "Your decision: `by` and `groups` are yours, whatever is sent; a `token` that a person"
             " has signed says itself whose it is. Send the `digest` of what you decide on.",
             runs.decide,
-            {200: Answer("What it came to.", Receipt, example=_RECEIPT)},
+            {200: Answer("The receipt.", Receipt, example=_RECEIPT)},
             (*_ASKED, *_BODY, "ended", "no_such_call", "already_decided", "invalid_decision"),
             Decision,
             {"callId": "t1c1", "decision": "approve"},
@@ -249,7 +249,7 @@ def _saying() -> list[Operation]:
             "/runs/{run}/messages",
             "say",
             "Say something to a run",
-            "A message to a run under way. With `Prefer: wait=SECONDS`, a conversation's answer is"
+            "A message to a running run. With `Prefer: wait=SECONDS`, a conversation's answer is"
             " waited for; where there is none in time, or it is no conversation, the run has the"
             " message all the same.",
             runs.say,

@@ -1,4 +1,4 @@
-"""What is asked of one run and said to it: how it stands, its log, decisions and messages."""
+"""The handlers for one run: its state, its log, decisions and messages."""
 
 import re
 from typing import Any, Final
@@ -31,7 +31,7 @@ _WAIT: Final = re.compile(r'(?:^|[,;\s])wait\s*=\s*"?([0-9]{1,9})"?(?=$|[,;\s])'
 
 
 async def show(asked: ApiRequest) -> Response:
-    """How a run stands, or how it ended."""
+    """Return the state of a run, or its ending."""
     run = asked.parts.run(asked.run_id)
     if not (await run.observe()).closed:
         status = await run.status()
@@ -52,7 +52,7 @@ async def show(asked: ApiRequest) -> Response:
 
 
 async def context(asked: ApiRequest) -> Response:
-    """A page of a run's log."""
+    """Return a page of a run's log."""
     after = read_number(asked.request, "after", 0, 0, MAX_NUMBER)
     limit = read_number(asked.request, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     entries = await (await asked.run()).page(names.CONTEXT, after, limit)
@@ -61,14 +61,14 @@ async def context(asked: ApiRequest) -> Response:
 
 
 async def approvals(asked: ApiRequest) -> Response:
-    """The calls of a run that wait."""
+    """Return the pending approvals of a run."""
     return JSONResponse(
         Approvals(approvals=await (await asked.run()).pending_approvals()).to_json()
     )
 
 
 async def decide(asked: ApiRequest) -> Response:
-    """A decision on a waiting call, by whoever sends it."""
+    """Decide on a pending approval in the name of the sender."""
     said, _ = await asked.read_json(Decision, "decision")
     run, meant = await asked.run(), _by_sender(said, asked)
     waiting = next(
@@ -76,7 +76,7 @@ async def decide(asked: ApiRequest) -> Response:
     )
     try:
         if waiting is None:
-            receipt = await run.decide(meant)  # which says why it does not count
+            receipt = await run.decide(meant)  # which returns the reason
         else:
             _check_seen(meant, waiting)
             receipt = await send(asked.parts, run.id, waiting, meant)
@@ -88,7 +88,7 @@ async def decide(asked: ApiRequest) -> Response:
 
 
 async def say(asked: ApiRequest) -> Response:
-    """A message to a run; of a conversation, its answer, where it is waited for."""
+    """Send a message to a run; return the answer of a conversation if `Prefer: wait` is set."""
     said, _ = await asked.read_json(NewMessage, "message")
     run = await asked.run(listens=True)
     message = {"role": "user", **said.to_json()}
@@ -102,14 +102,14 @@ async def say(asked: ApiRequest) -> Response:
 
 
 async def close(asked: ApiRequest) -> Response:
-    """The end of a conversation, after its last answer."""
+    """Close a conversation after its last answer."""
     run = await asked.run(listens=True)
     await run.signal(names.CLOSE)
     return _accepted(run)
 
 
 async def cancel(asked: ApiRequest) -> Response:
-    """The end of a run, as soon as can be."""
+    """Cancel a run."""
     run = asked.parts.run(asked.run_id)
     if (await run.observe()).closed:
         raise HasEndedError(run.id)
@@ -122,7 +122,7 @@ def _accepted(run: RunHandle) -> Response:
 
 
 def _by_sender(said: Decision, asked: ApiRequest) -> Decision:
-    """The decision as the sender's own; one that is signed says itself whose it is."""
+    """Return the decision in the sender's name; a signed one has its own."""
     if said.token is not None:
         return said.model_copy(update={"by": None, "groups": []})
     person = asked.person
@@ -130,18 +130,18 @@ def _by_sender(said: Decision, asked: ApiRequest) -> Decision:
 
 
 def _check_seen(meant: Decision, waiting: PendingApproval) -> None:
-    """Have nothing signed that was changed since it was asked, unless they have seen that."""
+    """Refuse to sign arguments that were edited since, unless the sender sends their digest."""
     changed = any(decided.decision == "edit" for decided in waiting.decisions)
     blind = meant.digest is None and meant.token is None and meant.decision == "approve"
     if waiting.signed and changed and blind:
-        todo = "read it anew, and send the `digest` of what you approve"
+        todo = "read it again, and send the `digest` of what you approve"
         raise HttpProblem(
             "invalid_decision", f"The arguments were changed since it was asked; {todo}."
         )
 
 
 _REFUSALS: Final = {
-    names.NO_SUCH_CALL: ("no_such_call", "`GET /runs/{run}/approvals` says what waits"),
+    names.NO_SUCH_CALL: ("no_such_call", "`GET /runs/{run}/approvals` lists the pending approvals"),
     names.INVALID_DECISION: ("invalid_decision", "`GET /runs/{run}/approvals` has the call"),
     names.ALREADY_DECIDED: ("already_decided", "nothing was changed"),
 }
@@ -172,7 +172,7 @@ async def _answered(run: RunHandle, message: dict[str, Any], wait_seconds: int) 
 async def _without_answer(
     run: RunHandle, message: dict[str, Any], refusal: ApplicationError
 ) -> None:
-    """See what becomes of a message to which there is no answer."""
+    """Handle a message to which there is no answer."""
     match refusal.type:
         case names.CONTINUED:
             return  # it is kept, and is answered in the log

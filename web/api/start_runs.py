@@ -1,8 +1,8 @@
-"""`POST /runs` and `POST /calls`: a run or a single call is started, in the name of who asks.
+"""`POST /runs` and `POST /calls`: start a run or a single call in the name of the caller.
 
-Whoever can start a run with Temporal itself can do as they like. Here, unless the settings say
-more, a run acts for whoever asks, with scopes that they hold, and is one of an agent of the worker:
-what an agent or a tool says of itself lets calls through that people would be asked about.
+Unless the settings allow more, a run acts for the caller with the caller's scopes, and names an
+agent of the worker: a definition in the request could switch approvals off. A caller with access
+to Temporal itself has no such limits.
 """
 
 import hashlib
@@ -38,24 +38,26 @@ async def start_run(asked: ApiRequest) -> Response:
     if not isinstance(said.agent, str):
         _check_definition("agent", asked.parts)
     sent = _sent(written, said.principal, asked)
-    new = StartRequest.run(said, sent, by=_BY.format("/runs"), **_known_by(asked, written))
+    new = StartRequest.run(said, sent, started_by=_BY.format("/runs"), **_known_by(asked, written))
     return await _start(asked, new, said)
 
 
 async def start_call(asked: ApiRequest) -> Response:
-    """Have one call of one tool carried out."""
+    """Start one call of one tool."""
     said, written = await asked.read_json(NewCall, "call request")
     if not isinstance(said.tool, str):
         _check_definition("tool", asked.parts)
     sent = _sent(written, said.principal, asked)
-    new = StartRequest.call(said, sent, by=_BY.format("/calls"), **_known_by(asked, written))
+    new = StartRequest.call(
+        said, sent, started_by=_BY.format("/calls"), **_known_by(asked, written)
+    )
     return await _start(asked, new, said)
 
 
 def principal_of(
     given: AnyPrincipal | None, person: Person, *, any_principal: bool
 ) -> dict[str, Any]:
-    """On whose behalf a run acts that a person starts.
+    """Return the principal of a run that a person starts.
 
     Raises:
         Problem: they may not start it for that one.
@@ -85,14 +87,14 @@ def _check_definition(what: str, parts: Services) -> None:
 
 
 def _sent(written: dict[str, Any], given: AnyPrincipal | None, asked: ApiRequest) -> dict[str, Any]:
-    """What the workflow is given."""
+    """Return the input of the workflow."""
     sent = {name: value for name, value in written.items() if name not in _OWN}
     own = principal_of(given, asked.person, any_principal=asked.parts.takes_principals)
     return {**sent, "principal": own}
 
 
 def _key(asked: ApiRequest) -> str | None:
-    """The caller's own name for the request.
+    """Return the caller's idempotency key.
 
     Raises:
         Problem: it cannot be one.
@@ -105,14 +107,14 @@ def _key(asked: ApiRequest) -> str | None:
 
 
 def _known_by(asked: ApiRequest, written: dict[str, Any]) -> dict[str, Any]:
-    """By what the caller finds it again: their request, and their trace."""
+    """Return the memo of the request and the caller's place in a trace."""
     headers = asked.request.headers
     caller = trace_caller({name: ",".join(headers.getlist(name)) for name in FIELDS})
     return {"memo": _memo(asked, written), "caller": caller}
 
 
 def _memo(asked: ApiRequest, written: dict[str, Any]) -> dict[str, Any]:
-    """By what a request is known again that is sent twice under one key."""
+    """Return a memo by which a repeated request with the same key is recognized."""
     if (key := _key(asked)) is None:
         return {}
     what = [asked.request.url.path, key, asked.person.name, written]
@@ -125,19 +127,19 @@ async def _start(asked: ApiRequest, new: StartRequest, said: NewRun | NewCall) -
     try:
         run_id = await start_workflow(asked.parts.client, new, run_id, said.task_queue)
     except RunExistsError:
-        assert run_id is not None  # nobody has a new one already
+        assert run_id is not None  # a new id is not in use
         await _check_same(asked.parts.run(run_id), new, by_key=said.id is None)
     headers = {"Location": address("runs", run_id)}
     return JSONResponse(Started(run=run_id).to_json(), 201, headers)
 
 
 def _id_of(key: str, person: Person) -> str:
-    """The id of the run that a key of a person stands for."""
+    """Return the run id for an idempotency key of a person."""
     return f"http-{hashlib.sha256(canonical_json([person.name, key])).hexdigest()[:40]}"
 
 
 async def _check_same(there: RunHandle, new: StartRequest, *, by_key: bool) -> None:
-    """Let pass what was asked for before, in the same words, under the same key.
+    """Accept a repeated request with the same key and content.
 
     Raises:
         Problem: it was something else.

@@ -1,0 +1,1 @@
+"""Authentication of people and programs, and their sessions."""

@@ -1,4 +1,4 @@
-"""The gate: nothing is asked of the inbox but by somebody who is known.
+"""Authentication of every request, before the application sees it.
 
     name that was asked (`Host`) ─► page that asks (`Origin`) ─► who it is ─► form token ─►
     pages
@@ -58,17 +58,17 @@ _FORGED: Final = (
 
 
 class SignInMethod(Protocol):
-    """A way in which people are known, and the doors that it needs."""
+    """A method of signing in, and the routes that it needs."""
 
     @property
     def routes(self) -> Sequence[BaseRoute]:
-        """Its pages for whoever is not known yet."""
+        """Return the routes that need no authentication."""
 
     async def authenticate(self, request: Request) -> Authentication | None:
-        """Who sends this; None: nobody who is known.
+        """Return the sender of the request; None where it has no session.
 
         Raises:
-            Refused: somebody who cannot be let in.
+            RefusedRequest: the sender is not allowed in.
         """
 
 
@@ -83,7 +83,7 @@ class RequestAccess:
 
 
 class AuthMiddleware:
-    """The inbox, for those who are known."""
+    """An application behind authentication."""
 
     def __init__(self, app: ASGIApp, access: RequestAccess, health: InboxHealth) -> None:
         self._app, self._access, self._health = app, access, health
@@ -110,13 +110,13 @@ class AuthMiddleware:
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> ASGIApp:
-        """What answers.
+        """Return the application that answers the request.
 
         Raises:
-            Refused: nothing does.
+            RefusedRequest: it is not allowed.
         """
         path: str = request.scope["path"]
-        if path == HEALTH:  # whoever asks after it names the machine, and not the inbox
+        if path == HEALTH:  # a probe names the machine, not the inbox
             return await self._health.answer(request)
         self._check_name(request)
         self._check_page(request)
@@ -149,7 +149,7 @@ class AuthMiddleware:
         request.state.origin = origin
 
     def _check_page(self, request: Request) -> None:
-        """Let pass what no page of another site has sent to change something."""
+        """Refuse a change that a page of another site sent."""
         origin = request.headers.get("origin")
         if (
             request.method not in _SAFE
@@ -159,14 +159,14 @@ class AuthMiddleware:
             raise RefusedRequest(403, _FORGED)
 
     def _check_own_page(self, request: Request) -> None:
-        """Let pass what a page of the inbox has sent: a browser says so in one way or the other."""
+        """Refuse a change without `Origin` and `Sec-Fetch-Site` of a page of the inbox."""
         site = request.headers.get("sec-fetch-site", "same-origin")
         has_said = "origin" in request.headers or "sec-fetch-site" in request.headers
         if site != "same-origin" or not has_said:
             raise RefusedRequest(403, _FORGED)
 
     async def _stranger(self, request: Request) -> Response:
-        """For nobody who is known: sign in, and have lost nothing."""
+        """Send an unauthenticated sender to the sign-in page, and keep the form."""
         if not wants_page(request):
             raise unauthorized(_STRANGER)
         if request.method in _SAFE:
@@ -176,7 +176,7 @@ class AuthMiddleware:
         return resubmission_page(request, form, None)
 
     async def _forged(self, request: Request) -> Response:
-        """For somebody who sends what their own pages did not give them."""
+        """Refuse a request without the token of its own page, and keep the form."""
         if not (wants_page(request) and is_form(request)):
             raise RefusedRequest(403, _FORGED)
         return resubmission_page(request, await read_form(request), request.state.person)
@@ -184,7 +184,7 @@ class AuthMiddleware:
 
 @dataclass(frozen=True)
 class SignInSetup:
-    """How people come in, and where they find the inbox; `link` where there is one."""
+    """The sign-in method, and the settings that it comes from; `link` for the local link."""
 
     settings: InboxSettings
     method: SignInMethod

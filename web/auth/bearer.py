@@ -1,6 +1,6 @@
-"""Programs, known by a token: a JWT that is checked as a principal's is by the workers.
+"""Bearer tokens of programs: JWTs, checked as the workers check a principal's.
 
-Beside whom it is for (`sub`) and what they may do (`scopes`), it may say for which groups of
+Beside `sub` and `scopes`, it may have the `groups` of
 approvers they decide (`groups`), as far as its key signs for them.
 """
 
@@ -20,16 +20,16 @@ from holdfast.web.http.refused_request import RefusedRequest, unauthorized
 
 
 class BearerTokens:
-    """Somebody who sends a token; without keys, there are none."""
+    """Authenticates by a bearer token; without keys, none is accepted."""
 
     def __init__(self, seal: TextSealer, sets: Sequence[LiveKeySet]) -> None:
         self._seal, self._sets = seal, sets
 
     async def authenticate(self, request: Request) -> Authentication | None:
-        """Who that is; None where no token is sent, or none is taken here.
+        """Return the sender; None without a token, or without keys.
 
         Raises:
-            Refused: the token does not count, or cannot be checked now.
+            RefusedRequest: the token is rejected, or its keys are not available.
         """
         kind, _, shown = request.headers.get("authorization", "").partition(" ")
         if not self._sets or kind.lower() != "bearer":

@@ -1,6 +1,6 @@
-"""Known by a link: whoever starts the inbox on this machine opens what it prints, and is known.
+"""Sign-in by a link: the user who starts the inbox on this machine opens the printed address.
 
-The link holds a key. It is taken out of the address at once, and stands in no log.
+The link contains a key, which is removed from the address at once and is in no log.
 """
 
 import time
@@ -31,14 +31,14 @@ _KEY: Final = "key"
 
 @dataclass(frozen=True)
 class LinkOwner:
-    """Whose link it is."""
+    """The user of the link."""
 
     name: str
     groups: tuple[str, ...] = ()
 
 
 class LinkSignIn:
-    """Whoever has the link is the one who has started the inbox."""
+    """Signs in the holder of the link as the user who started the inbox."""
 
     def __init__(self, seal: TextSealer, whose: LinkOwner, clock: Clock = time.monotonic) -> None:
         self._whose = whose
@@ -52,11 +52,11 @@ class LinkSignIn:
         ]
 
     def address(self, origin: str) -> str:
-        """The link."""
+        """Return the link."""
         return f"{origin}{SIGN_IN}?{_KEY}={self._key}"
 
     async def authenticate(self, request: Request) -> Authentication | None:
-        """Who that is."""
+        """Return the sender by the session."""
         return self._sessions.find(request)
 
     async def _page(self, request: Request) -> Response:
@@ -87,7 +87,7 @@ def _text(field: object) -> str:
 
 
 def _key_in(field: object) -> str:
-    """The key that was entered, alone or as the whole link."""
+    """Return the key of an entered text: the key itself, or the whole link."""
     text = _text(field)
     try:
         return parse_qs(urlsplit(text).query, max_num_fields=10).get(_KEY, [text])[0]

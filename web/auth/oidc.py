@@ -1,4 +1,4 @@
-"""Known by OpenID Connect: people sign in with a provider, and come back with its word for it.
+"""Sign-in with OpenID Connect.
 
     page ─► sign in ─► provider ─► back ─► who, groups ─► session ─► page
 
@@ -31,13 +31,13 @@ from holdfast.web.http.refused_request import RefusedRequest
 
 _SAID_CHARS: Final = 200
 _ANOTHER: Final = (
-    "this sign-in was not begun in this browser, took more than ten minutes, or is done already;"
+    "this sign-in was not started in this browser, took more than ten minutes, or is done already;"
     " sign in again"
 )
 
 
 class OidcSignIn:
-    """Somebody who has signed in with the provider."""
+    """Signs people in with the provider."""
 
     def __init__(self, seal: TextSealer, settings: Oidc, provider: OidcProvider) -> None:
         self._seal, self._settings, self._provider = seal, settings, provider
@@ -49,7 +49,7 @@ class OidcSignIn:
         ]
 
     async def authenticate(self, request: Request) -> Authentication | None:
-        """Who that is."""
+        """Return the sender by the session."""
         return self._sessions.find(request)
 
     async def _leave(self, request: Request) -> Response:
@@ -111,7 +111,7 @@ def _name(claims: Mapping[str, Any], settings: Oidc) -> str:
 
 
 def _groups(claims: Mapping[str, Any], settings: Oidc) -> list[str]:
-    """For which groups of approvers they decide."""
+    """Return the groups of approvers that they decide for."""
     said = claims.get(settings.groups_claim, [])
     theirs = [said] if isinstance(said, str) else said
     if not isinstance(theirs, list) or not all(isinstance(each, str) for each in theirs):

@@ -1,8 +1,8 @@
-"""A provider of OpenID Connect: what it says of itself, and of somebody who has signed in there.
+"""A provider of OpenID Connect: its metadata, and the checked claims of an ID token.
 
     its metadata ─► its page ─► code ─► id token ─► signature, issuer, audience, dates, nonce
 
-What goes wrong between it and us is told in the log; who wants to sign in is told what they can do.
+The log has the cause of a failure; the user reads what to do.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ MAX_ANSWER_BYTES: Final = 256 * 1024
 _SAID_CHARS: Final = 200
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
 _AWAY: Final = "the provider that people sign in with cannot be had now; try again in a minute"
-_NOT_GOOD: Final = "what the provider says of you does not count; try again, or tell who runs this"
+_NOT_GOOD: Final = "what the provider says of you is not valid; try again, or tell who runs this"
 
 logger = logging.getLogger("holdfast")
 
 
 @dataclass(frozen=True)
 class PendingSignIn:
-    """One way there and back: where it leads in the end, and what nobody else can know of it."""
+    """A sign-in that was started: the page to return to, and its secrets."""
 
     return_path: str
     state: str
@@ -61,18 +61,18 @@ class PendingSignIn:
 
     @classmethod
     def create(cls, home: str) -> "PendingSignIn":
-        """A new way."""
+        """Create one with new secrets."""
         return cls(home, *(secrets.token_urlsafe(32) for _ in range(3)))
 
     def save(self, answer: Response, request: Request, seal: TextSealer) -> None:
-        """Have the browser keep it; several tabs may be on their way at a time."""
+        """Store it in a cookie; each tab has its own."""
         sealed = seal.seal(_KIND, asdict(self), SIGN_IN_SECONDS)
         # It is to come along when the provider's page sends the browser back.
         set_cookie(answer, request, _cookie(self.state), sealed, SIGN_IN_SECONDS, "lax")
 
     @classmethod
     def find(cls, request: Request, state: str, seal: TextSealer) -> "PendingSignIn | None":
-        """The way with this state, if it was begun in this browser, and lately."""
+        """Return the sign-in with this state, if this browser started it within the time limit."""
         opened = seal.open(_KIND, read_cookie(request, _cookie(state)) or "")
         if opened is None:
             return None
@@ -81,7 +81,7 @@ class PendingSignIn:
         return going if is_its else None
 
     def forget(self, answer: Response, request: Request) -> None:
-        """Have the browser keep it no longer."""
+        """Delete its cookie."""
         delete_cookie(answer, request, _cookie(self.state))
 
 
@@ -90,7 +90,7 @@ def _cookie(state: str) -> str:
 
 
 class Metadata(BaseModel):
-    """What a provider says of itself."""
+    """The metadata of a provider (OpenID Connect Discovery)."""
 
     issuer: str
     authorization_endpoint: str
@@ -100,7 +100,7 @@ class Metadata(BaseModel):
 
 
 class OidcProvider:
-    """The provider that the settings name; `secret` is the inbox's own there."""
+    """The provider of the settings; `secret` is the client secret."""
 
     def __init__(
         self,
@@ -116,10 +116,10 @@ class OidcProvider:
         self._keys: UrlKeySet | None = None
 
     async def authorization_url(self, pending: PendingSignIn, redirect_uri: str) -> str:
-        """The address where somebody signs in, and is sent `back` from.
+        """Return the address of the provider's page.
 
         Raises:
-            Refused: the provider does not say it now.
+            RefusedRequest: the provider is not available.
         """
         metadata = await self._metadata()
         digest = hashlib.sha256(pending.verifier.encode()).digest()
@@ -138,10 +138,10 @@ class OidcProvider:
     async def claims(
         self, code: str, pending: PendingSignIn, redirect_uri: str
     ) -> Mapping[str, Any]:
-        """What the provider says of who has come `back` with this code.
+        """Exchange a code and return the checked claims of the ID token.
 
         Raises:
-            Refused: it says nothing that counts.
+            RefusedRequest: the ID token is missing or not valid.
         """
         metadata = await self._metadata()
         answer = await self._exchanged(metadata, code, pending, redirect_uri)
@@ -169,7 +169,7 @@ class OidcProvider:
         is_shared = isinstance(claims.get("aud"), list) and len(claims["aud"]) > 1
         asked = self._settings.client_id
         if claims.get("azp", None if is_shared else asked) != asked:
-            raise InvalidTokenError("the token was made for somebody else (`azp`)")
+            raise InvalidTokenError("the token was made for another client (`azp`)")
         return claims
 
     def _keys_at(self, url: str) -> UrlKeySet:
@@ -228,7 +228,7 @@ class OidcProvider:
     async def _asked(
         self, method: str, url: str, headers: Mapping[str, str], body: str | None
     ) -> dict[str, Any]:
-        """What the provider answers, whatever its status: an error is told in JSON too."""
+        """Return the JSON that the provider answers with any status: errors are JSON, too."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 said = json.loads(await self._answer(method, url, headers, body))
@@ -257,7 +257,7 @@ class OidcProvider:
 
 
 def _address(text: str) -> httpx.URL:
-    """An address that nobody on the way can answer for.
+    """Parse an address with https, or of this machine.
 
     Raises:
         AddressError: it is none.

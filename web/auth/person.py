@@ -1,7 +1,4 @@
-"""Who is in front of a page, or sends a request.
-
-`inbox.access` finds it out before anything else is done, and refuses whoever is nobody.
-"""
+"""The authenticated sender of a request, set by `auth_middleware`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,7 +18,7 @@ Via = Literal["link", "oidc", "proxy", "token"]
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who is known: in whose name, and for which groups of approvers, they decide.
+    """An authenticated sender: the name and the groups that they decide for.
 
     `via` says how they are known. `form_token` is what every form that they are given carries; a
     program, which is known by a token, is given none. `scopes` are what its token says it may do.
@@ -35,7 +32,7 @@ class Person:
 
 
 def person_of(connection: HTTPConnection) -> Person:
-    """Who sends this request; `inbox.access` has seen to it that it is somebody."""
+    """Return the authenticated sender of the request."""
     person = connection.state.person
     assert isinstance(person, Person)  # nothing is routed before they are known
     return person
@@ -44,14 +41,14 @@ def person_of(connection: HTTPConnection) -> Person:
 def build_person(
     seal: TextSealer, name: Any, groups: Iterable[Any], via: Via, scopes: Iterable[str] = ()
 ) -> Person:
-    """The person of this name, and the token of their forms; a program has no forms.
+    """Return the person of this name with the token of their forms; a program has no forms.
 
     Raises:
-        Refused: it is no name that can stand in a record, or the groups are none.
+        RefusedRequest: the name or a group cannot be shown in a record.
     """
     if not _is_plain(name):
         raise RefusedRequest(
-            403, "your name cannot stand in a record of who decided; have it changed"
+            403, "your name cannot be shown in a record of decisions; have it changed"
         )
     known = tuple(dict.fromkeys(groups))
     if len(known) > MAX_GROUPS:
@@ -67,7 +64,7 @@ def build_person(
 
 
 def _is_plain(name: Any) -> bool:
-    """Whether it reads as what it is."""
+    """Check that a name has no invisible or misleading characters."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
         return False
     return name == " ".join(clean(name).split()) and name.isprintable()

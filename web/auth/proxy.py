@@ -1,7 +1,7 @@
-"""Known by a proxy that signs people in, and says in headers who they are.
+"""Sign-in by a proxy that names people in headers.
 
-Anybody can write a header. It counts where it comes from the networks that the proxy is in; from
-anywhere else, whoever says such a thing is refused.
+Any client can send a header. It is accepted only from the networks of the proxy;
+any other sender of such a header is refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,13 +21,13 @@ from holdfast.web.http.refused_request import RefusedRequest
 from holdfast.web.pages import page
 
 _FROM_ELSEWHERE: Final = (
-    "only the proxy in front of the inbox says who somebody is; come through it, or have its"
+    "only the proxy in front of the inbox may name the user; come through it, or have its"
     " network named in `networks`"
 )
 
 
 class ProxySignIn:
-    """Somebody whom the proxy names."""
+    """Authenticates by the headers of a proxy."""
 
     def __init__(self, seal: TextSealer, settings: Proxy) -> None:
         self._seal = seal
@@ -36,10 +36,10 @@ class ProxySignIn:
         self.routes: Sequence[Route] = [Route(SIGN_IN, self._page, methods=["GET"])]
 
     async def authenticate(self, request: Request) -> Authentication | None:
-        """Who that is.
+        """Return the sender.
 
         Raises:
-            Refused: somebody else than the proxy says so, or it says nothing that can be read.
+            RefusedRequest: the headers come from elsewhere, or cannot be read.
         """
         if not self._is_theirs(request):
             if self._named(request):
@@ -76,10 +76,10 @@ class ProxySignIn:
 
 
 def _text(value: str) -> str:
-    """A header as its sender wrote it; what is no UTF-8 is nobody's name."""
+    """Decode a header as UTF-8."""
     try:
         return value.encode("latin-1").decode().strip(" \t")
     except UnicodeError:
         raise RefusedRequest(
-            403, "the proxy says a name that is not UTF-8; have it mended"
+            403, "the proxy says a name that is not UTF-8; have it fixed"
         ) from None

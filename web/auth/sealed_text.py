@@ -1,7 +1,7 @@
-"""Sealed texts: what a browser keeps for the inbox, and nobody can read, make or change.
+"""Encrypted and authenticated values that a browser keeps for the inbox.
 
-Every instance that has the same secret reads what any of them has sealed, so none of them keeps
-anything. Without a secret, each has one of its own until it ends.
+Every instance with the same secret can open them, so none stores any. Without a secret, each
+process has a random one.
 """
 
 import hashlib
@@ -28,14 +28,14 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class OpenedText:
-    """What was sealed, and for how long it still counts."""
+    """The values that were sealed, and the seconds until they expire."""
 
     values: Mapping[str, Any]
     seconds_left: float
 
 
 class TextSealer:
-    """Seals texts for a kind of use: what was sealed for one is nothing for another."""
+    """Seals values for a kind of use; the values of one kind do not open as another."""
 
     def __init__(self, secret: str | None = None, clock: Clock = time.time) -> None:
         self._secret = os.urandom(_KEY_BYTES) if secret is None else secret.encode()
@@ -43,13 +43,13 @@ class TextSealer:
         self._clock = clock
 
     def seal(self, kind: str, said: Mapping[str, Any], seconds: int) -> str:
-        """Seal it; it counts for so many seconds."""
+        """Seal the values for so many seconds."""
         text = json.dumps([self._clock() + seconds, said], separators=(",", ":")).encode()
         nonce = os.urandom(_NONCE_BYTES)
         return _written(nonce + self._cipher.encrypt(nonce, text, kind.encode()))
 
     def open(self, kind: str, sealed: str) -> OpenedText | None:
-        """What was sealed; None for what was not, or counts no longer."""
+        """Return the sealed values; None for another text, or an expired one."""
         if len(sealed) > MAX_SEALED_CHARS:
             return None
         try:
@@ -62,7 +62,7 @@ class TextSealer:
         return OpenedText(said, left_seconds) if left_seconds > 0 else None
 
     def mark(self, kind: str, text: str) -> str:
-        """What only somebody with the secret can write of a text: always the same."""
+        """Return the HMAC of a text, as base64url."""
         key = self._key(f"mark {kind}")
         return _written(hmac.digest(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256))
 

@@ -1,7 +1,7 @@
-"""Sessions: who has signed in, as their own browser keeps it, sealed.
+"""Sessions and cookies: the signed-in person, sealed in a cookie.
 
-The inbox keeps nothing of it, so one that is killed loses nobody, and another goes on; and what it
-has sealed counts until its time is over, whatever happens meanwhile.
+The inbox stores no session, so any instance accepts it; a session is valid until it expires.
+Cookies are hidden from scripts and other sites, and need https on every host but this machine.
 """
 
 from collections.abc import Iterable
@@ -25,25 +25,25 @@ _COOKIE = _KIND = "session"
 
 @dataclass(frozen=True)
 class Authentication:
-    """Somebody, and for how long they are known at most."""
+    """A person, and the seconds until their session ends."""
 
     person: Person
     seconds_left: float | None = None
 
 
 class Sessions:
-    """Begins sessions, finds them again and ends them."""
+    """Starts, finds and ends sessions."""
 
     def __init__(self, seal: TextSealer, via: Via) -> None:
         self._seal, self._via = seal, via
-        # Whoever comes back from another site's page is to be known at once.
+        # A user who returns from the provider's page is to be signed in at once.
         self._same_site: SameSite = "lax" if via == "oidc" else "strict"
 
     def start(self, answer: Response, request: Request, name: str, groups: Iterable[str]) -> None:
-        """Have the browser keep who this is.
+        """Set the session cookie.
 
         Raises:
-            Refused: they cannot be somebody here.
+            RefusedRequest: their name or groups cannot be used.
         """
         known = build_person(self._seal, name, groups, self._via)
         said = {"name": known.name, "groups": known.groups, "via": self._via}
@@ -54,9 +54,9 @@ class Sessions:
         set_cookie(answer, request, _COOKIE, sealed, SESSION_SECONDS, self._same_site)
 
     def find(self, request: Request) -> Authentication | None:
-        """Whose session the browser has kept."""
+        """Return the person of the session cookie."""
         opened = self._seal.open(_KIND, read_cookie(request, _COOKIE) or "")
-        # Of a time when people were known in another way, none counts.
+        # A session of another sign-in method is void.
         if opened is None or opened.values["via"] != self._via:
             return None
         said = opened.values
@@ -64,19 +64,19 @@ class Sessions:
         return Authentication(known, opened.seconds_left)
 
     def end(self, answer: Response, request: Request) -> None:
-        """Have the browser keep nobody."""
+        """Delete the session cookie."""
         delete_cookie(answer, request, _COOKIE)
 
 
 def read_cookie(request: Request, name: str) -> str | None:
-    """What the browser has kept under this name."""
+    """Return the value of a cookie."""
     return request.cookies.get(_named(request, name))
 
 
 def set_cookie(
     answer: Response, request: Request, name: str, value: str, seconds: int, same_site: SameSite
 ) -> None:
-    """Have the browser keep it."""
+    """Set a cookie."""
     answer.set_cookie(
         _named(request, name),
         value,
@@ -88,7 +88,7 @@ def set_cookie(
 
 
 def delete_cookie(answer: Response, request: Request, name: str) -> None:
-    """Have the browser keep it no longer."""
+    """Delete a cookie."""
     answer.delete_cookie(_named(request, name), secure=_is_secure(request), httponly=True)
 
 
@@ -100,7 +100,7 @@ def _named(request: Request, name: str) -> str:
 
 
 def _is_secure(request: Request) -> bool:
-    """Whether it came over https: a proxy has taken that off, so the name that was asked tells."""
+    """Check for https by the own origin: a proxy terminates it."""
     return _origin(request).startswith("https:")
 
 

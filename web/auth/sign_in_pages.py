@@ -1,4 +1,8 @@
-"""What stands outside of the doors: pages for somebody who is not signed in, and signing out."""
+"""Pages and addresses around signing in and out, for unauthenticated senders.
+
+After signing in, a browser returns only to a page of the inbox. A form that was sent without a
+session is kept on a page, to send it again.
+"""
 
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -23,7 +27,7 @@ MAX_PATH_CHARS: Final = 2_000
 
 
 def sign_out_routes(sessions: Sessions) -> list[Route]:
-    """Signing out, and the page that says so."""
+    """Return the routes for signing out."""
 
     async def sign_out(request: Request) -> Response:
         answer = RedirectResponse(SIGN_OUT, 303)
@@ -40,12 +44,12 @@ def sign_out_routes(sessions: Sessions) -> list[Route]:
 
 
 def return_path_of(request: Request) -> str:
-    """Where somebody who signs in wants to go."""
+    """Return the page to show after signing in."""
     return local_path(request.query_params.get("next", HOME))
 
 
 def failure_page(request: Request, refused: RefusedRequest, **values: str) -> Response:
-    """The page of somebody who could not be signed in: why, and how to try again."""
+    """Return the page that explains a failed sign-in."""
     said = as_sentence(refused.sentence)
     shown = page(request, "sign-in.html", refused.status, wrong=said, **values)
     shown.headers.update(refused.headers)
@@ -53,7 +57,7 @@ def failure_page(request: Request, refused: RefusedRequest, **values: str) -> Re
 
 
 def local_path(text: str | None) -> str:
-    """The path, if it is one of the inbox's own pages; else the first page's."""
+    """Return the path if it is a page of the inbox, else the first page's."""
     if not text or len(text) > MAX_PATH_CHARS or not text.startswith("/"):
         return HOME
     # Browsers read `\\` as `/`, leave out tabs and line ends, and take `//HOST` for another site.
@@ -63,21 +67,21 @@ def local_path(text: str | None) -> str:
 
 
 def requested_path(request: Request) -> str:
-    """The page that was asked for, as a path to come back to."""
+    """Return the requested page, as a path to return to."""
     path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
     return local_path(f"{path}?{request.url.query}" if request.url.query else path)
 
 
 def sign_in_path(path: str) -> str:
-    """Where to sign in, and come back."""
+    """Return the address for signing in and returning to a path."""
     return SIGN_IN if path == HOME else f"{SIGN_IN}?next={quote(path, safe='')}"
 
 
 def resubmission_page(request: Request, form: FormData | None, person: Person | None) -> Response:
-    """The page that says that nothing was done, and holds what was written.
+    """Return the page that reports that nothing was done, and keeps the form.
 
-    For nobody, it is sent again as it was, after signing in; for somebody else than it was given
-    to, in their own name.
+    An unauthenticated sender submits it again after signing in, a person with the form of another
+    in their own name.
     """
     fields = _fields(form)
     token = person.form_token if person else "".join(v for name, v in fields if name == FIELD)

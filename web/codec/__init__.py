@@ -1,0 +1,1 @@
+"""The codec endpoint, with which Temporal's UI decrypts payloads."""

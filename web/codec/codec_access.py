@@ -1,4 +1,4 @@
-"""Who may use the codec endpoint: whoever has its secret, or has shown it in this browser.
+"""Access to the codec endpoint: by its secret, or by a session that was opened with it.
 
 The secret comes as `Authorization: Bearer`, from programs, or is entered once on the endpoint's own
 page, which leaves a session in a cookie: random, known to this process alone, and of limited life.
@@ -24,7 +24,7 @@ MAX_SESSIONS = 1_000
 
 @dataclass(frozen=True)
 class CodecAccess:
-    """Who may come. `origins` are the pages that may ask, `own` the endpoint's own origins."""
+    """The secret, the origins of allowed pages, and the endpoint's own origins."""
 
     secret: str = field(repr=False)
     origins: frozenset[str]
@@ -41,16 +41,16 @@ class CodecGuard:
         self._sessions = _Sessions(clock)
 
     def check_name(self, host: str | None) -> None:
-        """Let pass what was sent to one of the endpoint's own names.
+        """Accept a request to one of the endpoint's own names.
 
         Raises:
-            Refused: it was sent to another, which somebody lets point here.
+            RefusedRequest: it was sent to another name.
         """
         if host is None or host.lower() not in self._hosts:
             raise RefusedRequest(421, "this endpoint has another name; name this one with `--url`")
 
     def check_page(self, origin: str | None) -> None:
-        """Let pass what comes from no page, from a named one, or from the endpoint's own.
+        """Accept a request of no page, of an allowed page, or of the endpoint's own.
 
         Raises:
             Refused: it comes from another.
@@ -61,10 +61,10 @@ class CodecGuard:
     def admit(
         self, authorization: str | None, sessions: Iterable[str], origin: str | None, address: str
     ) -> None:
-        """Let pass who is known.
+        """Accept a request with a session or the secret.
 
         Raises:
-            Refused: nobody is.
+            RefusedRequest: the sender has neither a session nor the secret.
         """
         if origin in self._access.origins and self.left_seconds(sessions):
             return
@@ -74,7 +74,7 @@ class CodecGuard:
         self._secret.check(shown.strip(), address)
 
     def sign_in(self, shown: str, origin: str | None, address: str) -> str:
-        """A new session, for who shows the secret on the endpoint's own page.
+        """Open a session for the secret, entered on the endpoint's own page.
 
         Raises:
             Refused: it is another secret, or another page.
@@ -94,7 +94,7 @@ class CodecGuard:
             self._sessions.close(session)
 
     def check_own_page(self, origin: str | None) -> None:
-        """Let pass what the endpoint's own page sends.
+        """Accept a request of the endpoint's own page.
 
         Raises:
             Refused: another page, or none, has sent it.
@@ -105,7 +105,7 @@ class CodecGuard:
             )
 
     def left_seconds(self, sessions: Iterable[str]) -> int:
-        """How long the longest of these sessions goes on; 0 for none."""
+        """Return the seconds until the last of these sessions ends; 0 for none."""
         return max((self._sessions.left_seconds(one) for one in sessions), default=0)
 
 

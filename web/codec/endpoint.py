@@ -2,7 +2,7 @@
 
 Temporal's UI and its command line ask it; the server of Temporal never does. What it shows is what
 runs keep secret, so nothing is served to anybody who is not known (`web.codec.codec_access`), and
-no answer is kept by whoever passes it on.
+no response may be cached.
 """
 
 import base64
@@ -195,7 +195,7 @@ def sign_in_page(wrong: str = "") -> str:
 
 
 def signed_in_page(address: str, left_seconds: int, origins: frozenset[str]) -> str:
-    """The page of somebody who is signed in: for how long, and what to do in Temporal's UI."""
+    """Return the page of a signed-in user: the time left, and how to set up Temporal's UI."""
     uis = ", ".join(f"<code>{escape(origin)}</code>" for origin in sorted(origins))
     hours, minutes = divmod(-(-left_seconds // 60), 60)
     return _page(

@@ -1,9 +1,9 @@
 """Temporal's protocol for remote codecs: payloads in Protobuf's JSON, decoded and encoded.
 
 A payload that cannot be decrypted is given back as it came, as one is that never was encrypted: of
-an event with ten of them, Temporal's UI shows the other nine. Why, is told in the log.
+an event with ten of them, Temporal's UI shows the other nine. The log has the reason.
 
-    decode      a reference to a store stands for what is there, unless `preserveStorageRefs=true`
+    decode      a reference to a store is replaced by its content, unless `preserveStorageRefs=true`
     download    the same, and what is not there is an error
     encode      nothing is put into a store: only what workers hand on to themselves is
 """
@@ -29,7 +29,7 @@ logger = logging.getLogger("holdfast")
 
 
 class Protocol:
-    """A codec, and where there is a store what decodes a reference to what it stands for.
+    """A codec, and a codec that replaces references to a store by their content.
 
     `stored` raises `DecryptError` for what the store does not have.
     """
@@ -42,7 +42,7 @@ class Protocol:
         """What the endpoint answers to `verb`.
 
         Raises:
-            Refused: there is no such verb, or it cannot be carried out.
+            Refused: there is no such verb, or it fails.
         """
         payloads = await asyncio.to_thread(_read, body)
         match verb:

@@ -1,4 +1,4 @@
-"""A secret that lets somebody in: kept as its digest, compared in even time, and tried seldom."""
+"""A shared secret: stored as a digest, compared in constant time, with limited attempts."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""`/health`: whether the inbox can do its work, for whoever keeps it running."""
+"""`/health`: the state of the inbox, for probes."""
 
 import asyncio
 import time

@@ -2,7 +2,8 @@
 
 A browser says from which page a request comes (`Origin`), and under which name it looked the
 endpoint up (`Host`). Neither can be made up by a page, so both are compared with what the operator
-has named: a strange page gets nothing, and a strange name that somebody lets point here neither.
+has named: an unknown page gets nothing, and neither does an unknown name that resolves to this
+machine.
 """
 
 import re
@@ -39,7 +40,7 @@ def read_origin(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, as it stands in an address, is this machine for certain."""
+    """Check whether a host of an address is certainly this machine."""
     if host == "localhost":
         return True
     try:

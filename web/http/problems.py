@@ -1,4 +1,4 @@
-"""What a program is told that asks for what cannot be had or done: a problem (RFC 9457).
+"""Problems (RFC 9457): the response to a program whose request is refused or fails.
 
     {"type": "urn:holdfast:problem:ended", "title": …, "status": 409, "code": "ended", "detail": …}
 
@@ -32,9 +32,9 @@ _TYPE: Final = "urn:holdfast:problem:"
 # Each code with its status, and what it says in general.
 CODES: Final[Mapping[str, tuple[int, str]]] = {
     "bad_request": (400, "The request cannot be read"),
-    "unauthorized": (401, "Nobody is known to have sent this"),
+    "unauthorized": (401, "The sender is not authenticated"),
     "forbidden": (403, "This may not be done"),
-    "principal_not_yours": (403, "A run acts for somebody else"),
+    "principal_not_yours": (403, "A run would act for another principal"),
     "definition_not_taken": (403, "An agent or a tool is written out"),
     "no_such_run": (404, "There is no such run"),
     "method_not_allowed": (405, "That is not done here"),
@@ -49,7 +49,7 @@ CODES: Final[Mapping[str, tuple[int, str]]] = {
     "wrong_type": (415, "The request is of another type"),
     "misdirected": (421, "The inbox has another name"),
     "invalid_request": (422, "The request does not fit"),
-    "invalid_decision": (422, "The decision does not count"),
+    "invalid_decision": (422, "The decision is rejected"),
     "key_reused": (422, "The key was used for another request"),
     "failed": (500, "The inbox has failed"),
     "refused": (502, "Temporal or the run refuses"),
@@ -76,7 +76,7 @@ logger = logging.getLogger("holdfast")
 
 
 class HttpProblem(Exception):
-    """What cannot be had or done; `faults` are its parts, where there are any."""
+    """A refused or failed request; `faults` are the invalid values."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class HttpProblem(Exception):
         self.faults = list(faults)
 
     def to_json(self) -> dict[str, Any]:
-        """What is told of it."""
+        """Return the body."""
         told: dict[str, Any] = {
             "type": f"{_TYPE}{self.code}",
             "title": self.title,
@@ -112,12 +112,12 @@ class HttpProblem(Exception):
         return told
 
     def response(self) -> JSONResponse:
-        """The problem, as it is answered."""
+        """Return the response."""
         return JSONResponse(self.to_json(), self.status, self.headers, MEDIA_TYPE)
 
 
 def problem_of(error: Exception) -> HttpProblem:
-    """What an error means to the program that asked."""
+    """Return the problem for an error."""
     match error:
         case HttpProblem():
             return error

@@ -1,8 +1,8 @@
-"""Requests that are not served, and what is said to whoever sent them."""
+"""Requests that are refused, with a status and a sentence for the sender."""
 
 
 class RefusedRequest(Exception):
-    """A request that is not served: the HTTP status, and one sentence for whoever sent it."""
+    """A refused request: the HTTP status, and one sentence for the sender."""
 
     def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(sentence)
@@ -12,5 +12,5 @@ class RefusedRequest(Exception):
 
 
 def unauthorized(sentence: str) -> RefusedRequest:
-    """Nobody is let in who is not known."""
+    """Return the refusal of an unauthenticated request."""
     return RefusedRequest(401, sentence, {"WWW-Authenticate": "Bearer"})

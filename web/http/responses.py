@@ -26,30 +26,30 @@ HEADERS: Final = {
 }
 STATIC: Final = "/static/"
 _FAILED: Final = (
-    "The inbox has failed at this. {} If it fails again, tell whoever runs the inbox: its log says"
-    " why."
+    "The inbox has failed at this. {} If it fails again, tell the operator of the inbox: its log"
+    " says why."
 )
 _LOOKED: Final = "Load the page again."
 _SENT: Final = (
-    "What you sent may have been taken or not: look at what waits, or at the run, before you send"
-    " it again."
+    "What you sent may have been taken or not: look at the pending approvals, or at the run, before"
+    " you send it again."
 )
 
 
 def add_headers(headers: MutableHeaders, path: str) -> None:
-    """Add what every answer says; of what it shows, nobody on the way keeps a copy."""
+    """Add the headers of every response; none may be cached on the way."""
     for name, said in HEADERS.items():
         headers.setdefault(name, said)  # what is no page may be allowed less
     headers["Cache-Control"] = "no-cache" if path.startswith(STATIC) else "no-store"
 
 
 def wants_page(request: Request) -> bool:
-    """Whether somebody looks at the answer: a script of a page takes anything, a program JSON."""
+    """Check whether the sender wants a page: a script accepts anything, a program JSON."""
     return "text/html" in request.headers.get("accept", "")
 
 
 def refusal(request: Request, refused: RefusedRequest) -> Response:
-    """What is told to whoever is refused: a page, or a problem (RFC 9457)."""
+    """Return the response to a refused request: a page, or a problem (RFC 9457)."""
     if wants_page(request):
         shown = page(request, "trouble.html", refused.status, said=as_sentence(refused.sentence))
         shown.headers.update(refused.headers)
@@ -64,7 +64,7 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 def failure(request: Request, error: Exception) -> Response:
-    """What is told where something has happened that nobody planned; the error itself is logged."""
+    """Return the response to an unexpected error, which is logged."""
     if isinstance(error, RefusedRequest):
         return refusal(request, error)
     problem = problem_of(error)
@@ -75,7 +75,7 @@ def failure(request: Request, error: Exception) -> Response:
 
 
 class ErrorMiddleware:
-    """An application that answers also where it fails."""
+    """An application that answers with a page or a problem if it raises."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,6 +1,6 @@
 """Addresses that name a run: matched as they were sent, before anything of them is decoded.
 
-A run's id may hold any character, so it is told apart from what follows it first:
+A run's id may hold any character, so it is separated from what follows it first:
 `/run/a%2Fnews` is the page of the run `a/news`, and `/run/a/news` are the news of the run `a`.
 """
 

@@ -2,8 +2,8 @@
 
     frames ─► `SseDecoder` ─► reader
 
-What a stream has told stands in its last id alone. So whoever reads can leave, be cut off, or lose
-the inbox itself, and goes on there. Nothing is kept for a reader: the next frame is made when the
+Only the last id says what a reader has. So a reader can leave, be disconnected, or lose the inbox
+itself, and continue there. Nothing is stored for a reader: the next frame is made when the
 one before has gone out.
 """
 
@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Whoever reads nothing is not waited for.
+# A reader that takes nothing is not waited for.
 END_SECONDS: Final = 5.0
 _DISCONNECT: Message = {"type": "http.disconnect"}
 _END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
@@ -26,9 +26,9 @@ _END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 MEDIA_TYPE: Final = "text/event-stream"
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 KEEP_ALIVE_SECONDS: Final = 15.0
-# Whoever reads nothing for so long has gone.
+# A reader that takes nothing for so long has gone.
 STALLED_SECONDS: Final = 60.0
-# Of a page, which opens another: nobody is counted as there who has gone.
+# The life of a page's stream; the page opens another. It bounds streams of pages that have gone.
 MAX_PAGE_SECONDS: Final = 900.0
 RETRY_MILLISECONDS: Final = 2_000
 _FULL: Final = "Too many pages listen here just now; this one tries again by itself."
@@ -44,12 +44,12 @@ def frame(event: str, data: str, id_: str = "") -> str:
 
 
 def comment(text: str) -> str:
-    """A line for whoever looks at the stream itself."""
+    """Return a comment line of a stream."""
     return f": {text}\n\n"
 
 
 class StreamLimit:
-    """Room for so many streams of one kind in this process."""
+    """A limit for the open streams of one kind in this process."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -57,12 +57,12 @@ class StreamLimit:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is room for no more."""
+        """Whether no further stream may open."""
         return self._open >= self._most
 
     @contextmanager
     def open_stream(self) -> Iterator[None]:
-        """The time in which a stream is open."""
+        """Count a stream for the time of the block."""
         self._open += 1
         try:
             yield
@@ -71,12 +71,12 @@ class StreamLimit:
 
 
 def too_many_streams() -> Response:
-    """What a page is told for which there is no room."""
+    """Return the response to a page where too many streams are open."""
     return PlainTextResponse(_FULL, 503, {"Retry-After": str(RETRY_MILLISECONDS // 1000)})
 
 
 class EventStream(Response):
-    """Frames, written as they come, to whoever reads them, for so long at most."""
+    """A response of frames, for a limited time."""
 
     media_type = MEDIA_TYPE
 
@@ -93,7 +93,7 @@ class EventStream(Response):
         self._life_seconds = life_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Tell what there is to tell, until it is over or the reader has gone."""
+        """Send the frames until they end or the reader has gone."""
         with self._room.open_stream():
             telling = asyncio.ensure_future(self._tell(send))
             leaving = asyncio.ensure_future(_left(receive))
@@ -115,7 +115,7 @@ class EventStream(Response):
 
 
 class _GoneError(Exception):
-    """Whoever reads has taken nothing for too long."""
+    """The reader took nothing for too long."""
 
 
 async def _put(send: Send, text: str, *, more: bool) -> None:

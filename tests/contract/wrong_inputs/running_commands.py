@@ -229,8 +229,8 @@ WORDS = [
         "a call struck out of a plan that does not wait",
         ["decide", "<plan>", "t2-plan", "approve", "--strike", "t1c1"],
         4,
-        "holdfast: no call `t2-plan` of run <plan> waits for a decision; holdfast approvals shows"
-        " what waits",
+        "holdfast: no call `t2-plan` of run <plan> waits for a decision; holdfast approvals lists"
+        " the pending approvals",
     ),
     Command(
         "an empty call",
@@ -328,7 +328,7 @@ RUNS = [
         ["decide", "<run>", "t9c9", "approve"],
         4,
         "holdfast: run <run> refuses: no call t9c9 waits for a decision; waiting: t1c1,"
-        " t1c2; holdfast approvals shows what waits",
+        " t1c2; holdfast approvals lists the pending approvals",
     ),
     Command(
         "a call that is decided",
