@@ -21,7 +21,7 @@ from holdfast.providers.transport.http import HttpProvider
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage
 from holdfast.schemas.settings.endpoints import Price
-from tests.activities.fakes import (
+from tests.providers.fakes import (
     KEY,
     RUN,
     TOOLS,

@@ -13,7 +13,7 @@ from holdfast.providers.base import UnanswerableRequest
 from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.script import ScriptProvider
-from tests.activities.fakes import KEY, ask
+from tests.providers.fakes import KEY, ask
 
 
 def load(folder: Path, text: str, **environ: str) -> ModelEndpoints:

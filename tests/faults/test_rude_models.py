@@ -25,19 +25,19 @@ from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.names import MODEL_ERROR
 from holdfast.schemas.settings.endpoints import Endpoint
-from tests.activities.fakes import KEY, RUN, LoggedRun, ask, said, serving
-from tests.activities.test_provider_rows import DIALECTS
 from tests.faults.stage.rude import FOREIGN, rows_for
 from tests.faults.stage.speech import Again, Final, Polite, Read, Row, say, whole
+from tests.providers.fakes import KEY, RUN, LoggedRun, ask, said, serving
+from tests.providers.test_conformance import WIRES
 
 TEXT = "Guten Tag"
 # Less than the endpoint's own patience.
 SOON_SECONDS = 15
 POLITE = {
     each.format.kind: Polite(each.format.kind, each.says("Guten", " Tag"), each.breaks_off("Gut"))
-    for each in DIALECTS
+    for each in WIRES
 }
-SPOKEN = {each.format.kind: each.format for each in DIALECTS}
+SPOKEN = {each.format.kind: each.format for each in WIRES}
 EACH = [(polite, row) for kind, polite in POLITE.items() for row in rows_for(kind)]
 DOUBTFUL = [
     each for each in EACH if isinstance(each[1].demands, Again) and each[1].demands.doubtful

@@ -33,7 +33,7 @@ from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.message import ChatMessage
-from tests.activities.fakes import TOOLS, Heard, ask, said, target
+from tests.providers.fakes import TOOLS, Heard, ask, said, target
 from tests.support.house import TOOLS as HOUSE_TOOLS
 from tests.support.house import Run
 

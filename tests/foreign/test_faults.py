@@ -19,8 +19,8 @@ from holdfast.providers.transport.http import HttpProvider
 from holdfast.providers.transport.target import EndpointTarget
 from holdfast.schemas.internal.solution import Solution
 from holdfast.schemas.settings.endpoints import Endpoint, ProviderName
-from tests.activities.fakes import KEY, TOOLS, Heard, ask, said
 from tests.foreign.conftest import PROVIDERS, Mock
+from tests.providers.fakes import KEY, TOOLS, Heard, ask, said
 
 TEXT = "Guten Tag, Zoë: the order is on its way, and will be with you tomorrow at noon."
 CITY = {"city": "Zürich"}

@@ -17,8 +17,8 @@ from holdfast.providers.streamed_answer import MAX_SOLUTION_BYTES, StreamedAnswe
 from holdfast.providers.transport.error_response import error_of_response
 from holdfast.providers.transport.http import ProviderFormat
 from holdfast.schemas.internal.solution import Solution
-from tests.activities.fakes import Heard, calls, chunk, stream, target
 from tests.fuzz.profiles import fuzzed, json_values, pieces, spoilt
+from tests.providers.fakes import Heard, calls, chunk, stream, target
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
 

@@ -1,0 +1,66 @@
+"""Composed calling (§4): a provider is sent words alone, and never a call or a result."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.activities.model.composed_messages import without_native_calls
+from holdfast.schemas.message import ChatMessage
+from tests.activities.model.test_conversation_reader import Pair
+from tests.providers.fakes import ask, said
+from tests.providers.test_conformance import Exchange, good, wire
+from tests.providers.wire.base import PICTURE, Wire
+
+# The fixture of each provider.
+__all__ = ["wire"]
+
+CALLED = '{"calls": [{"_tool": "refund"}], "output": null}'
+CALL = {"id": "t1c1", "providerId": "t1c1", "tool": "refund", "arguments": {}}
+IMAGE = {"type": "image", "mediaType": "image/png", "data": PICTURE}
+
+
+def result(content: Any, **more: Any) -> ChatMessage:
+    return said("tool", content, callId="t1c1", providerId="t1c1", tool="refund", **more)
+
+
+ASSISTANT = said("assistant", CALLED, calls=[CALL], said="")
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (ASSISTANT, said("assistant", CALLED, said="")),
+        (result("done"), said("user", "Result of t1c1 (refund): done")),
+        (result("no", isError=True), said("user", "Error of t1c1 (refund): no")),
+        (
+            result([IMAGE]),
+            said("user", [{"type": "text", "text": "Result of t1c1 (refund):"}, IMAGE]),
+        ),
+        (said("tool", "found"), said("tool", "found")),
+        (said("user", "Hi"), said("user", "Hi")),
+    ],
+)
+def test_calls_and_results_are_said_in_words(message: ChatMessage, words: ChatMessage) -> None:
+    assert without_native_calls(message) == words
+
+
+async def test_every_provider_understands_such_a_conversation(wire: Wire) -> None:
+    exchange = Exchange(wire, good(wire.says("Done")))
+    conversation = [said("user", "Hi"), ASSISTANT, result("done"), result([IMAGE])]
+    await exchange.solve(*map(without_native_calls, conversation))
+    seen = exchange.seen[0]
+    assert (seen.calls, seen.results) == ([], [])
+    assert "Result of t1c1 (refund): done" in "\n".join(seen.texts)
+    [picture] = seen.pictures
+    assert picture.endswith(PICTURE)
+
+
+async def test_a_conversation_is_read_again_where_the_calling_is_another() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "Hi"), ASSISTANT, result("done"))
+    native = await pair.read()
+    pair.run.ask = ask(calling="composed")
+    composed = await pair.read()
+    assert b'"tool_calls"' in native[1]
+    assert b'"tool_calls"' not in composed[1]
+    assert b"Result of t1c1 (refund): done" in composed[2]

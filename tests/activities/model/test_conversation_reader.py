@@ -1,0 +1,234 @@
+"""The conversation is read from the run: only what is new, whole, and with the right digest."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.activities.model.conversation_cache import ConversationCache, RunKey
+from holdfast.activities.model.conversation_reader import ConversationChanged, ConversationReader
+from holdfast.providers.base import EncodedMessage, Provider, ToolNames
+from holdfast.providers.openai.format import OpenAIFormat
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.schemas.internal.model_request import (
+    Ask,
+    ConversationPage,
+    ConversationPageRequest,
+    ConversationPointer,
+)
+from holdfast.schemas.log_entry import MessageEntry, TurnStartEntry
+from holdfast.schemas.message import ChatMessage
+from holdfast.workflows.engine.log.log import Log
+from tests.providers.fakes import RUN, TOOLS, LoggedRun, ask, said, target
+
+NO_NETWORK = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
+
+
+class Counting(HttpProvider):
+    """A provider that counts what it encodes."""
+
+    encoded = 0
+
+    def encode(self, message: ChatMessage, names: ToolNames) -> EncodedMessage:
+        self.encoded += 1
+        return super().encode(message, names)
+
+
+class Pair:
+    """A run, and a worker that reads it."""
+
+    def __init__(self, size: int = 1_000_000, limit_bytes: int = 1_000_000) -> None:
+        self.run = LoggedRun(size=size)
+        self.model = Counting(OpenAIFormat(), target(), NO_NETWORK)
+        self.reader = ConversationReader(self.run, ConversationCache(limit_bytes))
+
+    def provider(self, _: Ask) -> Provider:
+        """The provider, whatever is asked."""
+        return self.model
+
+    async def read(self, entries: int | None = None) -> list[bytes]:
+        """Read up to an entry, as a turn that begins there does."""
+        self.run.wanted.clear()
+        fragments, _ = await self.reader.read(RUN, self.run.pointer(entries), self.provider)
+        return list(fragments)
+
+
+async def test_a_later_turn_asks_for_what_is_new_alone_and_encodes_nothing_twice() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"))
+    pair.run.note()
+    first = await pair.read()
+    pair.run.say(said("assistant", "two"), said("user", "three"))
+    second = await pair.read()
+    assert second[: len(first)] == first
+    assert pair.run.wanted == [ConversationPageRequest(after=2, upto=4)]
+    assert pair.model.encoded == 3
+
+
+async def test_a_second_attempt_asks_for_the_settings_alone() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"))
+    assert await pair.read() == await pair.read()
+    assert pair.run.wanted == [ConversationPageRequest(after=1, upto=1)]
+    assert pair.model.encoded == 1
+
+
+async def test_what_is_said_meanwhile_is_not_read() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"), said("user", "too late"))
+    assert len(await pair.read(1)) == 1
+    assert pair.run.wanted == [ConversationPageRequest(after=0, upto=1)]
+
+
+@settings(deadline=None)
+@given(size=st.integers(1, 400))
+async def test_entries_are_whole_however_the_pages_cut_them(size: int) -> None:
+    messages = [said("user", "†" * 70), said("assistant", "😀é" * 30), said("user", "end")]
+    whole, cut = Pair(), Pair(size)
+    for pair in (whole, cut):
+        pair.run.say(messages[0])
+        pair.run.note()
+        pair.run.say(*messages[1:])
+    assert await cut.read() == await whole.read()
+
+
+async def test_a_conversation_that_does_not_match_is_read_again_from_its_beginning() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"), said("assistant", "two"))
+    await pair.read()
+    pair.run.items.clear()
+    pair.run.say(said("user", "another"), said("assistant", "two"), said("user", "three"))
+    fragments = await pair.read()
+    assert b"another" in fragments[0]
+    assert pair.run.wanted == [
+        ConversationPageRequest(after=2, upto=3),
+        ConversationPageRequest(after=0, upto=3),
+    ]
+
+
+async def test_a_digest_that_never_matches_fails_after_the_second_reading() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"))
+    pointer = ConversationPointer(turn=1, entries=1, digest="f" * 64)
+    with pytest.raises(ConversationChanged, match="digest does not match"):
+        await pair.reader.read(RUN, pointer, pair.provider)
+    assert len(pair.run.wanted) == 2
+
+
+async def test_holding_more_than_the_pointer_says_reads_again() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"), said("user", "two"))
+    await pair.read()
+    assert len(await pair.read(1)) == 1
+    assert pair.run.wanted == [ConversationPageRequest(after=0, upto=1)]
+
+
+async def test_a_conversation_encoded_for_another_kind_of_provider_is_read_again() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"))
+    await pair.read()
+    pair.model.kind = "other"
+    await pair.read()
+    assert pair.run.wanted == [
+        ConversationPageRequest(after=1, upto=1),
+        ConversationPageRequest(after=0, upto=1),
+    ]
+
+
+async def test_a_name_that_clashes_with_another_is_sent_as_it_is_offered() -> None:
+    pair = Pair()
+    tools = [{**TOOLS[0], "name": name} for name in ("rag.query", "rag_query")]
+    called = {"id": "t1c1", "providerId": "c", "tool": "rag.query", "arguments": {}}
+    pair.run.say(said("assistant", calls=[called]))
+    [plain] = await pair.read()
+    pair.run.ask = ask(tools=tools)
+    [apart] = await pair.read()
+    assert b'"rag_query"' in plain
+    assert ToolNames(pair.run.ask.tools).to_provider("rag.query").encode() in apart
+    assert b'"rag_query"' not in apart
+
+
+async def test_a_conversation_too_large_to_be_held_is_used_and_read_whole_each_time() -> None:
+    pair = Pair(limit_bytes=2_000)
+    pair.run.say(said("user", "x" * 3_000))
+    assert await pair.read() == await pair.read()
+    assert pair.run.wanted == [ConversationPageRequest(after=0, upto=1)]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        ConversationPage(items=[], ask=ask()),
+        ConversationPage(items=[""], cut=True, ask=ask()),
+        ConversationPage(items=["no JSON"], ask=ask()),
+        ConversationPage(items=["[1]"], ask=ask()),
+        ConversationPage(items=['{"message": {"role": "nobody"}}'], ask=ask()),
+        ConversationPage(items=[]),
+    ],
+)
+async def test_a_run_that_answers_nonsense_does_not_hang_the_reader(page: ConversationPage) -> None:
+    class Nonsense:
+        async def page(self, *_: Any) -> ConversationPage:
+            return page
+
+    pair = Pair()
+    pair.run.say(said("user", "one"))
+    with pytest.raises(ConversationChanged):
+        await ConversationReader(Nonsense(), ConversationCache()).read(
+            RUN, pair.run.pointer(), pair.provider
+        )
+
+
+async def test_the_log_of_a_run_answers_as_is_asked() -> None:
+    """The one counterpart that there is, with pages cut where it cuts them."""
+    log = Log(lambda: datetime(2026, 3, 1, tzinfo=UTC))
+    log.append(MessageEntry(message=said("user", "Grüße")))
+    log.append(TurnStartEntry(turn=1))
+    log.append(MessageEntry(message=said("user", [{"type": "text", "text": "😀†" * 500_000}])))
+
+    class Queried:
+        async def page(self, _: RunKey, want: ConversationPageRequest) -> ConversationPage:
+            items, cut = log.page(want)
+            page = ConversationPage(items=items, cut=cut, ask=ask() if want.offset == 0 else None)
+            return ConversationPage.read(json.loads(json.dumps(page.to_json())))
+
+    pointer = ConversationPointer(turn=1, entries=3, digest=log.digest)
+    reader = ConversationReader(Queried(), ConversationCache())
+    fragments, _ = await reader.read(RUN, pointer, Pair().provider)
+    assert [json.loads(each)["content"] for each in fragments] == ["Grüße", "😀†" * 500_000]
+
+
+async def test_the_messages_by_which_a_call_is_answered_are_read_apart_and_not_held() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "one"), said("assistant", "two"))
+    await pair.read()
+    run = LoggedRun()
+    run.say(said("user", "which mood?"))
+    small = run.pointer().model_copy(update={"call": "t1c1"})
+    whole, pair.run.items = pair.run.items, run.items
+
+    for _ in range(2):
+        pair.run.wanted.clear()
+        fragments, _ = await pair.reader.read(RUN, small, pair.provider)
+        assert b"which mood?" in b"".join(fragments)
+        assert pair.run.wanted == [ConversationPageRequest(upto=1, call="t1c1")]
+    pair.run.items = whole
+    pair.run.say(said("user", "three"))
+    await pair.read()
+    assert pair.run.wanted == [ConversationPageRequest(after=2, upto=3)], (
+        "the run's own conversation is still held"
+    )
+
+
+async def test_a_call_that_is_no_longer_answered_is_not_asked_about() -> None:
+    pair = Pair()
+    pair.run.say(said("user", "another question"))
+    small = ConversationPointer(turn=1, entries=1, digest="of what was asked", call="t1c1")
+
+    with pytest.raises(ConversationChanged):
+        await pair.reader.read(RUN, small, pair.provider)
+    assert len(pair.run.wanted) == 1

@@ -1,0 +1,208 @@
+"""What is Ollama's own: answers as its servers write them, and what becomes of its refusals.
+
+Its package is also a second witness: what our fake server says, its client reads.
+"""
+
+import json
+from typing import Any
+
+import httpx
+import ollama
+import pytest
+
+from holdfast.providers import model_errors
+from holdfast.providers.base import (
+    ContextOverflow,
+    ProviderRefused,
+    ProviderRequest,
+    ToolNames,
+)
+from holdfast.providers.ollama.format import OllamaFormat
+from holdfast.providers.streamed_answer import MAX_PROVIDER_DATA_BYTES, StreamedAnswer
+from holdfast.providers.transport.http import HttpProvider
+from holdfast.providers.transport.target import EndpointTarget
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.internal.solution import Solution
+from tests.providers.fakes import TOOLS, Heard, ask, said, target
+from tests.providers.ollama.test_request import sent
+from tests.providers.wire.ollama import OllamaWire, call, last, lines, piece
+
+LOCAL = target(provider="ollama", baseUrl="http://127.0.0.1:11434", apiKeyEnv=None)
+NAMES = ToolNames(ask(tools=TOOLS).tools)
+
+
+def read(*pieces: Any, heard: Heard | None = None) -> Solution:
+    """The solution of these pieces, as the provider reads them."""
+    stream, chat = (
+        OllamaFormat().event_decoder(),
+        OllamaFormat().answer_reader(StreamedAnswer(heard or Heard(), NAMES)),
+    )
+    body = lines(*pieces) if not isinstance(pieces[0], bytes) else pieces[0]
+    for event in stream.feed(body):
+        chat.read(event)
+    if not chat.is_done:
+        chat.finish(stream.rest() or "", stream.stray)
+    return chat.solution()
+
+
+async def solve(response: httpx.Response, asked: Ask | None = None) -> Solution:
+    """What the provider makes of a server that answers so."""
+    http = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: response))
+    encoded = OllamaFormat().encode(said("user", "Hi"), NAMES)
+    request = ProviderRequest(asked or ask(), encoded.fragments)
+    return await HttpProvider(OllamaFormat(), LOCAL, http).solve(request, Heard())
+
+
+# What it cannot be told, and a key.
+
+
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        ("auto", []),
+        ("none", []),
+        ("required", ["Ollama has no tool choice: whether to call a tool was left to the model"]),
+        (
+            {"name": "rag.query"},
+            ["Ollama has no tool choice: `rag.query` was the only tool that it was offered"],
+        ),
+    ],
+)
+async def test_what_it_cannot_be_told_is_told_of(choice: Any, told: list[str]) -> None:
+    answer = httpx.Response(200, content=OllamaWire().says("Yes"))
+    assert (await solve(answer, ask(tools=TOOLS, toolChoice=choice))).notices == told
+    answer = httpx.Response(200, content=OllamaWire().says("Yes"))
+    assert (await solve(answer, ask(toolChoice=choice))).notices == []
+
+
+async def test_a_key_is_sent_where_there_is_one() -> None:
+    cloud = target(provider="ollama", baseUrl="https://ollama.com/api")
+    assert cloud.headers(OllamaFormat().headers)["authorization"].startswith("Bearer sk-")
+    assert "authorization" not in LOCAL.headers(OllamaFormat().headers)
+    assert OllamaFormat().url(cloud, ask()) == "https://ollama.com/api/chat"
+
+
+# What it says.
+
+
+def test_thoughts_that_led_to_a_call_are_kept_up_to_a_bound() -> None:
+    calls = piece({"tool_calls": [call("refund", {})]})
+    solution = read(piece({"thinking": "I "}), piece({"thinking": "see."}), calls, last())
+    assert solution.provider_data == {"thinking": "I see."}
+    too_long = read(piece({"thinking": "x" * MAX_PROVIDER_DATA_BYTES}), calls, last())
+    assert too_long.provider_data is None
+    assert "the provider's own data" in too_long.notices[0]
+
+
+def test_calls_come_with_ids_or_without_and_stay_apart() -> None:
+    plain = call("rag_query", {"q": "†ü"})
+    solution = read(
+        piece({"content": "One moment. ", "tool_calls": [plain, plain]}),
+        piece({"tool_calls": [call("refund", {}, id="call_1")]}),
+        last(),
+    )
+    assert [(each.provider_id, each.tool, each.arguments) for each in solution.calls] == [
+        (None, "rag.query", {"q": "†ü"}),
+        (None, "rag.query", {"q": "†ü"}),
+        ("call_1", "refund", {}),
+    ]
+    assert (solution.text, solution.stop_reason) == ("One moment. ", "calls")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [('{"n": 1}', {"n": 1}), ("{n", "{n"), (None, {}), ([1], "[1]"), ({"n": 1}, {"n": 1})],
+)
+def test_arguments_that_are_no_object_are_read_for_what_they_are(
+    arguments: Any, expected: Any
+) -> None:
+    calls = [{"function": {"name": "refund", "arguments": arguments}}]
+    [made] = read({"message": {"tool_calls": calls}, "done": True}).calls
+    assert made.arguments == expected
+
+
+def test_the_last_piece_of_an_old_server_has_no_message() -> None:
+    solution = read(piece({"content": "x"}), {"model": "m", "done": True, "eval_count": 4})
+    assert (solution.text, solution.usage.output_tokens) == ("x", 4)
+
+
+async def test_what_comes_after_the_end_is_not_read() -> None:
+    body = OllamaWire().says("Hello") + lines(piece({"content": " again"}), last("length"))
+    solution = await solve(httpx.Response(200, content=body))
+    assert (solution.text, solution.stop_reason) == ("Hello", "stop")
+
+
+# How it refuses.
+
+
+async def told(status: int, error: Any, at: EndpointTarget = LOCAL) -> str:
+    """What a person is told of this refusal."""
+    with pytest.raises((ProviderRefused, ContextOverflow)) as refused:
+        await solve(httpx.Response(status, json={"error": error}))
+    application_error = model_errors.provider_error(refused.value, at, "tiny", 1)
+    assert application_error.non_retryable
+    return application_error.message
+
+
+async def test_a_model_that_is_not_there_is_to_be_pulled() -> None:
+    message = await told(404, "model 'tiny' not found")
+    assert "model 'tiny' not found. Pull it where Ollama runs (`ollama pull tiny`)" in message
+    elsewhere = target(baseUrl="http://x")
+    assert "pull" not in await told(404, "no such model", elsewhere)
+
+
+async def test_a_conversation_that_does_not_fit_is_told_with_the_setting_and_in_plain_words() -> (
+    None
+):
+    # Ollama hands on what the server within it said: JSON in a text.
+    inner = "request (5000 tokens) exceeds the available context size (4096 tokens)"
+    error = json.dumps({"error": {"code": 400, "message": inner, "type": "exceed_context_size"}})
+    message = await told(400, error)
+    assert message.endswith(f"{inner}. Raise `num_ctx` in the `options` of the agent's `model`")
+    assert "num_ctx" not in await told(400, '"tiny" does not support thinking')
+
+
+# Its own client, as a second witness.
+
+
+def its_client(body: bytes) -> ollama.Client:
+    """Ollama's client, at a server that says this."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body))
+    return ollama.Client(transport=transport)
+
+
+def test_its_own_client_reads_our_server_as_we_do() -> None:
+    body = OllamaWire().calls(("rag_query", {"city": "Oslo"}), ("refund", {}))
+    theirs = [
+        (each.function.name, dict(each.function.arguments))
+        for response in its_client(body).chat(model="tiny", stream=True)
+        for each in response.message.tool_calls or ()
+    ]
+    ours = read(body)
+    assert theirs == [(NAMES.to_provider(each.tool), each.arguments) for each in ours.calls]
+    parts = list(its_client(OllamaWire().says("Guten", " Tag")).chat(model="tiny", stream=True))
+    assert "".join(part.message.content or "" for part in parts) == "Guten Tag"
+    assert (parts[-1].done, parts[-1].done_reason, parts[-1].eval_count) == (True, "stop", 3)
+
+
+def test_its_own_client_reads_our_server_s_error_as_one() -> None:
+    body = lines(piece({"content": "Yes"}), {"error": "out of memory"})
+    with pytest.raises(ollama.ResponseError, match="out of memory"):
+        list(its_client(body).chat(model="tiny", stream=True))
+
+
+def test_what_its_own_client_sends_is_what_we_send() -> None:
+    seen: list[dict[str, Any]] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append({"path": request.url.path, **json.loads(request.content)})
+        return httpx.Response(200, content=OllamaWire().says("Hi"))
+
+    ours = sent(said("user", "Hi"), tools=TOOLS[1:], output={"type": "object"})
+    client = ollama.Client(transport=httpx.MockTransport(handle))
+    tools = [{**tool, "function": {**tool["function"]}} for tool in ours["tools"]]
+    plain = {"messages": ours["messages"], "options": ours["options"], "format": ours["format"]}
+    list(client.chat(model=ours["model"], stream=True, tools=tools, **plain))
+    assert seen[0].pop("path") == "/api/chat"
+    ours = {name: ours[name] for name in ours if name not in ("truncate", "shift")}
+    assert seen[0] == ours

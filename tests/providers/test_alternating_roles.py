@@ -1,0 +1,118 @@
+"""A conversation in turns: the order in which Gemma's and Mistral's templates take it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.catalog.endpoints import FORMATS
+from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.message_list import alternate_roles
+from holdfast.schemas.message import ChatMessage
+from tests.providers.fakes import TOOLS, ask, said
+
+NAMES = ToolNames(ask(tools=TOOLS).tools)
+PICTURE = {"type": "image", "mediaType": "image/png", "data": "AAAA"}
+CALL = {"id": "t1c1", "providerId": "call_9", "tool": "rag.query", "arguments": {}}
+CALLED = said("assistant", calls=[CALL])
+RESULT = said("tool", "12 °C", providerId="call_9", tool="rag.query")
+
+Messages = list[dict[str, Any]]
+
+
+def messages_of(kind: str, *messages: ChatMessage, tail: str | None = None, **how: Any) -> Messages:
+    """The messages of a request."""
+    spoken = FORMATS["ollama" if kind == "ollama" else "openai"]
+    encoded = [spoken.encode(message, NAMES) for message in messages]
+    fragments = [part for each in encoded for part in (*each.fragments, *each.deferred)]
+    request = ProviderRequest(ask(tail=tail), tuple(fragments), **how)
+    made: Messages = json.loads(spoken.body(request, "localhost"))["messages"]
+    return made
+
+
+def sent(kind: str, *messages: ChatMessage, tail: str | None = None) -> Messages:
+    """The messages of a request to a model that insists on turns."""
+    return messages_of(kind, *messages, tail=tail, alternates_roles=True)
+
+
+def check(messages: Messages) -> None:
+    """As Mistral's template does: users and answers take turns, calls and results aside."""
+    assert all(each["role"] != "system" for each in messages[1:])
+    said_in_turn = [
+        each["role"]
+        for each in messages
+        if each["role"] in ("user", "assistant") and not each.get("tool_calls")
+    ]
+    assert said_in_turn[::2] == ["user"] * len(said_in_turn[::2])
+    assert said_in_turn[1::2] == ["assistant"] * len(said_in_turn[1::2])
+
+
+def test_what_users_say_in_a_row_is_one_message() -> None:
+    messages = sent("openai", said("user", "One."), said("user", "Two."), tail="The state: {}")
+    assert messages[1:] == [{"role": "user", "content": "One.\n\nTwo.\n\nThe state: {}"}]
+
+
+@pytest.mark.parametrize("kind", ["openai", "ollama"])
+def test_pictures_stay_with_what_is_said(kind: str) -> None:
+    pictured = said("user", [{"type": "text", "text": "Look."}, PICTURE])
+    [_, message] = sent(kind, said("user", "Hi."), pictured, pictured, tail="State")
+    if kind == "ollama":
+        assert message["content"] == "Hi.\n\nLook.\n\nLook.\n\nState"
+        assert message["images"] == ["AAAA", "AAAA"]
+    else:
+        kinds = [part["type"] for part in message["content"]]
+        assert kinds == ["text", "text", "image_url", "text", "image_url", "text"]
+
+
+def test_between_results_and_a_user_the_model_says_that_it_has_them() -> None:
+    messages = sent("openai", said("user", "Hi"), CALLED, RESULT, RESULT, tail="The state: {}")
+    roles = [each["role"] for each in messages]
+    assert roles == ["system", "user", "assistant", "tool", "tool", "assistant", "user"]
+    check(messages)
+
+
+def test_a_system_that_speaks_later_is_a_user_who_says_so() -> None:
+    messages = sent("openai", said("user", "Hi"), said("system", "Be kind."))
+    assert messages[1:] == [{"role": "user", "content": "Hi\n\n<system>\nBe kind.\n</system>"}]
+
+
+def test_a_conversation_begins_with_a_user() -> None:
+    messages = sent("openai", said("assistant", "How can I help?"), said("user", "Find it"))
+    assert [each["role"] for each in messages] == ["system", "user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("kind", ["openai", "ollama"])
+def test_a_model_that_does_not_take_its_thoughts_back_is_sent_all_else(kind: str) -> None:
+    data = {"reasoning_content": "Hm.", "thinking": "Hm."}
+    thought = said("assistant", calls=[CALL], providerData=data)
+    with_them, without = (
+        messages_of(kind, thought, RESULT, omits_reasoning=omitted) for omitted in (False, True)
+    )
+    [key] = set(with_them[1]) - set(without[1])
+    assert with_them[1].pop(key) == "Hm."
+    assert with_them == without
+
+
+SPOKEN = st.lists(
+    st.sampled_from(
+        [
+            [said("user", "Hi")],
+            [said("user", [PICTURE])],
+            [said("assistant", "Yes")],
+            [said("system", "Be kind.")],
+            [CALLED, RESULT],
+            [CALLED, said("tool", [PICTURE], providerId="call_9")],
+        ]
+    )
+)
+
+
+@given(SPOKEN, st.sampled_from([None, "The state: {}"]), st.sampled_from(["openai", "ollama"]))
+def test_any_conversation_is_put_in_turns_and_stays_as_it_is_then(
+    spoken: list[list[ChatMessage]], tail: str | None, kind: str
+) -> None:
+    messages = sent(kind, *(message for each in spoken for message in each), tail=tail)
+    check(messages)
+    assert alternate_roles(messages) == messages

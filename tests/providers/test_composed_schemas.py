@@ -1,0 +1,174 @@
+"""Composed calling (§4): each provider is sent a schema that its own docs say it takes."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.providers.base import ProviderRequest
+from holdfast.schemas.agent import Agent, ModelSettings
+from holdfast.schemas.internal.model_request import Ask
+from holdfast.schemas.tool import Tool
+from holdfast.workflows.engine.model.composed import composed_schema
+from holdfast.workflows.engine.model.prompt import ask, offers
+from tests.providers.test_conformance import Exchange, good, refusal
+from tests.providers.wire import schema_subsets as subsets
+from tests.providers.wire.anthropic import AnthropicWire
+from tests.providers.wire.base import Seen, Wire
+from tests.providers.wire.gemini import GeminiWire
+from tests.providers.wire.ollama import OllamaWire
+from tests.providers.wire.openai import OpenAIWire
+from tests.support.others_tools import others_tools
+
+TOOLS = others_tools()
+SUBSETS: tuple[tuple[Wire, Callable[[subsets.Schema], list[str]]], ...] = (
+    (OpenAIWire(), subsets.openai),
+    (AnthropicWire(), subsets.anthropic),
+    (GeminiWire(), subsets.gemini),
+    (OllamaWire(), subsets.llama_cpp),
+)
+PLAIN = '{"calls": [], "output": "Done."}'
+
+
+def agent(*tools: Tool, **more: Any) -> Agent:
+    model = ModelSettings(endpoint="m", name="gpt-test")
+    return Agent(name="desk", model=model, calling="composed", tools=list(tools), **more)
+
+
+def asked(of: Agent, choice: Any = "auto") -> Ask:
+    return ask(of, offers(of), choice, None)
+
+
+async def sent(wire: Wire, of: Ask) -> tuple[Seen, list[str]]:
+    """What a provider is sent, as it understands it, and the notices."""
+    exchange = Exchange(wire, good(wire.says(PLAIN)))
+    solution = await exchange.solve(**of.model_dump(by_alias=True, exclude={"model"}))
+    assert solution.text == PLAIN
+    return exchange.seen[0], solution.notices
+
+
+def forced(wire: Wire, seen: Seen) -> Any:
+    """The schema that an answer is forced into."""
+    if isinstance(wire, AnthropicWire):
+        return {**seen.output, "additionalProperties": False}  # which it has taken off
+    return seen.output
+
+
+KINDS = [wire.format.kind for wire, _ in SUBSETS]
+NAMES = [tool.name for tool in TOOLS]
+
+
+@pytest.mark.parametrize(("wire", "subset"), SUBSETS, ids=KINDS)
+@pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
+@pytest.mark.parametrize("choice", ["auto", "required", "none"])
+async def test_each_of_twenty_tools_of_others_is_taken_by_each_provider(
+    wire: Wire, subset: Callable[[Any], list[str]], tool: Tool, choice: str
+) -> None:
+    seen, notices = await sent(wire, asked(agent(tool), choice))
+    assert subset(forced(wire, seen)) == []
+    assert (seen.tools, seen.choice, notices) == ([], None, [])
+
+
+@pytest.mark.parametrize(("wire", "subset"), SUBSETS, ids=KINDS)
+async def test_all_twenty_at_once_are_taken_or_the_model_is_asked_without_being_forced(
+    wire: Wire, subset: Callable[[Any], list[str]]
+) -> None:
+    output = {"type": "object", "properties": {"note": {"type": "string"}}}
+    seen, notices = await sent(wire, asked(agent(*TOOLS, output=output)))
+    if isinstance(wire, AnthropicWire):
+        assert seen.output is None
+        assert '"const": "convert_time"' in seen.instructions
+        [notice] = notices
+        assert "cannot hold an answer" in notice
+    else:
+        assert subset(forced(wire, seen)) == []
+        assert notices == []
+
+
+@pytest.mark.parametrize(("wire", "subset"), SUBSETS, ids=KINDS)
+async def test_several_tools_with_references_and_latent_ones_are_taken(
+    wire: Wire, subset: Callable[[Any], list[str]]
+) -> None:
+    total = {"type": "object", "properties": {"total": {"type": "number", "minimum": 0}}}
+    add = Tool(
+        name="add",
+        parameters={
+            "type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": ["integer", "null"]}},
+            "required": ["a", "b"],
+        },
+        chosen={"_outputPath": {"type": "string"}, "_outputMethod": {"enum": ["set", "push"]}},
+        output=total,
+    )
+    by_name = {tool.name: tool for tool in TOOLS}
+    some = [add, by_name["convert_time"], by_name["create_entities"], by_name["fetch"]]
+    seen, notices = await sent(wire, asked(agent(*some, output=total)))
+    assert subset(forced(wire, seen)) == []
+    assert notices == []
+
+
+def test_on_anthropic_what_may_be_null_may_be_missing_where_unions_are_too_many() -> None:
+    many = {f"p{number}": {"type": "integer"} for number in range(30)}
+    tool = Tool(name="t", parameters={"type": "object", "properties": many})
+    exact = asked(agent(tool))
+    body = AnthropicWire().format.body(ProviderRequest(exact, ()), "")
+    made = json.loads(body)["output_config"]["format"]["schema"]
+    assert subsets.anthropic(exact.output) != []  # type: ignore[arg-type]  # it is a schema
+    assert subsets.anthropic(made) == []
+    call = made["properties"]["calls"]["items"]
+    assert len(call["required"]) == 2 + 15  # with those that nobody leaves out, and the output
+
+
+# Where the model reads the schema.
+
+
+@pytest.mark.parametrize(
+    ("wire", "base_url", "is_told"),
+    [
+        (OpenAIWire(), "https://api.openai.com/v1", False),
+        (OpenAIWire(), "http://127.0.0.1:8080/v1", True),
+        (AnthropicWire(), "https://api.anthropic.com", False),
+        (GeminiWire(), "https://generativelanguage.googleapis.com", False),
+        (OllamaWire(), "http://127.0.0.1:11434", True),
+    ],
+)
+async def test_the_schema_is_in_the_prompt_where_the_server_does_not_show_it(
+    wire: Wire, base_url: str, is_told: bool
+) -> None:
+    at = type(wire)()
+    at.base_url = base_url
+    seen, _ = await sent(at, asked(agent(TOOLS[0])))
+    assert ('"const": "edit_file"' in seen.instructions) is is_told
+    assert seen.output is not None
+
+
+@pytest.mark.parametrize("wire", [wire for wire, _ in SUBSETS], ids=KINDS)
+async def test_a_model_that_cannot_be_forced_reads_the_schema_and_is_asked_again(
+    wire: Wire,
+) -> None:
+    refused = refusal(wire, 400, "json_schema is not supported by this model")
+    exchange = Exchange(wire, refused, good(wire.says(PLAIN)))
+    of = asked(agent(TOOLS[0]))
+    solution = await exchange.solve(**of.model_dump(by_alias=True, exclude={"model"}))
+    assert [seen.output is None for seen in exchange.seen] == [False, True]
+    assert exchange.seen[1].instructions.count('"const": "edit_file"') == 1
+    assert any("cannot be held" in notice for notice in solution.notices)
+
+
+async def test_openai_is_strict_about_it_unless_it_is_too_large() -> None:
+    spoken = OpenAIWire().format
+    large = {f"p{number}": {"type": "string"} for number in range(5_001)}
+    for properties, strict in (({}, True), (large, False)):
+        of = asked(agent(Tool(name="t", parameters={"type": "object", "properties": properties})))
+        made = json.loads(spoken.body(ProviderRequest(of, ()), "api.openai.com"))
+        assert made["response_format"]["json_schema"]["strict"] is strict
+        assert bool(spoken.unsupported_notices(of)) is not strict
+
+
+def test_ollama_and_others_are_sent_it_as_it_is() -> None:
+    of = asked(agent(*TOOLS))
+    schema = composed_schema(agent(*TOOLS), TOOLS)
+    assert json.loads(OllamaWire().format.body(ProviderRequest(of, ()), ""))["format"] == schema
+    sent = json.loads(OpenAIWire().format.body(ProviderRequest(of, ()), ""))["response_format"]
+    assert sent["json_schema"]["schema"] == schema

@@ -1,0 +1,364 @@
+"""What holds for every format: however bytes are cut, whatever a server says, whatever is sent.
+
+What is good comes from the wires, which their providers' own types vouch for; what is bad is
+generated from it.
+"""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterable
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.activities.model.conversation_cache import CachedConversation
+from holdfast.catalog.endpoints import FORMATS
+from holdfast.providers import model_errors
+from holdfast.providers.base import (
+    ProviderError,
+    ProviderRequest,
+    ToolNames,
+    TruncatedAnswer,
+    UnreadableAnswer,
+)
+from holdfast.providers.streamed_answer import MAX_SOLUTION_BYTES, StreamedAnswer, size_bytes
+from holdfast.providers.transport.http import HttpProvider, ProviderFormat
+from holdfast.providers.transport.target import EndpointTarget
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.internal.model_request import Ask, ToolOffer
+from holdfast.schemas.internal.solution import Solution
+from holdfast.schemas.message import AskedCall, ChatMessage, DataPart, ImagePart, TextPart
+from holdfast.schemas.settings.endpoints import Endpoint
+from tests.engine.generated import JSON, NOISE, OBJECTS, SCHEMAS
+from tests.providers.fakes import KEY, TOOLS, Heard, ask, said
+from tests.providers.test_conformance import WIRES
+from tests.providers.wire.base import Wire
+
+NAMES = ToolNames(ask(tools=TOOLS).tools)
+USER, PASSWORD, IN_QUERY, IN_HEADER = "ann", "hunter2-pass", "query-secret", "header-secret"
+SECRETS = (KEY, PASSWORD, IN_QUERY, IN_HEADER)
+
+quickly = settings(deadline=None, max_examples=60)
+
+
+each_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda each: each.format.kind)
+each_format = pytest.mark.parametrize("spoken", FORMATS.values(), ids=lambda each: each.kind)
+either_answer = pytest.mark.parametrize("which", [0, 1], ids=["text", "calls"])
+
+
+def good(wire: Wire) -> list[bytes]:
+    """Good answers: a text, and calls."""
+    calls = wire.calls(("rag_query", {"city": "Zürich 😀"}), ("refund", {"n": [1, {"a": None}]}))
+    return [wire.says("Guten", " Tag, Zoë 😀"), calls]
+
+
+GOOD = {wire.format.kind: good(wire) for wire in WIRES}
+
+
+def at(base_url: str, kind: str, **more: Any) -> EndpointTarget:
+    """An endpoint with a key."""
+    given_settings = {"provider": kind, "baseUrl": base_url, "apiKeyEnv": "TEST_KEY", **more}
+    return EndpointTarget("models", Endpoint.model_validate(given_settings), {"TEST_KEY": KEY})
+
+
+async def pieces_of(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """A response's body, as the network brings it."""
+    for chunk in chunks:
+        yield chunk
+
+
+async def solve(wire: Wire, *chunks: bytes) -> Solution:
+    """What comes of a response in these chunks."""
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=pieces_of(chunks))
+
+    target = at(wire.base_url, wire.format.kind)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        provider = HttpProvider(wire.format, target, http)
+        asked = ask(tools=TOOLS)
+        return await provider.solve(
+            ProviderRequest(asked, provider.encode(said("user", "Hi"), NAMES).fragments), Heard()
+        )
+
+
+def test_every_format_is_tested_here() -> None:
+    assert {wire.format.kind for wire in WIRES} == set(FORMATS)
+    assert all(kind == spoken.kind for kind, spoken in FORMATS.items())
+
+
+# What comes back.
+
+
+@each_wire
+@quickly
+@given(places=st.lists(st.floats(0, 1), max_size=12), which=st.integers(0, 1))
+async def test_any_cut_of_the_bytes_gives_the_same_solution(
+    wire: Wire, places: list[float], which: int
+) -> None:
+    body = GOOD[wire.format.kind][which]
+    cuts = sorted(int(place * len(body)) for place in places)
+    chunks = [body[start:end] for start, end in pairwise([0, *cuts, len(body)])]
+    assert await solve(wire, *chunks) == await solve(wire, body)
+
+
+@each_wire
+@either_answer
+def test_what_is_cut_short_is_a_whole_answer_or_told_as_cut(wire: Wire, which: int) -> None:
+    body = GOOD[wire.format.kind][which]
+    whole = read(wire.format, [body])
+    for length in range(len(body)):
+        try:
+            solution = read(wire.format, [body[:length]])
+        except (TruncatedAnswer, UnreadableAnswer):
+            continue
+        assert (solution.text, solution.calls) == (whole.text, whole.calls)
+        assert solution.stop_reason == whole.stop_reason
+
+
+def read(spoken: ProviderFormat, chunks: Iterable[bytes]) -> Solution:
+    """What a format makes of the bytes of a response."""
+    stream, reading = spoken.event_decoder(), spoken.answer_reader(StreamedAnswer(Heard(), NAMES))
+    for chunk in chunks:
+        for event in stream.feed(chunk):
+            reading.read(event)
+            if reading.is_done:
+                return reading.solution()
+    reading.finish(stream.rest() or "", stream.stray)
+    return reading.solution()
+
+
+def take(spoken: ProviderFormat, events: Iterable[str]) -> Solution | None:
+    """What a format makes of these events; None if it refuses them, as it should."""
+    reading = spoken.answer_reader(StreamedAnswer(Heard(), NAMES))
+    with contextlib.suppress(ProviderError):
+        for event in events:
+            reading.read(event)
+            if reading.is_done:
+                break
+        else:
+            reading.finish("", "")
+        return reading.solution()
+    return None
+
+
+def check(solution: Solution | None) -> None:
+    """A solution is JSON that a run's history has room for, and can be read again."""
+    if solution is not None:
+        assert size_bytes(solution.to_json()) <= MAX_SOLUTION_BYTES
+        kept = Solution.read(json.loads(json.dumps(solution.to_json())))
+        # What was written to a cache is priced where it is read, and told to nobody.
+        told = solution.usage.model_copy(update={"written_tokens": None})
+        assert kept == solution.model_copy(update={"usage": told})
+
+
+def events_of(wire: Wire) -> st.SearchStrategy[list[str]]:
+    """The events of a good answer."""
+    streamed = [wire.format.event_decoder().feed(body) for body in GOOD[wire.format.kind]]
+    assert all(len(events) > 1 for events in streamed)
+    return st.sampled_from(streamed)
+
+
+@each_wire
+@quickly
+@given(data=st.data(), value=JSON | NOISE)
+def test_any_value_in_place_of_an_event_is_understood_or_refused(
+    wire: Wire, data: st.DataObject, value: Any
+) -> None:
+    events = list(data.draw(events_of(wire)))
+    events[data.draw(st.integers(0, len(events) - 1))] = json.dumps(value)
+    check(take(wire.format, events))
+
+
+@each_wire
+@settings(deadline=None, max_examples=200)
+@given(data=st.data())
+def test_any_value_in_any_place_of_an_event_is_understood_or_refused(
+    wire: Wire, data: st.DataObject
+) -> None:
+    events = list(data.draw(events_of(wire)))
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(events) - 1))
+        events[place] = json.dumps(data.draw(changed(json_of(events[place]))))
+    check(take(wire.format, events))
+
+
+def json_of(event: str) -> Any:
+    """The event's value; a word that is no JSON as a text."""
+    try:
+        return json.loads(event)
+    except ValueError:
+        return event
+
+
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [-1, 10**30, 1e300, "", "\ud83d", [], {}, None, [[]], {"error": None}]
+)
+
+
+@st.composite
+def changed(draw: st.DrawFn, value: Any) -> Any:
+    """The value, with something else somewhere in it, or without something."""
+    if not isinstance(value, dict | list) or not value or draw(st.integers(0, 5)) == 0:
+        return draw(ODD | JSON)
+    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    key = draw(st.sampled_from(keys))
+    copy: Any = value.copy()
+    if draw(st.integers(0, 9)) == 0:
+        del copy[key]
+    else:
+        copy[key] = draw(changed(value[key]))
+    return copy
+
+
+@each_wire
+@quickly
+@given(garbage=st.binary(max_size=60), place=st.floats(0, 1))
+def test_any_bytes_within_an_answer_are_understood_or_refused(
+    wire: Wire, garbage: bytes, place: float
+) -> None:
+    for body in GOOD[wire.format.kind]:
+        cut = int(place * len(body))
+        for spoilt in (body[:cut] + garbage + body[cut:], garbage + body[cut:], garbage):
+            with contextlib.suppress(ProviderError):
+                check(read(wire.format, [spoilt]))
+
+
+# What is sent.
+
+TEXTS = st.text(max_size=20) | st.sampled_from(["\ud83d", "†ü😀", "\x00", '"]}', "]},{"])
+PARTS = st.one_of(
+    st.builds(TextPart, text=TEXTS),
+    st.builds(DataPart, kind=st.just("order"), data=JSON, description=st.none() | TEXTS),
+    st.builds(ImagePart, url=st.just("https://x/y.png")),
+    st.builds(ImagePart, data=st.just("iVBORw0KGgo="), media_type=TEXTS),
+)
+CALLS = st.builds(AskedCall, id=st.just("t1c1"), provider_id=TEXTS, tool=TEXTS, arguments=OBJECTS)
+MESSAGES = st.builds(
+    ChatMessage,
+    role=st.sampled_from(["system", "user", "assistant", "tool"]),
+    content=TEXTS | st.lists(PARTS, max_size=3),
+    calls=st.lists(CALLS, max_size=3),
+    call_id=st.none() | TEXTS,
+    provider_id=st.none() | TEXTS,
+    tool=st.none() | TEXTS,
+    is_error=st.booleans(),
+    provider_data=JSON | OBJECTS,
+)
+SHAPES = st.builds(lambda each: {"properties": {"a": each}}, SCHEMAS | NOISE)
+OFFERS = st.builds(ToolOffer, name=TEXTS, description=TEXTS, parameters=OBJECTS | SHAPES)
+ASKS = st.builds(
+    lambda tools, output, tail, choice, options, temperature: Ask.read(
+        {
+            "model": {
+                "endpoint": "models",
+                "name": "gpt-test",
+                "options": options,
+                "temperature": temperature,
+            },
+            "instructions": "Be brief.",
+            "tools": [tool.to_json() for tool in tools],
+            "output": output,
+            "tail": tail,
+            "toolChoice": choice,
+        }
+    ),
+    st.lists(OFFERS, max_size=3),
+    st.none() | st.booleans() | OBJECTS,
+    st.none() | TEXTS,
+    st.sampled_from(["auto", "none", "required", {"name": "refund"}]),
+    OBJECTS,
+    st.sampled_from([None, 0, 0.7]),
+)
+
+
+def held(
+    spoken: ProviderFormat, names: ToolNames, messages: list[ChatMessage]
+) -> tuple[bytes, ...]:
+    """The messages, as a worker holds them."""
+    conversation = CachedConversation()
+    for message in messages:
+        item = canonical_json({"message": message.to_json()}).decode("utf-8", "surrogatepass")
+        conversation.append(item, partial(spoken.encode, names=names))
+    return conversation.fragments()
+
+
+@each_format
+@quickly
+@given(messages=st.lists(MESSAGES, max_size=4), asked=ASKS)
+def test_whatever_is_sent_is_json(
+    spoken: ProviderFormat, messages: list[ChatMessage], asked: Ask
+) -> None:
+    names = ToolNames(asked.tools)
+    body = spoken.body(ProviderRequest(asked, held(spoken, names, messages)), "127.0.0.1")
+    made = json.loads(body.decode("utf-8"), parse_constant=pytest.fail)
+    assert isinstance(made, dict)
+    assert all(isinstance(notice, str) for notice in spoken.unsupported_notices(asked))
+
+
+@each_format
+@quickly
+@given(message=MESSAGES, asked=ASKS)
+def test_a_message_is_the_same_bytes_each_time(
+    spoken: ProviderFormat, message: ChatMessage, asked: Ask
+) -> None:
+    names = ToolNames(asked.tools)
+    again = ChatMessage.read(json.loads(json.dumps(message.to_json())))
+    assert spoken.encode(message, names) == spoken.encode(again, ToolNames(asked.tools))
+    for fragment in (
+        *spoken.encode(message, names).fragments,
+        *spoken.encode(message, names).deferred,
+    ):
+        assert isinstance(json.loads(fragment.decode("utf-8")), dict)
+
+
+# What goes wrong.
+
+
+def secretive(wire: Wire) -> EndpointTarget:
+    """An endpoint with a secret in every place that can hold one."""
+    url = httpx.URL(wire.base_url).copy_with(username=USER, password=PASSWORD)
+    url = url.copy_with(params={"token": IN_QUERY})
+    return at(str(url), wire.format.kind, headers={"X-Team": f"Bearer {IN_HEADER}"})
+
+
+def reflections(wire: Wire) -> list[httpx.Response | httpx.HTTPError]:
+    """What a server or a network says that repeats every secret."""
+    told = f"no: {' '.join(SECRETS)}"
+    refusals = [
+        httpx.Response(status, content=body)
+        for status in (302, 400, 401, 404, 429, 500)
+        for body in (wire.refuses(status, told), told.encode(), b"<html>" + told.encode())
+    ]
+    spoilt = wire.says("Hi").replace(b"Hi", b"Hi").splitlines(keepends=True)[0]
+    error = json.dumps({"error": {"message": told}}).encode()
+    streams = [told.encode(), error, spoilt + b"\n" + told.encode(), b"{" + told.encode()]
+    broken = [httpx.ConnectError(told), httpx.ReadError(told), httpx.LocalProtocolError(told)]
+    return [*refusals, *(httpx.Response(200, content=each) for each in streams), *broken]
+
+
+@each_wire
+async def test_no_secret_stands_in_what_is_told(wire: Wire) -> None:
+    target = secretive(wire)
+    for reply in reflections(wire):
+
+        def answer(request: httpx.Request, reply: httpx.Response | httpx.HTTPError = reply) -> Any:
+            assert all(secret in f"{request.url}{request.headers.raw}" for secret in SECRETS[2:])
+            if isinstance(reply, httpx.HTTPError):
+                raise reply
+            return reply
+
+        http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+        provider = HttpProvider(wire.format, target, http)
+        hello = ProviderRequest(ask(), provider.encode(said("user", "Hi"), NAMES).fragments)
+        with pytest.raises((ProviderError, httpx.HTTPError)) as error:
+            await provider.solve(hello, Heard())
+        assert isinstance(error.value, ProviderError | httpx.HTTPError)
+        shown = model_errors.provider_error(error.value, target, "gpt-test", 1)
+        whole = f"{shown} {shown!r} {shown.message} {shown.details} {vars(provider)}"
+        assert not [secret for secret in SECRETS if secret in whole]

@@ -1,0 +1,213 @@
+"""What went wrong says whether to try again, when, whose turn it is and what to do."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from holdfast.activities.model.conversation_reader import (
+    ConversationChanged,
+    RunNotOpen,
+    RunUnresponsive,
+    conversation_error,
+)
+from holdfast.providers.base import (
+    ProviderRefused,
+    TruncatedAnswer,
+    UnanswerableRequest,
+    UnreadableAnswer,
+)
+from holdfast.providers.model_errors import provider_error, retry_delay
+from holdfast.providers.transport.error_response import CUT, error_of_response
+from holdfast.providers.transport.target import MIN_SECRET_CHARACTERS
+from tests.providers.fakes import KEY, target
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def failed(error: Any, attempt: int = 1, /, **endpoint: Any) -> ApplicationError:
+    """The application error of a provider's."""
+    return provider_error(error, target(**endpoint), "gpt-test", attempt)
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
+def test_what_may_pass_is_tried_again(status: int) -> None:
+    error = failed(ProviderRefused(status, "busy"))
+    assert not error.non_retryable
+    assert error.type == "model_error"
+    assert error.message.endswith(f"answered {status}: busy")
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 410, 413, 418, 422, 301])
+def test_what_will_not_pass_fails_the_run_with_the_provider_s_message(status: int) -> None:
+    error = failed(ProviderRefused(status, "no such luck"))
+    assert error.non_retryable
+    assert error.type == "model_error"
+    assert "no such luck" in error.message
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TruncatedAnswer("the answer broke off"),
+        httpx.ConnectError("refused"),
+        httpx.ReadTimeout(""),
+        httpx.RemoteProtocolError("peer closed"),
+        httpx.ReadError(""),
+        httpx.PoolTimeout(""),
+    ],
+)
+def test_a_broken_connection_is_tried_again(error: Exception) -> None:
+    assert not failed(error).non_retryable
+
+
+def test_what_no_retry_mends_is_final() -> None:
+    assert failed(UnanswerableRequest("no key")).non_retryable
+    assert failed(httpx.UnsupportedProtocol("ftp")).non_retryable
+
+
+def test_what_is_no_model_is_given_up_after_a_few_attempts() -> None:
+    assert [failed(UnreadableAnswer("<html>"), attempt).non_retryable for attempt in (1, 2, 3)] == [
+        False,
+        False,
+        True,
+    ]
+    assert "baseUrl" in failed(UnreadableAnswer("<html>")).message
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "is_final"),
+    [
+        (500, "image input is not supported - hint: you may need to provide the mmproj", True),
+        (500, "Jinja Exception: Conversation roles must alternate", True),
+        (500, "the context length of the model is only 4096 tokens", True),
+        (501, "Unsupported param: tool_choice", True),
+        (500, "The server had an error while processing your request", False),
+        (503, "this model is not supported at the moment", False),
+    ],
+)
+def test_a_server_that_cannot_do_it_is_given_up_after_a_few_attempts(
+    status: int, message: str, is_final: bool
+) -> None:
+    ends = [
+        failed(ProviderRefused(status, message), attempt).non_retryable for attempt in (1, 2, 3, 4)
+    ]
+    assert ends == [False, False, is_final, is_final]
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after": "Sun, 01 Mar 2026 12:01:30 GMT"}, 90),
+        ({"retry-after": "86400"}, 3600),
+        ({"retry-after": "Mon, 02 Mar 2026 12:00:00 GMT"}, 3600),
+        ({"retry-after": "Sun, 01 Mar 2026 11:00:00 GMT"}, None),
+        ({"retry-after": "0"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e999"}, None),
+        ({}, None),
+    ],
+)
+def test_it_is_tried_again_when_the_provider_says(headers: Any, seconds: float | None) -> None:
+    expected = None if seconds is None else timedelta(seconds=seconds)
+    assert retry_delay(httpx.Headers(headers), NOW) == expected
+
+
+def test_the_delay_is_temporal_s_own() -> None:
+    error = failed(ProviderRefused(429, "slow down", {"retry-after": "12"}))
+    assert error.next_retry_delay == timedelta(seconds=12)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_names_its_variable(status: int) -> None:
+    assert "environment variable TEST_KEY" in failed(ProviderRefused(status, "no")).message
+
+
+def test_a_refusal_without_a_key_says_where_to_name_one() -> None:
+    assert "`apiKeyEnv`" in failed(ProviderRefused(401, "no"), apiKeyEnv=None).message
+
+
+def test_not_found_names_the_model() -> None:
+    assert "`gpt-test`" in failed(ProviderRefused(404, "no")).message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"error": {"message": "bad model", "code": "x"}}',
+        b'{"error": "bad model"}',
+        b'{"message": "bad model"}',
+        b'{"detail": "bad model"}',
+        b'{"detail": [{"loc": ["body"], "msg": "bad model"}]}',
+        b'[{"error": {"message": "bad model"}}]',
+        b'{"object": "error", "message": "bad model", "code": 400}',
+        b'{"errors": [{"message": "bad model"}]}',
+        b"bad model\n",
+    ],
+)
+def test_the_provider_s_message_is_found_in_its_several_shapes(body: bytes) -> None:
+    assert error_of_response(400, {}, body).message == "bad model"
+
+
+def test_what_is_wrong_with_a_field_is_told_with_its_place() -> None:
+    extra = {"loc": ["body", "messages", 2, "name"], "msg": "Extra inputs are not permitted"}
+    for body in ({"detail": [extra]}, {"object": "error", "message": {"detail": [extra]}}):
+        told = error_of_response(422, {}, json.dumps(body).encode()).message
+        assert told == "messages.2.name: Extra inputs are not permitted"
+
+
+def test_what_has_no_message_is_told_whole_and_a_page_is_not() -> None:
+    assert error_of_response(400, {}, b'{"why": 7}').message == '{"why": 7}'
+    assert "web page" in error_of_response(502, {}, b"<html><body>Bad gateway").message
+    assert failed(error_of_response(500, {}, b"")).message.endswith("answered 500: nothing")
+    assert error_of_response(400, {}, b"[" * 60_000).message.startswith("[[[")
+    for opening, closing in ((b"[", b"]"), (b'{"error": ', b"}")):
+        nested = opening * 400 + b'"x"' + closing * 400
+        assert error_of_response(400, {}, nested).message.startswith((opening * 2).decode())
+
+
+def test_a_long_message_is_shortened() -> None:
+    assert len(error_of_response(400, {}, b"x" * 60_000).message) == 2_000
+
+
+def test_nothing_secret_stands_in_an_error() -> None:
+    headers = {"X-Team": "team-secret-7", "Authorization": "Basic dXNlcjpwYXNz"}
+    said = f"key {KEY}, {headers['X-Team']}, dXNlcjpwYXNz, hunter2"
+    where: dict[str, Any] = {
+        "headers": headers,
+        "baseUrl": "https://me:hunter2@host/v1?token=abcdef",
+    }
+    errors = [
+        ProviderRefused(401, said),
+        ProviderRefused(503, said),
+        UnreadableAnswer(said),
+        httpx.LocalProtocolError(f"Illegal header value b'Bearer {KEY}'"),
+        httpx.ConnectError(f"at https://me:hunter2@host/v1?token=abcdef {KEY}"),
+    ]
+    for error in errors:
+        message = failed(error, **where).message
+        for secret in (KEY, "team-secret-7", "dXNlcjpwYXNz", "hunter2", "abcdef"):
+            assert secret not in message
+        assert "endpoint `openai`" in message
+
+
+@pytest.mark.parametrize("shown", range(1, len(KEY)))
+def test_no_part_of_a_secret_stands_where_a_quotation_was_cut(shown: int) -> None:
+    body = "x" * (2_000 - len(CUT) - shown) + KEY
+    message = failed(error_of_response(400, {}, (body + "y" * 100).encode())).message
+    assert KEY[:MIN_SECRET_CHARACTERS] not in message
+    assert CUT in message
+
+
+def test_a_run_that_is_gone_or_changed_is_final_and_a_silent_one_is_not() -> None:
+    assert conversation_error(RunNotOpen("over")).non_retryable
+    assert conversation_error(ConversationChanged("digest")).non_retryable
+    assert not conversation_error(RunUnresponsive("busy")).non_retryable

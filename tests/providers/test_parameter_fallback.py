@@ -1,0 +1,199 @@
+"""What a server says that it cannot take is left out, once, and is told where that matters."""
+
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from holdfast.providers.base import ProviderRefused
+from holdfast.providers.openai.format import OpenAIFormat
+from holdfast.providers.transport.http import MAX_LEARNED_SETTINGS, HttpProvider
+from tests.providers.fakes import (
+    TOOLS,
+    Handler,
+    Heard,
+    ask,
+    provider,
+    request,
+    said,
+    target,
+)
+from tests.providers.transport.test_http import HELLO, solve
+
+
+def refusing(status: int, message: str, *without: str) -> tuple[Handler, list[dict[str, Any]]]:
+    """A server that refuses a request as long as it has one of the fields `without`."""
+    asked: list[dict[str, Any]] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        asked.append(body)
+        if any(field in body for field in without):
+            return httpx.Response(status, json={"error": {"message": message}})
+        return httpx.Response(200, content=HELLO)
+
+    return handle, asked
+
+
+@pytest.mark.parametrize("choice", ["required", {"name": "refund"}])
+async def test_a_call_that_cannot_be_had_is_told_of(choice: Any) -> None:
+    handle, _ = refusing(400, "this model does not support tools", "tools")
+    solution = await solve(handle, ask(tools=TOOLS, toolChoice=choice))
+    assert "no tools" in solution.notices[0]
+
+
+async def test_a_model_that_takes_no_temperature_is_asked_without() -> None:
+    said = "Unsupported value: 'temperature' does not support 0.7 with this model."
+    handle, asked = refusing(400, said, "temperature")
+    solution = await solve(handle, ask(tools=TOOLS))
+    assert solution.text == "Hello"
+    assert "temperature" in solution.notices[0]
+    assert len(asked) == 2
+
+
+async def test_a_temperature_that_was_refused_is_not_sent_again_with_the_same_settings() -> None:
+    handle, asked = refusing(400, "temperature is not supported", "temperature")
+    model = provider(handle)
+    for _ in range(2):
+        solution = await model.solve(request(), Heard())
+        assert "temperature" in solution.notices[0]
+    await model.solve(request(ask(model={"temperature": None})), Heard())
+    assert ["temperature" in body for body in asked] == [True, False, False, False]
+    await model.solve(request(ask(model={"name": "another"})), Heard())
+    assert ["temperature" in body for body in asked[4:]] == [True, False]
+
+
+async def test_a_server_that_is_asked_for_no_usage_is_asked_without_from_then_on() -> None:
+    said = "Unrecognized request argument supplied: stream_options"
+    handle, asked = refusing(400, said, "stream_options")
+    model = provider(handle)
+    for _ in range(2):
+        assert "usage" in (await model.solve(request(), Heard())).notices[0]
+    assert ["stream_options" in body for body in asked] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (500, "Jinja Exception: Conversation roles must alternate user/assistant/user/…"),
+        (400, "Unexpected role 'user' after role 'tool'"),
+    ],
+)
+async def test_a_model_that_insists_on_turns_is_sent_turns_from_then_on(
+    status: int, message: str
+) -> None:
+    asked: list[list[str]] = []
+
+    def handle(made: httpx.Request) -> httpx.Response:
+        asked.append([each["role"] for each in json.loads(made.content)["messages"]])
+        if asked[-1][-2:] == ["user", "user"]:
+            return httpx.Response(status, json={"error": {"message": message}})
+        return httpx.Response(200, content=HELLO)
+
+    model = provider(handle)
+    for _ in range(2):
+        assert (await model.solve(request(ask(tail="The state: {}")), Heard())).notices == []
+    turns = ["system", "user"]
+    assert asked == [[*turns, "user"], turns, turns]
+
+
+@pytest.mark.parametrize(
+    ("message", "is_left_out"),
+    [
+        ("messages.1.reasoning_content: Extra inputs are not permitted", True),
+        ("Cannot pass both content and thinking in an assistant message with tool calls!", True),
+        ("Missing `reasoning_content` field in the assistant message", False),
+        ("The `reasoning_content` in the thinking mode must be passed back to the API.", False),
+    ],
+)
+async def test_thoughts_that_a_server_does_not_take_back_are_left_out(
+    message: str, is_left_out: bool
+) -> None:
+    asked: list[bool] = []
+
+    def handle(made: httpx.Request) -> httpx.Response:
+        asked.append(b"reasoning_content" in made.content)
+        if asked[-1]:
+            return httpx.Response(400, json={"error": {"message": message}})
+        return httpx.Response(200, content=HELLO)
+
+    thought = said("assistant", "Yes", providerData={"reasoning_content": "Hm."})
+    with contextlib.nullcontext() if is_left_out else pytest.raises(ProviderRefused):
+        await provider(handle).solve(request(None, thought), Heard())
+    assert asked == ([True, False] if is_left_out else [True])
+
+
+async def test_what_two_learn_at_once_is_told_once_after() -> None:
+    both = asyncio.Barrier(2)
+
+    async def handle(made: httpx.Request) -> httpx.Response:
+        if "temperature" not in json.loads(made.content):
+            return httpx.Response(200, content=HELLO)
+        await both.wait()
+        return httpx.Response(400, json={"error": {"message": "temperature is not supported"}})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(handle)) as http:
+        model = HttpProvider(OpenAIFormat(), target(), http)
+        await asyncio.gather(*(model.solve(request(), Heard()) for _ in range(2)))
+        assert len((await model.solve(request(), Heard())).notices) == 1
+
+
+async def test_what_was_learned_is_kept_for_so_many_settings_alone() -> None:
+    handle, asked = refusing(400, "temperature is not supported", "temperature")
+    model = provider(handle)
+    for number in range(MAX_LEARNED_SETTINGS + 1):
+        await model.solve(request(ask(model={"name": f"m{number}"})), Heard())
+    del asked[:]
+    await model.solve(request(ask(model={"name": "m0"})), Heard())
+    await model.solve(request(ask(model={"name": f"m{MAX_LEARNED_SETTINGS}"})), Heard())
+    assert ["temperature" in body for body in asked] == [True, False, False]
+
+
+async def test_what_else_is_left_out_is_tried_again_with_the_next_request() -> None:
+    handle, asked = refusing(400, "we do not support tools here", "tools")
+    model = provider(handle)
+    for _ in range(2):
+        await model.solve(request(ask(tools=TOOLS)), Heard())
+    assert ["tools" in body for body in asked] == [True, False, True, False]
+    assert all("temperature" in body for body in asked)
+
+
+async def test_what_is_left_out_is_left_out_once() -> None:
+    handle, asked = refusing(400, "we do not support tools here", "messages")
+    with pytest.raises(ProviderRefused):
+        await solve(handle, ask(tools=TOOLS))
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        "Invalid schema for function 'refund'",
+    ],
+)
+async def test_tools_that_are_only_set_up_wrongly_are_not_left_out(message: str) -> None:
+    handle, asked = refusing(400, message, "tools")
+    with pytest.raises(ProviderRefused) as refused:
+        await solve(handle, ask(tools=TOOLS))
+    assert refused.value.message == message
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "registry/library/tiny does not support tools"),
+        (500, "Unsupported param: tools"),
+        (404, "No endpoints found that support tool use"),
+    ],
+)
+async def test_a_server_without_tools_is_asked_without(status: int, message: str) -> None:
+    handle, asked = refusing(status, message, "tools")
+    solution = await solve(handle, ask(tools=TOOLS))
+    assert (solution.text, solution.notices) == ("Hello", [])
+    assert ["tools" in body for body in asked] == [True, False]
+    assert "tool_choice" not in asked[1]

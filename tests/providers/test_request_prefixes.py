@@ -1,0 +1,111 @@
+"""§10: what a model was sent once begins every later request of the run, byte for byte.
+
+Providers keep what they have read, and find it again by nothing else. What changes from turn to
+turn, the state, stands at the end.
+"""
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.activities.model.conversation_cache import CachedConversation
+from holdfast.catalog.endpoints import FORMATS
+from holdfast.providers.base import ProviderRequest, ToolNames
+from holdfast.providers.transport.http import ProviderFormat
+from holdfast.schemas.base import canonical_json
+from holdfast.schemas.message import ChatMessage
+from tests.providers.fakes import TOOLS, ask, said
+
+NAMES = ToolNames(ask(tools=TOOLS).tools)
+# What stands behind the messages, in each format.
+SETTINGS = {"gemini": b'],"systemInstruction":'}
+# Anthropic's marks are no part of what is cached; they go with the end of the conversation.
+MARK = b',"cache_control":{"type":"ephemeral"}'
+PICTURE = {"type": "image", "mediaType": "image/png", "data": "AAAA"}
+TEXTS = st.text(max_size=12)
+CONTENTS: st.SearchStrategy[Any] = TEXTS | TEXTS.map(
+    lambda text: [{"type": "text", "text": text}, PICTURE]
+)
+each_format = pytest.mark.parametrize("spoken", FORMATS.values(), ids=lambda each: each.kind)
+
+Turn = list[ChatMessage]
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Turn]:
+    """What is said in some turns: by users, by the model, and by what it called."""
+    made: list[Turn] = []
+    for number in range(draw(st.integers(1, 5))):
+        heard = [said("user", draw(CONTENTS)) for _ in range(draw(st.integers(0, 2)))]
+        ids = [f"c{number}.{index}" for index in range(draw(st.integers(0, 3)))]
+        calls = [{"id": id, "providerId": id, "tool": "refund", "arguments": {}} for id in ids]
+        results = [
+            said("tool", draw(CONTENTS), tool="refund", callId=id, providerId=id) for id in ids
+        ]
+        made.append([said("assistant", draw(TEXTS), calls=calls), *results, *heard])
+    return made
+
+
+class Worker:
+    """What a worker makes of a run that goes on, turn by turn."""
+
+    def __init__(self, spoken: ProviderFormat) -> None:
+        self._spoken = spoken
+        self._conversation = CachedConversation()
+        self._encode = partial(spoken.encode, names=NAMES)
+        self.hear([said("user", "Begin.")])
+
+    def hear(self, turn: Turn) -> None:
+        """More of the run's log."""
+        for message in turn:
+            entry = {"type": "message", "message": message.to_json()}
+            self._conversation.append(canonical_json(entry).decode(), self._encode)
+
+    def messages(self, tail: str | None = None) -> bytes:
+        """The messages of a request, as they are sent now: their end is still open."""
+        asked = ask(tools=TOOLS, tail=tail)
+        body = self._spoken.body(
+            ProviderRequest(asked, self._conversation.fragments()), "localhost"
+        )
+        end = body.rindex(SETTINGS.get(self._spoken.kind, b'],"model":"gpt-test"'))
+        return body[:end].replace(MARK, b"").removesuffix(b"]}")
+
+
+@each_format
+@settings(deadline=None, max_examples=60)
+@given(heard=turns())
+def test_a_request_begins_with_the_one_before(spoken: ProviderFormat, heard: list[Turn]) -> None:
+    worker = Worker(spoken)
+    before = worker.messages()
+    for turn in heard:
+        worker.hear(turn)
+        now = worker.messages()
+        assert now.startswith(before)
+        before = now
+
+
+@each_format
+@settings(deadline=None, max_examples=60)
+@given(heard=turns(), tails=st.lists(TEXTS, min_size=5, max_size=5))
+def test_the_state_stands_behind_it(
+    spoken: ProviderFormat, heard: list[Turn], tails: list[str]
+) -> None:
+    worker = Worker(spoken)
+    for turn, text in zip(heard, tails, strict=False):
+        worker.hear(turn)
+        without, tail = worker.messages(), f"The state: {text}"
+        sent = worker.messages(tail)
+        assert sent.startswith(without)
+        assert json.dumps(tail, ensure_ascii=False).encode() in sent[len(without) :]
+
+
+@each_format
+def test_a_request_is_made_of_the_very_bytes_that_are_held(spoken: ProviderFormat) -> None:
+    """Nothing that was encoded is read again: it may be no JSON at all."""
+    fragments = tuple(b"<%d>" % number for number in range(100))
+    body = spoken.body(ProviderRequest(ask(tools=TOOLS), fragments), "localhost")
+    assert b",".join(fragments) in body

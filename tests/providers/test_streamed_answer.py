@@ -1,0 +1,124 @@
+"""However much a model says, what is kept of it fits into a history and says what is missing."""
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.providers.base import ToolNames
+from holdfast.providers.streamed_answer import (
+    MAX_ARGUMENTS_BYTES,
+    MAX_PROVIDER_DATA_BYTES,
+    MAX_SOLUTION_BYTES,
+    MAX_TEXT_BYTES,
+    StreamedAnswer,
+    size_bytes,
+)
+from holdfast.schemas.internal.solution import Solution
+from tests.providers.fakes import Heard
+
+
+def answer(text: str = "", *calls: tuple[str, str], data: Any = None) -> Solution:
+    """What is kept of an answer: its text, its calls' tools and arguments, its provider's data."""
+    made = StreamedAnswer(Heard(), ToolNames([]))
+    made.provider_data = data
+    made.add_text(text)
+    for tool, arguments in calls:
+        draft = made.add_call(tool, None)
+        for start in range(0, len(arguments), 50_000):
+            made.add_arguments(draft, arguments[start : start + 50_000])
+    solution = made.solution("stop")
+    assert size_bytes(solution.to_json()) <= MAX_SOLUTION_BYTES
+    return solution
+
+
+def test_arguments_too_large_to_be_kept_are_told_by_their_size() -> None:
+    arguments = json.dumps({"text": "x" * 5_000_000})
+    [call] = answer("", ("write", arguments)).calls
+    assert call.arguments == ""
+    assert call.oversize_bytes == len(arguments)
+
+
+def test_arguments_just_within_the_bound_are_kept() -> None:
+    arguments = json.dumps({"text": "x" * (MAX_ARGUMENTS_BYTES - 12)})
+    assert len(arguments) == MAX_ARGUMENTS_BYTES
+    [call] = answer("", ("write", arguments)).calls
+    assert call.arguments == json.loads(arguments)
+    assert call.oversize_bytes is None
+
+
+def test_a_text_too_large_keeps_its_beginning_and_says_so() -> None:
+    solution = answer("x" * (MAX_TEXT_BYTES + 1))
+    assert len(solution.text) == MAX_TEXT_BYTES
+    assert solution.stop_reason == "length"
+    assert solution.notices == [f"the text was cut after {MAX_TEXT_BYTES} bytes"]
+
+
+@pytest.mark.parametrize("character", ["é", "\x00", "😀", '"'])
+def test_a_text_that_grows_in_history_is_kept_within_the_bound(character: str) -> None:
+    solution = answer(character * (MAX_TEXT_BYTES // len(character.encode())))
+    assert solution.text.startswith(character)
+    if solution.stop_reason == "length":
+        assert "the text was cut" in solution.notices[0]
+    else:
+        assert solution.notices == []
+
+
+def test_of_many_large_calls_the_largest_lose_their_arguments() -> None:
+    sizes = [240_000 + 1_000 * n for n in range(6)]
+    solution = answer("", *(("write", json.dumps({"t": "x" * size})) for size in sizes))
+    blank = [call.oversize_bytes is not None for call in solution.calls]
+    assert blank == [False, False, False, False, True, True]
+    assert all(call.oversize_bytes or isinstance(call.arguments, dict) for call in solution.calls)
+
+
+def test_a_thousand_calls_are_all_kept() -> None:
+    solution = answer("", *(("refund", '{"n": 1}') for _ in range(1_000)))
+    assert len(solution.calls) == 1_000
+    assert solution.notices == []
+
+
+@pytest.mark.parametrize("calls", [40_000, 20_000])
+def test_calls_that_do_not_fit_are_left_out_and_counted(calls: int) -> None:
+    named: list[tuple[str, Any]] = [("a_tool_with_a_longer_name" * 2, "")] * calls
+    solution = answer("", *named)
+    assert 10_000 < len(solution.calls) < calls
+    assert "calls" in solution.notices[0]
+
+
+def test_what_is_told_of_calls_left_out_fits_as_well() -> None:
+    calls = [("refund_of_an_order", "{}")] * 12_000
+    room_bytes = MAX_SOLUTION_BYTES - size_bytes(answer("x", *calls).to_json())
+    assert answer("x" * (room_bytes + 1), *calls).notices == []
+    [notice] = answer("x" * (room_bytes + 2), *calls).notices
+    assert "of 12000 calls only the first" in notice
+
+
+def test_names_and_ids_are_bounded() -> None:
+    made = StreamedAnswer(Heard(), ToolNames([]))
+    made.add_call("x" * 5_000_000, "y" * 5_000_000)
+    made.model = "z" * 5_000_000
+    solution = made.solution("calls")
+    [call] = solution.calls
+    assert solution.model == "z" * 200
+    assert len(call.tool) == 256
+    assert call.provider_id is None
+
+
+def test_the_provider_s_own_data_is_kept_up_to_its_bound_and_else_left_out_first() -> None:
+    kept = {"thoughts": "x" * (MAX_PROVIDER_DATA_BYTES - 15)}
+    assert size_bytes(kept) == MAX_PROVIDER_DATA_BYTES
+    solution = answer("ü" * 80_000, ("write", "{}"), data=kept)
+    assert (solution.provider_data, solution.notices) == (kept, [])
+    too_large = {"thoughts": kept["thoughts"] + "x"}
+    solution = answer("ü" * 80_000, ("write", "{}"), data=too_large)
+    assert (solution.provider_data, len(solution.text), len(solution.calls)) == (None, 80_000, 1)
+    [notice] = solution.notices
+    assert f"{MAX_PROVIDER_DATA_BYTES + 1} bytes" in notice
+
+
+def test_a_large_text_is_cut_beside_the_provider_s_own_data() -> None:
+    kept = {"thoughts": "x" * (MAX_PROVIDER_DATA_BYTES - 15)}
+    solution = answer("ü" * 260_000, *[("write", "x" * 90_000)] * 5, data=kept)
+    assert solution.provider_data == kept
+    assert (solution.stop_reason, len(solution.calls)) == ("length", 5)

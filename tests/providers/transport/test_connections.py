@@ -1,0 +1,131 @@
+"""Connections are kept from turn to turn, and one that was closed meanwhile is no failure."""
+
+import asyncio
+import contextlib
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from holdfast.catalog.endpoints import http_client
+from holdfast.providers.openai.format import OpenAIFormat
+from holdfast.providers.transport.http import HttpProvider
+from tests.providers.fakes import Heard, chunk, head, http_chunk, request, stream, target
+
+HELLO = stream([chunk({"content": "Hello"}), chunk(finish="stop")])
+END = b"0\r\n\r\n"
+# What a server does with a request, by its number on its connection.
+Answer = Callable[[StreamWriter, int], None]
+
+
+class Server:
+    """Counts the connections, and the requests that they brought."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.connections = self.requests = 0
+        self._answer = answer
+
+    async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Serve one connection for as long as it is open."""
+        self.connections += 1
+        number = 0
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while not writer.is_closing():
+                sent = await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(int(sent.lower().split(b"content-length:")[1].split()[0]))
+                number += 1
+                self.requests += 1
+                self._answer(writer, number)
+        writer.close()
+
+
+@asynccontextmanager
+async def asking(server: Server) -> AsyncIterator[HttpProvider]:
+    """A provider that asks the server."""
+    serving = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{serving.sockets[0].getsockname()[1]}/v1"
+    try:
+        async with http_client() as http:
+            yield HttpProvider(OpenAIFormat(), target(baseUrl=url), http)
+    finally:
+        serving.close()
+
+
+async def answers(server: Server, times: int) -> list[str]:
+    """What comes of asking so often, one after the other."""
+    async with asking(server) as model:
+        return [(await model.solve(request(), Heard())).text for _ in range(times)]
+
+
+def says_hello(writer: StreamWriter, _: int) -> None:
+    """A server as most are."""
+    writer.write(head() + http_chunk(HELLO) + END)
+
+
+async def test_all_turns_go_over_one_connection() -> None:
+    server = Server(says_hello)
+    assert await answers(server, 3) == ["Hello"] * 3
+    assert server.connections == 1
+
+
+async def test_an_end_that_comes_a_little_later_is_seen() -> None:
+    def answer(writer: StreamWriter, _: int) -> None:
+        writer.write(head() + http_chunk(HELLO))
+        asyncio.get_running_loop().call_later(0.005, writer.write, END)
+
+    server = Server(answer)
+    assert await answers(server, 2) == ["Hello"] * 2
+    assert server.connections == 1
+
+
+async def test_an_end_that_does_not_come_costs_the_connection_alone() -> None:
+    server = Server(lambda writer, _: writer.write(head() + http_chunk(HELLO)))
+    assert await answers(server, 2) == ["Hello"] * 2
+    assert server.connections == 2
+
+
+async def test_a_connection_that_is_closed_when_it_is_used_again_is_replaced() -> None:
+    def answer(writer: StreamWriter, number: int) -> None:
+        if number == 1:
+            says_hello(writer, number)
+        else:
+            writer.close()
+
+    server = Server(answer)
+    assert await answers(server, 3) == ["Hello"] * 3
+    assert (server.connections, server.requests) == (3, 5)
+
+
+async def test_a_connection_that_is_reset_when_it_is_used_again_is_replaced() -> None:
+    def answer(writer: StreamWriter, number: int) -> None:
+        if number == 1:
+            says_hello(writer, number)
+        else:
+            writer.transport.abort()
+
+    server = Server(answer)
+    assert await answers(server, 2) == ["Hello"] * 2
+    assert server.connections == 2
+
+
+async def test_a_new_connection_that_is_closed_is_a_failure_and_not_asked_again() -> None:
+    server = Server(lambda writer, _: writer.close())
+    with pytest.raises(httpx.RemoteProtocolError):
+        await answers(server, 1)
+    assert server.requests == 1
+
+
+async def test_an_answer_that_has_begun_is_not_asked_for_again() -> None:
+    def answer(writer: StreamWriter, number: int) -> None:
+        if number == 1:
+            says_hello(writer, number)
+        else:
+            writer.write(head() + http_chunk(stream([chunk({"content": "Hel"})], end="")))
+            writer.close()
+
+    server = Server(answer)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await answers(server, 2)
+    assert server.requests == 2
