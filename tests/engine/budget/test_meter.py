@@ -222,26 +222,6 @@ def test_a_final_answer_that_does_not_fit_may_be_mended_within_the_other_limits(
     assert never.result["turns"] == 8
 
 
-def test_requests_are_limited_and_then_the_run_ends() -> None:
-    play = Play(tool(), model=loops(), budget={"maxTurns": 3}).to_end()
-
-    assert (play.result["status"], play.result["output"]) == ("budget_exceeded", None)
-    assert play.result["turns"] == 3
-    assert play.records("notice")[-1]["text"] == "the budget maxTurns is used up"
-
-
-def test_a_thousand_calls_in_one_turn() -> None:
-    """32 are carried out, each has exactly one result, and the run ends."""
-    play = Play(tool(), model=[says("", *[call("look")] * 1000)]).to_end()
-    codes = list(play.errors().values())
-
-    assert codes == [None] * 32 + ["blocked"] * 968
-    assert len(play.results()) == 1000
-    assert play.result["status"] == "budget_exceeded"
-    assert play.result["calls"] == 1000
-    assert play.told().count("tool_start t1c33") == 0
-
-
 @pytest.mark.parametrize(
     ("budget", "turns"),
     [

@@ -174,14 +174,6 @@ def test_what_a_tool_says_is_merged_too() -> None:
     assert shown(play)[-1] == [data("order", {"a": 1, "b": 2})]
 
 
-def test_several_of_a_kind_in_one_message_are_shown_once() -> None:
-    play = begun()
-    play.hear([data("order", {"a": 1}), {"type": "text", "text": "and"}, data("order", {"b": 2})])
-    play.to_end()
-
-    assert shown(play)[-1] == [{"type": "text", "text": "and"}, data("order", {"a": 1, "b": 2})]
-
-
 def test_a_state_alone_is_no_message_but_a_state() -> None:
     play = begun()
     play.hear([data("state", {"a": 1})])

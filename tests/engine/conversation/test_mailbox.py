@@ -17,27 +17,6 @@ def contents(messages: list[Delivered]) -> list[object]:
     return [message.content for message in messages]
 
 
-def test_a_message_to_steer_is_heard_before_the_next_request() -> None:
-    box = box_of("steer", "followUp", "steer")
-
-    assert contents(box.take(ending=False)) == ["1", "3"]
-    assert len(box) == 1
-
-
-def test_a_message_to_follow_up_is_heard_when_the_run_would_end() -> None:
-    box = box_of("followUp", "steer", "followUp")
-
-    assert contents(box.take(ending=True)) == ["1", "2", "3"]
-    assert len(box) == 0
-
-
-def test_a_message_is_heard_once() -> None:
-    box = box_of("steer")
-    box.take(ending=False)
-
-    assert box.take(ending=False) == box.take(ending=True) == []
-
-
 def test_heard_is_the_number_up_to_which_all_are_heard() -> None:
     """Else whoever sent the follow-up would be given the answer to something else."""
     box = box_of("steer", "followUp", "steer")

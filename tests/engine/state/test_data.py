@@ -107,13 +107,6 @@ def test_what_was_read_never_changes_afterwards() -> None:
     assert read == before
 
 
-def test_a_write_copies_along_its_path_and_nothing_else() -> None:
-    data = data_of({"a": {"b": 1}, "big": {"c": [1]}})
-    written = data.value_after_write(place("state.a.b"), "set", 2)
-
-    assert written["big"] is data["state"]["big"]
-
-
 def test_a_value_that_stands_nowhere_is_missing_and_no_null() -> None:
     data = data_of({"null": None})
 

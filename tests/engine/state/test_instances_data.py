@@ -74,60 +74,6 @@ def test_a_place_covers_what_is_inside_it(
 # What an instance sees.
 
 
-@pytest.mark.parametrize(
-    ("path", "method", "value", "seen"),
-    [
-        ("state.verdict", "set", "spam", {**SHARED, "verdict": "spam"}),
-        ("state.tone", "set", "dry", {**SHARED, "tone": "dry"}),
-        ("state.tone", "concat", "!", {**SHARED, "tone": "kind!"}),
-        ("state.order", "set", {"n": 1}, {**SHARED, "order": {"n": 1}}),
-        ("state.order", "merge", {"n": 1}, {**SHARED, "order": {**SHARED["order"], "n": 1}}),
-        ("state.order", "assign", {"lines": 0}, {**SHARED, "order": {"id": 7, "lines": 0}}),
-        ("state.seen", "push", 3, {**SHARED, "seen": [1, 2, 3]}),
-        ("state.seen", "concat", [3], {**SHARED, "seen": [1, 2, 3]}),
-        ("state.seen[0]", "set", 9, {**SHARED, "seen": [9, 2]}),
-        ("state.seen[2]", "set", 3, {**SHARED, "seen": [1, 2, 3]}),
-        (
-            "state.order.lines[0]",
-            "merge",
-            {"n": 2},
-            {**SHARED, "order": {"id": 7, "lines": [{"sku": "x", "n": 2}]}},
-        ),
-        ("state.none.a", "set", 1, {**SHARED, "none": {"a": 1}}),
-        ("state", "merge", {"tone": None}, {**SHARED, "tone": None}),
-    ],
-)  # fmt: skip
-def test_a_write_in_an_instance_extends_what_it_sees(
-    path: str, method: OutputMethod, value: Any, seen: Any
-) -> None:
-    data = run_of("one", "two")
-    write(data, place(path, "one"), method, value)
-
-    assert data.read(place("state", "one")) == seen
-    assert data.visible_value("state", "one") == seen
-    assert data.visible_value("state", "two") == SHARED
-    assert data["state"] == SHARED
-
-
-@pytest.mark.parametrize(
-    ("path", "method", "why"),
-    [
-        ("state.tone.a", "set", "`a` would have to stand in an object"),
-        ("state.seen.a", "set", "`a` would have to stand in an object"),
-        ("state.seen[3]", "set", "no place [3] in a list"),
-        ("state.order[0]", "set", "no place [0] in a list"),
-        ("state.tone", "push", "is not a list"),
-        ("state.seen", "concat", "concat takes two lists or two texts"),
-    ],
-)
-def test_a_write_that_does_not_fit_what_an_instance_sees_says_why(
-    path: str, method: OutputMethod, why: str
-) -> None:
-    with pytest.raises(CannotWrite) as refused:
-        run_of("one").value_after_write(place(path, "one"), method, 5)
-    assert why in str(refused.value)
-
-
 def test_what_is_said_for_all_later_shows_wherever_an_instance_wrote_nothing() -> None:
     data = run_of("one")
     write(data, place("state", "one"), "merge", {"order": {"n": 1}, "tone": "dry"})
@@ -151,25 +97,6 @@ def test_what_an_instance_set_is_never_mixed_with_what_is_for_all() -> None:
     assert data.read(place("state.order", "one")) == {"m": 2}
 
 
-@pytest.mark.parametrize("method", ["merge", "assign"])
-def test_what_an_instance_set_is_extended_by_itself_alone(method: OutputMethod) -> None:
-    data = run_of("one")
-    write(data, place("state.order", "one"), "set", {"n": 1})
-    write(data, place("state.order", "one"), method, {"m": 2})
-    assert data.read(place("state.order", "one")) == {"n": 1, "m": 2}
-
-    write(data, place("state", "one"), "merge", {"order": {"k": 3}})
-    assert data.read(place("state.order", "one")) == {"n": 1, "m": 2, "k": 3}
-
-
-def test_an_object_of_an_instance_shows_nothing_of_a_list_that_is_for_all() -> None:
-    data = run_of("one")
-    write(data, place("state", "one"), "merge", {"seen": {"x": 1}})
-
-    assert data.read(place("state.seen", "one")) == {"x": 1}
-    assert data.read(place("state.seen[0]", "one")) is MISSING
-
-
 def test_what_is_an_instances_own_are_the_keys_that_it_wrote() -> None:
     data = run_of("one", "two")
     write(data, place("state.order", "one"), "merge", {"n": 1})
@@ -188,14 +115,6 @@ def test_instances_come_in_the_order_in_which_they_were_named() -> None:
     assert data.instances() == ["b", "a", "c"]
     assert data.copy().instances() == ["b", "a", "c"]
     assert Data().instances() == []
-
-
-def test_a_copy_is_written_to_apart() -> None:
-    data = run_of("one")
-    copied = data.copy()
-    write(copied, place("state.x", "one"), "set", 1)
-
-    assert data.read(place("state.x", "one")) is MISSING
 
 
 # Whatever is written.
