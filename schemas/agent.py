@@ -50,13 +50,13 @@ class Budget(Strict):
     `BUDGET_DEFAULTS`; what those leave unset has no bound."""
 
     max_iterations: Annotated[int, Field(ge=0)] | None = None
-    """Rounds of calls, before the model is told to finish (default: 6)."""
+    """Rounds of calls, before the model is asked to finish (default: 6)."""
     max_turns: Annotated[int, Field(ge=1)] | None = None
     """Requests to the model (default: 8)."""
     max_calls: Annotated[int, Field(ge=0)] | None = None
     """Calls, those refused included (default: 32)."""
     max_duration: Duration | None = None
-    """Time at work; waiting for people does not count."""
+    """Time at work; waiting for people is not counted."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens, as the provider reports them."""
     max_cost: Annotated[float, Field(gt=0)] | None = None
@@ -202,11 +202,11 @@ class AgentDefinition(Strict):
     on_limit: dict[BudgetName, OnLimit] = {}
     """What becomes of a run that has used up a budget."""
     concurrency: Annotated[int, Field(ge=1, le=100)] = 4
-    """How many calls of a turn are carried out at a time."""
+    """How many calls of a turn run at a time."""
     approval: AgentApproval = AgentApproval()
     """When calls wait for a person, where their tool says nothing."""
     plan: Plan = "eager"
-    """When calls are carried out: `eager` is as the model makes them, `lazy` once a person has
+    """When calls are run: `eager` is as the model makes them, `lazy` once a person has
     approved all calls of an answer."""
     principal_scopes: list[str] | None = None
     """The most that a run may hold of scopes; unset, all that its principal has."""
@@ -233,7 +233,7 @@ class Skill(Lenient):
 
 
 class AgentRules(Lenient):
-    """What calls are carried out under: the tools there are, and what their users have to keep to.
+    """The rules of calls: the tools there are, and what their users have to keep to.
 
     `name` says whose rules they are: an agent's, or those of a single call's tool.
     """
@@ -273,8 +273,8 @@ class WorkerFacts(Lenient):
     `request_queues` names the task queue of each endpoint whose requests are limited in number;
     `principal_tokens` says that a run has to say by a token on whose behalf it acts;
     `catalog_only`, that it names an agent or a tool, and writes none of its own; `notifiers` are
-    the channels in which people are told of what waits; `tracing` says how the run is traced, if it
-    is.
+    the channels that notify people of pending approvals; `tracing` says how the run is traced, if
+    it is.
     """
 
     search_attributes: list[str] = []

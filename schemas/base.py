@@ -1,6 +1,6 @@
 """The two parents of every object, durations, and the one way to write JSON that is digested.
 
-`Strict` is for what a person or a model says: an unknown field is a mistake to be told of.
+`Strict` is for what a person or a model says: an unknown field is an error that is reported.
 `Lenient` is for what comes from history: a field may have been added by a newer worker.
 """
 

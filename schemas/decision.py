@@ -22,22 +22,22 @@ Verdict = Literal["approve", "deny", "edit", "respond", "happened", "did_not_hap
 
 
 class Decision(Strict):
-    """One person's decision on one waiting call.
+    """One person's decision on one pending call.
 
     For a call whose outcome is unknown (kind `reconcile`): `happened` (or `respond`) takes `result`
     as what it returned; `did_not_happen` (or `approve`, which then needs the `digest`) carries it
-    out again; `give_up` (or `deny`) does not. For a plan: `approve` carries out all of it, `edit`
+    out again; `give_up` (or `deny`) does not. For a plan: `approve` runs all of it, `edit`
     takes `arguments` of the form in which they are shown, and strikes out the calls that are left
-    out of them, `deny` carries out none. For a budget: `approve` grants the same amount again,
+    out of them, `deny` runs none. For a budget: `approve` grants the same amount again,
     `edit` sets `arguments`, `deny` ends the run.
     """
 
     call_id: Annotated[str, Field(min_length=1, max_length=200)]
-    """The waiting call."""
+    """The pending call."""
     decision: Verdict
     """What is to become of it."""
     arguments: dict[str, Json] | None = None
-    """For `edit`: all the arguments that the call is carried out with; of a plan, its `calls`."""
+    """For `edit`: all arguments of the call; of a plan, its `calls`."""
     result: Json = None
     """For `respond` and `happened`: the call's result."""
     reason: Annotated[str, Field(max_length=10_000)] | None = None
@@ -90,7 +90,7 @@ class Decided(Lenient):
 
 
 class PendingApproval(Lenient):
-    """A call that waits for people, as they are shown it.
+    """A call that is pending approval, as people are shown it.
 
     `digest` is the SHA-256 of `{"arguments": …, "tool": …}` as JSON with sorted keys, no white
     space, in UTF-8; for other kinds than `call`, `kind` and `round` (how often it was asked) stand
@@ -104,11 +104,11 @@ class PendingApproval(Lenient):
     """Why it waits: for leave, as a plan for all of its calls, with an unknown outcome, or for want
     of budget."""
     tool: str
-    """The tool that would be carried out."""
+    """The tool."""
     label: str
     """Its name for people."""
     arguments: dict[str, Any]
-    """What it would be carried out with."""
+    """Its arguments."""
     reasoning: str | None = None
     """Why the model makes the call."""
     instance: str | None = None
@@ -130,7 +130,7 @@ class PendingApproval(Lenient):
     signed: bool = False
     """Whether only a signed decision counts. Only where it is so."""
     on_timeout: Literal["approve", "fail"] | None = None
-    """What becomes of it where nobody decides: it is carried out, or the run fails. Only where it
+    """What happens where no one decides: it is run, or the run fails. Only where it
     is no denial."""
 
     def to_json(self) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class DecisionClaims(Lenient):
     groups: Annotated[list[str], Field(max_length=100)] = []
     """The groups that they decide for."""
     digest: str
-    """Of what would be carried out."""
+    """Of the tool and its arguments."""
     workflow_id: str
     """The run."""
     exp: float
@@ -202,7 +202,7 @@ class DecisionClaims(Lenient):
 
     @classmethod
     def unchecked(cls, token: str) -> Self:
-        """What a token says, whoever has signed it: to tell soon of what can be no good.
+        """What a token says, without checking its signature, to reject early what cannot be valid.
 
         Raises:
             ValueError: it is no such token.
@@ -237,11 +237,11 @@ class PlannedCall(Strict):
     id: Annotated[str, Field(min_length=1, max_length=200)]
     """The call."""
     tool: str | None = None
-    """The tool that would be carried out."""
+    """The tool."""
     label: str | None = None
     """Its name for people."""
     arguments: dict[str, Json] | None = None
-    """What it would be carried out with; a reference to what is not there yet stands as it is."""
+    """Its arguments; a reference to a value that is not there yet is shown as it is."""
     reasoning: str | None = None
     """Why the model makes the call."""
     waits_for: list[str] | None = None
@@ -251,7 +251,7 @@ class PlannedCall(Strict):
     instance: str | None = None
     """Whose data it reads and writes, in a run with instances."""
     delegate: str | None = None
-    """The agent whose run carries it out, where one does; left out of what is shown where none
+    """The agent that the call is delegated to, where it is; left out of what is shown where none
     does."""
 
     def to_json(self) -> dict[str, Any]:
@@ -262,7 +262,7 @@ class PlannedCall(Strict):
 
 
 class Plan(Strict):
-    """The `arguments` of what waits as a plan, and those with which it is edited: a call that is
+    """The `arguments` of a pending plan, and those with which it is edited: a call that is
     left out then is struck out of the plan."""
 
     calls: list[PlannedCall]

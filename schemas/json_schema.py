@@ -11,7 +11,7 @@ JSON_SCHEMA: Final = "JsonSchema"
 """The name under `$defs` of what describes a JSON Schema."""
 
 IS_JSON_SCHEMA: Final = {"type": "object", "format": "json-schema"}
-"""What stands for a JSON Schema in a model; where it is published, a reference to it."""
+"""What represents a JSON Schema in a model; where it is published, a reference to it."""
 
 _SCHEMA = {"$ref": f"#/$defs/{JSON_SCHEMA}"}
 # Of a tool, `$schema` may also name the schema that an editor is to check it with.

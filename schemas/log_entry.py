@@ -65,7 +65,7 @@ class DecisionEntry(Entry):
 
 
 class NoticeEntry(Entry):
-    """Something that whoever reads the run should know."""
+    """Something that a reader of the run should know."""
 
     event = False
     type: Literal["notice"] = "notice"
@@ -98,7 +98,7 @@ class TurnStartEntry(Entry):
 
 
 class ToolCallEntry(Entry):
-    """The model made a call; `arguments` as they would be carried out, where they are valid."""
+    """The model made a call; `arguments` as they would be run, where they are valid."""
 
     type: Literal["tool_call"] = "tool_call"
     turn: int
@@ -134,7 +134,7 @@ class ConfirmationRequiredEntry(Entry):
 
 
 class ToolStartEntry(Entry):
-    """A call is carried out now."""
+    """A call is started."""
 
     type: Literal["tool_start"] = "tool_start"
     turn: int
@@ -146,7 +146,7 @@ class ToolStartEntry(Entry):
     arguments: JsonValue = None
     """What it is called with, where that was not known before."""
     delegate: str | None = None
-    """The agent whose run carries it out: a run of its own, with the id `<run>.<call>`."""
+    """The agent that it is delegated to: a run of its own, with the id `<run>.<call>`."""
 
 
 class ToolEndEntry(Entry):
@@ -184,7 +184,7 @@ class DoneEntry(Entry):
     status: str
     """How it ended."""
     output: JsonValue = None
-    """What came of it."""
+    """The outcome."""
 
 
 class ErrorEntry(Entry):
@@ -234,7 +234,7 @@ def read_record(record: Mapping[str, Any]) -> LogRecord:
 def digested(record: dict[str, Any]) -> bytes:
     """The bytes of an entry that its digest is over: canonical JSON, without the times in it.
 
-    A waiting call is digested without its decisions too: they have entries of their own.
+    A pending call is digested without its decisions too: they have entries of their own.
     """
     timeless = _without(record, "at")
     if "decided" in timeless:

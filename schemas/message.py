@@ -22,7 +22,7 @@ class _Part(Strict):
 
     @model_serializer(mode="wrap")
     def _with_type(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A part is told by its type, so it keeps it where defaults are left out."""
+        """A part is identified by its type, so it keeps it where defaults are left out."""
         return {"type": self.type, **handler(self)}
 
 
@@ -87,7 +87,7 @@ class Message(Strict):
 
 
 class Delivered(Message):
-    """A message to a run under way, and when it is to be heard. It is nobody's result."""
+    """A message to a run, and when it is to be read. It is the result of no call."""
 
     role: Literal["system", "user", "assistant"] = "user"
     """Who says it."""
@@ -114,7 +114,7 @@ class ChatMessage(Lenient):
     """One message of the conversation that a model is shown, in no provider's format.
 
     `provider_data` is what a provider wants back with its own answer, unread by anybody else.
-    In composed calling, the calls stand in the content; `said` is what else stands in it, the text
+    In composed calling, the calls are in the content; `said` is what else is in it, the text
     and the output, for people. `instance` is whose it is, where a tool said it in a call for one.
     """
 

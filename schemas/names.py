@@ -1,6 +1,6 @@
 """Every durable name, once.
 
-A name on this page stands in histories, in clients of other languages and in people's scripts.
+A name on this page is in histories, in clients of other languages and in people's scripts.
 It may be added to and is never changed.
 """
 
@@ -55,10 +55,10 @@ CHOOSE_SKILL: Final = "choose_skill"
 APPROVE: Final = "approve"
 MESSAGE: Final = "message"
 CLOSE: Final = "close"
-# The engine's own: a delegate tells the run that it belongs to what waits in it.
+# The engine's own: a delegate reports its pending approvals to its parent.
 DELEGATE_WAITS: Final = "delegate_waits"
 
-# A delegate's memo: the call of its parent that it carries out.
+# A delegate's memo: the call of its parent that it runs.
 DELEGATE_OF: Final = "DelegateOf"
 
 # Updates. The last is a memory's.
@@ -83,7 +83,7 @@ AGENT_NAME: Final = "AgentName"
 AGENT_STATUS: Final = "AgentStatus"
 AGENT_PRINCIPAL: Final = "AgentPrincipal"
 PENDING_TOOLS: Final = "PendingTools"
-# By these, what waits is put in order where there is much of it: when it was last asked for, when
+# By these, runs with pending approvals are ordered: when the last was requested, when
 # the first of it expires (Datetime), and the groups that decide, `*` for anybody (KeywordList).
 PENDING_SINCE: Final = "PendingSince"
 PENDING_UNTIL: Final = "PendingUntil"
@@ -100,11 +100,11 @@ MODEL_ERROR: Final = "model_error"
 STOP_RUN: Final = "StopRun"
 INVALID_ARGUMENTS: Final = "invalid_arguments"
 RESULT_TOO_LARGE: Final = "result_too_large"
-# A token that does not count: a wrong signature, an unknown key, out of date, not for this.
+# A rejected token: a wrong signature, an unknown key, out of date, not for this.
 INVALID_TOKEN: Final = "invalid_token"
 # The keys that a token would be checked with cannot be had now.
 KEYS_UNAVAILABLE: Final = "keys_unavailable"
-# People could not be told of something.
+# A notification could not be sent.
 TELLING_FAILED: Final = "telling_failed"
 # What Temporal's SDKs call an activity type that the worker does not have.
 ACTIVITY_NOT_FOUND: Final = "NotFoundError"
@@ -138,7 +138,7 @@ def call_id(turn: int, index: int) -> str:
 
 
 def plan_id(turn: int) -> str:
-    """The id under which a run asks for leave to carry out the calls of a turn."""
+    """The id under which a run asks for approval of the calls of a turn."""
     return f"t{turn}-plan"
 
 
@@ -148,7 +148,7 @@ def hook_id(call: str, hook: str, n: int) -> str:
 
 
 def delegate_id(workflow: str, call: str) -> str:
-    """The workflow id of the run that carries out a call of another."""
+    """The workflow id of the run that a call is delegated to."""
     return f"{workflow}.{call}"
 
 
@@ -175,7 +175,7 @@ def budget_id(turn: int, budget: str) -> str:
 
 
 def memory_id(agent: str, principal: str | None, *, inline: bool) -> str:
-    """The workflow id of what an agent keeps for a principal, or for nobody in particular.
+    """The workflow id of what an agent keeps for a principal, or for no one in particular.
 
     Equal ids are of one memory: an agent that is written in a request gives itself what name it
     likes, and never reaches what one of the catalog keeps.

@@ -1,7 +1,7 @@
 """References: how a value, or the place for one, is named in a text.
 
 `†state.order.id` names a place: a kind, then keys and indexes. `†a || †b` is the first that exists,
-`†a && †b` all of them. `†{state.name}` inside a longer text stands for the text of the value.
+`†a && †b` all of them. `†{state.name}` inside a longer text represents the text of the value.
 """
 
 import re
@@ -24,7 +24,7 @@ _INSIDE = re.compile(rf"{MARK}\{{({_PATH})\}}")
 class Path:
     """A place: in the value named `kind`, along `steps` (keys and indexes).
 
-    With an `instance` it is a place in that instance's data. Nobody writes this down in a text: a
+    With an `instance` it is a place in that instance's data. No one writes this down in a text: a
     call says once whose data its references are about.
     """
 
@@ -62,7 +62,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Reference:
-    """What a text stands for: the `first` of its paths that exists, or `all`, and the last."""
+    """What a text represents: the `first` of its paths that exists, or `all`, and the last."""
 
     paths: tuple[Path, ...]
     choose: Literal["first", "all"] = "first"

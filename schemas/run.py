@@ -50,7 +50,7 @@ def _which(principal: Any) -> str:
     return "token" if by_token else "plain"
 
 
-# By which of both somebody says it; so what is wrong is told of the one that they mean.
+# By which of both someone says it; so what is wrong is reported for the one that they mean.
 AnyPrincipal = Annotated[
     Annotated[Principal, Tag("plain")] | Annotated[PrincipalToken, Tag("token")],
     Discriminator(_which),
@@ -107,12 +107,12 @@ class CallRequest(Strict):
 
 class RunResult(Lenient):
     """The result of a run that ended by itself, or of a single call: its `turns` are 0, its
-    `output` is what the call came to."""
+    `output` is the result of the call."""
 
     status: Ended
     """How it ended."""
     output: JsonValue = None
-    """What came of it."""
+    """The outcome."""
     state: JsonValue = None
     """The state that it ended with: in a run with instances, what is for all of them."""
     instances: dict[str, JsonValue] = {}

@@ -15,7 +15,7 @@ from holdfast.schemas.names import CHOOSE_SKILL, RESERVED_ACTIVITIES
 from holdfast.schemas.phrases import INSTANCE_PATTERN, NAME_PATTERN, suggest_names
 
 Schema = Annotated[dict[str, Any], WithJsonSchema(IS_JSON_SCHEMA)]
-# For editors; the rest is told when the tool is loaded.
+# For editors; the rest is reported when the tool is loaded.
 _PLACE = r"^\s*†(?!input\b)[A-Za-z][A-Za-z0-9_-]*[.\[]"
 OutputMethod = Literal["set", "merge", "assign", "push", "concat"]
 Show = Literal["full", "preview", "none"]
@@ -53,7 +53,7 @@ class ActivityBinding(Strict):
     task_queue: str | None = None
     """Where its worker listens; unset, it is the run's own worker."""
     local: bool = False
-    """Carry it out on the run's own worker at once: for what is short and repeatable."""
+    """Run it on the run's own worker at once: for what is short and repeatable."""
     input: Literal["arguments", "call"] = "arguments"
     """What it is given: the arguments alone, or the call, the tool and the scoped context."""
     start_to_close_timeout: Duration | None = None
@@ -71,7 +71,7 @@ ActivityRef = (
     Annotated[ActivityName, Field(json_schema_extra={"not": {"enum": list(RESERVED_ACTIVITIES)}})]
     | ActivityBinding
 )
-# What a binding says of how calls are carried out, and has nothing to say of a hook.
+# What a binding says of how calls are run, and has nothing to say of a hook.
 NOT_FOR_HOOKS = ("input", "local")
 HookRef = Annotated[
     ActivityRef, Field(json_schema_extra={"properties": dict.fromkeys(NOT_FOR_HOOKS, False)})
@@ -94,7 +94,7 @@ class ApprovalPolicy(Strict):
     timeout: Duration | None = None
     """How long a call waits (default: 7d)."""
     on_timeout: Literal["deny", "fail", "approve"] | None = None
-    """What becomes of a call that nobody has decided on (default: deny)."""
+    """What happens to a call that no one decided on (default: deny)."""
     remind: Duration | None = None
     """How long until people are asked again."""
     approvers: list[str] | None = None
@@ -189,14 +189,14 @@ class ToolDefinition(Strict):
     instance: Annotated[str | None, Field(alias="_instance", pattern=INSTANCE_PATTERN)] = None
     """Whose data its calls read and write, in a run with instances; unset, each call says."""
     delegate: Annotated[str | None, Field(alias="_delegate", min_length=1)] = None
-    """The agent whose run carries it out, or `anonymous`: a fresh context with no tools."""
+    """The agent that its calls are delegated to, or `anonymous`: a fresh context with no tools."""
     activity: Annotated[ActivityRef | None, Field(alias="_activity")] = None
-    """The activity that carries it out: its name, or more; unset, one of the tool's name. Where
+    """The activity that runs it: its name, or more; unset, one of the tool's name. Where
     there is none, the model itself answers."""
     side_effects: Annotated[bool, Field(alias="_sideEffects")] = False
     """It changes the world: unless its approval says otherwise, a person is asked."""
     idempotent: Annotated[bool | None, Field(alias="_idempotent")] = None
-    """Carrying a call out twice is as good as once (default: not `_sideEffects`)."""
+    """Running a call twice is as good as once (default: not `_sideEffects`)."""
     approval: Annotated[ApprovalPolicy | None, Field(alias="_approval")] = None
     """When a call waits for a person."""
     requires: Annotated[list[str], Field(alias="_requires")] = []
@@ -206,7 +206,7 @@ class ToolDefinition(Strict):
     limits: Annotated[CallLimits | None, Field(alias="_limits")] = None
     """How often it may be called, and after which tools."""
     untrusted: Annotated[bool, Field(alias="_untrusted")] = False
-    """Its results come from outside: the model is told that they are no instructions."""
+    """Its results come from outside: the model is shown them as data, not as instructions."""
     show: Annotated[Show | None, Field(alias="_show")] = None
     """What of a result the model reads."""
     label: Annotated[str | None, Field(alias="_label")] = None
@@ -264,7 +264,7 @@ class Tool(Lenient):
 
     `parameters` is the schema of the arguments alone. `chosen` holds the schemas of those
     meta-properties that the model fills in. `knowledge` and `memory` are set in tools of the
-    engine's own: what their activity is told besides the call, and no model has a say in.
+    engine's own: what their activity receives besides the call, and no model has a say in.
     """
 
     name: str
@@ -298,12 +298,12 @@ class Tool(Lenient):
 
     @property
     def latent(self) -> bool:
-        """Whether the model itself answers its calls: nothing else carries them out."""
+        """Whether the model itself answers its calls: nothing else runs them."""
         return self.activity is None and self.delegate is None
 
 
 class ShownTool(Lenient):
-    """A tool of a run, as people's screens are shown it beside a call that waits."""
+    """A tool of a run, as people's screens are shown it beside a pending call."""
 
     name: str
     """Its name."""
@@ -318,11 +318,11 @@ class ShownTool(Lenient):
     side_effects: bool = False
     """Whether it changes the world."""
     idempotent: bool = True
-    """Whether carrying a call out twice is as good as once."""
+    """Whether running a call twice is as good as once."""
     delegate: str | None = None
     """The agent whose run carries its calls out, where one does."""
     approval: ApprovalPolicy
-    """When its calls wait for people, for whom, how long, and what comes of it when nobody decides:
+    """When its calls wait for people, for whom, how long, and what happens when no one decides:
     with its agent's defaults, and those of all tools."""
 
     def to_json(self) -> dict[str, Any]:

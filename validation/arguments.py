@@ -15,7 +15,7 @@ from holdfast.validation.work_budget import bounded
 
 
 class InvalidArguments(Exception):
-    """What was written cannot be carried out; `problems` say why, field by field."""
+    """What was written cannot be run; `problems` say why, field by field."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("; ".join(problems))

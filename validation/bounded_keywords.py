@@ -1,6 +1,6 @@
 """JSON Schema (draft 2020-12), keyword by keyword, so that each counts what it does.
 
-Most are jsonschema's own. Written anew are those that would take a time which is not in proportion
+Most are jsonschema's own. Replaced are those that would take a time which is not in proportion
 to what was counted, or go through a set, whose order is another in each process: they say the same
 in the same words.
 """

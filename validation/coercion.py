@@ -62,7 +62,7 @@ class _Coercion:
             return next(iter(self._validator.descend(value, branch)), None) is None
         except CannotCheck:
             raise
-        except Exception:  # as in `_errors`, where it is told
+        except Exception:  # as in `_errors`, which reports it
             return False
 
     def _inside(self, value: Any, schema: Schema, depth: int) -> Any:

@@ -11,7 +11,7 @@ MAX_INTEGER_DIGITS = 1_000
 
 # The word behind the opening of a code fence.
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+-]*\s*\Z")
-# A string (also one that never ends, or the search would start anew at each of its quotes), or a
+# A string (also one that never ends, or the search would restart at each of its quotes), or a
 # comma with nothing behind it.
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")

@@ -1,7 +1,7 @@
 """What is wrong with a value, and how it is said: where, why, and what to do.
 
-A `ValueProblem` names its place within the value. Whoever knows where the value came from (a file
-and a line, a command's option, a run's input) puts that before it.
+A `ValueProblem` names its place within the value. A caller that knows where the value came from (a
+file and a line, a command's option, a run's input) puts that before it.
 """
 
 import json
@@ -78,7 +78,7 @@ class ValueProblem:
     fix: str
 
     def under(self, *steps: str | int) -> "ValueProblem":
-        """The fault as whoever holds the value at `steps` sees it."""
+        """The problem as seen from the value that has this one at `steps`."""
         return replace(self, where=(*steps, *self.where))
 
     def __str__(self) -> str:
@@ -212,7 +212,7 @@ def _has(value: Any, step: str | int) -> bool:
 
 
 def _said(errors: list[ErrorDetails], known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The reason and the mend of what is wrong at one place."""
+    """The reason and the fix of the problem at one place."""
     if len(errors) > 1 and all(is_wrong_type(error) for error in errors):
         wants = list(dict.fromkeys(map(expected_value, errors)))
         near = _meant(errors)
@@ -243,7 +243,7 @@ def _reason(error: ErrorDetails, known: Iterable[str]) -> tuple[str, str]:
 
 
 def _meant(errors: list[ErrorDetails]) -> str:
-    """Which of the words that may stand there was meant, if one was."""
+    """Which of the words that may be there was meant, if one was."""
     words = [
         word
         for error in errors
@@ -261,7 +261,7 @@ def is_wrong_type(error: ErrorDetails) -> bool:
 
 
 def expected_value(error: ErrorDetails) -> str:
-    """What should stand there: `a list`, `1 or more`, `` `always` or `never` ``."""
+    """What is expected: `a list`, `1 or more`, `` `always` or `never` ``."""
     context = error.get("ctx") or {}
     if error["type"] == "literal_error":
         return str(context["expected"]).replace("'", "`")
@@ -276,7 +276,7 @@ def expected_value(error: ErrorDetails) -> str:
 
 
 def corrected_value(error: ErrorDetails) -> str:
-    """How the value was meant, where that can be told: `, like [finance]` for `finance`."""
+    """How the value was meant, where that is clear: `, like [finance]` for `finance`."""
     value = error["input"]
     if error["type"] in _UNQUOTED and isinstance(value, str) and _UNQUOTED[error["type"]](value):
         return ", without quotes"

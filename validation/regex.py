@@ -1,7 +1,7 @@
 """Regular expressions that strangers write, searched for in a time that grows with the text alone.
 
 Python's own engine goes back and tries again: `^(a+)+$` takes it years. RE2 does not. What it takes
-is a little different from what JSON Schema asks for (ECMA-262), so a pattern is written anew here:
+is a little different from what JSON Schema asks for (ECMA-262), so a pattern is translated here:
 `\\d` and `\\w` are ASCII, `\\s` is any white space, `$` is the end of the text alone, a line break
 of any kind is no `.`, and a count may be more than a thousand.
 
@@ -58,7 +58,7 @@ _CATEGORIES = {
 
 
 class PatternRefused(ValueError):
-    """A pattern that is not searched for: `reason` says why, `mend` what to write instead."""
+    """A pattern that is not searched for: `reason` says why, `fix` what to write instead."""
 
     def __init__(self, reason: str, mend: str = "mend it") -> None:
         super().__init__(f"{reason}; {mend}")
@@ -188,7 +188,7 @@ class _Reading:
         return atoms
 
     def _inner(self) -> str:
-        """What is looked for, in a group that has begun; its steps are counted."""
+        """What is looked for, in a group that has started; its steps are counted."""
         atoms = self._group(1)
         self._count(sum(atom.steps for atom in atoms))
         return "".join(atom.text for atom in atoms)
@@ -372,7 +372,7 @@ class _Reading:
 
 
 def _character(mark: str) -> _Atom:
-    """A character that stands for itself."""
+    """A character that represents itself."""
     if 0xD800 <= ord(mark) < 0xE000:
         raise PatternRefused("a pattern holds half a character", "leave it out")
     if mark in string.ascii_letters + string.digits or mark > "\x7f":

@@ -40,7 +40,7 @@ _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
 _REFERENCES = ("$ref", "$dynamicRef")
 
 Target = Callable[[str], Any]
-"""What a local reference stands for, or None where it names nothing."""
+"""What a local reference represents, or None where it names nothing."""
 
 _FORMATS = FormatChecker()
 
@@ -176,7 +176,7 @@ def _subschemas(schema: Any, where: Where = ()) -> Iterator[tuple[Where, dict[st
 
 
 def _endless(schema: dict[str, Any], target: Target) -> Iterator[ValueProblem]:
-    """Schemas that apply each other to one and the same value, in a circle or in a long row."""
+    """Schemas that apply each other to one and the same value, in a cycle or in a long row."""
     depths: dict[int, int] = {}
     for where, each in _subschemas(schema):
         if _depth(each, target, depths, 1) > MAX_SCHEMA_DEPTH:

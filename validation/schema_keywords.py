@@ -20,7 +20,7 @@ _NEARLY = 0.85
 # To compare a word with all keywords takes long: of a schema, so many words of its own are.
 MAX_WORDS_COMPARED = 1_000
 MAX_NAMES_COMPARED = 200
-# Too short to be told from other words: `note` is no slip of `not`.
+# Too short to be distinguished from other words: `note` is no slip of `not`.
 _CANDIDATES = sorted(KEYWORDS.keys() - {"not", "if", "then", "else"})
 # Keywords that hold several schemas, by name or in a list, and those that hold one.
 _SEVERAL = (

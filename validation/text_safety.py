@@ -25,7 +25,7 @@ def visible(text: str) -> str:
 
 
 def normalized_person(by: str | None) -> str | None:
-    """Fold a person's name: capitals, spaces and invisible marks make nobody another person."""
+    """Fold a person's name: capitals, spaces and invisible marks make no one another person."""
     if by is None:
         return None
     folded = unicodedata.normalize("NFKC", by).casefold()

@@ -2,7 +2,7 @@
 
 What strangers wrote is checked in steps, each of which takes some ten microseconds at most. They
 are counted, and not timed: a replay comes to the same end. `bounded` gives what is done inside of
-it one allowance. What happens in one workflow task draws on one `SharedWorkBudget`, which its shell
+it one allowance. What happens in one workflow task uses one `SharedWorkBudget`, which its shell
 says.
 """
 
@@ -89,7 +89,7 @@ def bounded() -> Iterator[None]:
 
 
 def use_shared_budget(purse: Callable[[], SharedWorkBudget]) -> None:
-    """Have all that this task of asyncio does from now on, and what it begins, draw on what this
+    """Have all that this task of asyncio does from now on, and what it begins, use what this
     gives."""
     _purse.set(purse)
 
@@ -97,7 +97,7 @@ def use_shared_budget(purse: Callable[[], SharedWorkBudget]) -> None:
 def current_budget() -> WorkBudget:
     """The allowance of what is done now."""
     current = _current.get()
-    assert current is not None  # whoever checks has opened one
+    assert current is not None  # every check opens one
     return current
 
 

@@ -47,7 +47,7 @@ class ValueSnapshot(Lenient):
 
 
 class RedactionSnapshot(Lenient):
-    """How what stands at a place is shown."""
+    """How the value at a place is shown."""
 
     kind: str
     instance: str | None = None
@@ -67,7 +67,7 @@ class DescriptionSnapshot(Lenient):
 
 
 class StepSnapshot(Lenient):
-    """A call of the approved plan: what it came to, or by which key it is known as what is left."""
+    """A call of the approved plan: its outcome, or the key of what remains."""
 
     id: str
     tool: str

@@ -10,13 +10,14 @@ from holdfast.schemas.decision import Kind
 MAX_PENDING_TOLD = 50
 MAX_ARGUMENTS_CHARACTERS = 200
 _Id = Annotated[str, Field(min_length=1, max_length=1000)]
-# It stands in a command that people are shown, and whoever may signal a run can say what waits.
+# It is in a command that people are shown, and any client that may signal a run can send it.
 _CallId = Annotated[str, Field(pattern=r"^t[0-9]{1,9}(c[0-9]{1,9}|-[A-Za-z]{1,20})$")]
 _Line = Annotated[str, Field(max_length=MAX_ARGUMENTS_CHARACTERS)]
 
 
 class DelegatePending(Lenient):
-    """A call that waits in a delegate, or in a delegate of its own: where, and what it would do."""
+    """A pending call of a delegate, or of one of its own delegates: where it is, and its
+    arguments."""
 
     workflow_id: _Id
     """The run that it is decided in."""
@@ -25,7 +26,7 @@ class DelegatePending(Lenient):
     kind: Kind
     """Why it waits."""
     tool: _Line
-    """The tool that would be carried out."""
+    """The tool."""
     label: _Line
     """Its name for people."""
     arguments: _Line = ""
@@ -37,12 +38,12 @@ class DelegatePending(Lenient):
 
 
 class DelegateNews(Lenient):
-    """What waits in a delegate from now on: all of it, as far as it is told."""
+    """The pending approvals of a delegate from now on, as far as they are reported."""
 
     call_id: _Id
-    """The call of the parent that the delegate carries out."""
+    """The call of the parent that the delegate runs."""
     pending: Annotated[list[DelegatePending], Field(max_length=MAX_PENDING_TOLD)] = []
-    """What waits."""
+    """The pending approvals."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field, whether or not it is at its default."""
@@ -50,10 +51,10 @@ class DelegateNews(Lenient):
 
 
 class DelegateView(Lenient):
-    """A delegate under way, as the query `status` of its parent shows it."""
+    """A delegate that is running, as the query `status` of its parent shows it."""
 
     call_id: str
-    """The call that it carries out."""
+    """The call that it runs."""
     tool: str
     """The tool of the call."""
     agent: str
@@ -63,7 +64,7 @@ class DelegateView(Lenient):
     status: str
     """`awaiting_approval` where something waits in it, else `running`."""
     pending: list[DelegatePending] = []
-    """What waits in it."""
+    """Its pending approvals."""
 
     def to_json(self) -> dict[str, Any]:
         """Every field, whether or not it is at its default."""

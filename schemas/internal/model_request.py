@@ -38,7 +38,7 @@ class ConversationPointer(Lenient):
     upto: int = 0
 
     def about(self) -> dict[str, Any]:
-        """Which request it is, for whoever watches it being answered."""
+        """Which request it is, for a client that follows the answer."""
         call = {} if self.call is None else {"call": self.call}
         return {"turn": self.turn, **call, **({"summary": True} if self.summary else {})}
 
@@ -66,12 +66,12 @@ class ToolOffer(Lenient):
 
 
 class Ask(Lenient):
-    """What does not stand in the log: with what settings the model is asked, this time.
+    """The part of a request that is not in the log: the settings of this request.
 
     `output` is the schema of an answer in JSON, which the instructions hold where it is
-    `output_told`: where they do not, whoever asks sees to it that the model reads it. With
+    `output_told`: where they do not, the caller includes it in the messages. With
     `null_is_absent`, a property that is missing in the answer is as good as one that is null. In
-    `composed` calling the calls stand in the answer's text, and are no calls of the provider's.
+    `composed` calling the calls are in the answer's text, and are no calls of the provider's.
     """
 
     model: ModelSettings

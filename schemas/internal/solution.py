@@ -21,7 +21,7 @@ class Usage(Lenient):
     """Of the requests, those that the provider had kept."""
     cost: float | None = None
     """By the endpoint's prices."""
-    # What it costs is told, so it is of no use to a run, and never leaves the process.
+    # What it costs is reported, so it is of no use to a run, and never leaves the process.
     written_tokens: SkipJsonSchema[int | None] = Field(default=None, exclude=True)
     """Of the requests, those that the provider keeps from now on."""
 
@@ -42,7 +42,7 @@ class Solution(Lenient):
     """One answer of a model.
 
     `provider_data` is what its provider wants to be sent back with the answer, such as signatures
-    of its reasoning. Nobody else reads it. `window` is what the model can take in, in tokens: said
+    of its reasoning. No one else reads it. `window` is what the model can take in, in tokens: said
     where the conversation takes much of it. `too_long`: it takes more, and there is no answer.
     """
 

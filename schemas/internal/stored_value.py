@@ -1,4 +1,4 @@
-"""What stands in a run for a result that is too large for it."""
+"""The value in a run for a result that is too large for it."""
 
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ BEGINNING_CHARACTERS = 2_000
 class Stored(Lenient):
     """A result that is kept outside of Temporal, in the worker's store, and is never read by a run.
 
-    It stands in a run as `{"_stored": {…}}`.
+    It is in a run as `{"_stored": {…}}`.
     """
 
     sha256: str
@@ -25,7 +25,7 @@ class Stored(Lenient):
 
     @classmethod
     def of(cls, value: Any) -> Self | None:
-        """What a value stands for, where it stands for something that is stored."""
+        """The stored value that a value represents, where it represents one."""
         if not (isinstance(value, dict) and value.keys() == {_KEY}):
             return None
         try:
@@ -34,5 +34,5 @@ class Stored(Lenient):
             return None
 
     def value(self) -> dict[str, Any]:
-        """What stands in the run for it."""
+        """Its representation in the run."""
         return {_KEY: self.to_json()}

@@ -55,7 +55,7 @@ class Place:
 
 
 def read_header(said: Any) -> Place | None:
-    """The place that somebody has sent; None where it is none."""
+    """The place that a caller sent; None where it is none."""
     if not isinstance(said, dict) or not all(isinstance(each, str) for each in said.values()):
         return None
     found = _PARENT.fullmatch(said.get(TRACEPARENT, ""))
@@ -79,7 +79,7 @@ class TraceOrigin:
     first_run_id: str
 
     def trace_id(self) -> str:
-        """The trace of a run that nobody began as a part of theirs."""
+        """The trace of a run that no caller started as a part of theirs."""
         return self._derived("trace")[:_TRACE_CHARACTERS]
 
     def span_id(self, what: str = "") -> str:

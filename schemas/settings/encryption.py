@@ -36,7 +36,7 @@ class EncryptionKey(Strict):
 
 
 class Encryption(Strict):
-    """`encryption.yaml`: the keys of a worker, and of whoever speaks with its runs."""
+    """`encryption.yaml`: the keys of a worker, and of the clients of its runs."""
 
     schema_uri: Annotated[str | None, Field(alias="$schema")] = None
     """What an editor checks the file with; not read."""

@@ -41,15 +41,15 @@ class Oidc(Strict):
     scopes: Annotated[list[Name], Field(max_length=50)] = ["openid", "profile", "email"]
     """What the provider is asked for; `openid` always."""
     name_claim: Name = "sub"
-    """What of the id token is somebody's name in every record. It is to be one that nobody can
-    choose for themselves, and nobody else has."""
+    """What of the id token is someone's name in every record. It is to be one that no one can
+    choose for themselves, and no one else has."""
     groups_claim: Name = "groups"
     """What of the id token lists their groups."""
     groups: Annotated[dict[str, list[Name]], Field(max_length=MAX_MAPPED_GROUPS)] | None = None
     """For which groups of approvers the members of each of the provider's groups decide; those of
     no other count (default: each under its own name)."""
     allow: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = None
-    """Who may come in: members of one of these groups of approvers (default: everybody whom the
+    """Who may come in: members of one of these groups of approvers (default: everyone that the
     provider signs in)."""
 
 
@@ -57,7 +57,7 @@ class Proxy(Strict):
     """A proxy in front of the inbox, which signs people in and says who they are."""
 
     user_header: Annotated[str, Field(pattern=_HEADER)]
-    """The header that holds somebody's name."""
+    """The header that holds someone's name."""
     groups_header: Annotated[str | None, Field(pattern=_HEADER)] = None
     """The header that holds their groups of approvers, with commas between them."""
     networks: Annotated[
@@ -78,11 +78,13 @@ class Programs(Strict):
     """Write an agent or a tool out: what it says of itself lets calls through that people would be
     asked about."""
     principals: bool = False
-    """Name whom a run acts for, and what they may do (default: it acts for whoever starts it)."""
+    """Name the principal that a run acts for, and what they may do (default: it acts for its
+    caller)."""
 
 
 class InboxSettings(Strict):
-    """`inbox.yaml`: without `oidc` and `proxy`, whoever starts the inbox is known by a link."""
+    """`inbox.yaml`: without `oidc` and `proxy`, the person who starts the inbox signs in by a
+    link."""
 
     schema_uri: Annotated[str | None, Field(alias="$schema")] = None
     """What an editor checks the file with; not read."""

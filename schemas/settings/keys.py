@@ -47,7 +47,7 @@ class KeySet(Strict):
     for_: Annotated[list[Use], Field(alias="for", min_length=1)] = ["decisions", "principals"]
     """What its tokens are good for."""
     leeway: Annotated[Duration, AfterValidator(_small)] = parse_duration("30s")
-    """By how much the clocks of this worker and of whoever signs may differ."""
+    """By how much the clocks of this worker and of the signer may differ."""
     refresh: Duration = parse_duration("10m")
     """How old keys from a `url` may get before they are fetched again."""
     keep: Duration = parse_duration("1d")

@@ -1,4 +1,5 @@
-"""Notifiers: the worker's own configuration of who is told of waiting calls, and what is told."""
+"""Notifiers: the worker's own configuration of who is notified of pending approvals, and of
+what."""
 
 from typing import Annotated, Any, Literal
 
@@ -28,7 +29,7 @@ _MailList = Annotated[list[_MailTo], Field(max_length=MAX_ADDRESSES)]
 
 
 class Webhook(Strict):
-    """A program that is told by HTTP, signed as Standard Webhooks has it."""
+    """A program that is notified over HTTP, signed as Standard Webhooks has it."""
 
     model_config = ConfigDict(
         json_schema_extra={"oneOf": [{"required": ["url"]}, {"required": ["urlEnv"]}]}
@@ -55,7 +56,7 @@ class Slack(Strict):
     """An incoming webhook of Slack, or of a server that takes the same messages."""
 
     url_env: Annotated[Variable, _Named]
-    """The environment variable that holds its address: whoever has that may write there."""
+    """The environment variable that holds its address: anyone who has it may write there."""
 
 
 _SECURED: dict[str, JsonValue] = {
@@ -85,11 +86,11 @@ class Mail(Strict):
     tls: Tls = "starttls"
     """How the connection is secured; `none` only with a server on this machine."""
     username: Annotated[str, Field(min_length=1, max_length=320)] | None = None
-    """Who logs in (default: nobody does)."""
+    """Who logs in (default: no one)."""
     password_env: Annotated[Variable | None, _Named] = None
     """The environment variable that holds the password."""
     from_: Annotated[_MailTo, Field(alias="from")]
-    """Whom the messages come from."""
+    """The sender of the messages."""
     to: _MailList = []
     """Who gets every message of the channel."""
     to_groups: Annotated[dict[str, _MailList], Field(max_length=MAX_GROUPS)] = {}
@@ -120,10 +121,10 @@ class Channel(Strict):
     groups: Annotated[list[str], Field(max_length=MAX_GROUPS)] = []
     """Tell only of what these approver groups decide on, or anybody may (default: of all)."""
     on: Annotated[list[NewsKind], Field(min_length=1)] = ["asked", "reminder", "expired", "decided"]
-    """What is told: that a call waits, that it still does, that nobody decided in time, that
-    somebody did."""
+    """What is sent: that a call is pending, that it still is, that no one decided in time, that
+    someone did."""
     content: Content = "brief"
-    """How much is told: `full` with the arguments and the model's reasons, `brief` without,
+    """How much is sent: `full` with the arguments and the model's reasons, `brief` without,
     `none` nothing but that there is something, and where."""
 
     @model_validator(mode="after")
@@ -160,17 +161,17 @@ class Listener(Lenient):
 
 
 class News(Lenient):
-    """What people are told: of one question, one thing.
+    """One notification about one question.
 
-    The same is told twice where it is not known whether it arrived: `id` is the same then.
+    It is sent twice where it is not known whether it arrived: `id` is the same then.
     """
 
     id: str
     """Of this news; who has had one with it already may drop it."""
     about: str
-    """Of the question: the same for all that is told of it."""
+    """Of the question: the same for all notifications about it."""
     kind: NewsKind
-    """What happened: it was asked, asked again, nobody decided in time, or somebody did."""
+    """What happened: it was asked, asked again, no one decided in time, or someone did."""
     at: str
     """When."""
     reminder: int = 0
@@ -184,16 +185,16 @@ class News(Lenient):
     waiting: PendingApproval
     """The call, as it is shown; what is long is cut."""
     lapse: Lapse
-    """What becomes of it where nobody decides: it is denied, the run fails, it is carried out, it
+    """What becomes of it where no one decides: it is denied, the run fails, it is run, it
     is given up, the run ends."""
     decided: Decided | None = None
     """The decision that ended the wait, where one did."""
     link: str | None = None
-    """Where it is decided, or where there is to be seen what came of it."""
+    """Where it is decided, or where its outcome is shown."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody is waited for any more."""
+        """Whether the question is closed."""
         return self.kind in ("expired", "decided")
 
     def to_json(self) -> dict[str, Any]:

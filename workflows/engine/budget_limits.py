@@ -1,7 +1,7 @@
 """Limits: what becomes of a run that has used up a budget.
 
-finalize ─► the model is told to finish, and asked once more
-ask      ─► people extend the budget, or end the run; where nobody is to be asked, as `fail`
+finalize ─► the model is asked to finish, in one more request
+ask      ─► people extend the budget, or end the run; where no one is to be asked, as `fail`
 fail     ─► the run ends
 """
 
@@ -15,7 +15,7 @@ from holdfast.workflows.engine.steps import AskPeople
 
 
 class BudgetLimits:
-    """The limits of one run. `finalizing` are the turns that were taken when the model was told to
+    """The limits of one run. `finalizing` are the turns that were taken when the model was asked to
     finish, once it was; `question` is what people are asked, while they are."""
 
     def __init__(self, state: RunState, calls: CallLifecycle, finalizing: int | None) -> None:
@@ -25,10 +25,10 @@ class BudgetLimits:
         self.question: AskPeople | None = None
 
     def reached(self) -> BudgetName | None:
-        """The limit that stands in the way of a request.
+        """The limit that prevents a request.
 
         The request for a final answer is made all the same. What is wrong with that answer may be
-        mended, within every limit but that of iterations.
+        fixed, within every limit but that of iterations.
         """
         limit = self._state.meter.limit_reached()
         if self.finalizing is None:

@@ -9,7 +9,7 @@ Where the worker has a store outside of Temporal, the pages of the log are only 
     is it due?          Temporal suggests it, and it is worth its while; or a bound is reached; or
                         another build of the worker is to go on with it
     does it fit?        if not, what is summarised of the log is left out, the oldest first
-    is anybody waiting? an answer that somebody waits for is given first, unless a bound presses
+    is anybody waiting? an answer that someone waits for is given first, unless a bound presses
 """
 
 import json

@@ -76,7 +76,7 @@ class Memory:
             )
 
     def write(self, write: MemoryWrite, write_id: str, now: datetime) -> dict[str, Any]:
-        """Let a write that was checked take effect, once; what the writer is told."""
+        """Let a write that was checked take effect, once; the answer for the writer."""
         mark = _mark(write_id)
         if mark not in self._applied:
             self._apply(write, now)

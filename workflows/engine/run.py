@@ -8,7 +8,7 @@
     AwaitMessage  ─► (the mailbox has a message or is closed), or closed by `close`
     Finish, Fail  ─► the end
 
-Between two steps everything that is decided stands in the log.
+Between two steps everything that is decided is in the log.
 """
 
 from collections.abc import Callable, Iterable
@@ -107,10 +107,10 @@ class Run(ExecutionBase):
         self.pages = RequestPages(
             agent, state, self.planning, self._choice, self._limits, self._summaries
         )
-        # Whether a turn has been begun that the model has not answered.
+        # Whether a turn has started that the model has not answered.
         self._begun = False
         self._said = snapshot.said
-        # The answer that gave the output together with the calls that are carried out now.
+        # The answer that gave the output together with the calls that are run now.
         self._given: ParsedAnswer | None = None
         self._unknown_told = snapshot.unknown_told
         self._ending = snapshot.ending
@@ -169,7 +169,7 @@ class Run(ExecutionBase):
 
     @property
     def is_between_turns(self) -> bool:
-        """Whether it is between two turns: nothing is under way, and nobody is asked."""
+        """Whether it is between two turns: nothing runs, and no question is open."""
         busy = self._turn or self._limits.question or self._asking or self._begun or self._over
         return not (busy or self._summaries.is_active) and self.state.meter.turns > 0
 
@@ -301,7 +301,7 @@ class Run(ExecutionBase):
 
     @property
     def is_steered(self) -> bool:
-        """Whether something was said that is heard before anything more of a plan is begun."""
+        """Whether something was said that is heard before anything more of a plan is started."""
         return self._turn is not None and self._turn.is_plan and self.mailbox.has_steering_message
 
     @property
@@ -312,7 +312,7 @@ class Run(ExecutionBase):
 
     @property
     def is_ending(self) -> bool:
-        """Whether it ends next, unless somebody says something before."""
+        """Whether it ends next, unless someone says something before."""
         at_work = self._over or self._turn or self._limits.question or self._asking
         goes_on = self._ending == "completed" and (len(self.mailbox) > 0 or self._idle)
         return self._ending is not None and not at_work and not goes_on
@@ -375,7 +375,7 @@ class Run(ExecutionBase):
         return True
 
     def _conclude_whole(self, call: ToolCall, turn: int) -> None:
-        """The call that is all of the work is closed: what it came to is the end of the run."""
+        """The call that is all of the work is closed: its outcome ends the run."""
         if turn:
             self._turn_end()
         if isinstance(call.outcome, Failed) and self.state.meter.out_of_time:
@@ -404,7 +404,7 @@ class Run(ExecutionBase):
             self._ending = "completed"
 
     def _refuse(self, calls: list[ToolCall]) -> None:
-        """Calls in an answer that was to have none are not carried out."""
+        """Calls in an answer that was to have none are not run."""
         why = "this run makes none" if self._limits.finalizing is None else prompt.FINALIZE
         for call in calls:
             self.state.meter.refuse_call(call.name)
@@ -412,7 +412,7 @@ class Run(ExecutionBase):
         self.calls.close(self.state.meter.turns, calls)
 
     def _end(self, status: Ended) -> Step:
-        """End the run, unless somebody has said something, or still may."""
+        """End the run, unless someone has said something, or still may."""
         if status == "completed" and self._hear(ending=True):
             self._ending, self._limits.finalizing = None, None
             if self._conversation is not None:
@@ -446,7 +446,7 @@ class Run(ExecutionBase):
             self._turn_end()
 
     def _leave_turn(self) -> None:
-        """End a turn that was begun and is not answered."""
+        """End a turn that was started and is not answered."""
         if self._begun:
             self._begun = False
             self._turn_end()

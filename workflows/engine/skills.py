@@ -3,7 +3,7 @@
     several skills, none named ─► choosing ─► in force, to the end of the run
     one is named, or is the only one ───────► in force, to the end of the run
 
-A run takes the only skill of its agent without asking: nobody is paid for a choice of one. While
+A run takes the only skill of its agent without asking: a choice of one costs a request. While
 the choice is open the model is offered the choice alone, as a tool; the engine itself answers a
 call of it, so that no activity, hook or person is asked. From then on the skill's tools and the
 agent's own are allowed, and no others, whatever anybody says: what is allowed is looked up here,
@@ -119,7 +119,7 @@ def chosen_skill(turn: Turn) -> str | None:
 
 
 def not_chosen_reason(skills: list[Skill]) -> str:
-    """What a model is told that answers before it has chosen."""
+    """The message to a model that answers before it has chosen."""
     known = ", ".join(skill.name for skill in skills)
     return f"No skill is chosen yet. Call `{CHOOSE_SKILL}` first, with one of: {known}."
 
@@ -127,7 +127,7 @@ def not_chosen_reason(skills: list[Skill]) -> str:
 def activity_call(agent: Agent, skill: Skill, given: Any, own: str) -> ToolCall:
     """The one call that is the whole of a run by an activity, with the run's input.
 
-    The input is nobody's words to the engine: no reference and no meta-property is read in it.
+    The input is no one's words to the engine: no reference and no meta-property is read in it.
     """
     is_text = isinstance(given, str)
     tool = Tool(

@@ -1,8 +1,8 @@
 """Budgets: what a run has used, of what it may use.
 
 The meter counts; it never acts. Time counts while something is at work: waiting for people is free.
-That the time is used up is told by a timer of the shell's, since every replay sees it fire alike.
-Tokens that a provider does not report are unknown, which is not zero: the meter says so.
+That the time is used up is signalled by a timer of the workflow, since every replay sees it fire
+alike. Tokens that a provider does not report are unknown, which is not zero: the meter says so.
 
 Turns are requests to the model, by number. Requests that are no turns of the run, since they answer
 one call or are a delegate's, are counted beside them: a limit is one of all requests.

@@ -1,7 +1,7 @@
-"""What is left of a run's budget, and how those share it who draw on it beside the run's own turns.
+"""What is left of a run's budget, and how those share it who use it beside the run's own turns.
 
 A delegate gets a part when it starts, a call that a model answers gets one request: what they hold
-is nobody else's until they end. So all of them together never use more than the run may. One
+is no one else's until they end. So all of them together never use more than the run may. One
 request the run keeps for itself, since what comes of its calls has to be read; and one for each
 call of the turn that a model is still to answer. Time passes for all alike: each may use what is
 left of it.
@@ -70,7 +70,7 @@ def check_request(meter: Meter, now: datetime) -> None:
 
 
 def _claims(call: ToolCall, meter: Meter) -> bool:
-    """Whether a call is still to draw on the budget, for all that is known."""
+    """Whether a call is still to use the budget, for all that is known."""
     tool = call.found_tool  # a later call of a sequential turn is not checked yet
     if tool is None or call.stage is CallStage.ENDED or call.id in meter.held:
         return False
@@ -78,7 +78,7 @@ def _claims(call: ToolCall, meter: Meter) -> bool:
 
 
 def _left(meter: Meter, now: datetime, *, keep: int) -> BudgetShare:
-    """What nobody has used or holds; of requests, besides those to `keep`."""
+    """What no one has used or holds; of requests, besides those to `keep`."""
     budget, held = meter.budget, meter.held.values()
     tokens = meter.input_tokens + meter.output_tokens
     cost = meter.cost + sum(one.cost or 0.0 for one in held)

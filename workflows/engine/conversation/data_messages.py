@@ -26,7 +26,7 @@ MAX_INSTANCES = 500
 class DataMessageWriter:
     """Messages that are said at once.
 
-    `refuse` is told the kind of data that cannot be taken, and why. What a call for an instance
+    `refuse` receives the kind of data that cannot be taken, and why. What a call for an instance
     says is `within` that instance alone, and `veil` says how it is shown in the state.
     """
 
@@ -116,7 +116,7 @@ class DataMessageWriter:
         )
 
     def _is_strangers(self, place: Path) -> bool:
-        """Whether what comes from outside can stand at a place: it replaces nobody else's words."""
+        """Whether what comes from outside can be at a place: it replaces no one else's words."""
         if place.kind in ("input", "state"):
             return False
         return not self._stands(place) or self._state.redactions.is_outside(place)

@@ -59,7 +59,7 @@ def select_skill(state: RunState, skill: str) -> None:
 def append_message(
     state: RunState, message: Message, *, within: str | None = None, veil: Redaction | None = None
 ) -> None:
-    """Write what somebody said into the log; data in it can be referred to from now on.
+    """Write what someone said into the log; data in it can be referred to from now on.
 
     What a call for an instance says is `within` that; `veil` says how it is shown in the state.
     """

@@ -1,4 +1,4 @@
-"""What people say to a run under way, until the run hears it.
+"""The messages to a run that it has not read yet.
 
 A message waits in its place in line. One to `steer` is heard before the next request to the model;
 a `followUp` when the run would end. None is dropped: the run ends only with an empty mailbox, or
@@ -55,7 +55,7 @@ class Mailbox(Lenient, frozen=False):
 
     @property
     def has_steering_message(self) -> bool:
-        """Whether somebody has said something that is to be heard before the next request."""
+        """Whether a message is to be read before the next request."""
         return any(message.delivery == "steer" for _, message in self.line)
 
     def take(self, *, ending: bool) -> list[Delivered]:

@@ -2,7 +2,7 @@
 
 A scope is `input`, `state`, a data message's kind, or `context`. In a run with instances a call
 sees and hears what its own instance does. The context is a transcript of plain texts: calls and
-results are told in words, so that whoever reads it takes neither for its own.
+results are shown in words, so that the model takes neither for its own.
 """
 
 import json
@@ -34,7 +34,7 @@ def values(call: ToolCall, data: Data) -> dict[str, Any]:
 
 
 def transcript(call: ToolCall, state: RunState) -> list[Message]:
-    """The run's conversation up to the answer that the call stands in, the newest of it that have
+    """The run's conversation up to the answer that the call is in, the newest of it that have
     room; empty where the call's scopes do not name it."""
     if CONTEXT not in call.meta.scopes:
         return []
@@ -54,7 +54,7 @@ def transcript(call: ToolCall, state: RunState) -> list[Message]:
 
 
 def _before(call: ToolCall, log: Log) -> list[Record]:
-    """The messages up to the one that the call stands in, which is one of the last."""
+    """The messages up to the one that the call is in, which is one of the last."""
     said = log.messages()
     for index in range(len(said) - 1, -1, -1):
         calls = said[index]["message"].get("calls", ())

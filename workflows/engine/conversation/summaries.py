@@ -1,11 +1,11 @@
 """Summaries: what a model reads in place of the older part of a conversation.
 
 A model takes in so many tokens: its window. A summary of the older part is made by a request of its
-own, and stands for it in every request from then on; people, queries and references still see all.
+own, and represents it in every request from then on; people, queries and references still see all.
 
     the next request would take three quarters of the window ─► all but the newest quarter
     the request of a turn was too long ─► the older half ─► the turn again ─► half of the rest …
-    a summary's own request was too long, or came to nothing ─► a part half as large …
+    a summary's own request was too long, or gave nothing ─► a part half as large …
 
 A conversation is parted between pieces alone. A piece is a turn, with all of its calls and their
 results, or a message that was said outside of turns. Each summary ends later than the one before,
@@ -97,7 +97,7 @@ class Summaries:
         return self._requests > 0
 
     def pointer(self, turn: int) -> ConversationPointer:
-        """The request of a turn: all that stands in the log, the older part by its summary."""
+        """The request of a turn: all that is in the log, the older part by its summary."""
         log = self._state.log
         return ConversationPointer(
             turn=turn,
@@ -111,7 +111,7 @@ class Summaries:
         """The request for a summary that comes before the request of this turn, where one does.
 
         Raises:
-            CannotShorten: the turn's request was too long, and no summary mends that.
+            CannotShorten: the turn's request was too long, and no summary fixes that.
         """
         if self._too_long:
             self._part = self._needed()
@@ -133,7 +133,7 @@ class Summaries:
         return ask.model_copy(update={"tool_choice": "none", "output": None, "tail": tail})
 
     def turn_answered(self, solution: Solution) -> None:
-        """Take in that the model has answered a turn; its answer stands in the log."""
+        """Take in that the model has answered a turn; its answer is in the log."""
         self.progress.window = solution.window or self.progress.window
         self.progress.tokens = self._taken(solution.usage)
         self.progress.counted = len(self._state.log)

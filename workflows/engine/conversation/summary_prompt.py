@@ -1,6 +1,6 @@
 """The words of summaries: how a model is asked for one, and what it then reads.
 
-A summary stands in the log as the model reads it, with the task as it was first given: so it is the
+A summary is in the log as the model reads it, with the task as it was first given: so it is the
 same in every request, whichever version of the worker makes it.
 """
 

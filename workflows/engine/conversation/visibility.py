@@ -2,8 +2,8 @@
 
 What people and the model say is for all, save data that an instance has of its own. A call is its
 instance's, and with it its result and what its tool said. One of no instance is for all if it was
-carried out: then the run had none yet. Of one that was refused before it was known whose it is
-nobody hears, since nobody can tell whose data the model wrote into it.
+run: then the run had none yet. Of one that was refused before it was known whose it is
+no one hears, since no one can tell whose data the model wrote into it.
 """
 
 from collections.abc import Collection
@@ -35,7 +35,7 @@ def _known(instance: str | None, log: Log) -> set[str]:
 def _own(message: Record, instance: str | None, known: Collection[str]) -> Record | None:
     """What the instance hears of a message; None for nothing.
 
-    In composed calling all calls stand in the content, so what the model said besides is told in
+    In composed calling all calls are in the content, so what the model said besides is shown in
     place of it; what a provider wants back may hold them too.
     """
     if message.get("instance", instance) != instance:

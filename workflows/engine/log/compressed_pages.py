@@ -1,7 +1,7 @@
 """Sealed pages: entries of a log that are not written to any more, compressed.
 
 A page is made once, where a turn has ended, and never changed; only a small one that is the last is
-made anew where a run continues as new. So the very same bytes are handed on, and a store that goes
+made again where a run continues as new. So the very same bytes are handed on, and a store that goes
 by contents keeps them once. What little is needed to find an entry stands beside the bytes.
 
 A page whose entries are `left_out` has no bytes: of its entries the numbers are known, and when the
@@ -92,7 +92,7 @@ def compress_records(records: Sequence[Record], first_event: int, origin: str) -
 def events_in(records: Iterable[Record]) -> Iterator[Record]:
     """The events among entries, still under the entries' numbers.
 
-    A result stands once in the log; whoever reads events finds it in its `tool_end`.
+    A result stands once in the log: a reader of events finds it in its `tool_end`.
     """
     end: Record | None = None
     for record in records:

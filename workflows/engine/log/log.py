@@ -4,8 +4,8 @@ An entry is never changed. Its number is its place, from 1. Entries are kept as 
 are shown and digested as; `digest` is the last link of the chain over all of them, so it fixes the
 whole log up to there. What else is known of a run is a function of these entries.
 
-The newest entries are at hand. Those before them stand in sealed pages, which are opened when
-somebody looks: a run that goes on for ever, or waits, holds little.
+The newest entries are at hand. Those before them are in sealed pages, which are opened when
+someone looks: a run that goes on for ever, or waits, holds little.
 
 Times are shown and not digested: near a local activity, a replay may see a workflow task some
 milliseconds earlier or later than its first execution did. For that reason nothing is decided by
@@ -110,7 +110,7 @@ class Log:
         self._origin = self.digest
 
     def seal_all(self) -> None:
-        """Put all that is at hand into pages. A last one that is small is made anew with it: many
+        """Put all that is at hand into pages. A last one that is small is made again with it: many
         little pages would be many things to keep."""
         last = self._sealed[-1] if self._tail and self._sealed else None
         if last is not None and not last.is_left_out and last.size_bytes < SMALL_BYTES:
@@ -175,7 +175,7 @@ class Log:
 
     @property
     def _before(self) -> int:
-        """How many entries stand in pages."""
+        """How many entries are in pages."""
         return self._sealed[-1].last if self._sealed else 0
 
     def _events(self, after: int) -> Iterator[Record]:

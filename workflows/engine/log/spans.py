@@ -1,11 +1,11 @@
 """What of a run's log becomes spans: what was over before anybody could have held a span open.
 
-    tool_start ─► tool_end                  execute_tool TOOL: whoever carried the call out
+    tool_start ─► tool_end                  execute_tool TOOL: the process that ran the call
     confirmation_required ─► a decision     approval TOOL: the wait for people
     the first entry ─► done, error          invoke_agent AGENT: all of it
 
-The log is read on from where it was left, and each of its entries once, so nothing is told twice:
-not by a replay either, which comes to the same. A call that was never carried out is a span of no
+The log is read on from where it was left, and each of its entries once, so nothing is reported
+twice: not by a replay either, which comes to the same. A call that was never run is a span of no
 length. One ends when it ended, where the shell knows that (`ended`): the log tells of all the calls
 of a turn together.
 """
@@ -24,7 +24,7 @@ from holdfast.schemas.run import Spent
 from holdfast.workflows.engine.log.compressed_pages import Record
 from holdfast.workflows.engine.log.log import Log
 
-# Of a value that is told, as JSON.
+# Of a reported value, as JSON.
 MAX_CONTENT_CHARACTERS = 8_000
 MAX_ASKED_MESSAGES = 10
 
@@ -34,7 +34,7 @@ Attributes = dict[str, JsonValue]
 @dataclass(frozen=True)
 class Subject:
     """Whose spans they are: a run of `agent`, or, without one, a single call; its place in the
-    world and in the trace, and whether its content is told."""
+    world and in the trace, and whether its content is reported."""
 
     origin: TraceOrigin
     parent_id: str | None = None
@@ -66,7 +66,7 @@ class Spans:
     def __init__(self, subject: Subject, progress: SpansProgress) -> None:
         self._subject = subject
         self.progress = progress
-        # When the calls of the turn under way ended.
+        # When the calls of the current turn ended.
         self.ended: dict[str, str] = {}
         self._started: dict[str, Record] = {}
         self._called: dict[str, Record] = {}
@@ -101,7 +101,7 @@ class Spans:
                 self._end_run(record, spent())
 
     def _hear(self, message: dict[str, Any]) -> None:
-        """Keep what people said, and what a call came to, where that is told."""
+        """Keep what people said, and the outcome of a call, where that is reported."""
         if not self._subject.content:
             return
         said = message.get("content")
@@ -126,8 +126,8 @@ class Spans:
             self._end_wait(record["callId"], record["at"], verdict)
 
     def _end_waits(self, at: str) -> None:
-        """Nobody is waited for any more, also where no entry says so: of a plan that a message came
-        before, of a budget that nobody extended in time."""
+        """No one is waited for any more, also where no entry says so: of a plan that a message came
+        before, of a budget that no one extended in time."""
         for call_id in list(self._waits):
             until = self._waits[call_id].record["approval"]["expiresAt"]
             self._end_wait(call_id, at, _left(until, at))
@@ -278,7 +278,7 @@ def _used(spent: Spent) -> Attributes:
 
 
 def _content_of(called: Record | None, started: Record | None, ended: Record) -> Attributes:
-    """What a call was made with, and what it came to; the latter may stand behind it in the log."""
+    """The arguments and the result of a call; the result may follow it in the log."""
     known = [each["arguments"] for each in (started, called) if each and "arguments" in each]
     content: Attributes = {}
     if known:

@@ -79,7 +79,7 @@ def composed_schema(
 
 
 def read_answer(text: str, agent: Agent, tools: list[Tool]) -> ComposedAnswer:
-    """Read the answer that a text is, or that stands in it.
+    """Read the answer that a text is, or that is in it.
 
     Raises:
         NoAnswer: it is none.
@@ -179,7 +179,7 @@ def _read_call(
 
 
 def _arguments(written: dict[str, Any], properties: dict[str, Property]) -> dict[str, Any]:
-    """The arguments and meta-properties that were meant: nothing stands for what was left out."""
+    """The arguments and meta-properties that were meant: nothing represents what was left out."""
     read = read_properties(written, properties)
     others = read.pop(OTHERS, None) if OTHERS in properties else None
     said = {key: item for key, item in read.items() if item is not None or key[:1] != "_"}

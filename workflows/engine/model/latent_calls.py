@@ -2,7 +2,7 @@
 
 It is a conversation apart from the run's: the agent's instructions, then one message with the tool,
 the arguments and what the call's scopes let it see. No tools are offered. An answer that does not
-fit the tool's `_output` is said to be wrong, and asked for once more.
+fit the tool's `_output` is said to be wrong, and asked for again.
 """
 
 import json
@@ -61,7 +61,7 @@ class Latent:
         self._say(ChatMessage(role="user", content=_question(call, call.tool, state)))
 
     def pointer(self, turn: int) -> ConversationPointer:
-        """The next request: all that stands in its log."""
+        """The next request: all that is in its log."""
         self.requests += 1
         log = self._log
         return ConversationPointer(

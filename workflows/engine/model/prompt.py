@@ -100,7 +100,7 @@ def ask(
 ) -> Ask:
     """The settings of one request; `tail` stands behind the conversation.
 
-    A provider is told of the output's schema where no call can be made: some refuse to have an
+    A provider is sent the output's schema where no call can be made: some refuse to have an
     answer forced into a form and tools offered in one request. In composed calling the calls are a
     part of that form, and no tools are offered.
     """

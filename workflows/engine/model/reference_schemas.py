@@ -1,7 +1,7 @@
 """References in schemas: a value that a tool asks for may be one that is kept already.
 
 A model that is held to a schema cannot write `†state.total` where a number is asked for, unless the
-schema says so. What a reference stands for is checked by the tool's own schema, once it is read.
+schema says so. What a reference represents is checked by the tool's own schema, once it is read.
 """
 
 from typing import Any

@@ -5,7 +5,7 @@ Providers force an answer into a part of JSON Schema only, each into another. A 
 common to all: objects that are closed and have every property, lists, choices of branches, texts,
 numbers, booleans, null and plain enums, `$ref`s written out, none of it nested deep. A property
 that may be left out is null instead. What cannot be said so, such as an object whose names are not
-known, is asked for as JSON in a text; bounds and patterns are told in the description.
+known, is asked for as JSON in a text; bounds and patterns are in the description.
 
 A form is made of a tool's schema alone, so what was written is taken back by making it again. It is
 taken back leniently, for not every answer is forced: whatever does not have its form stays as it
@@ -29,7 +29,7 @@ MAX_CHOICES = 100
 MAX_TOLD_CHARACTERS = 1_000
 
 _PLAIN = ("string", "number", "integer", "boolean", "null")
-# What is not forced is told, so that the model keeps to it all the same.
+# What is not forced is described, so that the model keeps to it all the same.
 _TOLD = (
     *("format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum"),
     *("exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems", "default"),
@@ -124,7 +124,7 @@ class StrictForms:
         self._room = MAX_SCHEMAS
 
     def form(self, schema: Any, level: int = 0, within: tuple[str, ...] = ()) -> StrictForm:
-        """The form of a value that fits the schema, which stands at this level of nesting;
+        """The form of a value that fits the schema, which is at this level of nesting;
         `within` are the references that led to it."""
         self._room -= 1
         written = schema
@@ -164,7 +164,7 @@ class StrictForms:
                     return next(iter(found), None) is None
             except CannotCheck:
                 return False
-            except Exception:  # a schema that is none: whoever validates tells of it
+            except Exception:  # a schema that is none: validation reports it
                 return False
 
         return fits
@@ -216,7 +216,7 @@ class StrictForms:
         branches = [(self.form(each, level, within), self.fits(each)) for each in parts]
         texts = [form for form, _ in branches if _is_free_text(form)]
         if len(texts) > 1 and any(isinstance(form, JsonText) for form in texts):
-            return self._text(schema)  # which of them a text is could not be told
+            return self._text(schema)  # which of them a text is could not be distinguished
         if len(branches) == 1:
             form = branches[0][0]
             form.schema = {**form.schema, **_told(schema)}
@@ -254,7 +254,7 @@ class StrictForms:
         return JsonText({"type": "string", **_described(schema, [note])}, self.fits(schema))
 
     def _whole(self, schema: Schema) -> str:
-        """The schema as it is told; nothing where it says nothing, or far too much."""
+        """The schema as it is described; nothing where it says nothing, or far too much."""
         own = {key: each for key, each in schema.items() if key not in ("title", "description")}
         told = json.dumps(own, ensure_ascii=False)
         if '"$ref"' in told and isinstance(self._root, dict):
@@ -276,7 +276,7 @@ class StrictForms:
 
 
 def read_properties(written: dict[str, Any], properties: dict[str, Property]) -> dict[str, Any]:
-    """The properties that were meant: nothing stands for what was left out."""
+    """The properties that were meant: nothing represents what was left out."""
     read: dict[str, Any] = {}
     for name, value in written.items():
         known = properties.get(name)

@@ -30,7 +30,7 @@ class ToolChoiceState:
 
     @property
     def may_call(self) -> bool:
-        """Whether calls are carried out: a server may hand on calls that it was told not to ask
+        """Whether calls are run: a server may hand on calls that it was asked not to make
         for."""
         return self.choosing or self.wanted != "none"
 

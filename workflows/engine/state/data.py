@@ -5,7 +5,7 @@ nothing else, so a value that was read, logged or shown never changes afterwards
 
 A value is for all, or one instance's own. An instance sees what is for all and, over it, what is
 its own: in an object of its own, a key that it never wrote stays the key that is for all; whatever
-else it wrote stands in the place of what is there for all. So what is read after a write is what
+else it wrote replaces what is there for all. So what is read after a write is what
 was written, what is written for all later still shows through beside it, and nothing that is
 written in one instance shows in another.
 """
@@ -24,14 +24,14 @@ MAX_INDEX = 100_000
 
 
 class MissingValue:
-    """Nothing stands there: not even a null."""
+    """Nothing is there: not even a null."""
 
 
 MISSING = MissingValue()
 
 
 class CannotWrite(Exception):
-    """What stands at a place does not allow this write."""
+    """What is at a place does not allow this write."""
 
 
 class _Own(dict[str, Any]):
@@ -79,7 +79,7 @@ class Data:
         self._values[kind, instance] = value
 
     def read(self, path: Path) -> Any:
-        """What stands at the path, or `MISSING`: in an instance, what that sees."""
+        """What is at the path, or `MISSING`: in an instance, what that sees."""
         own, shared = self._at(path)
         for step in path.steps:
             own, shared = _inside(own, shared, step)
@@ -110,7 +110,7 @@ class Data:
         write: what `set` takes. How a method extends a value, it extends what is seen there.
 
         Raises:
-            CannotWrite: the method does not fit what stands there.
+            CannotWrite: the method does not fit what is there.
         """
         own, shared = self._at(path)
         if path.instance is None:
@@ -147,7 +147,7 @@ class _Write:
 
 
 def _carried(value: Any) -> dict[str, Any]:
-    """A value as it is carried: what lets through is told from what does not."""
+    """A value as it is carried: an object that lets shared keys through is marked."""
     if isinstance(value, _Own):
         return {"own": {key: _carried(inner) for key, inner in value.items()}}
     return {"is": value}
@@ -170,7 +170,7 @@ def _inside(own: Any, shared: Any, step: str | int) -> tuple[Any, Any]:
 
 
 def _seen(own: Any, shared: Any) -> Any:
-    """What stands there, with the own value over the one for all."""
+    """What is there, with the own value over the one for all."""
     if own is MISSING:
         return shared
     if not isinstance(own, _Own):
@@ -285,13 +285,13 @@ class VisibleData:
     void: PathIndex[str] = field(default_factory=PathIndex[str])
 
     def read(self, path: Path) -> Any | MissingValue:
-        """What stands at the path, or `MISSING`."""
+        """What is at the path, or `MISSING`."""
         if self.void.covering(path):
             return MISSING
         return self.data.read(path)
 
     def why(self, path: Path) -> str:
-        """Why nothing stands there, as far as that is known."""
+        """Why nothing is there, as far as that is known."""
         who = self.void.covering(path)
         return f" ({', '.join(who)} was to write it, and did not)" if who else ""
 

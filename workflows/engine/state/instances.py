@@ -28,8 +28,8 @@ def instance_of(said: Any, tool: Tool, data: Data) -> str | None:
     without instances.
 
     A tool's own `_instance` goes before what a call says. Where a run has no instances it means
-    nothing, so that one tool serves runs of both kinds; but a call that names one is told that
-    there is none, or the model would go on as if its data were kept apart.
+    nothing, so that one tool serves runs of both kinds; but a call that names one gets the error
+    that there is none, or the model would go on as if its data were kept apart.
 
     Raises:
         InvalidArguments: it names none although it must, or one that there is not.

@@ -26,7 +26,7 @@ class PathIndex(Generic[T]):
             self.add(place, who)
 
     def add(self, place: Path, who: T) -> None:
-        """Somebody writes there."""
+        """Someone writes there."""
         for key, step in zip(_around(place), place.steps, strict=True):
             self._inside.setdefault(key, {})[who] = None
             self._next.setdefault(key, {})[step] = None

@@ -81,7 +81,7 @@ class Redactions:
         self._at[path.kind, path.instance] = at
 
     def is_outside(self, path: Path) -> bool:
-        """Whether all that stands at the path came from outside."""
+        """Whether all that is at the path came from outside."""
         veil = self._at.get((path.kind, path.instance), {}).get(path.steps)
         return veil is not None and not veil.trusted
 
@@ -93,12 +93,12 @@ class Redactions:
 
 
 def untrusted_value(tool: str, value: Any) -> dict[str, Any]:
-    """A value that is not to be trusted, as a model is told so."""
+    """A value that is not to be trusted, as it is shown to a model."""
     return {"tool": tool, "trusted": False, "value": value}
 
 
 def hidden_value(value: Any, path: Path) -> str:
-    """What stands in the place of a value that is not shown: its size, and how it is named."""
+    """What replaces a value that is not shown: its size, and how it is named."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return f"({len(text):,} characters, not shown; name them as {path})"
 
@@ -119,7 +119,7 @@ def _veiled(value: Any, path: Path, at: dict[_Steps, Redaction]) -> Any:
 
 
 def _with_veiled(value: Any, step: str | int, place: Path, at: dict[_Steps, Redaction]) -> Any:
-    """The value with what stands at the next place as it is shown; nothing may stand there."""
+    """The value with what is at the next place as it is shown; nothing may be there."""
     match value, step:
         case dict(), str() if step in value:
             return {**value, step: _veiled(value[step], place, at)}

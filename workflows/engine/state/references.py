@@ -1,7 +1,7 @@
 """Reading references: every `†…` in a call's arguments gives way to the value that it names.
 
 A value that took a reference's place is not looked through again: what a tool returned can name
-nothing. What the references of one call stand for is bounded, since a few characters can name much.
+nothing. What the references of one call represent is bounded, since a few characters can name much.
 """
 
 import json
@@ -30,10 +30,10 @@ class Readable(Protocol):
     """The values that references name."""
 
     def read(self, path: Path) -> Any | MissingValue:
-        """What stands at the path, or `MISSING`."""
+        """What is at the path, or `MISSING`."""
 
     def why(self, path: Path) -> str:
-        """Why nothing stands there, as far as that is known: to be added to a sentence."""
+        """Why nothing is there, as far as that is known: to be added to a sentence."""
 
 
 def references(value: Any, instance: str | None = None) -> Iterator[Reference]:
@@ -59,7 +59,7 @@ def resolve(value: Any, data: Readable, instance: str | None = None) -> Any:
 
 
 def missing_reason(paths: Sequence[Path], data: Readable) -> str:
-    """That nothing stands at any of the places."""
+    """That nothing is at any of the places."""
     places = " or ".join(map(str, paths))
     return f"nothing stands at {places}{''.join(dict.fromkeys(map(data.why, paths)))}"
 
