@@ -41,7 +41,7 @@ from holdfast.schemas.decision import PendingApproval
 # Less than that is no wait to speak of: any request is handed out first.
 _IN_LINE_SECONDS: Final = 1.0
 # Each look is retried by the SDK for ten seconds before it counts as one of these.
-_MAX_LOST_LOOKS: Final = 6
+MAX_LOST_LOOKS: Final = 6
 
 
 async def follow(
@@ -61,7 +61,7 @@ async def follow(
     run = RunHandle(client, run_id)
     await run.observe()  # what cannot be reached at first is not waited for
     with out.live():
-        return await _Follower(run, out, ApprovalPrompts(run, out, ask), keep_following).follow()
+        return await RunFollower(run, out, ApprovalPrompts(run, out, ask), keep_following).follow()
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Line:
 
 
 @dataclass
-class _Follower:
+class RunFollower:
     """Follows one run.
 
     `_seen` is the position up to which it was drawn, `_last` the number of the last entry.
@@ -104,7 +104,7 @@ class _Follower:
     async def follow(self) -> int:
         """Look, draw and ask until the run has ended or is left."""
         while True:
-            look = await self._look()
+            look = await self.observe()
             moved = await self._catch_up(look)
             if look.closed:
                 return await self._end()
@@ -119,8 +119,9 @@ class _Follower:
             moved = moved or look.streaming is not None
             await asyncio.sleep(self._pace.next(moved=moved, busy=look.busy))
 
-    async def _look(self) -> RunDescription:
-        for _ in range(_MAX_LOST_LOOKS - 1):
+    async def observe(self) -> RunDescription:
+        """Observe the run, also across a short loss of Temporal."""
+        for _ in range(MAX_LOST_LOOKS - 1):
             try:
                 return await self.run.observe()
             except CommandError as error:

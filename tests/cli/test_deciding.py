@@ -1,13 +1,36 @@
 """A decision from the command line: what it comes to, and how it is refused."""
 
+import json
+import os
+import time
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import jwt
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+)
 from temporalio.client import Client
 
+from holdfast.cli.prompts.answers import AnswerSource
+from holdfast.cli.prompts.question_loop import ApprovalPrompts
+from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import run_handle as remote_run
-from holdfast.schemas.decision import Decision
-from tests.cli.conftest import Holdfast
+from holdfast.client.command_errors import CommandError
+from holdfast.client.question_text import how_to_decide, terms
+from holdfast.client.run_handle import RunHandle
+from holdfast.client.signing import Signer as Key
+from holdfast.client.signing import load_signer
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.decision import Decided, Decision, PendingApproval
+from tests.cli.conftest import Holdfast, Start
 from tests.support.house import House, OpenHouse, Run
 from tests.support.model_server import Answer, call
+from tests.support.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
 
 PAYS = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
 
@@ -177,3 +200,315 @@ async def test_calls_are_struck_out_of_a_plan_and_the_rest_is_approved(
     shown = (await holdfast("show", run.id)).out
     assert "decided t1-plan plan of 3 calls: approved with changes by ada\n" in shown
     assert "  struck out: t1c2, t1c3\n" in shown
+
+
+# --- §7: decisions that are signed, with a key here or elsewhere; and runs
+
+
+PAYS_SIGNING = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
+
+
+def waiting_signing(kind: str = "call", **more: Any) -> PendingApproval:
+    """A call as it waits, with the digest that the run gives it."""
+    arguments = more.pop("arguments", {"amount": 5})
+    again = {} if kind == "call" else {"kind": kind, "round": more.pop("round", 1)}
+    digest = sha256(canonical_json({"tool": "pay", "arguments": arguments, **again}))
+    said = {"callId": "t1c1", "kind": kind, "tool": "pay", "label": "Pay", "digest": digest}
+    at = {"requestedAt": "2026-01-02T03:04:05Z", "expiresAt": "2026-01-09T03:04:05Z"}
+    return PendingApproval.read({**said, **at, "arguments": arguments, **more})
+
+
+def claims(
+    decision: str, signer: Signer = ADA, asked: PendingApproval | None = None, **said: Any
+) -> Any:
+    """What the token says that such a decision is signed with."""
+    person = {"by": "ada", "groups": ["finance"]}
+    meant = Decision.model_validate({"callId": "t1c1", "decision": decision, **person, **said})
+    signed = Key(signer.private, signer.key_id).sign(meant, asked or waiting_signing(), "order-7")
+    assert signed.token is not None
+    assert jwt.get_unverified_header(signed.token)["kid"] == signer.key_id
+    assert signed.digest == said.get("digest", (asked or waiting_signing()).digest)
+    public = signer.private.public_key()
+    return jwt.decode(signed.token, public, algorithms=[signer.algorithm])
+
+
+# What is signed.
+
+
+@pytest.mark.parametrize("signer", [ADA, rsa()], ids=["Ed25519", "RSA"])
+def test_a_token_says_who_decides_what_on_which_call_for_five_minutes(signer: Signer) -> None:
+    said = claims("approve", signer)
+    issued_at = said.pop("iat")
+    assert time.time() - 60 < issued_at <= time.time()
+    assert said == {
+        "sub": "ada",
+        "groups": ["finance"],
+        "workflowId": "order-7",
+        "callId": "t1c1",
+        "decision": "approve",
+        "digest": waiting_signing().digest,
+        "exp": issued_at + 300,
+    }
+
+
+def test_what_goes_beyond_is_signed_too() -> None:
+    assert claims("approve", remember=True)["remember"] is True
+    for decision in ("respond", "happened"):
+        result = claims(decision, result={"paid": 0})["resultDigest"]
+        assert result == sha256(b'{"paid":0}')
+    assert claims("respond", result=None)["resultDigest"] == sha256(b"null")
+    assert claims("approve", digest="a" * 64)["digest"] == "a" * 64
+
+
+def test_an_edit_is_signed_as_it_is_sent() -> None:
+    assert (
+        claims("edit", arguments={"amount": 3})["digest"]
+        == waiting_signing(arguments={"amount": 3}).digest
+    )
+
+
+@pytest.mark.parametrize(("kind", "round_"), [("budget", 1), ("budget", 3), ("plan", 1)])
+def test_an_edit_of_what_was_asked_again_is_of_that_time(kind: str, round_: int) -> None:
+    limit = {"maxCalls": 9}
+    edited = claims("edit", asked=waiting_signing(kind, round=round_), arguments=limit)
+    assert edited["digest"] == waiting_signing(kind, round=round_, arguments=limit).digest
+
+
+def test_what_is_not_shown_whole_cannot_be_edited_and_signed() -> None:
+    with pytest.raises(CommandError, match="too large to be shown whole, and so to be"):
+        claims("edit", asked=waiting_signing("plan", digest="0" * 64), arguments={"calls": []})
+
+
+def test_who_signs_says_who_they_are() -> None:
+    with pytest.raises(CommandError, match="name yourself with --by"):
+        claims("approve", by=None)
+
+
+def locked(signer: Signer) -> bytes:
+    encryption = BestAvailableEncryption(b"secret")
+    pem: bytes = signer.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    return pem
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"", "holds no private key; name a PEM file"),
+        (ADA.pem().encode(), "holds no private key"),
+        (locked(ADA), "is locked with a password; write it without one, or sign elsewhere"),
+        (Signer(rsa_key(0, 1024)).private_pem().encode(), "is not one that is taken"),
+    ],
+)
+def test_what_is_no_key_is_told(tmp_path: Path, text: bytes | None, why: str) -> None:
+    file = tmp_path / "key.pem"
+    if text is not None:
+        file.write_bytes(text)
+    with pytest.raises(CommandError) as error:
+        load_signer(str(file), None)
+    assert why in error.value.line()
+    assert error.value.code == 2
+
+
+def test_an_id_without_a_key_is_told() -> None:
+    assert load_signer(None, None) is None
+    with pytest.raises(CommandError, match="name its file with --key FILE"):
+        load_signer(None, "k1")
+
+
+# What is shown.
+
+
+def test_it_is_said_what_becomes_of_it_when_nobody_decides_if_it_is_no_denial() -> None:
+    assert "without a decision, it runs without an approval" in terms(
+        waiting_signing(onTimeout="approve")
+    )
+    assert "without a decision, the run fails" in terms(waiting_signing(onTimeout="fail"))
+    assert "without a decision" not in terms(waiting_signing())
+
+
+def test_it_is_said_that_only_signed_decisions_count_and_who_has_signed() -> None:
+    given = Decided(decision="approve", by="ada", at="", digest="", signed=True)
+    asked = waiting_signing(signed=True, quorum=2, decisions=[given.to_json()])
+    assert "only signed decisions count" in terms(asked)
+    assert "approved by ada (signed)" in terms(asked)
+    assert how_to_decide("order-7", asked).endswith("deny|edit|respond --key FILE")
+    assert "signed" not in terms(waiting_signing())
+    assert "--key" not in how_to_decide("order-7", waiting_signing())
+
+
+# With a worker.
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """What tokens are checked with: Ada's and Bob's keys."""
+    file = tmp_path / "people.json"
+    file.write_text(jwks(ADA, BOB))
+    return file
+
+
+@pytest.fixture
+async def paying_signing(open_house: OpenHouse, keys: Path) -> House:
+    """A house that knows their keys, and whose model wants to pay."""
+    return await open_house(PAYS_SIGNING, keys=str(keys))
+
+
+def key_file(folder: Path, signer: Signer) -> str:
+    """A file with their private key."""
+    file = folder / f"{signer.key_id}.pem"
+    file.write_text(signer.private_pem())
+    return str(file)
+
+
+async def asked(house: House, **approval: Any) -> Run:
+    """A run whose call waits for a signed decision."""
+    run = await house.start(["pay"], agent={"approval": {"signed": True, **approval}})
+    await run.waiting()
+    return run
+
+
+async def test_a_decision_is_signed_with_a_key_and_shown_so(
+    paying_signing: House, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    run = await asked(paying_signing, quorum=2)
+    words = ("decide", run.id, "t1c1", "approve", "--key")
+
+    ada = await holdfast(*words, key_file(tmp_path, ADA), "--kid", "k1", "--by", "ada")
+    await run.listed()
+    listed = json.loads((await holdfast("approvals", "--json")).out)
+    bob = await holdfast(*words, key_file(tmp_path, BOB), "--kid", "k2", "--by", "bob")
+
+    assert (ada.err, ada.out) == ("", "t1c1: counted; 1 more must agree.\n")
+    assert (bob.err, bob.code) == ("", 0)
+    assert [one["signed"] for one in listed] == [True]
+    assert [(one["by"], one["signed"]) for one in listed[0]["decisions"]] == [("ada", True)]
+    await run.result()
+    shown = (await holdfast("show", run.id)).out
+    assert "approved by ada (signed)\n" in shown
+    assert "approved by bob (signed)\n" in shown
+
+
+async def test_nobody_signs_what_another_has_made_of_it_without_having_seen_it(
+    paying_signing: House, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    run = await asked(paying_signing, quorum=2)
+    bob = ("--key", key_file(tmp_path, BOB), "--by", "bob")
+    ada = ("--key", key_file(tmp_path, ADA), "--by", "ada")
+    await holdfast("decide", run.id, "t1c1", "edit", "--arguments", '{"amount": 9}', *ada)
+    [waiting_signing] = await run.waiting()
+
+    unseen = await holdfast("decide", run.id, "t1c1", "approve", *bob)
+    assert unseen.code == 2
+    assert "the arguments were changed since this was asked" in unseen.err
+    digest = ("--digest", waiting_signing["digest"])
+    assert (await holdfast("decide", run.id, "t1c1", "approve", *bob, *digest)).code == 0
+    await run.result()
+
+
+async def test_an_edit_and_an_answer_are_signed(
+    open_house: OpenHouse, keys: Path, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    calls = [call("pay", amount=5), call("pay", amount=6)]
+    house = await open_house([Answer("", calls), Answer("Paid.")], keys=str(keys))
+    run = await asked(house)
+    signing = ("--key", key_file(tmp_path, ADA), "--by", "ada")
+
+    edit = ("edit", "--arguments", '{"amount": 3}')
+    edited = await holdfast("decide", run.id, "t1c1", *edit, *signing)
+    answer = ("respond", "--result", '{"paid": 0}')
+    answered = await holdfast("decide", run.id, "t1c2", *answer, *signing)
+
+    assert (edited.err, answered.err) == ("", "")
+    await run.result()
+    results = await run.results()
+    assert '{"paid": 3.0}' in results["t1c1"]
+    assert results["t1c2"] == '{"paid": 0}'
+
+
+async def test_what_is_not_signed_or_not_well_does_not_count(
+    paying_signing: House, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    run = await asked(paying_signing)
+    words = ("decide", run.id, "t1c1", "approve")
+    [one] = await run.waiting()
+    elsewhere = {"digest": one["digest"], "workflowId": "another-run"}
+    (tmp_path / "token").write_text(ADA.token(**elsewhere) + "\n")
+
+    said = [
+        await holdfast(*words),
+        await holdfast(*words, "--key", key_file(tmp_path, EVE), "--kid", "k1"),
+        await holdfast(*words, "--token", f"@{tmp_path / 'token'}"),
+    ]
+
+    assert [each.code for each in said] == [2, 2, 2]
+    assert "only a signed decision counts" in said[0].err
+    assert "the token's signature is wrong" in said[1].err
+    assert "the token is for another run" in said[2].err
+    assert all(each.err.count("\n") == 1 for each in said)
+    assert len(await run.waiting()) == 1
+
+
+async def test_a_token_from_elsewhere_decides(
+    paying_signing: House, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    run = await asked(paying_signing)
+    [one] = await run.waiting()
+    token = ADA.token(digest=one["digest"], workflowId=run.id, sub="ada")
+
+    said = await holdfast("decide", run.id, "t1c1", "approve", "--token", token)
+
+    assert (said.code, said.err) == (0, "")
+    await run.result()
+    [decision] = [entry for entry in await run.context() if entry["type"] == "decision"]
+    assert (decision["decided"]["by"], decision["decided"]["signed"]) == ("ada", True)
+    assert token not in json.dumps(await run.context())
+
+
+async def test_whoever_cannot_sign_is_told_how_and_not_asked(client: Client) -> None:
+    seen, answers = StringIO(), AnswerSource(os.open(os.devnull, os.O_RDONLY))
+    people = ApprovalPrompts(RunHandle(client, "order-7"), PlainScreen(seen, "order-7"), answers)
+    assert await people.ask_new([waiting_signing(signed=True)])
+    assert "holdfast decide order-7 t1c1 approve|deny|edit|respond --key FILE" in seen.getvalue()
+    assert "[a]pprove" not in seen.getvalue()
+
+
+async def test_whoever_watches_with_a_key_signs_what_they_answer(
+    paying_signing: House, start: Start, tmp_path: Path
+) -> None:
+    run = await asked(paying_signing)
+
+    signing = start("watch", run.id, "--key", key_file(tmp_path, ADA), terminal=True)
+    await signing.until("only signed decisions count")
+    await signing.until("[a]pprove")
+    signing.type("a\n")
+
+    await signing.until("(signed)")
+    assert await signing.ended() == 0
+
+
+async def test_a_run_acts_on_behalf_of_whom_a_token_names(
+    open_house: OpenHouse, keys: Path, holdfast: Holdfast, tmp_path: Path
+) -> None:
+    house = await open_house([Answer("Done.")], keys=str(keys), principal_tokens=True)
+    agent = tmp_path / "agent.json"
+    model = {"endpoint": "fake", "name": "fake"}
+    agent.write_text(json.dumps({"name": "desk", "instructions": "Help.", "model": model}))
+    token = tmp_path / "token"
+    token.write_text(ADA.signed({"sub": "ada", "scope": "a b", "exp": time.time() + 60}))
+    words = ("run", f"@{agent}", "--input", "go", "--task-queue", house.task_queue)
+
+    plain = await holdfast(*words, "--principal", "ada")
+    signed = await holdfast(*words, "--principal-token", f"@{token}", "--json")
+    both = await holdfast(*words, "--principal", "ada", "--principal-token", f"@{token}")
+
+    assert plain.code == 1
+    assert "wants a token" in plain.out + plain.err
+    assert signed.code == 0, signed.err
+    assert (both.code, "not allowed with" in both.err) == (2, True)
+
+
+@pytest.mark.parametrize("given", ["", " ", "@/dev/null"])
+async def test_an_empty_token_is_told(holdfast: Holdfast, given: str) -> None:
+    said = await holdfast("decide", "r", "t1c1", "approve", "--token", given)
+    assert (said.code, "there is no token; write it, @FILE or -" in said.err) == (2, True)

@@ -6,18 +6,44 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
-from temporalio.client import Client
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import (
+    Client,
+    DescribeWorkflowInput,
+    Interceptor,
+    OutboundInterceptor,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+)
+from temporalio.service import RPCError, RPCStatusCode
 
+from holdfast.cli.decide_command import _without
 from holdfast.cli.prompts.answers import AnswerSource
-from holdfast.cli.screens.follow import follow
+from holdfast.cli.prompts.question_loop import ApprovalPrompts
+from holdfast.cli.screens import follow as following
+from holdfast.cli.screens.follow import MAX_LOST_LOOKS, Line, RunFollower, follow
 from holdfast.cli.screens.plain import PlainScreen
 from holdfast.client import run_handle as remote_run
+from holdfast.client.command_errors import NO_SUCH, UNREACHABLE, CommandError
+from holdfast.client.run_handle import RunDescription, RunHandle, RunStart, queued_request
+from holdfast.hosting.worker import WorkerSettings
+from holdfast.runtime.text_safety import format_date
+from holdfast.schemas.base import canonical_json, sha256
+from holdfast.schemas.decision import Decision, PendingApproval, Receipt
+from holdfast.schemas.names import request_queue
 from tests.cli.conftest import Holdfast, Start
 from tests.support.eventually import eventually
-from tests.support.house import OpenHouse
+from tests.support.house import OpenHouse, Run
 from tests.support.model_server import Answer, call
+from tests.workflows.commands.test_request_queues import houses
 
 PAYS = [Answer("I pay.", [call("pay", amount=5), call("pay", amount=6)]), Answer("Paid.")]
 PAYS_ONE = [Answer("I pay.", [call("pay", amount=5)]), Answer("Paid.")]
@@ -269,3 +295,289 @@ async def test_under_a_quorum_each_person_is_asked_once(
 
     assert code == 0
     assert out.getvalue().count("[a]pprove") == 1
+
+
+# --- a request that waits for its turn at an endpoint with a limit is told
+
+
+WAITS = " waits      for its turn at the model (maxRequestsPerMinute)\n"
+
+
+async def test_it_is_said_once_that_a_request_waits_for_its_turn(
+    client: Client, tmp_path: Path
+) -> None:
+    settings = WorkerSettings(
+        endpoints=tmp_path / "endpoints.yaml",
+        task_queue="limited",
+        heartbeat_timeout=timedelta(seconds=2),
+        max_cached_workflows=100,
+    )
+    # One or two are given out at once, and the next one in a minute.
+    async with houses(client, settings, lambda turn, body: Answer("done"), limit=1) as house:
+        runs = [await house.start() for _ in range(4)]
+        last, out = RunHandle(client, runs[-1].id), io.StringIO()
+
+        async def in_line() -> bool:
+            return (await last.observe()).queued_request is not None
+
+        async def told() -> bool:
+            return WAITS in out.getvalue()
+
+        async def until_told() -> None:
+            await eventually(told)
+            await last.cancel()
+
+        await eventually(in_line)
+        screen = PlainScreen(out, last.id)
+        code, _ = await asyncio.gather(follow(client, last.id, out=screen), until_told())
+        for run in runs:
+            with suppress(RPCError):  # it is over
+                await run.handle.terminate()
+    assert code == 1
+    assert out.getvalue().count(WAITS) == 1
+
+
+def pending(queue: str, *, attempt: int = 1, started: bool = False) -> PendingActivityInfo:
+    """A request on a queue: given to a worker, or not."""
+    made = PendingActivityInfo(activity_id="7", attempt=attempt)
+    made.activity_options.task_queue.name = queue
+    made.state = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+    if started:
+        made.state = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+    return made
+
+
+def test_only_what_no_worker_was_given_yet_stands_in_line() -> None:
+    limited = request_queue("desk", "claude")
+    assert queued_request("desk", [pending("desk"), pending(limited)]) == "7"
+    assert queued_request("desk", [pending("desk")]) is None
+    assert queued_request("desk", [pending(limited, started=True)]) is None
+    assert queued_request("desk", [pending(limited, attempt=2)]) is None, "it is made again, later"
+
+
+def test_each_request_is_told_of_once_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(following, "monotonic", lambda: now)
+    line = Line()
+    assert not line.waits_long("1")
+    now += 0.9
+    assert not line.waits_long("1")
+    now += 0.2
+    assert line.waits_long("1")
+    now += 60
+    assert not line.waits_long("1"), "that was said"
+    assert not line.waits_long(None)
+    assert not line.waits_long("2")
+    now += 1.1
+    assert line.waits_long("2")
+
+
+# --- whom a question is put to, how often, and what they decide on (§7): a
+
+
+ASKED = {"requestedAt": "2026-01-01T10:00:00Z", "expiresAt": "2026-01-08T10:00:00Z"}
+CALL = {"callId": "t1c1", "kind": "call", "tool": "pay", "label": "Pay", **ASKED}
+AWAY = CommandError("Temporal does not answer", "check it", UNREACHABLE)
+
+
+def waiting(amount: int = 4, **more: Any) -> PendingApproval:
+    """A payment that waits for two people."""
+    arguments = {"amount": amount}
+    digest = sha256(canonical_json({"tool": "pay", "arguments": arguments}))
+    return PendingApproval.read(
+        {**CALL, "arguments": arguments, "digest": digest, "quorum": 2, **more}
+    )
+
+
+@dataclass
+class Asked(RunHandle):
+    """A run that nothing happens in but what is decided. `lost` is what comes of its next looks."""
+
+    id: str = "run-1"
+    waits: list[PendingApproval] = field(default_factory=list)
+    lost: list[CommandError] = field(default_factory=list)
+    decided: list[Decision] = field(default_factory=list)
+
+    async def look(self) -> RunDescription:
+        if self.lost:
+            raise self.lost.pop()
+        return RunDescription(("r", 1), closed=False, busy=False, streaming=None)
+
+    async def waiting(self) -> list[PendingApproval]:
+        return self.waits
+
+    async def decide(self, decision: Decision) -> Receipt:
+        self.decided.append(decision)
+        return Receipt(
+            call_id=decision.call_id, decision=decision.decision, decided=False, missing=1
+        )
+
+
+@pytest.fixture
+def answers() -> Iterator[AnswerSource]:
+    """Anna, who approves of all that she is asked."""
+    reading, writing = os.pipe()
+    os.write(writing, b"a\n" * 9)
+    os.close(writing)
+    yield AnswerSource(reading, by="anna")
+    os.close(reading)
+
+
+async def test_a_question_is_put_once_and_again_when_it_is_another(answers: AnswerSource) -> None:
+    run = Asked()
+    people = ApprovalPrompts(run, PlainScreen(io.StringIO(), run.id), answers)
+    later = {**ASKED, "requestedAt": "2026-01-02T10:00:00Z"}
+    for one in (waiting(), waiting(), waiting(5), waiting(5, **later), waiting(5, **later)):
+        assert await people.ask_new([one])
+    assert [one.digest for one in run.decided] == [
+        *(waiting().digest, waiting(5).digest, waiting(5).digest),
+    ]
+
+
+async def test_who_has_decided_on_it_already_is_not_asked(answers: AnswerSource) -> None:
+    run = Asked()
+    people = ApprovalPrompts(run, PlainScreen(io.StringIO(), run.id), answers)
+    one = {"decision": "approve", "at": ASKED["requestedAt"], "digest": "d"}
+    await people.ask_new([waiting(decisions=[{**one, "by": "anna"}])])
+    assert run.decided == []
+    await people.ask_new([waiting(5, decisions=[{**one, "by": "bea"}, one])])
+    assert [each.by for each in run.decided] == ["anna"]
+
+
+async def test_what_is_left_of_a_plan_is_approved_as_it_was_read() -> None:
+    shown = {"tool": "plan", "arguments": {"calls": [{"id": "t1c1"}, {"id": "t1c2"}]}}
+    digest = sha256(canonical_json({**shown, "kind": "plan", "round": 1}))
+    plan = PendingApproval.read(
+        {**CALL, **shown, "callId": "t1-plan", "kind": "plan", "digest": digest}
+    )
+    meant = Decision(call_id="t1-plan", decision="approve")
+    left = await _without(Asked(waits=[plan]), meant, ["t1c2"])
+    assert (left.decision, left.arguments, left.digest) == (
+        *("edit", {"calls": [{"id": "t1c1"}]}, digest),
+    )
+
+
+async def test_whoever_watches_waits_for_a_server_that_is_away_and_for_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(following, "SLOWEST_SECONDS", 0)
+    out = io.StringIO()
+
+    async def looks(*lost: CommandError) -> int:
+        """How often it is said that the server is away, before a look at the run."""
+        run, screen = Asked(lost=list(lost)), PlainScreen(out, "run-1")
+        out.truncate(0)
+        await RunFollower(run, screen, ApprovalPrompts(run, screen, None), True).observe()
+        return out.getvalue().count("Temporal does not answer; check it; still trying")
+
+    most = MAX_LOST_LOOKS
+    assert await looks(*[AWAY] * (most - 1)) == most - 1
+    with pytest.raises(CommandError, match="does not answer"):
+        await looks(*[AWAY] * most)
+    with pytest.raises(CommandError, match="there is no run"):
+        await looks(CommandError("there is no run", "see", NO_SUCH))
+
+
+# --- a run that continues as new is one run to whoever watches it, decides
+
+
+TURNS = 6
+PAYS_CHAINS = [*[Answer(calls=[call("pay", amount=n)]) for n in range(1, TURNS)], Answer("done")]
+BUDGET = {"budget": {"maxTurns": 20, "maxIterations": 20}}
+
+
+class Retention(Interceptor):
+    """A server that has removed every part of a run but its latest."""
+
+    def intercept_client(self, next_: OutboundInterceptor) -> OutboundInterceptor:
+        """Know no run by the id of a part of it."""
+        return _Forgetful(next_)
+
+
+class _Forgetful(OutboundInterceptor):
+    async def describe_workflow(self, input: DescribeWorkflowInput) -> WorkflowExecutionDescription:
+        if input.run_id:
+            raise RPCError("workflow execution not found", RPCStatusCode.NOT_FOUND, b"")
+        return await super().describe_workflow(input)
+
+
+async def started(open_house: OpenHouse) -> Run:
+    """A run that pays five times, and continues as new every second time."""
+    house = await open_house(PAYS_CHAINS, continue_after=25)
+    return await house.start(["pay"], agent=BUDGET)
+
+
+async def has_gone_on(run: Run) -> bool:
+    """Whether the run under this id is not the first one."""
+    first = await run.handle._client.get_workflow_handle(
+        run.id, run_id=run.handle.first_execution_run_id
+    ).describe()
+    return first.status is WorkflowExecutionStatus.CONTINUED_AS_NEW
+
+
+async def test_it_is_watched_and_decided_on_to_its_end(
+    open_house: OpenHouse, start: Start, holdfast: Holdfast
+) -> None:
+    run = await started(open_house)
+    watching = start("watch", run.id)
+    told = ""
+    for turn in range(1, TURNS):
+        told += await watching.until(f"waits      t{turn}c1")
+        assert (await holdfast("decide", run.id, f"t{turn}c1", "approve")).code == 0
+
+    assert await watching.ended() == 0
+    assert await has_gone_on(run)
+    told += watching.seen
+    assert [told.count(f"waits      t{turn}c1") for turn in range(1, TURNS)] == [1] * (TURNS - 1)
+    assert told.count("decided    ") == TURNS - 1
+
+
+async def test_a_program_reads_each_event_once(open_house: OpenHouse, start: Start) -> None:
+    run = await started(open_house)
+    watching = start("watch", run.id, "--json")
+    for turn in range(1, TURNS):
+        await run.waiting()
+        await run.decide(f"t{turn}c1", "approve")
+
+    assert await watching.ended() == 0
+    said = [json.loads(line) for line in watching.seen.splitlines()]
+    numbered = [event["n"] for event in said if "n" in event]
+    assert numbered == list(range(1, len(numbered) + 1))
+    assert said[-1]["type"] == "done"
+
+
+async def test_it_is_shown_whole_and_listed_once_as_it_began(
+    client: Client, open_house: OpenHouse, holdfast: Holdfast
+) -> None:
+    house = await open_house(PAYS_CHAINS, continue_after=25)
+    agent = {"name": "payer", "model": {"endpoint": "fake", "name": "fake"}, "tools": ["pay"]}
+    handle = await client.start_workflow(
+        "AgentWorkflow",
+        {"agent": agent | BUDGET, "input": "go"},
+        id="long-one",
+        task_queue=house.task_queue,
+        static_summary="payer: go",
+    )
+    first, run = await handle.describe(), Run(handle, client)
+    for turn in range(1, TURNS):
+        await run.waiting()
+        await run.decide(f"t{turn}c1", "approve")
+    await run.result()
+
+    async def listed() -> dict[str, Any]:
+        rows: list[dict[str, Any]] = json.loads((await holdfast("list", "--json")).out)
+        found = [row for row in rows if row["run"] == run.id]
+        return found[0] if len(found) == 1 else {}
+
+    row = await eventually(listed)
+    assert row["summary"] == "payer: go"
+    assert row["startedAt"] == first.start_time.isoformat(timespec="seconds")
+    shown = await holdfast("show", run.id)
+    assert f"summary  payer: go\nstarted  {format_date(first.start_time)}\n" in shown.out
+    entries = json.loads((await holdfast("show", run.id, "--json")).out)
+    assert [entry["n"] for entry in entries] == list(range(1, len(entries) + 1))
+
+    last, config = await handle.describe(), client.config()
+    config["interceptors"] = [Retention()]
+    left = await RunHandle(Client(**config), run.id).start_info()
+    assert left == RunStart(last.start_time, None), "the latest part has to do"

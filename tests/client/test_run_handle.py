@@ -1,0 +1,332 @@
+"""How long a run is asked, and what is told where it does not answer (§11)."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Self, cast
+
+import pytest
+from temporalio import exceptions
+from temporalio.client import (
+    Client,
+    Interceptor,
+    OutboundInterceptor,
+    QueryWorkflowInput,
+    WorkflowExecution,
+    WorkflowExecutionCount,
+    WorkflowFailureError,
+)
+from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutType
+from temporalio.service import RPCError, RPCStatusCode
+
+from holdfast.client import run_handle as remote_run
+from holdfast.client.command_errors import RUN_FAILED, UNREACHABLE, CommandError, NoWorkerError
+from holdfast.client.result import RunEnding, ending_of_failure, ending_of_result
+from holdfast.client.run_handle import NO_WORKER_SECONDS, RunHandle
+from holdfast.client.run_lists import (
+    ANSWER,
+    MissingAttributesError,
+    RunFilter,
+    count_runs,
+    list_runs,
+)
+from holdfast.client.start import (
+    MAX_STATE_CHARACTERS,
+    StartRequest,
+    environment_caller,
+    trace_caller,
+)
+from holdfast.client.visibility import waiting_count_and_oldest
+from holdfast.schemas import names
+from holdfast.schemas.internal.solution import Usage
+from holdfast.schemas.internal.tracing import HEADER
+from holdfast.schemas.run import CallRequest, RunRequest, Spent
+from tests.cli.conftest import Holdfast
+from tests.support.house import SIDE_BY_SIDE, House, OpenHouse, house
+from tests.support.model_server import Answer
+
+
+@dataclass
+class Answering:
+    """A Temporal that fails so, one query after the other, and then answers."""
+
+    fails: list[RPCStatusCode]
+    given: list[timedelta] = field(default_factory=list)
+    said: Any = field(default_factory=lambda: {"status": "running"})
+
+    def get_workflow_handle(self, run_id: str) -> Self:
+        return self
+
+    async def query(self, name: str, *, rpc_timeout: timedelta, **_: Any) -> Any:
+        self.given.append(rpc_timeout)
+        if self.fails:
+            raise RPCError("no", self.fails.pop(0), b"")
+        return self.said
+
+
+def run(temporal: Answering) -> RunHandle:
+    """A run that it has."""
+    return RunHandle(cast(Client, temporal), "run-1")
+
+
+async def test_a_query_that_got_lost_is_asked_again_within_its_time() -> None:
+    temporal = Answering([RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED])
+    assert await run(temporal).status() == {"status": "running"}
+    assert len(temporal.given) == 3
+    assert sum(temporal.given, timedelta()) == timedelta(seconds=NO_WORKER_SECONDS)
+
+
+async def test_a_server_that_is_asked_too_much_is_no_reason_to_give_the_run_up() -> None:
+    with pytest.raises(CommandError, match="has too much to do: no; try again") as refused:
+        await run(Answering([RPCStatusCode.RESOURCE_EXHAUSTED])).status()
+    assert refused.value.code == UNREACHABLE
+
+
+async def test_what_waits_in_a_run_of_another_version_is_told_as_such() -> None:
+    with pytest.raises(CommandError, match="run run-1 are of another version") as refused:
+        await run(Answering([], said=[{"kind": "of tomorrow"}])).pending_approvals()
+    assert refused.value.code == RUN_FAILED
+
+
+# --- a worker that temporal did not see when it was asked is found when it
+
+
+UNSEEN = "no poller seen for task queue recently, worker may be down"
+
+
+class Overlooking(Interceptor):
+    """Temporal, where it has seen nobody ask for work for a while, and says so so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def intercept_client(self, next_: OutboundInterceptor) -> OutboundInterceptor:
+        overlooking = self
+
+        class Queries(OutboundInterceptor):
+            async def query_workflow(self, input: QueryWorkflowInput) -> Any:
+                overlooking.times -= 1
+                if overlooking.times >= 0:
+                    raise RPCError(UNSEEN, RPCStatusCode.FAILED_PRECONDITION, b"")
+                return await super().query_workflow(input)
+
+        return Queries(next_)
+
+
+def overlooked(client: Client, run_id: str, overlooking: Overlooking) -> RunHandle:
+    """A run, by a client whose server overlooks workers."""
+    return RunHandle(Client(**(client.config() | {"interceptors": [overlooking]})), run_id)
+
+
+async def test_a_worker_that_is_overlooked_is_asked_again(client: Client, tmp_path: Path) -> None:
+    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+        run = await made.start([])
+        await run.result()
+        seen = overlooked(client, run.id, Overlooking(remote_run._UNSEEN_TRIES - 1))
+        assert (await seen.status())["status"] == "completed"
+
+
+async def test_a_worker_that_is_not_found_is_not_asked_for_ever(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_run, "_UNSEEN_PAUSE_SECONDS", 0)
+    async with house(client, tmp_path, [Answer("Done.")], **SIDE_BY_SIDE) as made:
+        run = await made.start([])
+        await run.result()
+        overlooking = Overlooking(1000)
+        with pytest.raises(NoWorkerError, match="no worker answers queries on task queue"):
+            await overlooked(client, run.id, overlooking).status()
+        assert 1000 - overlooking.times == remote_run._UNSEEN_TRIES
+
+
+async def test_where_nobody_ever_asked_for_work_there_is_nobody_to_ask_again(
+    client: Client,
+) -> None:
+    await client.start_workflow("AgentWorkflow", {}, id="unseen", task_queue="nobody-at-all")
+    overlooking = Overlooking(1000)
+    with pytest.raises(NoWorkerError):
+        await overlooked(client, "unseen", overlooking).status()
+    assert overlooking.times == 999
+
+
+# --- how a run ended, as its caller is told: also one that somebody else's
+
+
+def ended(cause: BaseException) -> RunEnding:
+    """A run that ended so."""
+    return ending_of_failure(WorkflowFailureError(cause=cause))
+
+
+SPENT = Spent(turns=3, calls=2, usage=Usage(input_tokens=7))
+
+
+@pytest.mark.parametrize(
+    ("cause", "ending"),
+    [
+        (
+            ApplicationError("too dear", SPENT.to_json(), type="budget_exceeded"),
+            RunEnding("failed", "budget_exceeded", "too dear", spent=SPENT),
+        ),
+        (ApplicationError("no", type="denied"), RunEnding("failed", "denied", "no")),
+        (ApplicationError("no", "a text", type="x"), RunEnding("failed", "x", "no")),
+        (ApplicationError("no", {"turns": "?"}, type="x"), RunEnding("failed", "x", "no")),
+        (CancelledError(), RunEnding("cancelled", "cancelled", "the run was cancelled")),
+        (TerminatedError("enough"), RunEnding("terminated", "terminated", "enough")),
+        (TerminatedError(""), RunEnding("terminated", "terminated", "the run was terminated")),
+        (
+            exceptions.TimeoutError(
+                "late", type=TimeoutType.START_TO_CLOSE, last_heartbeat_details=[]
+            ),
+            RunEnding("timed_out", "timed_out", "the run took longer than its timeout"),
+        ),
+    ],
+)
+def test_each_end_has_its_name(cause: BaseException, ending: RunEnding) -> None:
+    assert ended(cause) == ending
+    assert ended(cause).exit_code == 1
+
+
+@pytest.mark.parametrize("result", [None, "done", 7, {"status": "completed", "turns": "many"}])
+def test_a_result_in_a_form_of_others_is_an_end_all_the_same(result: Any) -> None:
+    ending = ending_of_result(result)
+    assert (ending.status, ending.exit_code) == ("completed", 0)
+    assert ending.message == "its result cannot be read by this version"
+
+
+# --- what temporal's own ui shows of how a run was started, whatever it was
+
+
+def test_what_a_run_was_started_with_stands_there_as_it_is_and_is_obeyed_by_nothing() -> None:
+    said = "Order 7 \x1b[2Jis late.\n# Approved\n[here](https://evil.example)"
+    new = StartRequest.run(RunRequest(agent="desk", input=said), {})
+    assert new.summary == "desk: Order 7 is late."
+    assert new.details == (
+        "Started with `holdfast`, on this:\n\n"
+        "    Order 7 is late.\n    # Approved\n    [here](https://evil.example)"
+    )
+
+
+def test_a_long_one_has_its_beginning_there() -> None:
+    new = StartRequest.run(RunRequest(agent="desk", input="x" * 10_000), {}, started_by="an API")
+    assert len(new.summary) == 200
+    assert new.details.startswith("Started with an API, on this:")
+    assert len(new.details) < 4_100
+    assert new.details.endswith("x…")
+
+
+def test_a_single_call_says_with_what_arguments() -> None:
+    new = StartRequest.call(CallRequest(tool="pay", arguments={"amount": 4}), {})
+    assert new.summary == "pay: amount=4"
+    assert StartRequest.call(CallRequest(tool="stop"), {}).details == "Started with `holdfast`."
+
+
+# --- what is asked of temporal's lists, and for how long (§11)
+
+
+@dataclass
+class Lists:
+    """A server with seven runs, that lists none of them, and knows not all search attributes."""
+
+    lacks: str = ""
+    status: RPCStatusCode = RPCStatusCode.INVALID_ARGUMENT
+    bounds: list[timedelta] = field(default_factory=list)
+
+    async def count_workflows(
+        self, query: str, rpc_timeout: timedelta = timedelta.max
+    ) -> WorkflowExecutionCount:
+        self._asked(query, rpc_timeout)
+        return WorkflowExecutionCount(count=7, groups=[])
+
+    async def list_workflows(
+        self, query: str, limit: int, rpc_timeout: timedelta = timedelta.max
+    ) -> AsyncIterator[WorkflowExecution]:
+        self._asked(query, rpc_timeout)
+        for none in list[WorkflowExecution]():
+            yield none
+
+    def _asked(self, query: str, rpc_timeout: timedelta) -> None:
+        self.bounds.append(rpc_timeout)
+        if self.lacks and self.lacks in query:
+            raise RPCError(f"{self.lacks} is not there", self.status, b"")
+
+
+def client(lists: Any) -> Client:
+    """It, as what a client has behind it."""
+    return cast(Client, lists)
+
+
+async def test_a_server_that_is_away_is_not_asked_for_long() -> None:
+    lists = Lists()
+    await list_runs(client(lists), "a = 1")
+    await count_runs(client(lists), "a = 1")
+    assert lists.bounds == [ANSWER, ANSWER]
+
+
+async def test_where_nobody_knows_since_when_it_is_known_how_many_wait() -> None:
+    unsorted = client(Lists(lacks=names.PENDING_SINCE))
+    assert await waiting_count_and_oldest(unsorted) == (7, None)
+    with pytest.raises(MissingAttributesError, match="AgentStatus is not there"):
+        await waiting_count_and_oldest(client(Lists(lacks=names.AGENT_STATUS)))
+    away = Lists(lacks=names.PENDING_SINCE, status=RPCStatusCode.UNAVAILABLE)
+    with pytest.raises(CommandError, match="Temporal does not answer"):
+        await waiting_count_and_oldest(client(away))
+
+
+def test_nothing_that_cannot_be_seen_is_searched_for() -> None:
+    assert RunFilter(agent="a\x1b[2J\u202eb").terms() == f' AND {names.AGENT_NAME} = "ab"'
+
+
+# --- a run hangs in the trace of whoever starts it: as http says where that
+
+
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def test_an_environment_says_it_in_capitals() -> None:
+    found = environment_caller({"TRACEPARENT": PARENT, "TRACESTATE": "a=1", "BAGGAGE": "who=ada"})
+    assert found is not None
+    assert found.header() == {"traceparent": PARENT, "tracestate": "a=1"}
+    assert environment_caller({"traceparent": PARENT}) is None
+
+
+@pytest.mark.parametrize("wrong", ["", "00-xyz", f"{PARENT},{PARENT}", f"{PARENT}\n"])
+def test_who_says_it_wrongly_is_in_no_trace(wrong: str) -> None:
+    assert trace_caller({"traceparent": wrong, "tracestate": "a=1"}) is None
+
+
+@pytest.mark.parametrize("state", ["", "a=\n1", "a=é", "a" * (MAX_STATE_CHARACTERS + 1)])
+def test_a_state_that_is_no_good_costs_the_trace_nothing(state: str) -> None:
+    found = trace_caller({"traceparent": PARENT, "tracestate": state})
+    assert found is not None
+    assert found.header() == {"traceparent": PARENT}
+
+
+async def test_what_a_command_starts_hangs_where_its_environment_says(
+    open_house: OpenHouse, holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = await open_house([Answer("done")])
+    agent = tmp_path / "clerk.json"
+    agent.write_text(json.dumps({"name": "clerk", "model": {"endpoint": "fake", "name": "fake"}}))
+    queue = ("--task-queue", house.task_queue)
+    run = ("run", f"@{agent}", *queue, "--input", "go", "--detach")
+    monkeypatch.delenv("TRACEPARENT", raising=False)
+    alone = await holdfast(*run)
+    monkeypatch.setenv("TRACEPARENT", PARENT)
+    inside = await holdfast(*run)
+    single = await holdfast("call", "look_up", *queue, "--arguments", '{"id": 7}', "--detach")
+
+    assert await sent(house, alone.out.strip()) is None
+    for one in (inside, single):
+        assert await sent(house, one.out.strip()) == {"traceparent": PARENT}
+
+
+async def sent(house: House, run_id: str) -> Any:
+    """What a run was told of where its starter is in a trace."""
+    history = await house.client.get_workflow_handle(run_id).fetch_history()
+    fields = history.events[0].workflow_execution_started_event_attributes.header.fields
+    if HEADER not in fields:
+        return None
+    return DataConverter.default.payload_converter.from_payload(fields[HEADER])
