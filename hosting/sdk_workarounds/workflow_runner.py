@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.hosting.sdk_workarounds.shared_sandbox import SharedSandboxRunner
 
 # The minor versions with which every workaround was tested.
-KNOWN_VERSIONS: Final = ("1.35",)
+KNOWN_VERSIONS: Final = ("1.34", "1.35")
 # Pure, or only used so.
 PASSED_THROUGH: Final = (
     "holdfast.schemas",
