@@ -38,7 +38,6 @@ VERSIONS := .venv-versions
 UV := $(VERSIONS)/uv/bin/uv
 UNIT := -m pytest -q -p no:cacheprovider
 UNIT_TESTS := $(wildcard tests/engine tests/schemas tests/validation tests/providers tests/catalog)
-PYTEST := pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis
 
 TYPESCRIPT := examples/typescript_tool
 # A model server that others wrote, for Node.
@@ -75,11 +74,12 @@ test-fuzz: $(VENV)/.test ## fuzz every parser (ARGS="-k patterns")
 
 test-versions: $(VERSIONS)/.made ## run unit tests with the oldest dependencies, and on Python 3.12 and 3.13 if installed
 	@$(UV) pip compile --quiet --resolution lowest-direct --extra otlp --python $(VENV)/bin/python \
-	  --output-file $(VERSIONS)/lowest.txt pyproject.toml
+	  --output-file $(VERSIONS)/lowest.txt pyproject.toml >/dev/null
 	@echo "unit tests with the oldest dependencies …"
 	@$(UV) venv --quiet --clear --python $(VENV)/bin/python $(VERSIONS)/lowest
-	@$(UV) pip install --quiet --python $(VERSIONS)/lowest -r $(VERSIONS)/lowest.txt $(PYTEST)
-	@$(VERSIONS)/lowest/bin/python $(UNIT) -W default $(filter-out tests/providers,$(UNIT_TESTS)) $(ARGS)
+	@$(UV) pip install --quiet --python $(VERSIONS)/lowest -c $(VERSIONS)/lowest.txt \
+	  -r pyproject.toml --extra otlp --extra dev --extra test
+	@$(VERSIONS)/lowest/bin/python $(UNIT) -W default $(UNIT_TESTS) $(ARGS)
 	@for version in 3.12 3.13; do \
 	  for python in python$$version $(HOME)/.pyenv/versions/$$version.*/bin/python -; do \
 	    if [ $$python = - ]; then echo "Python $$version is not here: left out"; break; fi; \

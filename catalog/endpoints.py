@@ -24,7 +24,7 @@ from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.script import Scenarios, ScriptedAnswers, ScriptProvider
 from holdfast.providers.transport.http import HttpProvider, ProviderFormat
 from holdfast.providers.transport.target import EndpointTarget
-from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.runtime.tls import trusted_certificates
 from holdfast.schemas.settings.endpoints import Endpoint, Endpoints, ProviderName
@@ -57,14 +57,6 @@ _IN_HEADER = (
 )
 
 Said = TypeVar("Said", bound=BaseModel)
-
-
-class EndpointsError(Exception):
-    """Endpoints that do not load, with every problem by file and line."""
-
-    def __init__(self, problems: list[FileProblem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = problems
 
 
 @dataclass(frozen=True)
@@ -138,7 +130,7 @@ def load_models(
     """Load the endpoints of `file`, or else those that the environment has keys for.
 
     Raises:
-        EndpointsError: the file, or a script that it names, does not load.
+        LoadError: the file, or a script that it names, does not load.
     """
     source = Source("the environment", _usual(environ)) if file is None else _source(file)
     endpoints = _checked(_by_name(source), Endpoints).root
@@ -148,7 +140,7 @@ def load_models(
         for fault in _wrong(name, endpoint)
     ]
     if problems:
-        raise EndpointsError(problems)
+        raise LoadError(problems)
     folder = file.parent if file is not None else Path()
     return ModelEndpoints(
         {
@@ -162,14 +154,12 @@ def _by_name(source: Source) -> Source:
     """Return the source without `$schema`.
 
     Raises:
-        EndpointsError: it holds no endpoints by name.
+        LoadError: it holds no endpoints by name.
     """
     value = source.value
     if not isinstance(value, dict) or isinstance(value.get("provider"), str):
         mend = "write each under a name of your own, `NAME: {provider: …}`, and let agents name it"
-        raise EndpointsError(
-            [source.problem(ValueProblem((), "endpoints stand here by name", mend))]
-        )
+        raise LoadError([source.problem(ValueProblem((), "endpoints stand here by name", mend))])
     endpoints = {name: endpoint for name, endpoint in value.items() if name != "$schema"}
     return replace(source, value=endpoints)
 
@@ -178,7 +168,7 @@ def load_script(file: Path) -> ScriptProvider:
     """Load a script from its file.
 
     Raises:
-        EndpointsError: it does not load.
+        LoadError: it does not load.
     """
     source = _source(file)
     kind: type[ScriptedAnswers | Scenarios] = (
@@ -228,9 +218,7 @@ def _source(file: Path) -> Source:
     try:
         return read_source(file)
     except UnreadableError as error:
-        raise EndpointsError(
-            [FileProblem(str(file), error.line, error.reason, error.mend)]
-        ) from None
+        raise LoadError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
 
 
 def _checked(source: Source, model: type[Said]) -> Said:
@@ -238,7 +226,7 @@ def _checked(source: Source, model: type[Said]) -> Said:
         return model.model_validate(source.value, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
         faults = map(_discreet, problems_of(error, source.value, model))
-        raise EndpointsError(source.problems(faults)) from None
+        raise LoadError(source.problems(faults)) from None
 
 
 def _discreet(fault: ValueProblem) -> ValueProblem:

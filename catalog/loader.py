@@ -27,6 +27,7 @@ from holdfast.runtime.addresses import AddressPrefix
 from holdfast.runtime.settings_files.file_problems import (
     FileProblem,
     InvalidValueError,
+    LoadError,
     UnreadableError,
 )
 from holdfast.runtime.settings_files.source import Source, read_source
@@ -34,14 +35,6 @@ from holdfast.schemas import names
 from holdfast.schemas.agent import Agent
 from holdfast.schemas.tool import ANONYMOUS, ActivityBinding, Tool
 from holdfast.validation.problems import ValueProblem
-
-
-class CatalogError(Exception):
-    """A catalog that does not load, with every problem that was found."""
-
-    def __init__(self, problems: Sequence[FileProblem]) -> None:
-        self.problems = list(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
 @dataclass(frozen=True)
@@ -104,7 +97,7 @@ def load_catalog(
         knowledge_urls: the addresses that knowledge may be fetched from.
 
     Raises:
-        CatalogError: something does not load.
+        LoadError: something does not load.
     """
     loading = _Loading(
         DefinitionRegistry(
@@ -124,7 +117,7 @@ def reload_catalog(catalog: Catalog, folder: Path) -> Catalog:
     These are not imported again: their activities are registered, and two of one would be at odds.
 
     Raises:
-        CatalogError: something does not load.
+        LoadError: something does not load.
     """
     loading = _Loading(catalog.definitions)
     loading.imported(catalog.python_activities)
@@ -146,7 +139,7 @@ class _Loading:
         if folder is not None:
             self._folder(folder)
         if self.problems:
-            raise CatalogError(self.problems)
+            raise LoadError(self.problems)
         world = replace(self.world, agents=frozenset(self.agents))
         return Catalog(world, self.agents, tuple(self.activities.values()))
 

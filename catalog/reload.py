@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.catalog.catalog_files import folder_signature
-from holdfast.catalog.loader import Catalog, CatalogError, CurrentCatalog, reload_catalog
-from holdfast.runtime.settings_files.file_problems import FileProblem
+from holdfast.catalog.loader import Catalog, CurrentCatalog, reload_catalog
+from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError
 from holdfast.runtime.settings_files.source import Signature, file_signature
 from holdfast.schemas.phrases import first_names
 
@@ -98,14 +98,14 @@ class CatalogReloader:
     def _read(self, now: Signature) -> None:
         assert self._folder is not None  # what is not there does not change
         self._in_folder.known = now
-        found: Catalog | CatalogError
+        found: Catalog | LoadError
         try:
             found = reload_catalog(self._shelf.catalog, self._folder)
-        except CatalogError as error:
+        except LoadError as error:
             found = error
         except OSError as error:
             reason = f"it cannot be read: {error.strerror or error}"
-            found = CatalogError([FileProblem(str(self._folder), None, reason, "make it readable")])
+            found = LoadError([FileProblem(str(self._folder), None, reason, "make it readable")])
         if folder_signature(self._folder) != now:
             # Somebody is at it again, and what was read may be half of it.
             self._in_folder.known = None

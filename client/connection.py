@@ -26,7 +26,8 @@ from holdfast.client.command_errors import (
 from holdfast.runtime import connection_errors
 from holdfast.runtime.connection_errors import ConnectionProblem
 from holdfast.runtime.encryption.codec import VARIABLE, DecryptError, EncryptionCodec, KeylessCodec
-from holdfast.runtime.encryption.key_ring import KeyRing, KeyRingError
+from holdfast.runtime.encryption.key_ring import KeyRing
+from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.text_safety import one_line
 
 CONNECT_TIMEOUT_SECONDS = 5
@@ -75,7 +76,7 @@ def load_codec(file: str, named_by: str) -> EncryptionCodec:
     """
     try:
         return EncryptionCodec(KeyRing.load(Path(file), os.environ))
-    except KeyRingError as error:
+    except LoadError as error:
         raise wrong_settings(named_by, error.problems) from None
 
 

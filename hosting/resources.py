@@ -4,28 +4,30 @@ Everything is checked before a worker starts, and every problem is told with fil
 """
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
 
 import httpx
 
 from holdfast.activities.notify.channels import NotificationChannels
-from holdfast.activities.notify.notifier_settings import NotifiersError, load_notifiers
+from holdfast.activities.notify.notifier_settings import load_notifiers
 from holdfast.activities.ssrf_guard import knowledge_client, read_network
 from holdfast.catalog.catalog_files import folder_signature
-from holdfast.catalog.endpoints import EndpointsError, ModelEndpoints, http_client, load_models
-from holdfast.catalog.loader import CatalogError, CurrentCatalog, load_catalog
+from holdfast.catalog.endpoints import ModelEndpoints, http_client, load_models
+from holdfast.catalog.loader import CurrentCatalog, load_catalog
 from holdfast.catalog.reload import CatalogReloader
 from holdfast.hosting.options import WorkerSettings
 from holdfast.hosting.process_exit import StartError
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
 from holdfast.providers.ollama.host import with_local_ollama
 from holdfast.runtime.addresses import AddressError, AddressPrefix
-from holdfast.runtime.encryption.key_ring import KeyRing, KeyRingError
-from holdfast.runtime.identity.key_sets import KeySetError, LiveKeySet
+from holdfast.runtime.encryption.key_ring import KeyRing
+from holdfast.runtime.identity.key_sets import LiveKeySet
 from holdfast.runtime.identity.key_settings import load_key_sets
 from holdfast.runtime.secrets import Secrets, environment_secrets
-from holdfast.runtime.settings_files.file_problems import FileProblem
+from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError
 from holdfast.runtime.telemetry.telemetry import Telemetry
 from holdfast.runtime.telemetry.telemetry_settings import (
     TelemetrySettings,
@@ -34,13 +36,15 @@ from holdfast.runtime.telemetry.telemetry_settings import (
 )
 from holdfast.schemas.phrases import suggest_names
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class WorkerResources:
     """Everything a worker needs, read and checked.
 
-    `web` is what knowledge is fetched with, `http` all else; `secrets` are what never leaves it,
-    `telling` is what a collector is told of it, and `telemetry` what tells it so.
+    `knowledge_http` fetches knowledge, and `http` makes all other requests. No value of `secrets`
+    leaves the worker.
     """
 
     current_catalog: CurrentCatalog
@@ -68,37 +72,61 @@ def load_resources(settings: WorkerSettings, secrets: Secrets | None = None) -> 
     """Read and check everything that the settings name.
 
     Args:
-        settings: how the worker is to be.
-        secrets: those of its environment; it learns the others.
+        settings: those of the worker.
+        secrets: those of its environment, to which others are added.
 
     Raises:
-        LoadError: something does not load.
+        ResourcesError: something does not load; it has every problem.
     """
     secrets = secrets or Secrets(environment_secrets(os.environ))
-    http, web = _clients(settings)
-    models, problems = _models(settings, http)
-    ring, wrong_keys = _ring(settings)
-    keys, wrong_sets = _keys(settings, http)
-    channels, wrong_channels = _channels(settings, http)
-    telling, wrong_telling = _telling()
-    problems += [*wrong_keys, *wrong_sets, *wrong_channels, *wrong_telling]
+    problems: list[FileProblem] = []
+
+    def attempt(load: Callable[[], T], default: T) -> T:
+        try:
+            return load()
+        except LoadError as error:
+            problems.extend(error.problems)
+            return default
+
     try:
-        shelf, reloading = _catalog(settings, None if models is None else models.names)
-    except CatalogError as error:
+        http, knowledge_http = _http_clients(settings)
+    except LoadError as error:
+        raise ResourcesError(error.problems) from None
+    environ = os.environ if settings.endpoints else with_local_ollama(os.environ)
+    models = attempt(
+        lambda: load_models(settings.endpoints, environ, http), default=ModelEndpoints({})
+    )
+    endpoints = None if problems else models.names
+    key_ring = attempt(lambda: _load_key_ring(settings.encryption), default=None)
+    key_sets: Sequence[LiveKeySet] = attempt(
+        lambda: load_key_sets(settings.keys, http, for_principals=settings.principal_tokens),
+        default=(),
+    )
+    channels = attempt(
+        lambda: load_notifiers(settings.notifiers, os.environ, http), default=NotificationChannels()
+    )
+    telemetry_settings = attempt(_telemetry_settings, default=TelemetrySettings())
+    try:
+        current_catalog, reloader = _load_catalog(settings, endpoints)
+    except LoadError as error:
         raise ResourcesError([*problems, *error.problems]) from None
-    if models is None or problems:
+    if problems:
         raise ResourcesError(problems)
-    _check_notify(settings.notify, shelf.catalog.definitions.activities)
     secrets.learn([*models.secrets(), *channels.secrets()])
     return WorkerResources(
-        shelf, models, http, web, reloading, secrets, ring, keys, channels, telling
+        *(current_catalog, models, http, knowledge_http, reloader, secrets),
+        *(key_ring, key_sets, channels, telemetry_settings),
     )
 
 
-def _catalog(
+def _load_key_ring(file: Path | None) -> KeyRing | None:
+    return None if file is None else KeyRing.load(file, os.environ)
+
+
+def _load_catalog(
     settings: WorkerSettings, endpoints: Collection[str] | None
 ) -> tuple[CurrentCatalog, CatalogReloader]:
-    # In full: a module, or a tool at work, may go to another folder.
+    # In full: a module, or a running tool, may change the working folder.
     folder = None if settings.catalog is None else settings.catalog.absolute()
     files = [str(each.absolute()) for each in (settings.endpoints, settings.notifiers) if each]
     before = folder_signature(folder)
@@ -108,87 +136,42 @@ def _catalog(
         read_definition=activity_definition,
         endpoints=endpoints,
         task_queue=settings.task_queue,
-        knowledge_urls=_prefixes(settings),
+        knowledge_urls=_read_each("--knowledge-url", AddressPrefix.read, settings.knowledge_urls),
     )
-    shelf = CurrentCatalog(catalog)
+    activities = catalog.definitions.activities
+    if settings.notify is not None and settings.notify not in activities:
+        todo = suggest_names(settings.notify, activities, "`--tools` gives it some")
+        reason = f"this worker has no activity `{settings.notify}`"
+        raise LoadError([FileProblem("--notify", None, reason, todo)])
+    current = CurrentCatalog(catalog)
     modules = sorted({each.source.file for each in catalog.python_activities})
-    return shelf, CatalogReloader(shelf, folder, before, once=(*modules, *files))
+    return current, CatalogReloader(current, folder, before, once=(*modules, *files))
 
 
-def _check_notify(notify: str | None, activities: Collection[str]) -> None:
-    if notify is not None and notify not in activities:
-        todo = suggest_names(notify, activities, "`--tools` gives it some")
-        reason = f"this worker has no activity `{notify}`"
-        raise ResourcesError([FileProblem("--notify", None, reason, todo)])
-
-
-def _clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+def _read_each(option: str, read: Callable[[str], T], texts: Sequence[str]) -> list[T]:
     try:
-        networks = [read_network(text) for text in settings.knowledge_networks]
+        return [read(text) for text in texts]
     except AddressError as error:
-        raise ResourcesError(
-            [FileProblem("--knowledge-network", None, error.reason, error.mend)]
-        ) from None
+        raise LoadError([FileProblem(option, None, error.reason, error.mend)]) from None
+
+
+def _http_clients(settings: WorkerSettings) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+    networks = _read_each("--knowledge-network", read_network, settings.knowledge_networks)
     try:
         return http_client(), knowledge_client(networks)
     except (ValueError, ImportError, httpx.InvalidURL):
-        # What it says may hold the proxy's password.
+        # The error's text may hold the proxy's password.
         reason = "a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be used"
-        mend = "write it like http://proxy.acme.org:3128 (SOCKS is not spoken)"
-        raise ResourcesError([FileProblem("the environment", None, reason, mend)]) from None
+        mend = "write it like http://proxy.acme.org:3128 (SOCKS is not supported)"
+        raise LoadError([FileProblem("the environment", None, reason, mend)]) from None
 
 
-def _prefixes(settings: WorkerSettings) -> list[AddressPrefix]:
+def _telemetry_settings() -> TelemetrySettings:
     try:
-        return [AddressPrefix.read(text) for text in settings.knowledge_urls]
-    except AddressError as error:
-        raise ResourcesError(
-            [FileProblem("--knowledge-url", None, error.reason, error.mend)]
-        ) from None
-
-
-def _models(
-    settings: WorkerSettings, http: httpx.AsyncClient
-) -> tuple[ModelEndpoints | None, list[FileProblem]]:
-    environ = os.environ if settings.endpoints else with_local_ollama(os.environ)
-    try:
-        return load_models(settings.endpoints, environ, http), []
-    except EndpointsError as error:
-        return None, error.problems
-
-
-def _ring(settings: WorkerSettings) -> tuple[KeyRing | None, list[FileProblem]]:
-    if settings.encryption is None:
-        return None, []
-    try:
-        return KeyRing.load(settings.encryption, os.environ), []
-    except KeyRingError as error:
-        return None, error.problems
-
-
-def _keys(
-    settings: WorkerSettings, http: httpx.AsyncClient
-) -> tuple[Sequence[LiveKeySet], list[FileProblem]]:
-    try:
-        return load_key_sets(settings.keys, http, for_principals=settings.principal_tokens), []
-    except KeySetError as error:
-        return (), error.problems
-
-
-def _channels(
-    settings: WorkerSettings, http: httpx.AsyncClient
-) -> tuple[NotificationChannels, list[FileProblem]]:
-    try:
-        return load_notifiers(settings.notifiers, os.environ, http), []
-    except NotifiersError as error:
-        return NotificationChannels(), error.problems
-
-
-def _telling() -> tuple[TelemetrySettings, list[FileProblem]]:
-    try:
-        return read_telemetry(os.environ), []
+        return read_telemetry(os.environ)
     except TelemetrySettingsError as error:
-        return TelemetrySettings(), [FileProblem("the environment", None, error.wrong, error.todo)]
+        problem = FileProblem("the environment", None, error.wrong, error.todo)
+        raise LoadError([problem]) from None
 
 
 def summarize_resources(resources: WorkerResources) -> str:

@@ -1,7 +1,7 @@
-"""The worker: settings, registration, and a stop that loses nothing.
+"""Build and run a worker.
 
-It runs `AgentWorkflow`, `CallWorkflow` and `MemoryWorkflow`, asks models, and carries out the tools
-of its own Python modules. Other workers, in any language, may carry out others.
+A worker runs `AgentWorkflow`, `CallWorkflow` and `MemoryWorkflow`, makes requests to models, and
+runs the tools of its own Python modules. External workers, in any language, may run other tools.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from holdfast.hosting import deployment
 from holdfast.hosting.check import check
 from holdfast.hosting.dev_server import DevServer, run_dev_server, terminate_dev_servers
 from holdfast.hosting.options import (
-    WorkerSettings as WorkerSettings,  # whoever builds a worker begins with these
+    WorkerSettings as WorkerSettings,  # for callers of `build_worker`
 )
 from holdfast.hosting.options import read_options
 from holdfast.hosting.probes import WorkerHealth, serve_probes
@@ -62,10 +62,10 @@ from holdfast.workflows.memory import MemoryWorkflow, MovingMemoryWorkflow
 from holdfast.workflows.publishing.trace import TracingInterceptor
 from holdfast.workflows.ui_details.metadata import DetailsInterceptor
 
-# What a model has said so far is in its activity's heartbeat: it must not be held back for long.
+# The text of a model so far is in its activity's heartbeat, which must not be throttled for long.
 HEARTBEAT_INTERVAL = timedelta(milliseconds=200)
-# After a crash, other workers get its runs this much later. A run that has waited for so long only
-# because its worker has much to do is read anew from its history, wherever it goes on.
+# After a crash, other workers get its runs this much later. A run that waited as long because its
+# worker is busy is replayed.
 STICKY_TIMEOUT = timedelta(seconds=1)
 MAX_ACTIVITIES = 100
 
@@ -78,9 +78,9 @@ async def build_worker(
     """Build a worker that is ready to run, with one worker for the requests to each endpoint.
 
     Args:
-        client: its data converter is to be that of `hosting.temporal`.
-        settings: how the worker is to be.
-        house: what `load` made of the settings, if that was done already.
+        client: has the data converter of `hosting.temporal`.
+        settings: those of the worker.
+        resources: loaded from the settings, if that was done already.
 
     Raises:
         StartError: something that the settings name does not load.
@@ -88,23 +88,23 @@ async def build_worker(
     resources = resources or load_resources(settings)
     resources.secrets.learn([client.service_client.config.api_key or ""])
     facts = await _facts(client, settings, resources)
-    handing = PagePrefetch(ConversationCache())
-    generate = _generate(client, settings, resources, handing)
-    # Room for as many activities and local activities at once as the worker takes, and for looking
+    prefetch = PagePrefetch(ConversationCache())
+    generate = _generate(client, settings, resources, prefetch)
+    # Room for as many activities and local activities at once as the worker takes, and for reloading
     # at the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
     runner, attach_runner = runner_for_worker()
     main = Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[AgentWorkflow, CallWorkflow, _memory(settings)],
+        workflows=[AgentWorkflow, CallWorkflow, _memory_workflow(settings)],
         activities=[
-            *(generate.generate, *_own_activities(client, resources, facts)),
+            *(generate.generate, *_worker_activities(client, resources, facts)),
             *resources.current_catalog.catalog.activities,
         ],
         activity_executor=threads,
         workflow_runner=runner,
-        interceptors=_interceptors(client, resources, handing, settings),
+        interceptors=_interceptors(client, resources, prefetch, settings),
         max_cached_workflows=settings.max_cached_workflows,
         max_concurrent_activities=MAX_ACTIVITIES,
         max_concurrent_local_activities=MAX_ACTIVITIES,
@@ -115,18 +115,20 @@ async def build_worker(
         deployment_config=deployment.deployment_config(settings.version),
     )
     attach_runner(main)
-    asking = [
-        _asking(client, settings, generate, resources, name, limit)
+    endpoint_workers = [
+        _endpoint_worker(client, settings, generate, resources, name, limit)
         for name, limit in resources.models.request_limits().items()
     ]
-    return WorkerGroup(main, asking, _living(resources, threads, settings))
+    return WorkerGroup(main, endpoint_workers, _around(resources, threads, settings))
 
 
-async def _facts(client: Client, settings: WorkerSettings, house: WorkerResources) -> WorkerFacts:
+async def _facts(
+    client: Client, settings: WorkerSettings, resources: WorkerResources
+) -> WorkerFacts:
     return WorkerFacts(
         search_attributes=await usable_search_attributes(client),
         notify=settings.notify,
-        notifiers=house.channels.listeners(),
+        notifiers=resources.channels.listeners(),
         generate_timeout=settings.generate_timeout,
         heartbeat_timeout=settings.heartbeat_timeout,
         continue_after=settings.continue_after,
@@ -135,31 +137,31 @@ async def _facts(client: Client, settings: WorkerSettings, house: WorkerResource
         catalog_only=settings.catalog_only,
         request_queues={
             name: names.request_queue(settings.task_queue, name)
-            for name, limit in house.models.request_limits().items()
+            for name, limit in resources.models.request_limits().items()
             if limit is not None
         },
     )
 
 
 def _generate(
-    client: Client, settings: WorkerSettings, house: WorkerResources, handing: PagePrefetch
+    client: Client, settings: WorkerSettings, resources: WorkerResources, prefetch: PagePrefetch
 ) -> GenerateActivity:
     return GenerateActivity(
-        house.models,
+        resources.models,
         PageQueries(RunQueries(client)),
-        handing.conversations,
-        handing,
+        prefetch.conversations,
+        prefetch,
         settings.generate_timeout,
-        house.secrets,
-        None if house.telemetry is None else ChatTelemetry(house.telemetry),
+        resources.secrets,
+        None if resources.telemetry is None else ChatTelemetry(resources.telemetry),
     )
 
 
-def _asking(
+def _endpoint_worker(
     client: Client,
     settings: WorkerSettings,
     generate: GenerateActivity,
-    house: WorkerResources,
+    resources: WorkerResources,
     endpoint: str,
     limit: int | None,
 ) -> Worker:
@@ -172,8 +174,8 @@ def _asking(
         task_queue=names.request_queue(settings.task_queue, endpoint),
         activities=[generate.generate],
         interceptors=[
-            AttemptSpanInterceptor(house.telemetry),
-            ResultInterceptor(payload_writer(client.data_converter), house.secrets),
+            AttemptSpanInterceptor(resources.telemetry),
+            ResultInterceptor(payload_writer(client.data_converter), resources.secrets),
         ],
         max_task_queue_activities_per_second=None if limit is None else limit / 60,
         max_concurrent_activities=MAX_ACTIVITIES,
@@ -184,67 +186,62 @@ def _asking(
     )
 
 
-def _memory(settings: WorkerSettings) -> type:
+def _memory_workflow(settings: WorkerSettings) -> type:
     """Return the memory workflow: a memory outlives every build, so it moves to the current one."""
     return MemoryWorkflow if settings.version is None else MovingMemoryWorkflow
 
 
 def _interceptors(
-    client: Client, house: WorkerResources, handing: PagePrefetch, settings: WorkerSettings
+    client: Client, resources: WorkerResources, prefetch: PagePrefetch, settings: WorkerSettings
 ) -> list[Interceptor]:
     """Return the interceptors, the outermost first: heartbeats go on while a result is stored."""
+    activities = resources.current_catalog.catalog.python_activities
+    # `generate` sends heartbeats of its own.
     own = [name for name in names.RESERVED_ACTIVITIES if name != names.GENERATE]
-    carried = frozenset(
-        [*own, *(each.name for each in house.current_catalog.catalog.python_activities)]
-    )
-    watch = HeartbeatPolicyInterceptor(carried, settings.heartbeat_timeout)
-    size = ResultInterceptor(payload_writer(client.data_converter), house.secrets)
-    handed = PagePrefetchInterceptor(handing)
-    told = AttemptSpanInterceptor(house.telemetry)
-    traced = TracingInterceptor()
+    in_process = frozenset([*own, *(each.name for each in activities)])
     return [
-        told,
-        AutoHeartbeatInterceptor(carried),
-        size,
-        watch,
-        handed,
-        traced,
+        AttemptSpanInterceptor(resources.telemetry),
+        AutoHeartbeatInterceptor(in_process),
+        ResultInterceptor(payload_writer(client.data_converter), resources.secrets),
+        HeartbeatPolicyInterceptor(in_process, settings.heartbeat_timeout),
+        PagePrefetchInterceptor(prefetch),
+        TracingInterceptor(),
         DetailsInterceptor(),
     ]
 
 
-def _own_activities(
-    client: Client, house: WorkerResources, facts: WorkerFacts
+def _worker_activities(
+    client: Client, resources: WorkerResources, facts: WorkerFacts
 ) -> list[Callable[..., Any]]:
-    told = house.telemetry
-    tracing = None if told is None else partial(current_tracing, told)
-    resolver = DefinitionResolver(house.current_catalog, facts, tracing)
+    telemetry = resources.telemetry
+    tracing = None if telemetry is None else partial(current_tracing, telemetry)
+    resolver = DefinitionResolver(resources.current_catalog, facts, tracing)
     memories = MemoryActivities(client, RunQueries(client))
-    world = house.current_catalog.catalog.definitions
-    knowledge = FetchKnowledgeActivity(house.knowledge_http, world.folder, world.knowledge_urls)
+    world = resources.current_catalog.catalog.definitions
+    knowledge = FetchKnowledgeActivity(resources.knowledge_http, world.folder, world.knowledge_urls)
     return [
         knowledge.fetch_knowledge,
-        CheckTokenActivity(house.key_sets).check_token,
-        house.channels.tell_people,
-        SpanRecorder(told, house.models).record_spans,
+        CheckTokenActivity(resources.key_sets).check_token,
+        resources.channels.tell_people,
+        SpanRecorder(telemetry, resources.models).record_spans,
         *(resolver.resolve_agent, resolver.resolve_tool),
         *(memories.memory_read, memories.memory_search, memories.memory_write),
     ]
 
 
 @asynccontextmanager
-async def _living(
-    house: WorkerResources, threads: ThreadPoolExecutor, settings: WorkerSettings
+async def _around(
+    resources: WorkerResources, threads: ThreadPoolExecutor, settings: WorkerSettings
 ) -> AsyncIterator[None]:
     """Reload the catalog while the worker runs, and close the worker's resources after it."""
-    looking = asyncio.create_task(house.reloader.run(threads, settings.between_looks))
+    reloading = asyncio.create_task(resources.reloader.run(threads, settings.between_looks))
     try:
         yield
     finally:
-        looking.cancel()
-        await asyncio.wait([looking])
-        await house.http.aclose()
-        await house.knowledge_http.aclose()
+        reloading.cancel()
+        await asyncio.wait([reloading])
+        await resources.http.aclose()
+        await resources.knowledge_http.aclose()
         threads.shutdown(wait=False)
 
 
@@ -257,11 +254,11 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
     Raises:
         StartError: the worker cannot start.
     """
-    house = load_resources(settings, secrets)
-    for warning in [*house.models.warnings(), *house.channels.warnings()]:
+    resources = load_resources(settings, secrets)
+    for warning in [*resources.models.warnings(), *resources.channels.warnings()]:
         logger.warning("%s", warning)
     async with AsyncExitStack() as stack:
-        house = await stack.enter_async_context(open_telemetry(house))
+        resources = await stack.enter_async_context(open_telemetry(resources))
         health = WorkerHealth()
         await stack.enter_async_context(serve_probes(settings.health, health))
         where = connect_settings()
@@ -269,14 +266,12 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
             dev = replace(dev, namespace=where.get("namespace", "default"))
             where = {"target_host": await stack.enter_async_context(run_dev_server(dev))}
             where["namespace"] = dev.namespace
-        store, metrics = await open_store(settings.store, stack), core_metrics(house)
-        client = await connect(where, store, house.key_ring, metrics)
-        worker = await stack.enter_async_context(await build_worker(client, settings, house))
+        store, metrics = await open_store(settings.store, stack), core_metrics(resources)
+        client = await connect(where, store, resources.key_ring, metrics)
+        worker = await stack.enter_async_context(await build_worker(client, settings, resources))
         while not worker.is_running:
             await asyncio.sleep(0.01)
-        ready = (
-            f"holdfast worker ready: task queue {settings.task_queue}, {summarize_resources(house)}"
-        )
+        ready = f"holdfast worker ready: task queue {settings.task_queue}, {summarize_resources(resources)}"
         print(ready, flush=True)
         health.started(worker, client)
         stack.callback(health.stopping)

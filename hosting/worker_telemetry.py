@@ -40,20 +40,22 @@ SERVICE: Final = "holdfast-worker"
 
 
 @asynccontextmanager
-async def open_telemetry(house: WorkerResources) -> AsyncIterator[WorkerResources]:
+async def open_telemetry(resources: WorkerResources) -> AsyncIterator[WorkerResources]:
     """Start telemetry for as long as the context is open, and yield the resources with it."""
-    house.secrets.learn(telemetry_secrets(os.environ))
-    telemetry = start_telemetry(house.telemetry_settings, SERVICE, os.environ, house.secrets)
+    resources.secrets.learn(telemetry_secrets(os.environ))
+    telemetry = start_telemetry(
+        resources.telemetry_settings, SERVICE, os.environ, resources.secrets
+    )
     try:
-        yield replace(house, telemetry=telemetry)
+        yield replace(resources, telemetry=telemetry)
     finally:
         if telemetry is not None:
             await asyncio.to_thread(telemetry.close)
 
 
-def core_metrics(house: WorkerResources) -> TelemetryConfig | None:
+def core_metrics(resources: WorkerResources) -> TelemetryConfig | None:
     """Return the metrics settings of the SDK's core, or None if metrics are off."""
-    settings, telemetry = house.telemetry_settings, house.telemetry
+    settings, telemetry = resources.telemetry_settings, resources.telemetry
     if telemetry is None or not settings.metrics:
         return None
     config = OpenTelemetryConfig(

@@ -13,9 +13,9 @@ import httpx
 from pydantic import ValidationError
 
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
-from holdfast.runtime.identity.key_sets import KeySetError, LiveKeySet
+from holdfast.runtime.identity.key_sets import LiveKeySet
 from holdfast.runtime.identity.key_settings import OPTION, load_key_sets
-from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.settings.inbox import InboxSettings, Oidc
 from holdfast.validation.problems import ValueProblem, problems_of
@@ -55,7 +55,7 @@ def load_inbox_settings(
     keys: Sequence[LiveKeySet] = ()
     try:
         keys = _keys(said.tokens, source, http)
-    except KeySetError as error:
+    except LoadError as error:
         problems += error.problems
     if problems:
         raise SettingsError(problems)
@@ -124,12 +124,12 @@ def _keys(place: str | None, source: Source, http: httpx.AsyncClient) -> Sequenc
     is_address = place.startswith(("http://", "https://"))
     try:
         keys = load_key_sets(place if is_address else str(Path(source.file).parent / place), http)
-    except KeySetError as error:
-        raise KeySetError([_here(problem, source) for problem in error.problems]) from None
+    except LoadError as error:
+        raise LoadError([_here(problem, source) for problem in error.problems]) from None
     if not any("principals" in each.settings.for_ for each in keys):
         mend = "name a file with a set that is for `principals`"
         fault = ValueProblem(("tokens",), "none of these keys is for the tokens of programs", mend)
-        raise KeySetError([source.problem(fault)])
+        raise LoadError([source.problem(fault)])
     return keys
 
 

@@ -20,7 +20,7 @@ from holdfast.activities.notify.mail import MailNotifier
 from holdfast.activities.notify.slack import SlackNotifier
 from holdfast.activities.notify.webhook import BadSecret, WebhookNotifier, signing_secrets
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
-from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source
 from holdfast.schemas.phrases import NAME_PATTERN, NAME_WORDS, quote_value
 from holdfast.schemas.settings.notify import Channel, Mail, Notifiers
@@ -30,21 +30,13 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _NAME_IT = "write the name of the environment variable that holds it, never the value"
 
 
-class NotifiersError(Exception):
-    """Notifiers that do not load: one line for each problem, with file, line and mend."""
-
-    def __init__(self, problems: list[FileProblem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = problems
-
-
 def load_notifiers(
     file: Path | None, environ: Mapping[str, str], http: httpx.AsyncClient
 ) -> NotificationChannels:
     """The channels of `file`; without one, none.
 
     Raises:
-        NotifiersError: something in it does not load.
+        LoadError: something in it does not load.
     """
     if file is None:
         return NotificationChannels()
@@ -57,7 +49,7 @@ def load_notifiers(
             faults.append(ValueProblem(("channels", name), reason, f"take {NAME_WORDS}"))
         faults += [fault.under("channels", name) for fault in _wrong(channel, environ)]
     if faults:
-        raise NotifiersError(source.problems(faults))
+        raise LoadError(source.problems(faults))
     served = {
         name: ServedChannel(channel, _notifier(channel, environ, http))
         for name, channel in settings.channels.items()
@@ -69,9 +61,7 @@ def _source(file: Path) -> Source:
     try:
         return read_source(file)
     except UnreadableError as error:
-        raise NotifiersError(
-            [FileProblem(str(file), error.line, error.reason, error.mend)]
-        ) from None
+        raise LoadError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
 
 
 def _checked(source: Source) -> Notifiers:
@@ -82,7 +72,7 @@ def _checked(source: Source) -> Notifiers:
         return Notifiers.model_validate(value, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
         faults = map(_discreet, problems_of(error, value, Notifiers))
-        raise NotifiersError(source.problems(faults)) from None
+        raise LoadError(source.problems(faults)) from None
 
 
 def _discreet(fault: ValueProblem) -> ValueProblem:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from holdfast.runtime.encryption.key import KEY_BYTES, AesKey, read_key
-from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import Source, read_source, read_text
 from holdfast.schemas.phrases import quote_value
 from holdfast.schemas.settings.encryption import Encryption, EncryptionKey
@@ -20,14 +20,6 @@ from holdfast.validation.problems import ValueProblem, Where, problems_of
 MAX_KEY_FILE_BYTES = 1_000
 _WRITTEN = f"write {KEY_BYTES} bytes in base64: openssl rand -base64 {KEY_BYTES}"
 _ELSEWHERE = "name the variable (`env`) or the file (`file`) that holds the key"
-
-
-class KeyRingError(Exception):
-    """Keys that cannot be used, with every problem by file and line."""
-
-    def __init__(self, problems: Sequence[FileProblem]) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = list(problems)
 
 
 class KeyRing:
@@ -66,7 +58,7 @@ class KeyRing:
             except _WrongKeyError as error:
                 faults.append(error.fault)
         if faults:
-            raise KeyRingError(source.problems(faults))
+            raise LoadError(source.problems(faults))
         return cls(keys)
 
 
@@ -79,13 +71,11 @@ class _WrongKeyError(Exception):
 def _source(file: Path) -> Source:
     if read_key(str(file)) is not None:
         mend = "name the file that says where the keys are kept"
-        raise KeyRingError(
-            [FileProblem("the name of the file", None, "this is a key itself", mend)]
-        )
+        raise LoadError([FileProblem("the name of the file", None, "this is a key itself", mend)])
     try:
         return read_source(file)
     except UnreadableError as error:
-        raise KeyRingError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
+        raise LoadError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
 
 
 def _checked(source: Source) -> Encryption:
@@ -93,7 +83,7 @@ def _checked(source: Source) -> Encryption:
         said = Encryption.model_validate(source.value, by_alias=True, by_name=False, strict=True)
     except ValidationError as error:
         wrong = map(_discreet, problems_of(error, source.value, Encryption))
-        raise KeyRingError(source.problems(wrong)) from None
+        raise LoadError(source.problems(wrong)) from None
     faults = [
         ValueProblem(("keys", n, name), "this is a key, or looks like one", _ELSEWHERE)
         for n, entry in enumerate(said.keys)
@@ -101,7 +91,7 @@ def _checked(source: Source) -> Encryption:
         if value is not None and read_key(value) is not None
     ]
     if faults:
-        raise KeyRingError(source.problems(faults))
+        raise LoadError(source.problems(faults))
     return said
 
 

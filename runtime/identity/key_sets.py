@@ -17,7 +17,7 @@ import httpx
 
 from holdfast.runtime.addresses import display_address
 from holdfast.runtime.identity.public_keys import PublicKey, is_pem, parse_key_set, parse_pem_keys
-from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.json_text import read_json
 from holdfast.runtime.settings_files.source import (
     MAX_FILE_BYTES,
@@ -37,14 +37,6 @@ BETWEEN_FETCHES_SECONDS = 10
 Clock = Callable[[], float]
 
 logger = logging.getLogger("holdfast")
-
-
-class KeySetError(Exception):
-    """Keys that cannot be read, with every problem by place."""
-
-    def __init__(self, problems: list[FileProblem]) -> None:
-        super().__init__(". ".join(str(problem) for problem in problems))
-        self.problems = problems
 
 
 class KeysUnavailableError(Exception):
@@ -89,7 +81,7 @@ class LiveKeySet(ABC):
     async def _try_to_renew(self, is_lacking: bool) -> None:
         try:
             keys = await self._renewed(is_lacking)
-        except KeySetError as error:
+        except LoadError as error:
             if str(error) != self._problem:
                 logger.warning("keys `%s` cannot be read: %s", self.name, error)
             self._problem = str(error)
@@ -162,12 +154,12 @@ class UrlKeySet(LiveKeySet):
         try:
             value, lines = read_json(text)
         except UnreadableError as error:
-            raise KeySetError([FileProblem(where, error.line, error.reason, error.mend)]) from None
+            raise LoadError([FileProblem(where, error.line, error.reason, error.mend)]) from None
         source = Source(where, value, lines)
         found = parse_key_set(source)
         faults = found.faults or (() if found.keys else found.unusable)
         if faults:
-            raise KeySetError(source.problems(faults))
+            raise LoadError(source.problems(faults))
         return found.keys
 
     async def _text(self) -> str:
@@ -201,10 +193,8 @@ class UrlKeySet(LiveKeySet):
                     raise self._error(f"its answer has more than {MAX_SET_BYTES} bytes")
         return read.decode()
 
-    def _error(self, reason: str) -> KeySetError:
-        return KeySetError(
-            [FileProblem(display_address(self._url), None, reason, "check the `url`")]
-        )
+    def _error(self, reason: str) -> LoadError:
+        return LoadError([FileProblem(display_address(self._url), None, reason, "check the `url`")])
 
 
 def read_key_file(file: Path) -> tuple[PublicKey, ...]:
@@ -219,8 +209,8 @@ def read_key_file(file: Path) -> tuple[PublicKey, ...]:
             return parse_pem_keys(text)
         source = read_source(file)
     except UnreadableError as error:
-        raise KeySetError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
+        raise LoadError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
     found = parse_key_set(source)
     if faults := (*found.faults, *found.unusable):
-        raise KeySetError(source.problems(faults))
+        raise LoadError(source.problems(faults))
     return found.keys

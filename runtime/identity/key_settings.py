@@ -12,9 +12,9 @@ import httpx
 from pydantic import ValidationError
 
 from holdfast.runtime.addresses import AddressError, is_loopback, parse_address
-from holdfast.runtime.identity.key_sets import FileKeySet, KeySetError, LiveKeySet, UrlKeySet
+from holdfast.runtime.identity.key_sets import FileKeySet, LiveKeySet, UrlKeySet
 from holdfast.runtime.identity.public_keys import is_pem
-from holdfast.runtime.settings_files.file_problems import FileProblem, UnreadableError
+from holdfast.runtime.settings_files.file_problems import FileProblem, LoadError, UnreadableError
 from holdfast.runtime.settings_files.source import MAX_FILE_BYTES, Source, read_source, read_text
 from holdfast.schemas.settings.keys import KeySet, KeySets
 from holdfast.validation.problems import ValueProblem, problems_of
@@ -36,7 +36,7 @@ def load_key_sets(
     if for_principals and not any("principals" in keys.settings.for_ for keys in sets):
         reason = "there are no keys to check them with"
         mend = "name some with `--keys`, of which a set is for `principals`"
-        raise KeySetError([FileProblem(PRINCIPAL_TOKENS, None, reason, mend)])
+        raise LoadError([FileProblem(PRINCIPAL_TOKENS, None, reason, mend)])
     return sets
 
 
@@ -61,7 +61,7 @@ def _source(file: Path) -> Source | None:
             return None
         source = read_source(file)
     except UnreadableError as error:
-        raise KeySetError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
+        raise LoadError([FileProblem(str(file), error.line, error.reason, error.mend)]) from None
     is_set = isinstance(source.value, dict) and isinstance(source.value.get("keys"), list)
     return None if is_set else source
 
@@ -74,10 +74,10 @@ def _sets(source: Source, folder: Path, http: httpx.AsyncClient) -> list[LiveKey
                 sets.append(_from_file(name, settings, source, folder))
             else:
                 sets.append(_from_url(name, settings, source, http))
-        except KeySetError as error:
+        except LoadError as error:
             problems += error.problems
     if problems:
-        raise KeySetError(problems)
+        raise LoadError(problems)
     return sets
 
 
@@ -86,12 +86,12 @@ def _checked(source: Source) -> dict[str, KeySet]:
     sets = {name: each for name, each in value.items() if name != "$schema"}
     if not sets or isinstance(value.get("file", value.get("url")), str):
         mend = "write each under a name of your own, `NAME: {file: …}`"
-        raise KeySetError([source.problem(ValueProblem((), "key sets stand here by name", mend))])
+        raise LoadError([source.problem(ValueProblem((), "key sets stand here by name", mend))])
     named = replace(source, value=sets)
     try:
         return KeySets.model_validate(named.value, by_alias=True, by_name=False, strict=True).root
     except ValidationError as error:
-        raise KeySetError(source.problems(problems_of(error, named.value, KeySets))) from None
+        raise LoadError(source.problems(problems_of(error, named.value, KeySets))) from None
 
 
 def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> LiveKeySet:
@@ -107,7 +107,7 @@ def _from_file(name: str, settings: KeySet, source: Source, folder: Path) -> Liv
         fault = ValueProblem((name, "file"), f"there is no file `{file}`", mend)
     else:
         return FileKeySet(name, settings, file)
-    raise KeySetError([source.problem(fault)])
+    raise LoadError([source.problem(fault)])
 
 
 def _from_url(
@@ -121,5 +121,5 @@ def _from_url(
     except AddressError as error:
         fault = ValueProblem((name, "url"), error.reason, error.mend)
         problem = FileProblem(OPTION, None, error.reason, error.mend)
-        raise KeySetError([problem if source is None else source.problem(fault)]) from None
+        raise LoadError([problem if source is None else source.problem(fault)]) from None
     return UrlKeySet(name, settings, url, http)

@@ -60,3 +60,11 @@ class FileProblem:
     def _names_field(self) -> bool:
         named = (self.field, self.field.rpartition(".")[2])
         return not self.field or any(f"`{name}`" in self.reason for name in named)
+
+
+class LoadError(Exception):
+    """Files or settings that do not load, with every problem that was found."""
+
+    def __init__(self, problems: Iterable[FileProblem]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))

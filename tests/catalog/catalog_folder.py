@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.catalog.loader import Catalog, CatalogError, load_catalog
+from holdfast.catalog.loader import Catalog, load_catalog
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
+from holdfast.runtime.settings_files.file_problems import LoadError
 
 
 class Folder:
@@ -38,6 +39,6 @@ class Folder:
 
     def problems(self, endpoints: Sequence[str] = ("m",)) -> list[str]:
         """What keeps the catalog from loading, each without the folder's own path."""
-        with pytest.raises(CatalogError) as refused:
+        with pytest.raises(LoadError) as refused:
             self.load(endpoints)
         return [str(each).replace(f"{self.path}/", "") for each in refused.value.problems]

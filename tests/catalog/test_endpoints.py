@@ -7,12 +7,13 @@ import httpx
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from holdfast.catalog.endpoints import EndpointsError, ModelEndpoints, http_client, load_models
+from holdfast.catalog.endpoints import ModelEndpoints, http_client, load_models
 from holdfast.providers.anthropic.format import AnthropicFormat
 from holdfast.providers.base import UnanswerableRequest
 from holdfast.providers.gemini.format import GeminiFormat
 from holdfast.providers.openai.format import OpenAIFormat
 from holdfast.providers.script import ScriptProvider
+from holdfast.runtime.settings_files.file_problems import LoadError
 from tests.providers.fakes import KEY, ask
 
 
@@ -25,7 +26,7 @@ def load(folder: Path, text: str, **environ: str) -> ModelEndpoints:
 
 def refused(folder: Path, text: str) -> str:
     """Why a file with this text does not load."""
-    with pytest.raises(EndpointsError) as error:
+    with pytest.raises(LoadError) as error:
         load(folder, text)
     return str(error.value).replace(str(folder), "")
 
@@ -92,7 +93,7 @@ def test_what_does_not_load_is_told_with_its_line(
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(EndpointsError, match=r"nowhere.yaml"):
+    with pytest.raises(LoadError, match=r"nowhere.yaml"):
         load_models(tmp_path / "nowhere.yaml", {}, http_client())
 
 
@@ -124,7 +125,7 @@ def test_without_a_file_openai_is_where_its_variable_says() -> None:
     environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://localhost:9/v1/"}
     target = load_models(None, environ, http_client()).find("openai").target
     assert target.url("/x") == "http://localhost:9/v1/x"
-    with pytest.raises(EndpointsError, match="the environment"):
+    with pytest.raises(LoadError, match="the environment"):
         load_models(None, {**environ, "OPENAI_BASE_URL": "localhost"}, http_client())
 
 

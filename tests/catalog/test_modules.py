@@ -2,8 +2,9 @@
 
 import pytest
 
-from holdfast.catalog.loader import CatalogError, load_catalog
+from holdfast.catalog.loader import load_catalog
 from holdfast.hosting.sdk_workarounds.activity_definitions import activity_definition
+from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.schemas.tool import Tool
 from tests.catalog.catalog_folder import Folder
 
@@ -200,7 +201,7 @@ def test_a_module_that_does_not_load_is_told_by_its_line(
 
 @pytest.mark.parametrize("name", ["no_such_module_here", "no/such/file.py"])
 def test_a_module_that_is_not_there_is_told_by_its_name(name: str) -> None:
-    with pytest.raises(CatalogError, match=rf"^{name}: there is no such (module|file); check"):
+    with pytest.raises(LoadError, match=rf"^{name}: there is no such (module|file); check"):
         load_catalog(None, [name], read_definition=activity_definition)
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.runtime.encryption.key import AesKey, read_key
-from holdfast.runtime.encryption.key_ring import KeyRing, KeyRingError
+from holdfast.runtime.encryption.key_ring import KeyRing
+from holdfast.runtime.settings_files.file_problems import LoadError
 from tests.encryption.keys import NEW, OLD, SECRETS, written
 
 SECRET = written(NEW)
@@ -13,7 +14,7 @@ SECRET = written(NEW)
 
 def refused(path: Path, environ: dict[str, str] | None = None) -> list[str]:
     """What is said of a file that does not load, without the folder's name."""
-    with pytest.raises(KeyRingError) as raised:
+    with pytest.raises(LoadError) as raised:
         KeyRing.load(path, environ or {})
     said = str(raised.value)
     assert SECRET not in said

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.catalog.endpoints import EndpointsError, load_script
+from holdfast.catalog.endpoints import load_script
 from holdfast.providers.base import ContextOverflow, ProviderRequest, ToolNames, UnanswerableRequest
 from holdfast.providers.script import ScriptProvider
+from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.schemas.internal.solution import Solution, Usage
 from holdfast.schemas.message import ChatMessage, DataPart
 from tests.providers.fakes import Heard, ask, said
@@ -140,7 +141,7 @@ async def test_a_long_text_is_said_in_a_bounded_number_of_pieces(tmp_path: Path)
 def test_what_does_not_load_is_told_with_its_line(
     tmp_path: Path, text: str, line: int, reason: str
 ) -> None:
-    with pytest.raises(EndpointsError) as error:
+    with pytest.raises(LoadError) as error:
         script(tmp_path, text)
     assert f"script.yaml:{line}: " in str(error.value)
     assert reason in str(error.value)

@@ -24,13 +24,13 @@ from holdfast.runtime.identity.key_sets import (
     BETWEEN_FETCHES_SECONDS,
     MAX_SET_BYTES,
     FileKeySet,
-    KeySetError,
     KeysUnavailableError,
     LiveKeySet,
     UrlKeySet,
 )
 from holdfast.runtime.identity.key_settings import load_key_sets
 from holdfast.runtime.identity.public_keys import MAX_KEYS, PublicKey, parse_key_set
+from holdfast.runtime.settings_files.file_problems import LoadError
 from holdfast.runtime.settings_files.source import Source
 from holdfast.schemas.settings.keys import KeySet
 from tests.support.signers import ADA, BOB, EVE, Signer, jwks, rsa, rsa_key
@@ -48,7 +48,7 @@ def load(folder: Path, text: str, name: str = "keys.yaml") -> list[LiveKeySet]:
 
 def refused(folder: Path, text: str, name: str = "keys.yaml") -> str:
     """Why such a file does not load."""
-    with pytest.raises(KeySetError) as error:
+    with pytest.raises(LoadError) as error:
         load(folder, text, name)
     assert all(problem.mend for problem in error.value.problems)
     return str(error.value).replace(f"{folder}/", "")
@@ -214,7 +214,7 @@ def test_tokens_of_principals_need_keys_for_them(tmp_path: Path) -> None:
     file = tmp_path / "keys.yaml"
     file.write_text("people: {file: ada.json, for: [decisions]}")
     for place in (None, str(file)):
-        with pytest.raises(KeySetError, match="no keys to check them with; name some"):
+        with pytest.raises(LoadError, match="no keys to check them with; name some"):
             load_key_sets(place, http_client(), for_principals=True)
     file.write_text("people: {file: ada.json}")
     assert load_key_sets(str(file), http_client(), for_principals=True)

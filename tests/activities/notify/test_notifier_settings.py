@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.activities.notify.notifier_settings import NotifiersError, load_notifiers
+from holdfast.activities.notify.notifier_settings import load_notifiers
 from holdfast.catalog.endpoints import http_client
+from holdfast.runtime.settings_files.file_problems import LoadError
 from tests.support.told import SECRET
 
 
@@ -25,7 +26,7 @@ def refused(folder: Path, http: httpx.AsyncClient, text: str, environ: dict[str,
     """Why such a file does not load."""
     file = folder / "notify.yaml"
     file.write_text(text)
-    with pytest.raises(NotifiersError) as error:
+    with pytest.raises(LoadError) as error:
         load_notifiers(file, environ, http)
     assert all(problem.mend for problem in error.value.problems)
     return str(error.value).replace(f"{folder}/", "")

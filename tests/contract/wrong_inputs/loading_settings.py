@@ -245,7 +245,7 @@ SETTINGS = [
         {},
         [
             "the environment: a proxy that it names (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) cannot be "
-            "used; write it like http://proxy.acme.org:3128 (SOCKS is not spoken)",
+            "used; write it like http://proxy.acme.org:3128 (SOCKS is not supported)",
         ],
         environment={"HTTPS_PROXY": "socks5://ann:4711@proxy.acme.org"},
     ),

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from ollama._client import _parse_host
 
-from holdfast.catalog.endpoints import EndpointsError, http_client, load_models
+from holdfast.catalog.endpoints import http_client, load_models
 from holdfast.providers.ollama.host import VARIABLE, ollama_url, with_local_ollama
+from holdfast.runtime.settings_files.file_problems import LoadError
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_without_a_file_ollama_has_a_key_where_its_variable_is() -> None:
 
 @pytest.mark.parametrize("host", ["ftp://x", ":port", "a:b:c", "gpu:99999"])
 def test_a_variable_that_means_nothing_is_told(host: str) -> None:
-    with pytest.raises(EndpointsError, match="the environment"):
+    with pytest.raises(LoadError, match="the environment"):
         load_models(None, {VARIABLE: host}, http_client())
 
 
