@@ -90,8 +90,7 @@ async def build_worker(
     facts = await _facts(client, settings, resources)
     prefetch = PagePrefetch(ConversationCache())
     generate = _generate(client, settings, resources, prefetch)
-    # Room for as many activities and local activities at once as the worker takes, and for reloading
-    # at the catalog.
+    # For all activities and local activities that run at once, and for reloading the catalog.
     threads = ThreadPoolExecutor(max_workers=2 * MAX_ACTIVITIES + 1, thread_name_prefix="activity")
     runner, attach_runner = runner_for_worker()
     main = Worker(
@@ -271,8 +270,8 @@ async def serve_worker(settings: WorkerSettings, dev: DevServer | None, secrets:
         worker = await stack.enter_async_context(await build_worker(client, settings, resources))
         while not worker.is_running:
             await asyncio.sleep(0.01)
-        ready = f"holdfast worker ready: task queue {settings.task_queue}, {summarize_resources(resources)}"
-        print(ready, flush=True)
+        summary = f"task queue {settings.task_queue}, {summarize_resources(resources)}"
+        print(f"holdfast worker ready: {summary}", flush=True)
         health.started(worker, client)
         stack.callback(health.stopping)
         if settings.version and (todo := await deployment.routing_advice(client, settings.version)):
