@@ -67,17 +67,11 @@ def test_json_does_as_well(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("a:\n  provider: openai\n", 1, "needs `baseUrl`"),
-        ("a:\n  provider: script\n", 1, "needs `file`"),
         ("a: {provider: script, file: a.yaml, contextWindow: 9000}\n", 1, "has no window"),
         ("a:\n  provider: genimi\n  baseUrl: http://x\n", 2, "did you mean `gemini`?"),
-        ("a:\n  provider: openai\n  baseURL: http://x\n", 3, "did you mean `baseUrl`"),
-        ("a:\n  provider: openai\n  baseUrl: localhost:80\n", 3, "write it whole, like https://"),
-        ("a:\n  provider: openai\n  baseUrl: http://x\n  timeout: 5\n", 4, "a duration is"),
         ("a:\n  provider: openai\n  baseUrl: http://x\n  price: {input: -1}\n", 4, "output"),
         ('a:\n  provider: openai\n  baseUrl: http://x\n  headers: {"x": "a\\nb"}\n', 4, "one line"),
         ("a:\n  provider: ollama\n  baseUrl: http://x\n  maxRequestsPerMinute: 0\n", 4, "1 or m"),
-        ("a:\n  provider: openai\n  baseUrl: http://ann:pw@x\n", 3, "a user's name or password"),
         ("a:\n  provider: openai\n  baseUrl: http://x\n  headersEnv: {x: 'a b'}\n", 4, "variable"),
         ("a:\n  provider: openai\n  baseUrl: http://x\n  headersEnv: {'x y': A}\n", 4, "no header"),
         ("a: {\n", 2, "this is no YAML"),

@@ -108,7 +108,6 @@ BOMB = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
 @pytest.mark.parametrize(
     ("name", "text", "line", "reason"),
     [
-        ("a.json", '{\n "a": 1,\n}', 2, "a comma stands before the bracket (column 8)"),
         ("a.json", '{"a": 1,\n "b": {"a": 1,\n "a": 2}}', 3, "twice"),
         ("a.json", "[" * 300 + "]" * 300, 1, "too deep"),
         ("a.json", "[" * 300_000, 1, "too deep"),
@@ -120,17 +119,12 @@ BOMB = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
         ("a.yaml", "a: 1\nb: [1,\n", 3, "no YAML"),
         ("a.yaml", "a: 1\nb: 2\na: 3\n", 3, "twice"),
         ("a.yaml", "a: 1\n5: 2\n", 2, "no key"),
-        ("a.yaml", "a: &x {b: 1}\nc:\n  <<: *x\n", 3, "keys are not merged"),
         ("a.yaml", "a: 1\nb: !!python/name:os.system\n", 2, "tag"),
         ("a.yaml", "a: &x [*x]\n", 1, "too much"),
         ("a.yaml", BOMB, 1, "too much"),
         ("a.yaml", "[" * 5000, 1, "too deep"),
-        ("a.yaml", "a: 1\n---\nb: 2\n", 2, "no YAML"),
         ("a.yaml", "a: \x00", 1, "no YAML"),
-        ("a.md", "Be brief.", 1, "front matter"),
-        ("a.md", "---\nname: x\n", 1, "front matter"),
         ("a.md", "---\nname: x\nname: y\n---\n", 3, "twice"),
-        ("a.md", "---\nname: x\ninstructions: a\n---\nb\n", 3, "twice"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_line(
@@ -156,9 +150,4 @@ def test_a_file_that_may_not_be_read_is_refused(
     (tmp_path / "a.json").write_text("{}")
     monkeypatch.setattr(Path, "open", forbid)  # root may read everything
     with pytest.raises(UnreadableError, match="cannot be read: Permission denied"):
-        read_source(tmp_path / "a.json")
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="no such file"):
         read_source(tmp_path / "a.json")
